@@ -53,7 +53,7 @@ export function questions(nowMs: number): Question[] {
     usage('usage: 24 h by hour and model with times, an account', 1, MIDDLE, {
       bucket: 'hour',
       group_by: ['model'],
-      times: true,
+      percentiles: true,
     }),
     usage('usage: 24 h by hour and model, largest account', 1, LARGEST, {
       bucket: 'hour',

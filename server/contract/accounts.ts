@@ -28,7 +28,7 @@ export type AccountRow = {
   state: 'active' | 'suspended';
   plan: string | null;
   override: PlanTerms | null;
-  registered_at: string;
+  created_at: string;
   members: number;
   /** Keys that are good. */
   keys: number;

@@ -11,7 +11,7 @@ export type AlertRow = {
   account_name: string | null;
   details: Record<string, unknown>;
   raised_at: string;
-  deliveries: { delivered: number; waiting: number; failed: number };
+  deliveries: { delivered: number; pending: number; failed: number };
 };
 
 /**
@@ -27,7 +27,7 @@ export type WebhookRow = {
   created_at: string;
   failures: number;
   failing_since: string | null;
-  switched_off_at: string | null;
+  disabled_at: string | null;
 };
 /** `POST /api/webhooks` → {@link CreatedWebhook} */
 export const CreateWebhook = z.strictObject({
@@ -48,8 +48,8 @@ export type DeliveryRow = {
   id: string;
   webhook: string;
   alert_kind: string;
-  state: 'waiting' | 'delivered' | 'failed';
+  state: 'pending' | 'delivered' | 'failed';
   created_at: string;
   ended_at: string | null;
-  attempts: { at: string; status: number | null; fault: string | null; duration_ms: number }[];
+  attempts: { at: string; status: number | null; error: string | null; duration_ms: number }[];
 };

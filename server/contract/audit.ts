@@ -26,7 +26,7 @@ export type LogKey = {
   key_id: string;
   /** The position of the event that put it down. */ position: number;
   at: string | null;
-  /** Whether the newest checkpoint has its signature. */ signs: boolean;
+  /** Whether the newest checkpoint has its signature. */ is_signing: boolean;
 };
 
 /** Somebody elsewhere who follows the log. Null: never heard of. */
@@ -49,7 +49,7 @@ export type Proof = {
     head: number;
     /** The first position that is not archived. */ first: number;
   };
-  newest: CheckpointRow | null;
+  latest: CheckpointRow | null;
   /** Events that no checkpoint covers yet, and since when the oldest of them is there. */
   uncovered: { events: number; since: string | null };
   keys: LogKey[];
@@ -131,12 +131,12 @@ export type PastState = {
 /** What went over the log, and what came of it. */
 export type CheckResult = {
   /** `log`: the log against its checkpoints. Else a projection, against a replay. */
-  what: string;
-  began_at: string;
-  took_ms: number;
+  target: string;
+  started_at: string;
+  duration_ms: number;
   /** Who asked for it. */
   member: string;
-  outcome: 'good' | 'bad' | 'failed' | 'too_long' | 'cancelled';
+  outcome: 'verified' | 'mismatch' | 'failed' | 'timed_out' | 'canceled';
   /** One line for people. */
   summary: string;
   position: number;
@@ -150,8 +150,8 @@ export type CheckResult = {
  */
 export type Checks = {
   object: 'checks';
-  running: { what: string; done: number; of: number } | null;
-  newest: CheckResult[];
+  running: { target: string; done: number; of: number } | null;
+  latest: CheckResult[];
   projections: string[];
   /** Logs that are longer are checked by the command line. */
   events_max: number;
@@ -162,14 +162,14 @@ export type Checks = {
  * `POST /api/audit/checks` → lines of JSON while it works, each a {@link CheckLine}. Whoever closes
  * the connection cancels it.
  */
-export const StartCheck = z.strictObject({ what: z.string().regex(/^[a-z_]{1,40}$/) });
+export const StartCheck = z.strictObject({ target: z.string().regex(/^[a-z_]{1,40}$/) });
 export type CheckLine = { done: number; of: number } | { result: CheckResult };
 
 /** `POST /api/audit/receipt`: whether a receipt is one of this log. */
 export const CheckReceipt = z.strictObject({ receipt: z.string().min(1).max(60_000) });
 export type ReceiptCheckResult = {
   object: 'receipt_check';
-  is_good: boolean;
-  /** What it proves, in plain words. */ proven: string[];
+  valid: boolean;
+  /** What it proves, in plain words. */ statements: string[];
   /** Why it proves nothing. */ problem: string | null;
 };

@@ -45,6 +45,6 @@ export type EventPage = {
   data: EventRow[];
   next: string | null;
   /** The newest position of the log. */ head: number;
-  /** How far back this page looked. */ looked_to: number;
+  /** How far back this page looked. */ scanned_to: number;
 };
 /** `GET /api/events.ndjson` with the same query: one event a line, the oldest first. */

@@ -141,7 +141,7 @@ const Quota = z.object({
   window_start: Count,
   cap: Count,
   used: Count,
-  held: Count,
+  reserved: Count,
   reset_position: Position,
   is_exact: z.boolean(),
 });

@@ -114,11 +114,11 @@ export type CheckStep =
 /** What was judged, in the order of a call; after the first refusal nothing more is. */
 export type KeyCheckResult = {
   object: 'key_check';
-  would_pass: boolean;
+  allowed: boolean;
   checks: {
-    what: CheckStep;
-    passes: boolean;
-    /** The refusal that the call would get. */ refusal: {
+    step: CheckStep;
+    passed: boolean;
+    /** The refusal that the call would get. */ error: {
       status: number;
       code: string;
       message: string;

@@ -22,8 +22,8 @@ export type LimitRow = {
   window: 'none' | 'minute' | 'hour' | 'day' | 'week' | 'month';
   limit: number;
   used: number;
-  held: number;
-  free: number;
+  reserved: number;
+  remaining: number;
   /** Null: it has no window. */
   window_started_at: string | null;
   resets_at: string | null;

@@ -21,8 +21,8 @@ export type MemberRow = {
   account_name: string;
   role: Role;
   has_totp: boolean;
-  added_at: string;
-  seen_at: string | null;
+  created_at: string;
+  last_seen_at: string | null;
 };
 /** `PATCH /api/members/:member`. The last administrator stays one: 409 `last_administrator`. */
 export const ChangeMember = z.strictObject({ role: RoleName });
@@ -54,7 +54,7 @@ export type CreatedLink = Change & {
   id: string;
   link: string;
   expires_at: string;
-  was_sent: boolean;
+  email_sent: boolean;
 };
 
 /** `GET /api/registration` and `PUT` of the same. */

@@ -48,5 +48,5 @@ export type PriceImportResult = Change & {
   changed: { model: string; before: Prices | null; after: Prices; notes: readonly string[] }[];
   kept_manual: { model: string; set: Prices; offered: Prices }[];
   unchanged: number;
-  skipped: { provider: string; model: string; why: string }[];
+  skipped: { provider: string; model: string; reason: string }[];
 };

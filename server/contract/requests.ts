@@ -91,7 +91,7 @@ export type RequestPage = Freshness & {
    * How far back this page has looked: where few fit a filter, a page may hold less than its limit, and go
    * on.
    */
-  looked_from: string;
+  scanned_from: string;
 };
 
 /** One event of a request's story: its own fields as in the log, beside what places it. */
@@ -106,14 +106,14 @@ export type RequestQuota = {
   to: string;
   limit: number;
   used: number;
-  held: number;
+  reserved: number;
 };
 
 /** `GET /v1/requests/{id}` */
 export type RequestDetail = Freshness &
   Omit<RequestRow, 'position'> & {
     object: 'request';
-    first_position: number;
+    start_position: number;
     body_bytes: number | null;
     /** The server process that ran it, by its number in the log. */
     instance: number;

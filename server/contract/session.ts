@@ -75,13 +75,13 @@ export const Register = z.strictObject({
 });
 /** `POST /api/setup`: the first administrator. Signs in. */
 export const SetUp = z.strictObject({
-  token: LinkSecret,
+  secret: LinkSecret,
   email: Email,
   password: Password,
   account_name: NewAccountName.optional(),
 });
 /** `POST /api/invitation`: what an invitation is for; its token is a secret, and so in the body. */
-export const ReadInvitation = z.strictObject({ token: LinkSecret });
+export const ReadInvitation = z.strictObject({ secret: LinkSecret });
 export type InvitationDetail = {
   object: 'invitation';
   role: Role;
@@ -90,7 +90,7 @@ export type InvitationDetail = {
 };
 /** `POST /api/invitation/accept`: joins the account of an invitation. Signs in. */
 export const AcceptInvitation = z.strictObject({
-  token: LinkSecret,
+  secret: LinkSecret,
   email: Email,
   password: Password,
   account_name: NewAccountName.optional(),
@@ -98,7 +98,7 @@ export const AcceptInvitation = z.strictObject({
 /** `POST /api/password/forgotten`. Always 202. */
 export const ForgotPassword = z.strictObject({ email: Email });
 /** `POST /api/password/reset`. Ends all sessions of the member, and signs in. */
-export const ResetPassword = z.strictObject({ token: LinkSecret, password: Password });
+export const ResetPassword = z.strictObject({ secret: LinkSecret, password: Password });
 /** `POST /api/password`. Ends all other sessions. */
 export const ChangePassword = z.strictObject({
   current: z.string().max(PASSWORD_CHARACTERS_MAX),
@@ -120,13 +120,13 @@ export const RemoveTotp = z.strictObject({ password: z.string().max(PASSWORD_CHA
  */
 export type SessionRow = {
   id: string;
-  opened_at: string;
-  seen_at: string;
+  created_at: string;
+  last_seen_at: string;
   /** Signs out by itself then. */
   expires_at: string;
   /** A browser and system in a few words, such as "Firefox on Linux". */
   browser: string;
   /** The coarse network it was opened from, such as 192.0.2.0/24. */
   network: string;
-  is_this: boolean;
+  is_current: boolean;
 };

@@ -26,7 +26,7 @@ export type Status = {
     behind: number;
     as_of: string | null;
     parked: number;
-    state: 'live' | 'aside';
+    state: 'live' | 'detached';
   }[];
   /** Open live feeds and running calls of the server that answers. */
   server: { instance: number; running: number; viewers: number; store: string };

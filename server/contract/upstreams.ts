@@ -98,12 +98,12 @@ export type CredentialTestResult = {
   credential: string | null;
   label: string;
   /** `unsure`: it answers, and whether calls pass is only seen by calling. */
-  outcome: 'good' | 'unsure' | 'bad';
+  outcome: 'valid' | 'unknown' | 'invalid';
   /** How many it lists; null where it gave no list. */
   models: number | null;
-  took_ms: number;
+  duration_ms: number;
   /** One line for people; null where all is well. */
-  problem: string | null;
+  error: string | null;
 };
 /** `GET /api/upstreams/:upstream/models`, for administrators: the upstream's own list, asked for now. */
-export type UpstreamModels = { object: 'list'; data: string[]; problem: string | null };
+export type UpstreamModels = { object: 'list'; data: string[]; error: string | null };

@@ -27,7 +27,7 @@ export const UsageQuery = z.strictObject({
    * Whether percentiles are told of the groups too, which costs more than all the rest; without groups they
    * always are.
    */
-  times: z
+  percentiles: z
     .enum(['true', 'false'])
     .transform((text) => text === 'true')
     .optional(),
@@ -70,7 +70,7 @@ export type UsageRow = { from?: string } & Partial<Record<UsageGroup, string>> &
 /** The part of `GET /v1/usage` that comes from the projections. */
 export type UsageReport = Freshness & {
   /** Whose usage it is; null: everybody's. */
-  of: { account: string | null; key: string | null };
+  scope: { account: string | null; key: string | null };
   /** The time that is summed up: what was asked for, rounded outwards to what the tables are kept by. */
   from: string;
   to: string;

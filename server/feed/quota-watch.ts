@@ -114,7 +114,7 @@ async function readQuotas(
     window_start: start,
     cap: Number(cap),
     used: Number(used),
-    held: Number(held),
+    reserved: Number(held),
     reset_position: Number(reset),
     is_exact: isHard,
   }));

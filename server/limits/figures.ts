@@ -10,8 +10,8 @@ export type Figures = {
   window: Exclude<WindowKind, 'none'> | 'now';
   limit: number;
   used: number;
-  held: number;
-  free: number;
+  reserved: number;
+  remaining: number;
   /** ISO 8601; null where the window never ends. */
   resets_at: string | null;
 };
@@ -27,8 +27,8 @@ export function figuresOf(counter: Counter): Figures {
     window: counter.window === 'none' ? 'now' : counter.window,
     limit: counter.cap,
     used,
-    held,
-    free: Math.max(0, counter.cap - used - held),
+    reserved: held,
+    remaining: Math.max(0, counter.cap - used - held),
     resets_at: counter.end === Infinity ? null : new Date(counter.end * 60_000).toISOString(),
   };
 }

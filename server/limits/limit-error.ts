@@ -28,7 +28,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const tooLarge = minimum > counter.cap && counter.cap > 0;
   const waitMs = resetMs(counter, nowMs);
   if (counter.meter === 'concurrent') {
-    const message = `${limit.held} requests are running, and ${whose} limit is ${counter.cap} at the same time. Wait for one to end.`;
+    const message = `${limit.reserved} requests are running, and ${whose} limit is ${counter.cap} at the same time. Wait for one to end.`;
     return new ApiError('rate_limit_exceeded', {
       message,
       limit,
@@ -49,10 +49,10 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
     });
   }
   // The time comes first: some clients show no more than the beginning.
-  const state = `${counter.cap} ${units} a ${counter.window}, of which ${limit.used} are used, ${limit.held} held by running calls and ${limit.free} free`;
+  const state = `${counter.cap} ${units} a ${counter.window}, of which ${limit.used} are used, ${limit.reserved} held by running calls and ${limit.remaining} free`;
   const message = tooLarge
     ? `This call may need ${minimum} ${units}, and ${whose} whole quota is ${counter.cap} a ${counter.window}. Send less, limit the reply with max_tokens, or ask for a larger quota.`
-    : `Quota ${limit.free > 0 ? 'too low' : 'spent'} until ${limit.resets_at}: ${whose} limit is ${state}; this call needs ${minimum}. ` +
+    : `Quota ${limit.remaining > 0 ? 'too low' : 'spent'} until ${limit.resets_at}: ${whose} limit is ${state}; this call needs ${minimum}. ` +
       "Wait for the next window, or ask the relay's administrator for a larger quota.";
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
   return new ApiError('insufficient_quota', {

@@ -75,7 +75,7 @@ async function readRows({ instance: seat }: Relay, subjects: readonly Subject[])
   );
   return counters.map((counter, index): LimitRow => {
     const { limit, limits, keyName } = inForce[index] as (typeof inForce)[number];
-    const { used, held, free, resets_at } = figuresOf(counter);
+    const { used, reserved: held, remaining: free, resets_at } = figuresOf(counter);
     return {
       subject: counter.subject,
       key_name: keyName,
@@ -83,8 +83,8 @@ async function readRows({ instance: seat }: Relay, subjects: readonly Subject[])
       window: counter.window,
       limit: counter.cap,
       used,
-      held,
-      free,
+      reserved: held,
+      remaining: free,
       window_started_at: counter.window === 'none' ? null : new Date(counter.start * 60_000).toISOString(),
       resets_at,
       enforcement: limit.enforcement,

@@ -90,7 +90,7 @@ export async function answerRequests(
     next,
     from: new Date(wanted.fromMs).toISOString(),
     to: wanted.toMs === null ? null : new Date(wanted.toMs).toISOString(),
-    looked_from: new Date(lookedFromMs).toISOString(),
+    scanned_from: new Date(lookedFromMs).toISOString(),
     ...read.asOf,
   };
 }

@@ -47,7 +47,7 @@ export async function readRequestDetail(
   return {
     object: 'request',
     ...row,
-    first_position,
+    start_position: first_position,
     body_bytes: record.body_bytes,
     instance: record.instance,
     admitted_minute: record.admitted_minute === null ? null : timeOf(record.admitted_minute),
@@ -144,7 +144,7 @@ async function quotasOf(
         to: timeOf(windowEnd(window, window_start)),
         limit: Number(cap),
         used: Number(used),
-        held: Number(held),
+        reserved: Number(held),
       },
     ];
   });

@@ -2,7 +2,13 @@ import type { ClientBase } from 'pg';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
-import type { UsageFigures, UsageQuery, UsageReport, UsageRow, UsagePercentiles } from '#server/contract/usage.ts';
+import type {
+  UsageFigures,
+  UsageQuery,
+  UsageReport,
+  UsageRow,
+  UsagePercentiles,
+} from '#server/contract/usage.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { subjectConditions, Values } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -73,7 +79,7 @@ export async function reportUsage(
     `${plan.column} >= to_timestamp(${values.add(plan.fromMs)}::float8 / 1000)`,
     `${plan.column} < to_timestamp(${values.add(plan.toMs)}::float8 / 1000)`,
   ];
-  const hasTimes = query.times ?? groups.length === 0;
+  const hasTimes = query.percentiles ?? groups.length === 0;
   const sums = hasTimes ? [...SUMS, ...TIMES] : SUMS;
   const named = hasTimes ? [...COUNTS, ...HISTOGRAMS] : COUNTS;
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups];
@@ -97,7 +103,7 @@ export async function reportUsage(
   );
   const [total, ...parts] = rows as [Grouped, ...Grouped[]];
   return {
-    of: { account: scope.account ?? query.account ?? null, key: scope.key ?? query.key ?? null },
+    scope: { account: scope.account ?? query.account ?? null, key: scope.key ?? query.key ?? null },
     from: new Date(plan.fromMs).toISOString(),
     to: new Date(plan.toMs).toISOString(),
     bucket,

@@ -25,10 +25,10 @@ export async function testUpstream(
     ...closed.map(({ id, label }): CredentialTestResult => ({
       credential: id,
       label,
-      outcome: 'bad',
+      outcome: 'invalid',
       models: null,
-      took_ms: 0,
-      problem: 'It does not open on this server, whose diagnostics say why.',
+      duration_ms: 0,
+      error: 'It does not open on this server, whose diagnostics say why.',
     })),
   ];
 }
@@ -48,9 +48,9 @@ async function testLine(
   return {
     credential: line.credential,
     label,
-    outcome: problem === null ? 'good' : problem.isUnsure ? 'unsure' : 'bad',
+    outcome: problem === null ? 'valid' : problem.isUnsure ? 'unknown' : 'invalid',
     models: models?.length ?? null,
-    took_ms: Math.round(performance.now() - startedMs),
-    problem: problem?.line ?? null,
+    duration_ms: Math.round(performance.now() - startedMs),
+    error: problem?.line ?? null,
   };
 }

@@ -54,7 +54,7 @@ test('an account is registered, on its plan from the start, with the time that t
     state: 'active',
     plan: 'starter',
     override: null,
-    registered_at: events[0]?.at.toISOString(),
+    created_at: events[0]?.at.toISOString(),
     members: 0,
     keys: 0,
   };

@@ -5,7 +5,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import type { CheckResult, CheckLine, CheckpointPage, Checks, Proof, ReceiptCheckResult, PastState } from '#server/contract/audit.ts';
+import type {
+  CheckResult,
+  CheckLine,
+  CheckpointPage,
+  Checks,
+  Proof,
+  ReceiptCheckResult,
+  PastState,
+} from '#server/contract/audit.ts';
 import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { connectAs, openWriter } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -76,7 +84,7 @@ async function check(client: SignedInClient, what: string): Promise<CheckResult>
   const reply = await fetch(`${client.origin}/api/audit/checks`, {
     method: 'POST',
     headers: { origin: client.origin, cookie: client.cookie, 'content-type': 'application/json' },
-    body: JSON.stringify({ what }),
+    body: JSON.stringify({ target: what }),
   });
   const lines = (await reply.text())
     .trim()
@@ -93,22 +101,22 @@ describe('the proof', () => {
     const before = await auditor.get<Proof>('/api/audit/proof');
     expect(before).toMatchObject({
       status: 200,
-      body: { newest: null, uncovered: { events: before.body.log.head }, keys: [], witnesses: [], lost: [] },
+      body: { latest: null, uncovered: { events: before.body.log.head }, keys: [], witnesses: [], lost: [] },
     });
     expect(before.body.log.head).toBe(await head());
     await publish();
     await ana.post('/api/keys', { name: 'after it' });
     const { body } = await auditor.get<Proof>('/api/audit/proof');
-    const size = body.newest?.size ?? 0;
+    const size = body.latest?.size ?? 0;
     expect(size).toBe((await head()) - 1);
     expect(body.uncovered).toMatchObject({ events: 1, since: expect.any(String) });
     expect(body.keys).toMatchObject([
-      { signs: true, key_id: body.newest?.signed_by[0]?.key_id, at: expect.any(String) },
+      { is_signing: true, key_id: body.latest?.signed_by[0]?.key_id, at: expect.any(String) },
     ]);
-    expect(body.newest?.note.split('\n').slice(0, 3)).toEqual([
+    expect(body.latest?.note.split('\n').slice(0, 3)).toEqual([
       body.log.origin,
       String(size),
-      body.newest?.root,
+      body.latest?.root,
     ]);
   });
 
@@ -232,8 +240,8 @@ describe('a check', () => {
     await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled'));
     await projectAll(relay.store);
     expect(await check(auditor, 'requests')).toMatchObject({
-      what: 'requests',
-      outcome: 'good',
+      target: 'requests',
+      outcome: 'verified',
       member: auditor.me.member.id,
       findings: [],
     });
@@ -244,7 +252,7 @@ describe('a check', () => {
     await client.end();
     const bad = await check(auditor, 'requests');
     expect(bad).toMatchObject({
-      outcome: 'bad',
+      outcome: 'mismatch',
       findings: [
         {
           where: expect.stringMatching(/^request request=/),
@@ -253,7 +261,7 @@ describe('a check', () => {
       ],
     });
     const { body } = await administrator.get<Checks>('/api/audit/checks');
-    expect(body).toMatchObject({ running: null, newest: [bad] });
+    expect(body).toMatchObject({ running: null, latest: [bad] });
     expect(body.projections).toContain('requests');
   });
 
@@ -266,16 +274,16 @@ describe('a check', () => {
       const begun = await fetch(`${auditor.origin}/api/audit/checks`, {
         method: 'POST',
         headers: { origin: auditor.origin, cookie: auditor.cookie, 'content-type': 'application/json' },
-        body: '{"what":"requests"}',
+        body: '{"target":"requests"}',
         signal: leave.signal,
       });
       expect(begun.status).toBe(200);
-      expect(await administrator.post('/api/audit/checks', { what: 'usage' })).toMatchObject({
+      expect(await administrator.post('/api/audit/checks', { target: 'usage' })).toMatchObject({
         status: 409,
         code: 'not_allowed',
       });
       expect((await administrator.get<Checks>('/api/audit/checks')).body.running).toMatchObject({
-        what: 'requests',
+        target: 'requests',
       });
       leave.abort();
       await expect
@@ -284,16 +292,16 @@ describe('a check', () => {
     } finally {
       await held.end();
     }
-    expect((await check(administrator, 'usage')).outcome).toBe('good');
+    expect((await check(administrator, 'usage')).outcome).toBe('verified');
   });
 
   test('of the log finds it as it was signed, and names the first position that is not', async () => {
     await publish();
-    const covered = (await auditor.get<Proof>('/api/audit/proof')).body.newest?.size ?? 0;
+    const covered = (await auditor.get<Proof>('/api/audit/proof')).body.latest?.size ?? 0;
     const good = await check(auditor, 'log');
     expect(good).toMatchObject({
-      what: 'log',
-      outcome: 'good',
+      target: 'log',
+      outcome: 'verified',
       findings: [],
       summary: expect.stringContaining(`the newest covers all up to position ${covered}`),
     });
@@ -311,18 +319,18 @@ describe('a check', () => {
       const bad = await check(auditor, 'log');
       await change(-1);
       expect(bad).toMatchObject({
-        outcome: 'bad',
+        outcome: 'mismatch',
         summary: `The first bad position is ${position}.`,
         findings: [{ position, where: 'log' }],
       });
-      expect((await check(auditor, 'log')).outcome).toBe('good');
+      expect((await check(auditor, 'log')).outcome).toBe('verified');
     } finally {
       await superuser.end();
     }
   });
 
   test('of what is not there is not found', async () => {
-    expect(await auditor.post('/api/audit/checks', { what: 'nothing' })).toMatchObject({
+    expect(await auditor.post('/api/audit/checks', { target: 'nothing' })).toMatchObject({
       status: 404,
       code: 'not_found',
     });
@@ -340,8 +348,8 @@ describe('a receipt', () => {
     expect(status).toBe(200);
     const text = JSON.stringify(receipt);
     const good = await ana.post<ReceiptCheckResult>('/api/audit/receipt', { receipt: text });
-    expect(good.body).toMatchObject({ is_good: true, problem: null });
-    expect(good.body.proven).toEqual(
+    expect(good.body).toMatchObject({ valid: true, problem: null });
+    expect(good.body.statements).toEqual(
       expect.arrayContaining([
         `Request ${call.request}`,
         expect.stringMatching(/settled \(completed\)/),
@@ -356,7 +364,7 @@ describe('a receipt', () => {
     ];
     for (const changed of [...lies.map((lie) => JSON.stringify(lie)), 'nothing', '{}']) {
       const bad = await auditor.post<ReceiptCheckResult>('/api/audit/receipt', { receipt: changed });
-      expect(bad.body).toMatchObject({ is_good: false, proven: [], problem: expect.any(String) });
+      expect(bad.body).toMatchObject({ valid: false, statements: [], problem: expect.any(String) });
     }
   });
 
@@ -381,7 +389,7 @@ describe('a receipt', () => {
     const { body } = await ana.post<ReceiptCheckResult>('/api/audit/receipt', {
       receipt: await reply.text(),
     });
-    expect(body).toMatchObject({ is_good: false, problem: expect.stringContaining('not signed by the key') });
+    expect(body).toMatchObject({ valid: false, problem: expect.stringContaining('not signed by the key') });
   });
 });
 

@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CreatedCredential, CredentialTestResult, UpstreamTestResult } from '#server/contract/upstreams.ts';
+import type {
+  CreatedCredential,
+  CredentialTestResult,
+  UpstreamTestResult,
+} from '#server/contract/upstreams.ts';
 import { chat } from '../support/client.ts';
 import { setUp, type SignedInClient } from '../support/dashboard.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -37,9 +41,9 @@ async function add(label: string, secret: string): Promise<string> {
 }
 const remove = async (id: string): Promise<number> =>
   (await administrator.delete(`/api/upstreams/first/credentials/${id}`)).status;
-const tested = async (): Promise<Pick<CredentialTestResult, 'label' | 'outcome' | 'problem'>[]> =>
+const tested = async (): Promise<Pick<CredentialTestResult, 'label' | 'outcome' | 'error'>[]> =>
   (await administrator.post<UpstreamTestResult>('/api/upstreams/first/test', {})).body.data.map(
-    ({ label, outcome, problem }) => ({ label, outcome, problem }),
+    ({ label, outcome, error }) => ({ label, outcome, error }),
   );
 const call = async (): Promise<number | null> =>
   (await chat({ port: relay.port, key: relay.key, body: { model: 'm', messages: [] } })).status;
@@ -48,12 +52,12 @@ test('a credential that was just added is the one that is tested, and that calls
   for (let turn = 0; turn < 5; turn++) {
     const wrong = await add('wrong', 'sk-wrong-0a1b2c3d4e5f6789');
     expect(await tested()).toEqual([
-      { label: 'wrong', outcome: 'bad', problem: 'It refuses the credential (401).' },
+      { label: 'wrong', outcome: 'invalid', error: 'It refuses the credential (401).' },
     ]);
     expect(await remove(wrong)).toBe(200);
     const right = await add('right', SECRET);
     expect(await call()).toBe(200);
-    expect(await tested()).toEqual([{ label: 'right', outcome: 'good', problem: null }]);
+    expect(await tested()).toEqual([{ label: 'right', outcome: 'valid', error: null }]);
     expect(await remove(right)).toBe(200);
     expect(await call()).toBe(502);
   }

@@ -217,10 +217,10 @@ test('a rare event in a long log is reached by pages that each look at a bounded
     for (let next: string | null = ''; next !== null; next = seen.at(-1)?.next ?? null)
       seen.push(await look50(next === '' ? null : Number(next)));
     expect(seen.length).toBeGreaterThan(5);
-    for (const [index, { looked_to, next }] of seen.entries()) {
+    for (const [index, { scanned_to, next }] of seen.entries()) {
       const from = index === 0 ? (seen[0]?.head ?? 0) : Number(seen[index - 1]?.next);
-      expect(from - looked_to).toBeLessThan(look.positions * look.steps);
-      if (next !== null) expect(Number(next)).toBe(looked_to - 1);
+      expect(from - scanned_to).toBeLessThan(look.positions * look.steps);
+      if (next !== null) expect(Number(next)).toBe(scanned_to - 1);
     }
     expect(seen.flatMap(({ data }) => data).map(({ fields }) => fields['request'])).toEqual([call.request]);
     await projectAll(relay.store);

@@ -254,7 +254,7 @@ describe('a trial', () => {
   const check = async (id: string, body: object): Promise<KeyCheckResult> =>
     (await ana.post<KeyCheckResult>(`/api/keys/${id}/check`, body)).body;
   const steps = ({ checks }: KeyCheckResult): string[] =>
-    checks.map(({ what, passes }) => (passes ? what : `${what}!`));
+    checks.map(({ step: what, passed }) => (passed ? what : `${what}!`));
 
   test('lists what a call is asked up to what refuses it, in the words of the call', async () => {
     const { id, secret } = await make(ana, {
@@ -273,14 +273,14 @@ describe('a trial', () => {
       'price',
       'limits!',
     ]);
-    expect(full.would_pass).toBe(false);
+    expect(full.allowed).toBe(false);
     expect(steps(await check(id, { model: 'daybook-demo', address: '192.0.2.1' })).at(-1)).toBe('network!');
     expect(steps(await check(id, { model: 'other' })).at(-1)).toBe('model!');
     expect(steps(await check(id, { model: 'daybook-none' })).at(-1)).toBe('upstream!');
     const other = await check(id, { model: 'daybook-demo', route: '/v1/models' });
-    expect([other.would_pass, steps(other)]).toEqual([true, ['key', 'account', 'plan', 'route', 'origin']]);
+    expect([other.allowed, steps(other)]).toEqual([true, ['key', 'account', 'plan', 'route', 'origin']]);
     const { checks } = await check(id, { model: 'daybook-demo', address: '127.0.0.2' });
-    expect(`${checks.at(-1)?.refusal?.status} ${checks.at(-1)?.refusal?.code}`).toBe(await call(secret));
+    expect(`${checks.at(-1)?.error?.status} ${checks.at(-1)?.error?.code}`).toBe(await call(secret));
     await ana.post(`/api/keys/${id}/revoke`);
     expect(steps(await check(id, { model: 'daybook-demo' }))).toEqual(['key!']);
   });

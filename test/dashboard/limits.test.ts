@@ -45,8 +45,8 @@ test('they are those of the account and of its keys that have some, and move wit
       window: 'none',
       limit: 4,
       used: 0,
-      held: 0,
-      free: 4,
+      reserved: 0,
+      remaining: 4,
       window_started_at: null,
       resets_at: null,
       enforcement: 'soft',
@@ -59,8 +59,8 @@ test('they are those of the account and of its keys that have some, and move wit
       window: 'day',
       limit: 3,
       used: 0,
-      held: 0,
-      free: 3,
+      reserved: 0,
+      remaining: 3,
       ...begins,
       enforcement: 'hard',
       overdraft: 0,
@@ -77,12 +77,12 @@ test('they are those of the account and of its keys that have some, and move wit
   await relay.waitFor(
     (events) => events.filter(({ event }) => event.type === 'request.settled').length === 2,
   );
-  expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 2, held: 0, free: 1 });
+  expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 2, reserved: 0, remaining: 1 });
   expect([await call(), await call()]).toEqual(['200', '429 insufficient_quota']);
   await relay.waitFor(
     (events) => events.filter(({ event }) => event.type === 'request.settled').length === 3,
   );
-  expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 3, free: 0 });
+  expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 3, remaining: 0 });
 });
 
 test("members see their own account's alone; those who oversee choose the account, or a key", async () => {

@@ -52,7 +52,7 @@ test("members see the requests and usage of their own account, whatever they ask
   }
   const used = async (client: SignedInClient, query = ''): Promise<[unknown, number]> => {
     const { body } = await client.get<UsageReport>(`/api/usage${query}`);
-    return [body.of, body.totals.requests];
+    return [body.scope, body.totals.requests];
   };
   expect(await used(ana)).toEqual([{ account: ana.me.account.id, key: null }, 1]);
   expect((await used(ana, `?account=${ben.me.account.id}`))[1]).toBe(0);
@@ -87,7 +87,7 @@ test('what is read signed in is what a key reads that reads its account, in JSON
   );
   await projectAll(relay.store);
   const reader = readerWith(relay.port, secret);
-  const { from: _, looked_from: __, ...page } = (await ana.get<RequestPage>('/api/requests')).body;
+  const { from: _, scanned_from: __, ...page } = (await ana.get<RequestPage>('/api/requests')).body;
   expect(await reader.list()).toMatchObject(page);
   const { body: report } = await ana.get<UsageReport>('/api/usage?group_by=key');
   const { from: ___, to: ____, ...told } = report;

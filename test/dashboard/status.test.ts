@@ -94,7 +94,7 @@ test('members see the alerts about their account, those who oversee all; the new
     state: 'raised',
     account_name: ana.me.account.name,
     details: { percent: 50 },
-    deliveries: { delivered: 0, waiting: 0, failed: 0 },
+    deliveries: { delivered: 0, pending: 0, failed: 0 },
   });
 });
 
@@ -167,7 +167,7 @@ test('a webhook is added, tested by a worker, listed without its address and sec
       id: tested.id,
       webhook: made.id,
       alert_kind: 'test',
-      attempts: [{ status: 204, fault: null }],
+      attempts: [{ status: 204, error: null }],
     });
     expect(receiver.received.some((sent) => isSigned(sent, made.secret))).toBe(true);
     const { body: listed } = await auditor.get<List<WebhookRow>>('/api/webhooks');
@@ -179,7 +179,7 @@ test('a webhook is added, tested by a worker, listed without its address and sec
         alerts: ['quota'],
         allow_private: true,
         failures: 0,
-        switched_off_at: null,
+        disabled_at: null,
       },
     ]);
     expect(JSON.stringify(listed)).not.toMatch(/canary|whsec/);

@@ -242,7 +242,7 @@ test('a quota is told when the projections have a newer figure of it, to those w
     window_start: 29_000_000,
     cap: 10,
     used: 7,
-    held: 3,
+    reserved: 3,
     reset_position: 0,
     is_exact: false,
   });

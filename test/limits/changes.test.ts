@@ -43,12 +43,12 @@ test('a plan that is changed while it is used keeps what was spent, or begins an
   expect(await admitted(secret, 6)).toBe(0);
   for (const instance of [0, 1, 2]) {
     expect((await fleet.settledUsage(secret, instance)).limits).toMatchObject([
-      { limit: 5, used: 14, held: 0, free: 0 },
+      { limit: 5, used: 14, reserved: 0, remaining: 0 },
     ]);
   }
   await fleet.control((control) => control.definePlan('changing', daily(6), 'reset'));
   expect(await admitted(secret, 20)).toBe(6);
-  expect((await fleet.settledUsage(secret)).limits).toMatchObject([{ limit: 6, used: 6, free: 0 }]);
+  expect((await fleet.settledUsage(secret)).limits).toMatchObject([{ limit: 6, used: 6, remaining: 0 }]);
   expect(chargesOf(await fleet.settledLog(), { meter: 'requests', account }).at(-1)?.settled).toBe(20);
 });
 
@@ -109,17 +109,17 @@ test("a key's own limits stand beside its account's, and a call is charged to bo
   );
   expect(await admitted(secret, 9)).toBe(4);
   const refused = await fleet.chat(0, { key: secret, body: BODY });
-  expect(limitOf(refused)).toMatchObject({ scope: 'key', limit: 4, free: 0 });
+  expect(limitOf(refused)).toMatchObject({ scope: 'key', limit: 4, remaining: 0 });
   const ofKey = (await fleet.usage(secret)).limits.find(({ scope }) => scope === 'key');
-  expect(ofKey).toMatchObject({ limit: 4, free: 0 });
+  expect(ofKey).toMatchObject({ limit: 4, remaining: 0 });
   // What one key has left over another may use, up to the account's own limit.
   expect(await admitted(free, 12)).toBe(6);
   expect(limitOf(await fleet.chat(1, { key: free, body: BODY }))).toMatchObject({
     scope: 'account',
     limit: 10,
-    free: 0,
+    remaining: 0,
   });
-  const both = (await fleet.settledUsage(secret)).limits.map(({ scope, limit, used, free: left }) => [
+  const both = (await fleet.settledUsage(secret)).limits.map(({ scope, limit, used, remaining: left }) => [
     scope,
     limit,
     used,

@@ -71,7 +71,7 @@ test.each(FEW_SEEDS)(
         expect([reply.status, errorCodeOf(reply)]).toEqual([429, 'insufficient_quota']);
         refused.push({ reply, atMs: Date.now() });
         // With nothing held any more there is nothing left to come back.
-        if (limitOf(reply).held === 0) return;
+        if (limitOf(reply).reserved === 0) return;
       }
     };
     await Promise.all(Array.from({ length: 20 }, (_, number) => caller(number)));
@@ -83,8 +83,8 @@ test.each(FEW_SEEDS)(
     for (const { reply, atMs } of refused) {
       const told = limitOf(reply);
       expect(told).toMatchObject({ scope: 'account', meter: 'tokens', window: 'day', limit });
-      expect(told.used + told.held + told.free).toBe(limit);
-      expect(told.free).toBeLessThan(needOf(reply));
+      expect(told.used + told.reserved + told.remaining).toBe(limit);
+      expect(told.remaining).toBeLessThan(needOf(reply));
       expect(limit - mostCharged(events, counted, atMs, AROUND_MS)).toBeLessThan(needOf(reply));
     }
     const late = refused.filter(

@@ -78,7 +78,7 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
       const body = { ...anyBody(random), ...(random.below(8) === 0 ? { model: BROKEN[turn % 2] } : {}) };
       const reply = await fleet.chat(number + turn, { key: secret, body, ...departure });
       if (!reply.aborted && !isPutOff(reply)) replies.push(reply);
-      if (reply.status === 429 && limitOf(reply).held === 0) return;
+      if (reply.status === 429 && limitOf(reply).reserved === 0) return;
     }
   };
   await Promise.all(Array.from({ length: CALLERS }, (_, number) => caller(number)));
@@ -144,7 +144,7 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
     // Nothing is left with an instance that nobody can reach.
     for (const instance of [0, 1, 2]) {
       const { limits } = await fleet.settledUsage(tenant.secret, instance);
-      expect(limits).toMatchObject([{ meter, limit, used, held: 0, free: limit - used }]);
+      expect(limits).toMatchObject([{ meter, limit, used, reserved: 0, remaining: limit - used }]);
     }
     const last = replies.at(-1) as ChatReply;
     expect(needOf(last)).toBeGreaterThan(limit - used);
@@ -191,7 +191,11 @@ describe('a soft quota', () => {
           body: { model: long, stream: (number + turn) % 3 > 0, messages: HELLO },
         });
         replies.push(reply);
-        if (reply.status === 429 && errorCodeOf(reply) === 'insufficient_quota' && limitOf(reply).held === 0)
+        if (
+          reply.status === 429 &&
+          errorCodeOf(reply) === 'insufficient_quota' &&
+          limitOf(reply).reserved === 0
+        )
           return;
       }
     };

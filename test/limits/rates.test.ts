@@ -52,7 +52,7 @@ test('requests a minute: the headers tell what is left, never too much, and a re
       meter: 'requests',
       window: 'minute',
       limit,
-      free: 0,
+      remaining: 0,
     });
     const untilNext = 60_000 - (before % 60_000);
     expect(numberIn(reply, 'retry-after-ms')).toBeGreaterThan(0);

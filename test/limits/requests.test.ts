@@ -60,8 +60,8 @@ describe.each<{ window: string; terms: PlanTerms; code: string }>([
     expect(charges.at(-1)).toMatchObject({ settled: ALLOWED, held: 0 });
     expect(peakOf(charges)).toBe(ALLOWED);
     const [told] = (await fleet.usage(secret)).limits;
-    expect(told).toMatchObject({ meter: 'requests', limit: ALLOWED, free: 0 });
-    expect((told?.used ?? 0) + (told?.held ?? 0)).toBe(ALLOWED);
+    expect(told).toMatchObject({ meter: 'requests', limit: ALLOWED, remaining: 0 });
+    expect((told?.used ?? 0) + (told?.reserved ?? 0)).toBe(ALLOWED);
   });
 });
 

@@ -148,7 +148,7 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
     ['key', 'tokens', 'day', 1_000, 'hard', 0],
   ]);
   for (const told of usage.limits) {
-    expect(told.used + told.held + told.free).toBe(told.limit);
+    expect(told.used + told.reserved + told.remaining).toBe(told.limit);
     // What other instances have not told of yet is with them, so it is never shown as free where the end is
     // near.
     expect(told.used).toBeLessThanOrEqual(spent[told.meter]);
@@ -215,8 +215,8 @@ test('the body of a refusal names the limit, what is left of it, and when it beg
     window: 'month',
     limit: 300,
     used: 0,
-    held: 0,
-    free: 300,
+    reserved: 0,
+    remaining: 300,
     resets_at: nextMonth,
   });
   expect(first.header('x-quota-reset')).toBe(nextMonth);

@@ -181,14 +181,14 @@ describe('GET /v1/usage', () => {
     // Of groups only where they are asked for.
     const [plain, asked] = [
       await reader(1).usage(`?from=${SINCE}&group_by=key`),
-      await reader(1).usage(`?from=${SINCE}&group_by=key&times=true`),
+      await reader(1).usage(`?from=${SINCE}&group_by=key&percentiles=true`),
     ];
     expect([plain.totals, ...(plain.rows ?? [])].some((figures) => 'duration_p50_ms' in figures)).toBe(false);
     expect(asked.totals).toEqual(usage.totals);
     for (const row of asked.rows ?? []) expect(row.duration_p50_ms).toBeGreaterThan(25);
     expect(usage).toMatchObject({
       object: 'usage',
-      of: { account, key: null },
+      scope: { account, key: null },
       account: { id: account },
       key: { id: keyId(1) },
       limits: [],

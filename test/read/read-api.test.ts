@@ -198,7 +198,7 @@ test('the story of a request has its events from the log in their order, and tel
   expect(story).toMatchObject({
     object: 'request',
     request: told.request,
-    first_position: first,
+    start_position: first,
     end_position: last,
     has_all_events: true,
     outcome: 'completed',

@@ -64,7 +64,7 @@ export function visit(relay: { port: number }, headers: Record<string, string> =
 }
 
 /** The secret part of a link. */
-export const tokenOf = (link: string): string => link.slice(link.indexOf('#') + 1);
+export const linkSecretOf = (link: string): string => link.slice(link.indexOf('#') + 1);
 
 /** In order, for replies of which it does not matter whose is whose. */
 export const statuses = (replies: readonly ApiReply[]): number[] =>
@@ -84,7 +84,7 @@ async function claim(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<Signed
   const client = visit(relay);
   const link = (await readFile(path.join(relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
   const reply = await client.post<Me>('/api/setup', {
-    token: tokenOf(link),
+    secret: linkSecretOf(link),
     email: ADMINISTRATOR,
     password: PASSWORD,
   });
@@ -105,7 +105,7 @@ export async function addMember(
   if (made.status !== 200) throw new Error(`no invitation was made: ${JSON.stringify(made.body)}`);
   const client = visit(relay);
   const reply = await client.post<Me>('/api/invitation/accept', {
-    token: tokenOf(made.body.link),
+    secret: linkSecretOf(made.body.link),
     email,
     password: PASSWORD,
     ...(account === null ? { account_name: `of ${email}` } : {}),

@@ -141,7 +141,7 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
     settledUsage: (secret, instance) =>
       until(
         () => usage(secret, instance),
-        ({ limits }) => limits.every(({ held }) => held === 0),
+        ({ limits }) => limits.every(({ reserved: held }) => held === 0),
         'what is held',
       ),
     readLog: log.read,

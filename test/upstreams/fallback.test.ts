@@ -287,7 +287,7 @@ test('afterwards nothing is held or runs, and no connection to an upstream is le
   await first.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));
   const reply = await fetch(`${relay.baseUrl}/usage`, { headers: { authorization: `Bearer ${relay.key}` } });
   const { limits } = (await reply.json()) as Usage;
-  expect(limits.map(({ meter, held }) => [meter, held])).toEqual([
+  expect(limits.map(({ meter, reserved: held }) => [meter, held])).toEqual([
     ['concurrent', 0],
     ['tokens', 0],
   ]);

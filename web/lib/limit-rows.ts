@@ -30,8 +30,8 @@ export function atTime(row: LimitRow, nowMs: number): LimitRow {
   return {
     ...row,
     used: 0,
-    held: 0,
-    free: row.limit,
+    reserved: 0,
+    remaining: row.limit,
     window_started_at: new Date(fromMs).toISOString(),
     resets_at: endMs === null ? null : new Date(endMs).toISOString(),
   };
@@ -42,7 +42,7 @@ const PACE_SHARE_MIN = 0.01;
 
 /** When the limit is used up if the window goes on as it has so far; null: not before it begins anew. */
 export function usedUpAtMs(
-  { window_started_at, resets_at, used, held, free }: LimitRow,
+  { window_started_at, resets_at, used, reserved: held, remaining: free }: LimitRow,
   nowMs: number,
 ): number | null {
   if (window_started_at === null || resets_at === null || free <= 0) return null;

@@ -20,7 +20,7 @@ export function QuotaBar({
   const nowMs = useNow();
   const zone = useZone();
   const row = atTime(given, nowMs);
-  const { meter, used, held, free, limit, key_name, resets_at } = row;
+  const { meter, used, reserved: held, remaining: free, limit, key_name, resets_at } = row;
   const amount = (value: number): string => showAmount(meter, value, showShort);
   const whose = key_name === null || isOwnerKnown ? '' : ` of key ${key_name}`;
   const name = limitName(row);

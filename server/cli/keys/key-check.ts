@@ -101,15 +101,17 @@ function show({ refusal, not_checked, limits }: Checked): string {
     ? `The call would be refused: ${refusal.status} ${refusal.code}. ${refusal.message}`
     : `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
   if (limits.length === 0) return verdict;
-  const rows = limits.map(({ scope, meter, window, limit, used, held, free, resets_at }) => [
-    scope,
-    meter,
-    window,
-    String(limit),
-    String(used),
-    String(held),
-    String(free),
-    resets_at ?? '',
-  ]);
+  const rows = limits.map(
+    ({ scope, meter, window, limit, used, reserved: held, remaining: free, resets_at }) => [
+      scope,
+      meter,
+      window,
+      String(limit),
+      String(used),
+      String(held),
+      String(free),
+      resets_at ?? '',
+    ],
+  );
   return `${verdict}\n${showTable(['OF', 'LIMIT ON', 'WINDOW', 'LIMIT', 'USED', 'HELD', 'FREE', 'RESETS'], rows)}`;
 }

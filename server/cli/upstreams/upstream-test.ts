@@ -13,7 +13,7 @@ import { openUpstream } from '#server/upstreams/upstream.ts';
 /** Long enough for a far provider, and short enough for somebody who waits. */
 const TEST_TIMEOUT_MS = 10_000;
 
-const MARKS = { good: 'ok  ', unsure: '?   ', bad: 'FAIL' };
+const MARKS = { valid: 'ok  ', unknown: '?   ', invalid: 'FAIL' };
 
 type Tested = { name: string; results: CredentialTestResult[] };
 
@@ -29,14 +29,14 @@ export function testCommand(upstream: Command): void {
         command,
         async (session) => {
           const tested = await test(session, name);
-          isSound = tested.results.every(({ outcome }) => outcome !== 'bad');
+          isSound = tested.results.every(({ outcome }) => outcome !== 'invalid');
           return tested;
         },
         ({ results }) =>
           results
             .map(
-              ({ label, outcome, models, problem }) =>
-                `${MARKS[outcome]} ${name}${label === '' ? '' : `, ${label}`}: ${problem ?? `It lists ${models} models.`}`,
+              ({ label, outcome, models, error }) =>
+                `${MARKS[outcome]} ${name}${label === '' ? '' : `, ${label}`}: ${error ?? `It lists ${models} models.`}`,
             )
             .join('\n'),
       );

@@ -74,7 +74,7 @@ export function accountRows(
         state,
         plan,
         override,
-        registered_at: known.registeredAt.toISOString(),
+        created_at: known.registeredAt.toISOString(),
         members: members.get(id)?.length ?? 0,
         keys: keys.length,
         month: known.month,

@@ -6,7 +6,13 @@ import {
   readAccountFacts,
 } from '#server/dashboard/accounts/account-list.ts';
 import { parseId, makeChange } from '#server/dashboard/change.ts';
-import { type AccountList, AccountsQuery, CreateAccount, PutOverride, PutPlan } from '#server/contract/accounts.ts';
+import {
+  type AccountList,
+  AccountsQuery,
+  CreateAccount,
+  PutOverride,
+  PutPlan,
+} from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';

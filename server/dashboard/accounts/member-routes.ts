@@ -8,7 +8,15 @@ import { lastSeen } from '#db/members/sessions.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { ChangeMember, CreateInvitation, type InvitationRow, type CreatedLink, type MemberRow, PutRegistration, type RegistrationSettings } from '#server/contract/members.ts';
+import {
+  ChangeMember,
+  CreateInvitation,
+  type InvitationRow,
+  type CreatedLink,
+  type MemberRow,
+  PutRegistration,
+  type RegistrationSettings,
+} from '#server/contract/members.ts';
 import {
   ADMINISTRATORS,
   type ApiRoute,
@@ -57,8 +65,8 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       account_name: accountName(account) ?? '',
       role,
       has_totp: hasTotp,
-      added_at: addedAt.toISOString(),
-      seen_at: seen.get(id)?.toISOString() ?? null,
+      created_at: addedAt.toISOString(),
+      last_seen_at: seen.get(id)?.toISOString() ?? null,
     }));
   }
 
@@ -110,7 +118,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
         id: made.id,
         link: made.link,
         expires_at: made.expiresAt.toISOString(),
-        was_sent: wasSent,
+        email_sent: wasSent,
         event: made.event,
       };
       return answer;
@@ -167,7 +175,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
         id,
         link: made.link,
         expires_at: made.expiresAt.toISOString(),
-        was_sent: wasSent,
+        email_sent: wasSent,
         event: made.event,
       };
       return answer;

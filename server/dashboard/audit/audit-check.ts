@@ -55,7 +55,7 @@ export function checkOf(what: string): Check | null {
       })),
     ];
     return {
-      outcome: isEqual(found) ? 'good' : 'bad',
+      outcome: isEqual(found) ? 'verified' : 'mismatch',
       summary:
         differing === 0 && findings.length > 0
           ? `Not as the log says: ${findings[0]?.problem}.`
@@ -71,7 +71,7 @@ const verify: Check = async (client, { published, onProgress }) => {
   const { findings, head } = report;
   const [first] = findings;
   return {
-    outcome: first === undefined ? 'good' : 'bad',
+    outcome: first === undefined ? 'verified' : 'mismatch',
     summary: first === undefined ? summaryOf(report) : `The first bad position is ${first.position}.`,
     position: head,
     ...bounded(

@@ -51,7 +51,7 @@ export class AuditChecks {
     return {
       object: 'checks',
       running: this.#running,
-      newest: [...this.#newest.values()],
+      latest: [...this.#newest.values()],
       projections: [...PROJECTION_NAMES],
       events_max: EVENTS_MAX,
       head,
@@ -73,7 +73,7 @@ export class AuditChecks {
     const check = checkOf(what);
     if (check === null) return new ApiError('not_found');
     if (this.#running !== null) return BUSY;
-    const running = { what, done: 0, of: 0 };
+    const running = { target: what, done: 0, of: 0 };
     this.#running = running;
     const begun = Promise.withResolvers<ApiError | null>();
     const beganAt = new Date();
@@ -100,13 +100,13 @@ export class AuditChecks {
       .then((outcome): CheckResult | ApiError => {
         if (outcome instanceof ApiError) return outcome;
         const done: CheckResult = {
-          what,
-          began_at: beganAt.toISOString(),
-          took_ms: Math.round(performance.now() - startedMs),
+          target: what,
+          started_at: beganAt.toISOString(),
+          duration_ms: Math.round(performance.now() - startedMs),
           member: who.member.id,
           ...outcome,
         };
-        if (done.outcome !== 'cancelled') this.#newest.set(what, done);
+        if (done.outcome !== 'canceled') this.#newest.set(what, done);
         return done;
       })
       .finally(() => {
@@ -137,10 +137,10 @@ export class AuditChecks {
         const isLate = (ended.reason as Error).name === 'TimeoutError';
         return isLate
           ? nothing(
-              'too_long',
+              'timed_out',
               `It took more than ${CHECK_MS_MAX / 60_000} minutes, and was given up. The command line takes as long as it needs.`,
             )
-          : nothing('cancelled', 'It was cancelled.');
+          : nothing('canceled', 'It was cancelled.');
       }
       const fault = faultOfLog(error);
       if (fault === null) this.#log.error(errorFields(error), 'a check of the log failed');

@@ -73,7 +73,7 @@ export async function readProof(
   return {
     now: now.toISOString(),
     log: { id: logId, origin, epoch: signing.epoch, head, first: await firstPosition(client) },
-    newest,
+    latest: newest,
     uncovered: { events: Math.max(0, head - covered), since: since?.toISOString() ?? null },
     keys: signing.keys
       .map(({ verifierKey, position }) => {
@@ -83,7 +83,7 @@ export async function readProof(
           key_id: keyId,
           position,
           at: times.get(position) ?? null,
-          signs: newest?.signed_by.some(({ key_id }) => key_id === keyId) ?? false,
+          is_signing: newest?.signed_by.some(({ key_id }) => key_id === keyId) ?? false,
         };
       })
       .toReversed(),

@@ -13,8 +13,8 @@ export async function checkReceipt(client: ClientBase, text: string): Promise<Re
   const { signing } = await readStanding(client);
   const nothing = (problem: string): ReceiptCheckResult => ({
     object: 'receipt_check',
-    is_good: false,
-    proven: [],
+    valid: false,
+    statements: [],
     problem,
   });
   // Without a key that is known a receipt is believed by its own word.
@@ -27,8 +27,8 @@ export async function checkReceipt(client: ClientBase, text: string): Promise<Re
     });
     return {
       object: 'receipt_check',
-      is_good: true,
-      proven: [`Request ${opened.receipt.request}`, ...describeEvents(opened), ...describeProof(opened)],
+      valid: true,
+      statements: [`Request ${opened.receipt.request}`, ...describeEvents(opened), ...describeProof(opened)],
       problem: null,
     };
   } catch (error) {

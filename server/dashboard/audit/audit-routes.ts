@@ -3,7 +3,14 @@ import { publishDirectory } from '#db/tlog/published.ts';
 import { listCheckpoints, readProof } from '#server/dashboard/audit/audit-proof.ts';
 import { checkReceipt } from '#server/dashboard/audit/audit-receipt.ts';
 import { readMoment, readState } from '#server/dashboard/audit/audit-state.ts';
-import { StartCheck, type CheckLine, CheckpointsQuery, CheckReceipt, type Proof, StateQuery } from '#server/contract/audit.ts';
+import {
+  StartCheck,
+  type CheckLine,
+  CheckpointsQuery,
+  CheckReceipt,
+  type Proof,
+  StateQuery,
+} from '#server/contract/audit.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit/audit-reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
@@ -80,7 +87,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
         const left = new AbortController();
         response.once('close', () => left.abort());
         const lines = await checks.begin(
-          body.what,
+          body.target,
           who,
           { published: publishDirectory(config) },
           left.signal,

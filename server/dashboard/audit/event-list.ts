@@ -130,7 +130,7 @@ export async function listEvents(
 ): Promise<EventPage> {
   const head = await readHead(client);
   const wanted = await eventsWanted(client, scope, query, head);
-  if (wanted === null) return { object: 'list', data: [], next: null, head, looked_to: 1 };
+  if (wanted === null) return { object: 'list', data: [], next: null, head, scanned_to: 1 };
   const { filter } = wanted;
   const first = await firstPosition(client);
   const found: Read[] = [];
@@ -155,7 +155,7 @@ export async function listEvents(
     data: found.flatMap((row) => (row instanceof UnreadableEventError ? [] : [eventRow(row)])),
     next: isDone ? null : String(left.upTo),
     head,
-    looked_to: Math.max(left.after, left.upTo) + 1,
+    scanned_to: Math.max(left.after, left.upTo) + 1,
   };
 }
 

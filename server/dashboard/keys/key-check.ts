@@ -68,16 +68,16 @@ export async function checkKey(
   const steps = STEPS.filter(
     (step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)),
   );
-  return { object: 'key_check', would_pass: refusal === null, checks: listChecks(steps, refusal) };
+  return { object: 'key_check', allowed: refusal === null, checks: listChecks(steps, refusal) };
 }
 
 /** The steps up to the one that refuses. */
 function listChecks(steps: readonly CheckStep[], refusal: ApiError | null): KeyCheckResult['checks'] {
-  if (refusal === null) return steps.map((what) => ({ what, passes: true, refusal: null }));
+  if (refusal === null) return steps.map((step) => ({ step, passed: true, error: null }));
   const { status, code, message } = refusal;
   const failed = STEP_OF[code] ?? 'limits';
   return [
-    ...steps.slice(0, steps.indexOf(failed)).map((what) => ({ what, passes: true, refusal: null })),
-    { what: failed, passes: false, refusal: { status, code, message } },
+    ...steps.slice(0, steps.indexOf(failed)).map((step) => ({ step, passed: true, error: null })),
+    { step: failed, passed: false, error: { status, code, message } },
   ];
 }

@@ -2,7 +2,15 @@ import { isIP } from 'node:net';
 import type { Key } from '#db/fold/key.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { findKey, makeChange } from '#server/dashboard/change.ts';
-import { ChangeKey, CheckKey, CreateKey, type KeyList, type CreatedKey, KeysQuery, RotateKey } from '#server/contract/keys.ts';
+import {
+  ChangeKey,
+  CheckKey,
+  CreateKey,
+  type KeyList,
+  type CreatedKey,
+  KeysQuery,
+  RotateKey,
+} from '#server/contract/keys.ts';
 import {
   type ApiRoute,
   CALLERS,

@@ -1,7 +1,12 @@
 import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alert-list.ts';
 import { parseId } from '#server/dashboard/change.ts';
-import { CreateWebhook, DeliveriesQuery, type CreatedWebhook, type WebhookRow } from '#server/contract/alerts.ts';
+import {
+  CreateWebhook,
+  DeliveriesQuery,
+  type CreatedWebhook,
+  type WebhookRow,
+} from '#server/contract/alerts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
   ADMINISTRATORS,
@@ -43,7 +48,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
             ...webhook,
             created_at: created_at.toISOString(),
             failing_since: failing_since?.toISOString() ?? null,
-            switched_off_at: switched_off_at?.toISOString() ?? null,
+            disabled_at: switched_off_at?.toISOString() ?? null,
           }),
         ),
       ),

@@ -13,7 +13,15 @@ import { seal, unseal } from '#db/secrets/seal.ts';
 import { sendJson } from '#server/http/respond.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { StartTotp, ChangePassword, ConfirmTotp, ForgotPassword, RemoveTotp, ResetPassword, type TotpEnrollment } from '#server/contract/session.ts';
+import {
+  StartTotp,
+  ChangePassword,
+  ConfirmTotp,
+  ForgotPassword,
+  RemoveTotp,
+  ResetPassword,
+  type TotpEnrollment,
+} from '#server/contract/session.ts';
 import { type ApiRoute, ANY_ROLE, publicRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -84,7 +92,7 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     publicRoute('post', '/api/password/reset', ResetPassword, async ({ body, request, response }) => {
-      const digest = digestOf(body.token);
+      const digest = digestOf(body.secret);
       const reset = await queryAnonymously(signIn, (pool) => findLink(pool, 'reset', digest));
       if (reset instanceof ApiError) return reset;
       const member = reset?.member ?? null;

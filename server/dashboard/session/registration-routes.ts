@@ -13,7 +13,14 @@ import { hasAdministrator } from '#db/members/members.ts';
 import { sendJson } from '#server/http/respond.ts';
 import { REGISTRATION_STEP_MS } from '#server/sign-in/bounds.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { AcceptInvitation, type InvitationDetail, ReadInvitation, type Me, Register, SetUp } from '#server/contract/session.ts';
+import {
+  AcceptInvitation,
+  type InvitationDetail,
+  ReadInvitation,
+  type Me,
+  Register,
+  SetUp,
+} from '#server/contract/session.ts';
 import { type ApiRoute, publicRoute } from '#server/dashboard/gate.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -97,8 +104,8 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
 
   return [
     publicRoute('post', '/api/setup', SetUp, async ({ body, request, response }) => {
-      const { token, email, password, account_name: name } = body;
-      const digest = digestOf(token);
+      const { secret, email, password, account_name: name } = body;
+      const digest = digestOf(secret);
       const setup = await queryAnonymously(signIn, (pool) => findLink(pool, 'setup', digest));
       if (setup === null || setup instanceof ApiError) return setup ?? NOT_VALID;
       const passwordHash = await signIn.passwords.hash(password);
@@ -144,7 +151,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
 
     publicRoute('post', '/api/invitation', ReadInvitation, async ({ body }) => {
       const invitation = await queryAnonymously(signIn, (pool) =>
-        lookAtInvitation(pool, digestOf(body.token)),
+        lookAtInvitation(pool, digestOf(body.secret)),
       );
       if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       const shown: InvitationDetail = {
@@ -158,8 +165,8 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     publicRoute('post', '/api/invitation/accept', AcceptInvitation, async ({ body, request, response }) => {
-      const { token, email, password, account_name: name } = body;
-      const digest = digestOf(token);
+      const { secret, email, password, account_name: name } = body;
+      const digest = digestOf(secret);
       const invitation = await queryAnonymously(signIn, (pool) => lookAtInvitation(pool, digest));
       if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       if (invitation.account === null && name === undefined)

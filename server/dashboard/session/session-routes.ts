@@ -107,12 +107,12 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       const rows = await listSessions(signIn.pool, who.member.id);
       const data = rows.map(({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
         id,
-        opened_at: openedAt.toISOString(),
-        seen_at: seenAt.toISOString(),
+        created_at: openedAt.toISOString(),
+        last_seen_at: seenAt.toISOString(),
         expires_at: expiresAt.toISOString(),
         browser,
         network,
-        is_this: id === who.session,
+        is_current: id === who.session,
       }));
       return { object: 'list', data };
     }),

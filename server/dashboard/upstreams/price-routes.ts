@@ -65,7 +65,7 @@ function describe(
       offered: offer.prices,
     })),
     unchanged: plan.unchanged,
-    skipped,
+    skipped: skipped.map(({ why, ...model }) => ({ ...model, reason: why })),
     event: plan.event,
   };
 }

@@ -3,7 +3,15 @@ import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { AddCredential, AddUpstream, ChangeUpstream, type CreatedCredential, type UpstreamList, type UpstreamModels, type UpstreamTestResult } from '#server/contract/upstreams.ts';
+import {
+  AddCredential,
+  AddUpstream,
+  ChangeUpstream,
+  type CreatedCredential,
+  type UpstreamList,
+  type UpstreamModels,
+  type UpstreamTestResult,
+} from '#server/contract/upstreams.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
   ADMINISTRATORS,
@@ -158,7 +166,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       return {
         object: 'list',
         data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [],
-        problem: answer.problem?.line ?? null,
+        error: answer.problem?.line ?? null,
       } satisfies UpstreamModels;
     }),
   ];

@@ -8,7 +8,7 @@ import {
   type SignedInClient,
   signIn,
   statuses,
-  tokenOf,
+  linkSecretOf,
   visit,
 } from '../../support/dashboard.ts';
 import { ask } from '../../support/database.ts';
@@ -111,16 +111,20 @@ describe('members', () => {
         await ana.post<CreatedLink>('/api/invitations', { account: null, role: 'administrator' })
       ).body;
       const reset = (await ana.post<CreatedLink>(`/api/members/${bo.me.member.id}/reset`)).body;
-      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).status).toBe(
-        200,
-      );
-      expect((await end(ana.me.member.id)).status).toBe(200);
-      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).code).toBe(
-        'link_not_valid',
-      );
       expect(
-        (await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD }))
-          .code,
+        (await visit(relay).post('/api/invitation', { secret: linkSecretOf(invitation.link) })).status,
+      ).toBe(200);
+      expect((await end(ana.me.member.id)).status).toBe(200);
+      expect(
+        (await visit(relay).post('/api/invitation', { secret: linkSecretOf(invitation.link) })).code,
+      ).toBe('link_not_valid');
+      expect(
+        (
+          await visit(relay).post('/api/password/reset', {
+            secret: linkSecretOf(reset.link),
+            password: PASSWORD,
+          })
+        ).code,
       ).toBe('link_not_valid');
       const withdrawn = (await relay.readLog()).filter(
         ({ event }) => event.type === 'invitation.revoked' && event.invitation === invitation.id,
@@ -169,8 +173,12 @@ describe('members', () => {
       'wrong_credentials',
     );
     expect(
-      (await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD }))
-        .code,
+      (
+        await visit(relay).post('/api/password/reset', {
+          secret: linkSecretOf(reset.link),
+          password: PASSWORD,
+        })
+      ).code,
     ).toBe('link_not_valid');
     const kept = await ask(
       relay.store.config('owner'),
@@ -184,7 +192,7 @@ describe('members', () => {
   it("choose a new password by an administrator's link, once, and all their sessions end", async () => {
     const ana = await addMember(relay);
     const { body } = await administrator.post<CreatedLink>(`/api/members/${ana.me.member.id}/reset`);
-    expect(body).toMatchObject({ was_sent: true, event: { type: 'member.reset_link_created' } });
+    expect(body).toMatchObject({ email_sent: true, event: { type: 'member.reset_link_created' } });
     const told = (await relay.readLog()).filter(
       ({ event }) => event.type === 'member.reset_link_created' && event.member === ana.me.member.id,
     );
@@ -201,7 +209,7 @@ describe('members', () => {
     const replies = await Promise.all(
       Array.from({ length: 3 }, () =>
         visit(relay).post<Me>('/api/password/reset', {
-          token: tokenOf(body.link),
+          secret: linkSecretOf(body.link),
           password: 'chosen by the link',
         }),
       ),
@@ -232,8 +240,8 @@ describe('members', () => {
     expect(link).toMatch(new RegExp(`^${origin}/reset#[0-9A-Za-z]{43}$`));
     expect(mail.mails.length).toBe(before + 1);
     expect(
-      (await visit(relay).post<Me>('/api/password/reset', { token: tokenOf(link), password: PASSWORD })).body
-        .member.email,
+      (await visit(relay).post<Me>('/api/password/reset', { secret: linkSecretOf(link), password: PASSWORD }))
+        .body.member.email,
     ).toBe(ana.email);
   });
 
@@ -243,7 +251,7 @@ describe('members', () => {
       role: 'member',
       email: 'Guest@Example.com',
     });
-    expect(body.was_sent).toBe(true);
+    expect(body.email_sent).toBe(true);
     expect(await linkMailedTo('guest@example.com')).toBe(body.link);
   });
 });

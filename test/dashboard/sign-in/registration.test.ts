@@ -8,7 +8,7 @@ import {
   type SignedInClient,
   signIn,
   statuses,
-  tokenOf,
+  linkSecretOf,
   visit,
 } from '../../support/dashboard.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
@@ -151,15 +151,15 @@ describe('invitations', () => {
     const link = await invite({ account: administrator.me.account.id, role: 'auditor' });
     expect(link.link).toMatch(new RegExp(`^${administrator.origin}/join#[0-9A-Za-z]{43}$`));
     expect(link.event).toMatchObject({ type: 'invitation.created' });
-    const token = tokenOf(link.link);
-    expect((await visit(relay).post<InvitationDetail>('/api/invitation', { token })).body).toMatchObject({
+    const secret = linkSecretOf(link.link);
+    expect((await visit(relay).post<InvitationDetail>('/api/invitation', { secret })).body).toMatchObject({
       role: 'auditor',
       account_name: 'first',
     });
     const replies = await Promise.all(
       Array.from({ length: 5 }, (_, index) =>
         visit(relay).post<Me>('/api/invitation/accept', {
-          token,
+          secret,
           email: `auditor-${index}@example.com`,
           password: PASSWORD,
         }),
@@ -170,7 +170,7 @@ describe('invitations', () => {
       member: { role: 'auditor' },
       account: { name: 'first' },
     });
-    expect((await visit(relay).post('/api/invitation', { token })).code).toBe('link_not_valid');
+    expect((await visit(relay).post('/api/invitation', { secret })).code).toBe('link_not_valid');
     const added = (await relay.readLog()).filter(
       ({ event }) => event.type === 'member.added' && event.invitation === link.id,
     );
@@ -183,9 +183,9 @@ describe('invitations', () => {
       await invite({ account: null, role: 'member' }),
       await invite({ account: null, role: 'member' }),
     ];
-    expect((await register('guest@example.com', 'Guest', { invitation: tokenOf(used.link) })).status).toBe(
-      202,
-    );
+    expect(
+      (await register('guest@example.com', 'Guest', { invitation: linkSecretOf(used.link) })).status,
+    ).toBe(202);
     expect((await signIn(relay, 'guest@example.com')).me.account).toMatchObject({
       name: 'Guest',
       plan: 'free',
@@ -193,7 +193,7 @@ describe('invitations', () => {
     expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).status).toBe(200);
     expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).code).toBe('not_found');
     expect(
-      (await register('guest2@example.com', 'Guest', { invitation: tokenOf(withdrawn.link) })).code,
+      (await register('guest2@example.com', 'Guest', { invitation: linkSecretOf(withdrawn.link) })).code,
     ).toBe('link_not_valid');
     const open = await administrator.get<{ data: { id: string }[] }>('/api/invitations');
     expect(open.body.data.map(({ id }) => id)).not.toContain(withdrawn.id);
@@ -203,7 +203,7 @@ describe('invitations', () => {
     const { link } = await invite({ account: null, role: 'member' });
     const accept = (email: string) =>
       fromAfar().post('/api/invitation/accept', {
-        token: tokenOf(link),
+        secret: linkSecretOf(link),
         email,
         password: PASSWORD,
         account_name: 'Mine',
@@ -216,6 +216,6 @@ describe('invitations', () => {
     const { link, id } = await invite({ account: null, role: 'member' });
     const shown = JSON.stringify([await relay.readLog(), (await administrator.get('/api/invitations')).body]);
     expect(shown).toContain(id);
-    expect(shown).not.toContain(tokenOf(link));
+    expect(shown).not.toContain(linkSecretOf(link));
   });
 });

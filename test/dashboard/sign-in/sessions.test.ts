@@ -57,9 +57,9 @@ describe('sessions', () => {
     await phone.post('/api/session', { email: ana.email, password: PASSWORD });
     const [newest, oldest, ...more] = await rows(ana);
     expect(more).toEqual([]);
-    expect(newest).toMatchObject({ browser: 'Safari on iPhone', network: '127.0.0.0/24', is_this: false });
-    expect(oldest).toMatchObject({ id: ana.me.session, is_this: true });
-    const opened = new Date(newest?.opened_at ?? '').getTime();
+    expect(newest).toMatchObject({ browser: 'Safari on iPhone', network: '127.0.0.0/24', is_current: false });
+    expect(oldest).toMatchObject({ id: ana.me.session, is_current: true });
+    const opened = new Date(newest?.created_at ?? '').getTime();
     expect(new Date(newest?.expires_at ?? '').getTime() - opened).toBe(12 * 3_600_000);
   });
 

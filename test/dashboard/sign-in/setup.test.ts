@@ -8,7 +8,7 @@ import { greet } from '#server/process/greeting.ts';
 import { startServer } from '#server/process/server.ts';
 import { createLogger } from '#server/process/logger.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
-import { PASSWORD, signIn, tokenOf, visit } from '../../support/dashboard.ts';
+import { PASSWORD, signIn, linkSecretOf, visit } from '../../support/dashboard.ts';
 import { ask, type TestDatabase } from '../../support/database.ts';
 import { makePlace, startRelay, type TestRelay } from '../../support/relay.ts';
 import { refusedPort } from '../../support/upstream/upstream.ts';
@@ -27,8 +27,8 @@ const { text } = commandLine(() => ({
   DATABASE_URL: (relay.store as TestDatabase).url,
 }));
 
-const claim = (token: string, address: string) =>
-  visit(relay).post<Me>('/api/setup', { token, email: address, password: PASSWORD });
+const claim = (secret: string, address: string) =>
+  visit(relay).post<Me>('/api/setup', { secret, email: address, password: PASSWORD });
 
 describe('the first administrator', () => {
   it('comes by a link that only who runs the server sees', async () => {
@@ -60,8 +60,8 @@ describe('the first administrator', () => {
 
   it('is one, however many use links at the same moment', async () => {
     // A second link of the command line, which is as good as the first.
-    const first = tokenOf((await text('setup-link')).trim());
-    expect(first).toBe(tokenOf(readFileSync(file, 'utf8').trim()));
+    const first = linkSecretOf((await text('setup-link')).trim());
+    expect(first).toBe(linkSecretOf(readFileSync(file, 'utf8').trim()));
     const replies = await Promise.all(
       Array.from({ length: 100 }, (_, index) => claim(first, `admin-${index}@example.com`)),
     );
@@ -90,7 +90,7 @@ describe('the first administrator', () => {
     });
     const client = visit(relay);
     const reset = await client.post<Me>('/api/password/reset', {
-      token: tokenOf(link),
+      secret: linkSecretOf(link),
       password: 'a new one, and long',
     });
     expect(reset.body.member).toMatchObject({ email, role: 'administrator' });
@@ -140,7 +140,7 @@ describe('an unattended setup', () => {
       // Whatever stands between takes the S off: people come by TLS alone, and so do their cookies.
       const origin = `http://127.0.0.1:${port}`;
       const body = JSON.stringify({
-        token: tokenOf(server.setupLink ?? ''),
+        secret: linkSecretOf(server.setupLink ?? ''),
         email: 'ops@example.com',
         password: PASSWORD,
       });

@@ -9,7 +9,7 @@ import {
   setUp,
   type SignedInClient,
   signIn,
-  tokenOf,
+  linkSecretOf,
   visit,
 } from '../../support/dashboard.ts';
 import { ask } from '../../support/database.ts';
@@ -223,7 +223,10 @@ describe('a code from a device', () => {
     const administrator = await setUp(relay);
     const { body } = await administrator.post<CreatedLink>(`/api/members/${ben.me.member.id}/reset`);
     const client = visit(relay);
-    const reset = await client.post('/api/password/reset', { token: tokenOf(body.link), password: PASSWORD });
+    const reset = await client.post('/api/password/reset', {
+      secret: linkSecretOf(body.link),
+      password: PASSWORD,
+    });
     expect([reset.code, client.cookie]).toEqual(['totp_required', '']);
     await later();
     const again = visit(relay);

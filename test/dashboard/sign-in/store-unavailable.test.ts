@@ -25,7 +25,7 @@ it('says 503 and never 401 while the store is away, and the session is good when
       await ana.post('/api/password', { current: PASSWORD, password: PASSWORD }),
       await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD }),
       await visit(relay).post('/api/setup', {
-        token: 'x'.repeat(43),
+        secret: 'x'.repeat(43),
         email: 'x@example.com',
         password: PASSWORD,
       }),

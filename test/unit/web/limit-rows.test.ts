@@ -14,8 +14,8 @@ const row: LimitRow = {
   window: 'day',
   limit: 1_000,
   used: 400,
-  held: 100,
-  free: 500,
+  reserved: 100,
+  remaining: 500,
   window_started_at: '2026-05-04T00:00:00.000Z',
   resets_at: '2026-05-05T00:00:00.000Z',
   enforcement: 'soft',
@@ -42,8 +42,8 @@ test('a window that is over begins anew with nothing used, however long ago it e
   expect(atTime(row, time('2026-05-04T23:59:59'))).toBe(row);
   expect(atTime(row, time('2026-05-05T00:00'))).toMatchObject({
     used: 0,
-    held: 0,
-    free: 1_000,
+    reserved: 0,
+    remaining: 1_000,
     window_started_at: '2026-05-05T00:00:00.000Z',
     resets_at: '2026-05-06T00:00:00.000Z',
   });
@@ -58,6 +58,6 @@ test('the pace of a window tells when it is used up, and only where that is befo
   expect(usedUpAtMs(row, time('2026-05-04T10:00'))).toBe(time('2026-05-04T20:00'));
   expect(usedUpAtMs(row, time('2026-05-04T12:00'))).toBeNull();
   expect(usedUpAtMs(row, time('2026-05-04T00:01'))).toBeNull();
-  expect(usedUpAtMs({ ...row, used: 1_000, held: 0, free: 0 }, time('2026-05-04T10:00'))).toBeNull();
-  expect(usedUpAtMs({ ...row, used: 0, held: 0, free: 1_000 }, time('2026-05-04T10:00'))).toBeNull();
+  expect(usedUpAtMs({ ...row, used: 1_000, reserved: 0, remaining: 0 }, time('2026-05-04T10:00'))).toBeNull();
+  expect(usedUpAtMs({ ...row, used: 0, reserved: 0, remaining: 1_000 }, time('2026-05-04T10:00'))).toBeNull();
 });

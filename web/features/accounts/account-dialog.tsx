@@ -81,7 +81,7 @@ function About({
   /** What was done in the step before. */ last: Done | null;
   onStep: (step: Step) => void;
 }) {
-  const { id, state, plan, override, registered_at: registeredAt, members, keys, month } = account;
+  const { id, state, plan, override, created_at: registeredAt, members, keys, month } = account;
   const isAdministrator = useIsAdministrator();
   return (
     <div className="flex flex-col gap-5">

@@ -68,7 +68,7 @@ function fits({ id, name, plan }: AccountRow, search: AccountSearch): boolean {
 
 const ORDERED: Record<Order, (one: AccountRow, other: AccountRow) => number> = {
   name: (one, other) => one.name.localeCompare(other.name, 'en'),
-  newest: (one, other) => Date.parse(other.registered_at) - Date.parse(one.registered_at),
+  newest: (one, other) => Date.parse(other.created_at) - Date.parse(one.created_at),
   spend: (one, other) => other.month.cost_microusd - one.month.cost_microusd,
   requests: (one, other) => other.month.requests - one.month.requests,
 };
@@ -107,5 +107,5 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
   { head: 'Requests', align: 'right', cell: ({ month }) => showShort(month.requests) },
   { head: 'Tokens', align: 'right', cell: ({ month }) => showShort(month.tokens), isExtra: true },
   { head: 'Spend', align: 'right', cell: ({ month }) => showCost(month.cost_microusd) },
-  { head: 'Registered', cell: ({ registered_at: at }) => <When time={at} form="date" />, isExtra: true },
+  { head: 'Registered', cell: ({ created_at: at }) => <When time={at} form="date" />, isExtra: true },
 ];

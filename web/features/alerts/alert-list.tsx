@@ -51,7 +51,7 @@ export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
   );
 }
 
-function Sent({ delivered, waiting, failed }: AlertRow['deliveries']) {
+function Sent({ delivered, pending: waiting, failed }: AlertRow['deliveries']) {
   if (delivered + waiting + failed === 0) return <span className="text-muted">to nobody</span>;
   return (
     <span className="inline-flex flex-wrap gap-1">

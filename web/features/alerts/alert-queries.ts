@@ -31,7 +31,7 @@ export const deliveriesQuery = (webhook: string) =>
     refetchInterval: ({ state: { data } }) =>
       data?.some(
         ({ state, created_at: at, attempts }) =>
-          state === 'waiting' && attempts.length === 0 && Date.now() - Date.parse(at) < FOLLOW_MS,
+          state === 'pending' && attempts.length === 0 && Date.now() - Date.parse(at) < FOLLOW_MS,
       ) === true
         ? 1_000
         : false,

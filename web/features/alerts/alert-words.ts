@@ -60,7 +60,7 @@ export const kindName = (kind: string): string =>
 /** What the receiver did, attempt by attempt. */
 export function attemptLine({
   status,
-  fault,
+  error: fault,
   duration_ms: durationMs,
 }: DeliveryRow['attempts'][number]): string {
   const what =

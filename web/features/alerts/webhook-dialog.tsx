@@ -29,7 +29,7 @@ export function WebhookDialog({
     alerts,
     allow_private: isPrivate,
     created_at: createdAt,
-    switched_off_at: offAt,
+    disabled_at: offAt,
   } = webhook;
   const queries = useQueryClient();
   const nameOf = useAccountNames();
@@ -102,7 +102,7 @@ export function WebhookDialog({
   );
 }
 
-const STATES = { waiting: 'warn', delivered: 'good', failed: 'bad' } as const;
+const STATES = { pending: 'warn', delivered: 'good', failed: 'bad' } as const;
 
 function Delivery({
   delivery: { id, alert_kind: kind, state, created_at: at, attempts },
@@ -123,7 +123,7 @@ function Delivery({
       </p>
       {attempts.length === 0 ? (
         <p className="mt-1 text-xs text-muted">
-          {state === 'waiting'
+          {state === 'pending'
             ? 'The worker has not sent it yet. Is one running?'
             : 'It was given up before it was sent.'}
         </p>

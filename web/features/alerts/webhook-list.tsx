@@ -88,7 +88,7 @@ const columns = (
     : []),
 ];
 
-export function WebhookState({ webhook: { failures, switched_off_at: offAt } }: { webhook: WebhookRow }) {
+export function WebhookState({ webhook: { failures, disabled_at: offAt } }: { webhook: WebhookRow }) {
   if (offAt !== null) return <Badge tone="bad">switched off</Badge>;
   return failures > 0 ? (
     <Badge tone="warn">{showCount(failures)} failed in a row</Badge>

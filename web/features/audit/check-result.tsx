@@ -7,11 +7,11 @@ import { Badge, type Tone } from '../../ui/parts.tsx';
 import { Ago } from '../../ui/when.tsx';
 
 const OUTCOMES: Record<CheckResult['outcome'], readonly [tone: Tone, words: string]> = {
-  good: ['good', 'as it should be'],
-  bad: ['bad', 'not as it should be'],
+  verified: ['good', 'as it should be'],
+  mismatch: ['bad', 'not as it should be'],
   failed: ['warn', 'could not be checked'],
-  too_long: ['warn', 'took too long'],
-  cancelled: ['plain', 'cancelled'],
+  timed_out: ['warn', 'took too long'],
+  canceled: ['plain', 'cancelled'],
 };
 
 export function CheckOutcome({ check }: { check: CheckResult }) {
@@ -55,8 +55,8 @@ export function CheckResult({
         <p className="text-muted">And {showCounted(check.findings_omitted, 'more')}.</p>
       )}
       <p className="text-xs text-muted">
-        Begun <Ago time={check.began_at} /> by {check.member === me.id ? 'you' : memberName(check.member)},
-        done in {showDuration(check.took_ms)}
+        Begun <Ago time={check.started_at} /> by {check.member === me.id ? 'you' : memberName(check.member)},
+        done in {showDuration(check.duration_ms)}
         {check.position > 0 && `, up to position ${showCount(check.position)}`}.
       </p>
     </div>

@@ -54,7 +54,9 @@ function Comparisons({ checks }: { checks: Checks }) {
       )}
       {checks.projections.map((name) => {
         const newest =
-          check.result?.what === name ? check.result : checks.newest.find(({ what }) => what === name);
+          check.result?.target === name
+            ? check.result
+            : checks.latest.find(({ target: what }) => what === name);
         const isRunning = check.what === name;
         return (
           <Card

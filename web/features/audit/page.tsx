@@ -102,7 +102,7 @@ export function AuditPage() {
             <div className="flex flex-wrap items-center justify-between gap-2 border-t border-line px-4 py-2.5 first:border-t-0">
               <p className="text-muted" role="status">
                 {events.length === 0 ? 'None was found so far.' : `${showCount(events.length)} events.`}{' '}
-                Looked back to position {showCount(last.looked_to)}.
+                Looked back to position {showCount(last.scanned_to)}.
               </p>
               <Button busy={isFetching} onClick={() => void query.fetchNextPage()}>
                 {last.data.length === 0 ? 'Look further' : 'Older events'}

@@ -32,7 +32,7 @@ export function ProofPage() {
             <Card flush>
               <Figures proof={proof} />
             </Card>
-            {proof.newest === null ? (
+            {proof.latest === null ? (
               <Card>
                 <Empty icon="shield" title="No checkpoint has been published yet">
                   <p>
@@ -42,13 +42,13 @@ export function ProofPage() {
                 </Empty>
               </Card>
             ) : (
-              <NewestCheckpoint proof={proof} newest={proof.newest} />
+              <NewestCheckpoint proof={proof} newest={proof.latest} />
             )}
             <VerifyCard />
             <Witnesses proof={proof} />
             <Keys keys={proof.keys} />
             <Lost lost={proof.lost} />
-            {proof.newest !== null && <Checkpoints newest={proof.newest} />}
+            {proof.latest !== null && <Checkpoints newest={proof.latest} />}
           </div>
         )}
       </Loaded>
@@ -67,7 +67,7 @@ function Late({ proof: { uncovered } }: { proof: Proof }) {
   );
 }
 
-function Figures({ proof: { log, newest, uncovered, witnesses } }: { proof: Proof }) {
+function Figures({ proof: { log, latest: newest, uncovered, witnesses } }: { proof: Proof }) {
   const cosigning = witnesses.filter(({ size }) => size !== null).length;
   return (
     <div className="grid grid-cols-2 divide-line md:divide-x lg:grid-cols-4">

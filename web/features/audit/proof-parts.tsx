@@ -101,7 +101,8 @@ const KEYS: readonly Column<LogKey>[] = [
   },
   {
     head: 'State',
-    cell: ({ signs }) => (signs ? <Badge tone="good">signs</Badge> : <Badge>signed before</Badge>),
+    cell: ({ is_signing: signs }) =>
+      signs ? <Badge tone="good">signs</Badge> : <Badge>signed before</Badge>,
   },
   { head: 'Put down at', align: 'right', cell: ({ position }) => <At position={position} /> },
   { head: 'Since', cell: ({ at }) => at !== null && <When time={at} />, isExtra: true },

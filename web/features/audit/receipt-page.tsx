@@ -82,19 +82,19 @@ export function ReceiptPage() {
   );
 }
 
-function Checked({ checked: { is_good, proven, problem } }: { checked: ReceiptCheckResult }) {
+function Checked({ checked: { valid, statements, problem } }: { checked: ReceiptCheckResult }) {
   return (
     <Card
       title={
-        <span className={`flex items-center gap-2 ${is_good ? 'text-good' : 'text-bad'}`}>
-          <Icon name={is_good ? 'check' : 'warning'} />
-          {is_good ? 'It is genuine' : 'It proves nothing'}
+        <span className={`flex items-center gap-2 ${valid ? 'text-good' : 'text-bad'}`}>
+          <Icon name={valid ? 'check' : 'warning'} />
+          {valid ? 'It is genuine' : 'It proves nothing'}
         </span>
       }
     >
       {problem !== null && <p className="wrap-anywhere">{problem}</p>}
       <ul className="flex list-disc flex-col gap-1 pl-5">
-        {proven.map((line, index) => (
+        {statements.map((line, index) => (
           <li key={index} className="wrap-anywhere">
             {line}
           </li>

@@ -25,7 +25,7 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
         method: 'POST',
         credentials: 'same-origin',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ what }),
+        body: JSON.stringify({ target: what }),
         signal: leave.signal,
       });
       for await (const line of readObjects<CheckLine>(await reply)) {

@@ -14,7 +14,7 @@ export function VerifyCard() {
   const { data } = useQuery(checksQuery);
   const check = useCheck();
   const { member } = useNames();
-  const newest = check.result ?? data?.newest.find(({ what }) => what === 'log');
+  const newest = check.result ?? data?.latest.find(({ target: what }) => what === 'log');
   const isLong = data !== undefined && data.head > data.events_max;
   return (
     <Card

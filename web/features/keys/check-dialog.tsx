@@ -116,25 +116,25 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
   );
 }
 
-function Verdict({ checked: { would_pass, checks } }: { checked: KeyCheckResult }) {
+function Verdict({ checked: { allowed, checks } }: { checked: KeyCheckResult }) {
   return (
     <section
-      className={`rounded-lg border p-3 ${would_pass ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}
+      className={`rounded-lg border p-3 ${allowed ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}
     >
-      <h3 className={`font-medium ${would_pass ? 'text-accent' : 'text-bad'}`}>
-        {would_pass ? 'It would pass.' : 'It would be refused.'}
+      <h3 className={`font-medium ${allowed ? 'text-accent' : 'text-bad'}`}>
+        {allowed ? 'It would pass.' : 'It would be refused.'}
       </h3>
       <ol className="mt-2 flex flex-col gap-1.5">
-        {checks.map(({ what, passes, refusal }) => (
+        {checks.map(({ step: what, passed, error: refusal }) => (
           <li key={what} className="flex gap-2">
             <Icon
-              name={passes ? 'check' : 'close'}
-              className={`mt-0.5 ${passes ? 'text-good' : 'text-bad'}`}
+              name={passed ? 'check' : 'close'}
+              className={`mt-0.5 ${passed ? 'text-good' : 'text-bad'}`}
             />
             <div className="min-w-0">
               <p>
                 {STEPS[what]}
-                <span className={passes ? 'sr-only' : 'text-bad'}>{passes ? ': passes' : ': refuses'}</span>
+                <span className={passed ? 'sr-only' : 'text-bad'}>{passed ? ': passes' : ': refuses'}</span>
               </p>
               {refusal && (
                 <>

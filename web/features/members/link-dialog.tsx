@@ -20,7 +20,7 @@ export function LinkDialog({ made: { why, link }, onClose }: { made: Made; onClo
     <Once title={title} secret={link.link} what="link" about={about} onClose={onClose}>
       <p>
         It is good once, until <When time={link.expires_at} />.
-        {link.was_sent && ' It was sent by e-mail as well.'}
+        {link.email_sent && ' It was sent by e-mail as well.'}
       </p>
     </Once>
   );

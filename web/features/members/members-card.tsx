@@ -72,10 +72,18 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
     },
     {
       head: 'Last seen',
-      cell: ({ seen_at }) =>
-        seen_at === null ? <span className="text-muted">not signed in</span> : <Ago time={seen_at} />,
+      cell: ({ last_seen_at }) =>
+        last_seen_at === null ? (
+          <span className="text-muted">not signed in</span>
+        ) : (
+          <Ago time={last_seen_at} />
+        ),
     },
-    { head: 'Since', cell: ({ added_at }) => <When time={added_at} form="date" />, isExtra: true },
+    {
+      head: 'Since',
+      cell: ({ created_at }) => <When time={created_at} form="date" />,
+      isExtra: true,
+    },
     ...(canChange
       ? [
           actionsColumn<MemberRow>((row) => (

@@ -147,7 +147,11 @@ function Found({
       />
       <Lines
         title="Left out"
-        lines={skipped.map(({ provider, model, why }) => ({ model, text: `${provider}: ${why}`, notes: [] }))}
+        lines={skipped.map(({ provider, model, reason: why }) => ({
+          model,
+          text: `${provider}: ${why}`,
+          notes: [],
+        }))}
         isFolded
       />
     </div>

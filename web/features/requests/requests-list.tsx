@@ -53,7 +53,7 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
     if (!data) return;
     list.setFetched({
       rows: data.pages.flatMap((page) => page.data),
-      reachesTo: data.pages.at(-1)?.next == null ? null : (data.pages.at(-1)?.looked_from ?? null),
+      reachesTo: data.pages.at(-1)?.next == null ? null : (data.pages.at(-1)?.scanned_from ?? null),
     });
     if (before !== null) list.closeGap();
   }, [list, data, before]);

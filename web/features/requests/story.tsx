@@ -187,7 +187,7 @@ function Refused({ code }: { code: string }) {
 function Quotas({ quotas }: { quotas: readonly RequestQuota[] }) {
   return (
     <ul className="flex flex-col gap-2">
-      {quotas.map(({ scope, meter, window, limit, used, held, to }) => (
+      {quotas.map(({ scope, meter, window, limit, used, reserved: held, to }) => (
         <li key={`${scope} ${meter} ${window}`}>
           <div className="flex flex-wrap justify-between gap-x-3">
             <span>

@@ -46,9 +46,9 @@ export function SessionsCard() {
 const COLUMNS: readonly Column<SessionRow>[] = [
   {
     head: 'Browser',
-    cell: ({ browser, is_this }) => (
+    cell: ({ browser, is_current }) => (
       <span className="inline-flex flex-wrap items-center gap-2">
-        {browser} {is_this && <Badge tone="good">This one</Badge>}
+        {browser} {is_current && <Badge tone="good">This one</Badge>}
       </span>
     ),
   },
@@ -57,10 +57,10 @@ const COLUMNS: readonly Column<SessionRow>[] = [
     cell: ({ network }) => <code className="font-mono text-xs">{network}</code>,
     isExtra: true,
   },
-  { head: 'Last seen', cell: ({ seen_at }) => <Ago time={seen_at} /> },
-  { head: 'Signed in', cell: ({ opened_at }) => <When time={opened_at} />, isExtra: true },
+  { head: 'Last seen', cell: ({ last_seen_at }) => <Ago time={last_seen_at} /> },
+  { head: 'Signed in', cell: ({ created_at }) => <When time={created_at} />, isExtra: true },
   { head: 'Ends by itself', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },
-  actionsColumn(({ id, is_this, browser }) => !is_this && <EndSession id={id} browser={browser} />),
+  actionsColumn(({ id, is_current, browser }) => !is_current && <EndSession id={id} browser={browser} />),
 ];
 
 function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {

@@ -54,7 +54,7 @@ export function JoinPage() {
 }
 
 const lookAt = (token: string): Promise<InvitationDetail> =>
-  api<InvitationDetail>('POST', '/api/invitation', { token });
+  api<InvitationDetail>('POST', '/api/invitation', { secret: token });
 
 /** A link that is good for nothing stays so. */
 const mayFareBetter = (error: unknown): boolean =>
@@ -69,7 +69,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
     const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
     await enter(
       await api<Me>('POST', '/api/invitation/accept', {
-        token,
+        secret: token,
         email: textOf(form, 'email'),
         password: textOf(form, 'password'),
         ...name,

@@ -13,7 +13,9 @@ export function ResetPage() {
   const token = useLinkToken();
   const enter = useEnter();
   const reset = useAction(async (form: FormData) =>
-    enter(await api<Me>('POST', '/api/password/reset', { token, password: textOf(form, 'password') })),
+    enter(
+      await api<Me>('POST', '/api/password/reset', { secret: token, password: textOf(form, 'password') }),
+    ),
   );
   if (token === null) {
     return (

@@ -41,7 +41,7 @@ function SetupForm({ token }: { token: string }) {
   const setUp = useAction(async (form: FormData) => {
     const name = textOf(form, 'account_name');
     const me = await api<Me>('POST', '/api/setup', {
-      token,
+      secret: token,
       email: textOf(form, 'email'),
       password: textOf(form, 'password'),
       ...(name === '' ? {} : { account_name: name }),

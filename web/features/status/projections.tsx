@@ -13,7 +13,7 @@ const COLUMNS: readonly Column<Projection>[] = [
     cell: ({ name, state }) => (
       <span className="inline-flex flex-wrap items-center gap-2">
         <code className="font-mono text-xs">{name}</code>
-        {state === 'aside' && <Badge>being rebuilt</Badge>}
+        {state === 'detached' && <Badge>being rebuilt</Badge>}
       </span>
     ),
   },

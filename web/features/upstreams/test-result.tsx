@@ -3,9 +3,9 @@ import { showCounted, showDuration } from '../../lib/show.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 
 const LOOKS: Record<CredentialTestResult['outcome'], { icon: IconName; look: string }> = {
-  good: { icon: 'check', look: 'border-line text-good' },
-  unsure: { icon: 'warning', look: 'border-warn bg-warn-soft text-warn' },
-  bad: { icon: 'warning', look: 'border-bad bg-bad-soft text-bad' },
+  valid: { icon: 'check', look: 'border-line text-good' },
+  unknown: { icon: 'warning', look: 'border-warn bg-warn-soft text-warn' },
+  invalid: { icon: 'warning', look: 'border-bad bg-bad-soft text-bad' },
 };
 
 /** What came of a test, with each credential. Nothing before there was one. */
@@ -19,7 +19,7 @@ export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: 
 }
 
 function Outcome({
-  tested: { label, outcome, models, took_ms: tookMs, problem },
+  tested: { label, outcome, models, duration_ms: tookMs, error: problem },
 }: {
   tested: CredentialTestResult;
 }) {

@@ -23,7 +23,7 @@ export const usageQuery = (wanted: UsageWanted) =>
       const { bucket: _, group_by: __, ...whole } = query;
       const [series, ranking, { totals }] = await Promise.all([
         get(query),
-        get({ ...whole, group_by: wanted.group, times: wanted.hasTimes ? 'true' : undefined }),
+        get({ ...whole, group_by: wanted.group, percentiles: wanted.hasTimes ? 'true' : undefined }),
         get(whole),
       ]);
       if ((series.rows_omitted ?? 0) === 0) return { series, ranking, totals, isApart: !wanted.hasTimes };
