@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { migrate } from '#db/schema/migrate.ts';
-import { ReadStore } from '#server/read/read-store.ts';
+import { ReadStore } from '#server/read/store.ts';
 import type { Goal } from './goals.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';

@@ -1,7 +1,7 @@
 import type { RequestFilter } from '#server/contract/requests.ts';
 import type { UsageQuery } from '#server/contract/usage.ts';
 import { type Cursor, readCursor } from '#server/read/cursor.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import { listRequests, REQUESTS } from '#server/read/request-list.ts';
 import { REQUEST_DETAIL, readRequestDetail } from '#server/read/request-detail.ts';
 import type { Scope } from '#server/read/scope.ts';

@@ -1,12 +1,12 @@
 import type { Config } from '#server/process/config.ts';
 import type { ControlWriter } from '#server/control/control-writer.ts';
-import type { AuditChecks } from '#server/dashboard/audit/audit-checks.ts';
-import type { AuditReader } from '#server/dashboard/audit/audit-reader.ts';
+import type { AuditChecks } from '#server/dashboard/audit/checks.ts';
+import type { AuditReader } from '#server/dashboard/audit/reader.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import type { SignInStore } from '#server/sign-in/sign-in-store.ts';
+import type { SignInStore } from '#server/sign-in/store.ts';
 import type { Logger } from '#server/process/logger.ts';
 import type { CredentialStore } from '#server/upstreams/credential-store.ts';
 

@@ -1,8 +1,8 @@
 import type { Placed } from '#db/events/events.ts';
 import { readSubject, requireWhole, UnreadableEventError } from '#db/log/read.ts';
 import { RESUME_EVENTS_MAX, RESUME_PAGE_EVENTS, RESUME_POSITIONS_MAX } from '#server/feed/bounds.ts';
-import type { FeedStore } from '#server/feed/feed-store.ts';
-import { LivePage, type PlanOf } from '#server/feed/live-page.ts';
+import type { FeedStore } from '#server/feed/store.ts';
+import { LivePage, type PlanOf } from '#server/feed/page.ts';
 import type { Viewer } from '#server/feed/viewer.ts';
 
 /** The positions above `after` up to `upTo`: what a viewer missed. */

@@ -1,6 +1,6 @@
 import { PROGRESS_CALLS_MAX, PROGRESS_EVERY_MS } from '#server/feed/bounds.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
-import { packed } from '#server/dashboard/page/compress.ts';
+import { packed } from '#server/feed/notify-payloads.ts';
 import type { Watch } from '#server/feed/watch.ts';
 import type { RunningCall } from '#server/relay/relay.ts';
 

@@ -2,7 +2,7 @@ import { DatabaseError } from 'pg';
 import { WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
 import { type Meter, METER_OF } from '#db/limits/meters.ts';
 import { QUOTAS_EVERY_MS, QUOTAS_READ_MAX } from '#server/feed/bounds.ts';
-import type { FeedStore } from '#server/feed/feed-store.ts';
+import type { FeedStore } from '#server/feed/store.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
 
 export type Quota = FrameOf<'quota'>;

@@ -1,7 +1,7 @@
 import { CLOSED_SESSIONS_MAX } from '#server/feed/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
-import { holderOf } from '#server/read/read-api.ts';
+import { holderOf } from '#server/read/api.ts';
 import { type Scope, scopeOf } from '#server/read/scope.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { checkSecret } from '#server/access/authenticate.ts';

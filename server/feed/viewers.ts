@@ -2,7 +2,7 @@ import { LIVE_HEARTBEAT_MS, LIVE_PING_MS, VIEWER_CLOSE_MS } from '#server/feed/b
 import { type Audience, audienceOf, messageBytes, wants } from '#server/feed/audience.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
-import type { LivePage } from '#server/feed/live-page.ts';
+import type { LivePage } from '#server/feed/page.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { Viewer } from '#server/feed/viewer.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';

@@ -1,5 +1,5 @@
 import { WATCH_EXPIRES_MS, WATCHED_MAX } from '#server/feed/bounds.ts';
-import { packed } from '#server/dashboard/page/compress.ts';
+import { packed } from '#server/feed/notify-payloads.ts';
 
 /** Where processes tell one another what they watch. */
 export const WATCHED_CHANNEL = 'daybook_watched';

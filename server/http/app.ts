@@ -22,11 +22,11 @@ import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/re
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { apiRouter } from '#server/dashboard/gate.ts';
-import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/live.ts';
-import { pageHeaders } from '#server/dashboard/page/page-headers.ts';
+import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/upgrade.ts';
+import { pageHeaders } from '#server/dashboard/page/headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
-import { READ_ROUTES, readRoutes } from '#server/read/read-routes.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import { READ_ROUTES, readRoutes } from '#server/read/routes.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import { logRoutes } from '#server/http/log-routes.ts';

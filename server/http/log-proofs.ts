@@ -13,7 +13,7 @@ import {
   type StoredCheckpoint,
 } from '#db/tlog/stored.ts';
 import { hashesByTile, readTile } from '#db/tlog/tiled.ts';
-import type { ReadStore, Source } from '#server/read/read-store.ts';
+import type { ReadStore, Source } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { CHECKPOINT_CACHE_MS } from '#server/http/bounds.ts';

@@ -2,7 +2,7 @@ import express, { type Request, type Response, type Router } from 'express';
 import { z } from 'zod';
 import { withCosignatures } from '#db/tlog/stored.ts';
 import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
-import { readQuery } from '#server/read/read-query.ts';
+import { readQuery } from '#server/read/query.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import type { AddressSet } from '#server/access/networks.ts';

@@ -9,7 +9,7 @@ import { readStanding } from '#db/tlog/standing.ts';
 import { readCovering, withCosignatures } from '#db/tlog/stored.ts';
 import { hashesByTile } from '#db/tlog/tiled.ts';
 import { STORY_LOOK_MAX } from '#server/read/bounds.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 

@@ -7,7 +7,7 @@ import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
 import type { RequestDetail, RequestEvent, RequestQuota } from '#server/contract/requests.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 import { numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/read/request-row.ts';
 import type { Scope } from '#server/read/scope.ts';
 

@@ -4,7 +4,7 @@ import type { RequestRow } from '#server/contract/requests.ts';
 import { csvLine } from '#db/csv.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import { listRequests, type PageResult, type PageQuery, REQUESTS } from '#server/read/request-list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 

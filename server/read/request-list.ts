@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { LIST_LOOK_MAX } from '#server/read/bounds.ts';
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { type Cursor, writeCursor } from '#server/read/cursor.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 import { filterConditions, subjectConditions, Values } from '#server/read/request-filter.ts';
 import { REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/read/request-row.ts';
 import type { Scope } from '#server/read/scope.ts';

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { csvLine } from '#db/csv.ts';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
@@ -9,7 +10,7 @@ import type {
   UsageRow,
   UsagePercentiles,
 } from '#server/contract/usage.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 import { subjectConditions, Values } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { UsagePlan } from '#server/read/usage-plan.ts';
@@ -157,4 +158,18 @@ function times(durations: readonly number[], firstBytes: readonly number[]): Usa
 function percentile(counts: readonly number[], share: number): number | null {
   const ms = quantileOf(counts, share);
   return ms === null ? null : Math.round(ms);
+}
+
+/** A usage report as CSV: its rows or, where it is not taken apart, its totals as the only one. Pure. */
+export function usageCsv({ bucket, group_by, totals, rows }: UsageReport): string {
+  const figures = Object.keys(totals) as (keyof UsageFigures)[];
+  const columns: (keyof UsageRow)[] = [
+    ...(bucket === null ? [] : (['from'] as const)),
+    ...group_by,
+    ...figures,
+  ];
+  return [
+    csvLine(columns),
+    ...(rows ?? [totals as UsageRow]).map((row) => csvLine(columns.map((name) => row[name]))),
+  ].join('');
 }

@@ -11,8 +11,8 @@ import type { Control } from '#server/control/control.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { type CreatedLink, makeLink } from '#server/sign-in/link-made.ts';
-import { sessionClosedAppends } from '#server/sign-in/closings.ts';
+import { type CreatedLink, makeLink } from '#server/sign-in/links.ts';
+import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 
 /** Changes of members, each within a transaction: the rows, and the events that tell of them. */
 

@@ -11,7 +11,6 @@ import type { SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
-import { sessionClosedAppends } from '#server/sign-in/closings.ts';
 import { digestOf, readCookie, setCookie, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 import { networkOf, type Reach } from '#server/sign-in/origin.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
@@ -106,4 +105,16 @@ export class Sessions {
       tell: (response) => setCookie(request, response, this.#reach, token),
     };
   }
+}
+
+/** What is appended for sessions that end. */
+export function sessionClosedAppends(
+  sessions: readonly string[],
+  member: { id: string; account: string },
+  actor: string,
+): ControlAppend[] {
+  return sessions.map((session) => ({
+    event: { type: 'session.closed', session, member: member.id, account: member.account, actor },
+    version: 2,
+  }));
 }

@@ -10,7 +10,7 @@ import { type Config, ConfigError } from '#server/process/config.ts';
 import { type Control, withControl } from '#server/control/control.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
-import { makeLink } from '#server/sign-in/link-made.ts';
+import { makeLink } from '#server/sign-in/links.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';

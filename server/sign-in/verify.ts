@@ -1,7 +1,7 @@
 import { memberByEmail, type MemberRow, takeTotpStep } from '#db/members/members.ts';
 import { unseal } from '#db/secrets/seal.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import type { SignInStore } from '#server/sign-in/sign-in-store.ts';
+import type { SignInStore } from '#server/sign-in/store.ts';
 import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
 /** Whether somebody is who they say. Each attempt is counted before it is looked at. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
 import { type EventPage, type EventRow, EventsQuery } from '#server/contract/events.ts';
-import { EVENTS, listEvents } from '#server/dashboard/audit/event-list.ts';
-import { ReadStore } from '#server/read/read-store.ts';
+import { EVENTS, listEvents } from '#server/dashboard/events/list.ts';
+import { ReadStore } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { accepted, extended, openWriter, settled, type Writer } from '../support/log/log-writer.ts';

@@ -8,7 +8,7 @@ import { Client, request as ask } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
 import { sendApiError, type WithReply } from '#server/http/respond.ts';
-import { pageHeaders } from '#server/dashboard/page/page-headers.ts';
+import { pageHeaders } from '#server/dashboard/page/headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { networksOf } from '#server/access/networks.ts';

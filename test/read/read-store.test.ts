@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { ReadStore, type Source } from '#server/read/read-store.ts';
+import { ReadStore, type Source } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { createDatabase } from '../support/database.ts';
 

@@ -55,7 +55,7 @@ create index link_member on daybook.link (member) where member is not null;
 create index link_made_by on daybook.link (made_by) where made_by is not null;
 
 -- Recent sign-in attempts, as rate-limiter-flexible counts them. Its keys are digests
--- (server/sign-in/login-throttle.ts): neither addresses nor networks can be read here.
+-- (server/sign-in/throttle.ts): neither addresses nor networks can be read here.
 create table daybook.attempt (
   key varchar(255) collate "C" primary key,
   points integer not null default 0,

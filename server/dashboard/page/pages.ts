@@ -1,7 +1,7 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { replyOf } from '#server/http/respond.ts';
-import { type BuiltPage, type PageFile, readPageFiles } from '#server/dashboard/page/page-files.ts';
-import { hintsFor } from '#server/dashboard/page/page-hints.ts';
+import { type BuiltPage, type PageFile, readPageFiles } from '#server/dashboard/page/files.ts';
+import { hintsFor } from '#server/dashboard/page/hints.ts';
 
 /** What no page is under. */
 const NO_PAGE = /^\/(v1|api|log|healthz|readyz)(\/|$)/;

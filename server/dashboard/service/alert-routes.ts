@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alert-list.ts';
+import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alerts.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import {
   CreateWebhook,
@@ -17,8 +17,8 @@ import {
   scopeOfMember,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { holderOf, withReadSlot } from '#server/read/read-api.ts';
-import { readQuery } from '#server/read/read-query.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { readQuery } from '#server/read/query.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/control/webhooks.ts';
 

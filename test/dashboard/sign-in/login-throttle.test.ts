@@ -3,7 +3,7 @@ import { openPool } from '#db/postgres/connect.ts';
 import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { LoginThrottle } from '#server/sign-in/login-throttle.ts';
+import { LoginThrottle } from '#server/sign-in/throttle.ts';
 import { createLogger } from '#server/process/logger.ts';
 import { addMember, type ApiReply, PASSWORD, setUp, statuses, visit } from '../../support/dashboard.ts';
 import type { TestDatabase } from '../../support/database.ts';

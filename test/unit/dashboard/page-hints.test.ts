@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type BuildList, hintsFor } from '#server/dashboard/page/page-hints.ts';
+import { type BuildList, hintsFor } from '#server/dashboard/page/hints.ts';
 
 const LIST: BuildList = {
   'index.html': { file: 'assets/index-1.js', imports: ['_react-1.js'], isEntry: true },

@@ -5,7 +5,7 @@ import type { Placed } from '#db/events/events.ts';
 import { LIVE_PING_MS, VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/feed/bounds.ts';
 import { audienceOf } from '#server/feed/audience.ts';
 import { LiveMessage } from '#server/contract/frames.ts';
-import { LivePage } from '#server/feed/live-page.ts';
+import { LivePage } from '#server/feed/page.ts';
 import { Viewer } from '#server/feed/viewer.ts';
 import type { ViewerPermission } from '#server/feed/viewer-permission.ts';
 import { Viewers } from '#server/feed/viewers.ts';

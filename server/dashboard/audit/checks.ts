@@ -1,13 +1,7 @@
 import type { Client } from 'pg';
 import { readHead } from '#db/log/read.ts';
-import {
-  checkOf,
-  PROJECTION_NAMES,
-  faultOfLog,
-  LOG,
-  type Outcome,
-} from '#server/dashboard/audit/audit-check.ts';
-import { type AuditReader, noteReading } from '#server/dashboard/audit/audit-reader.ts';
+import { checkOf, PROJECTION_NAMES, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit/check.ts';
+import { type AuditReader, noteReading } from '#server/dashboard/audit/reader.ts';
 import type { CheckResult, CheckLine, Checks } from '#server/contract/audit.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';

@@ -2,10 +2,10 @@ import { makeChange } from '#server/dashboard/change.ts';
 import { DefineModel, type ModelRoute, RetireModel } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import { unavailable } from '#server/read/stale-responses.ts';
+import { unavailable } from '#server/read/store.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 
-const STALE = unavailable('models');
+const STALE = unavailable('Model data');
 
 /**
  * Where the calls of models go, as far as somebody has said: administrators say it, auditors look. Names are

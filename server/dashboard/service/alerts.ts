@@ -6,7 +6,7 @@ import {
   DELIVERIES_LISTED_MAX,
 } from '#server/dashboard/bounds.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 
 /** Alerts and deliveries are the worker's own tables, and no projection. */
 export const ALERTS: Source = { projection: 'directory', tables: [] };

@@ -20,8 +20,8 @@ import {
   route,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { unavailable } from '#server/read/stale-responses.ts';
-import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
+import { unavailable } from '#server/read/store.ts';
+import { listUpstreams } from '#server/dashboard/upstreams/list.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
@@ -31,7 +31,7 @@ import { listModels } from '#server/upstreams/list-models.ts';
 import { testUpstream } from '#server/upstreams/test-upstream.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
-const STALE = unavailable('upstreams');
+const STALE = unavailable('Upstream data');
 const NOT_FOUND = new ApiError('not_found');
 /** Somebody waits for it; what takes longer is of no use to calls either. */
 const TEST_TIMEOUT_MS = 8_000;

@@ -118,3 +118,14 @@ function beginning({ tables, settings }: Source): string {
 
 /** A table that was dropped by hand, and is being rebuilt. */
 const isTableGone = (error: unknown): boolean => error instanceof DatabaseError && error.code === '42P01';
+
+/** 503 for data that comes from memory, while the log can't be read. @param data such as `Key data`. */
+export function unavailable(data: string): ApiError {
+  return new ApiError('store_unavailable', {
+    message: `${data} is temporarily unavailable: the event log can't be read. Try again.`,
+  });
+}
+
+export const LIMITS_UNAVAILABLE = new ApiError('store_unavailable', {
+  message: "Limits are temporarily unavailable: the database can't be reached. Try again.",
+});

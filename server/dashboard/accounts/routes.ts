@@ -1,10 +1,5 @@
 import type { Account } from '#db/fold/account.ts';
-import {
-  accountRows,
-  ACCOUNTS,
-  chooseAccounts,
-  readAccountFacts,
-} from '#server/dashboard/accounts/account-list.ts';
+import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/list.ts';
 import { parseId, makeChange } from '#server/dashboard/change.ts';
 import {
   type AccountList,
@@ -23,12 +18,12 @@ import {
   route,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { holderOf, withReadSlot } from '#server/read/read-api.ts';
-import { readQuery } from '#server/read/read-query.ts';
-import { unavailable } from '#server/read/stale-responses.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { readQuery } from '#server/read/query.ts';
+import { unavailable } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-const STALE = unavailable('accounts');
+const STALE = unavailable('Account data');
 
 /** Accounts: administrators manage them, auditors look. */
 export function accountRoutes(dashboard: Dashboard): ApiRoute[] {

@@ -27,7 +27,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
 import { registerMember, type Registration, EMAIL_TAKEN } from '#server/sign-in/registration.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
-import { queryAnonymously } from '#server/sign-in/sign-in-store.ts';
+import { queryAnonymously } from '#server/sign-in/store.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
 import { deleteSetupFile } from '#server/sign-in/setup.ts';
 

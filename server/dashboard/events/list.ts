@@ -16,8 +16,8 @@ import {
 } from '#server/dashboard/bounds.ts';
 import type { EventPage, EventRow, EventsQuery } from '#server/contract/events.ts';
 import type { Freshness } from '#server/contract/parts.ts';
-import { skipTo } from '#server/dashboard/audit/event-skip.ts';
-import type { Source } from '#server/read/read-store.ts';
+import { skipTo } from '#server/dashboard/events/skip.ts';
+import type { Source } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 /** The log itself; the requests' table only tells where in it to look. */

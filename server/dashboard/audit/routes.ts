@@ -1,8 +1,8 @@
 import type { ClientBase } from 'pg';
 import { publishDirectory } from '#db/tlog/published.ts';
-import { listCheckpoints, readProof } from '#server/dashboard/audit/audit-proof.ts';
-import { checkReceipt } from '#server/dashboard/audit/audit-receipt.ts';
-import { readMoment, readState } from '#server/dashboard/audit/audit-state.ts';
+import { listCheckpoints, readProof } from '#server/dashboard/audit/proof.ts';
+import { checkReceipt } from '#server/dashboard/audit/receipt.ts';
+import { readMoment, readState } from '#server/dashboard/audit/state.ts';
 import {
   StartCheck,
   type CheckLine,
@@ -12,7 +12,7 @@ import {
   StateQuery,
 } from '#server/contract/audit.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { noteReading } from '#server/dashboard/audit/audit-reader.ts';
+import { noteReading } from '#server/dashboard/audit/reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
 import {
   type ApiRoute,
@@ -21,9 +21,9 @@ import {
   route,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { holderOf, withReadSlot } from '#server/read/read-api.ts';
-import { readQuery } from '#server/read/read-query.ts';
-import type { Source } from '#server/read/read-store.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { readQuery } from '#server/read/query.ts';
+import type { Source } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 /** No table of a projection is asked. */

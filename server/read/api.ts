@@ -6,15 +6,14 @@ import { RequestListQuery, type RequestPage, type RequestDetail } from '#server/
 import { UsageQuery, type UsageReport } from '#server/contract/usage.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { type ApiRoute, ANY_ROLE, type SignedIn, route, scopeOfMember } from '#server/dashboard/gate.ts';
-import { readQuery, invalidParameter } from '#server/read/read-query.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import { readQuery, invalidParameter } from '#server/read/query.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import { exportRequests } from '#server/read/request-export.ts';
 import { listRequests, type PageQuery, REQUESTS } from '#server/read/request-list.ts';
 import { REQUEST_DETAIL, readRequestDetail } from '#server/read/request-detail.ts';
 import type { Scope } from '#server/read/scope.ts';
-import { usageCsv } from '#server/read/usage-csv.ts';
+import { usageCsv, reportUsage, usageSource } from '#server/read/usage-report.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
-import { reportUsage, usageSource } from '#server/read/usage-report.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 

@@ -6,9 +6,9 @@ import { readProjectionStatus } from '#db/projections/state.ts';
 import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import { holderOf, withReadSlot } from '#server/read/read-api.ts';
-import type { Source } from '#server/read/read-store.ts';
-import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import type { Source } from '#server/read/store.ts';
+import { listUpstreams } from '#server/dashboard/upstreams/list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {

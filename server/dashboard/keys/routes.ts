@@ -19,15 +19,15 @@ import {
   scopeOfMember,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { checkKey } from '#server/dashboard/keys/key-check.ts';
-import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/keys/key-list.ts';
+import { checkKey } from '#server/dashboard/keys/check.ts';
+import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/keys/list.ts';
 import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
-import { holderOf, withReadSlot } from '#server/read/read-api.ts';
-import { readQuery } from '#server/read/read-query.ts';
-import { unavailable } from '#server/read/stale-responses.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { readQuery } from '#server/read/query.ts';
+import { unavailable } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-const STALE = unavailable('keys');
+const STALE = unavailable('Key data');
 
 /** Keys: members manage those of their account, administrators all, auditors look. */
 export function keyRoutes(dashboard: Dashboard): ApiRoute[] {

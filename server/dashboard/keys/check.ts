@@ -2,7 +2,7 @@ import type { Key } from '#db/fold/key.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import type { CheckKey, CheckStep, KeyCheckResult } from '#server/contract/keys.ts';
-import { LIMITS_UNAVAILABLE } from '#server/read/stale-responses.ts';
+import { LIMITS_UNAVAILABLE } from '#server/read/store.ts';
 import { apiErrorOfModel } from '#server/relay/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';

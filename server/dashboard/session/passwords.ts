@@ -26,8 +26,8 @@ import { type ApiRoute, ANY_ROLE, publicRoute, route, type SignedIn } from '#ser
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
-import { queryAnonymously } from '#server/sign-in/sign-in-store.ts';
-import { makeLink } from '#server/sign-in/link-made.ts';
+import { queryAnonymously } from '#server/sign-in/store.ts';
+import { makeLink } from '#server/sign-in/links.ts';
 import { changeTotp, setPassword } from '#server/sign-in/member-changes.ts';
 import { networkOf, ownOrigin } from '#server/sign-in/origin.ts';
 import { createTotpSecret, stepOf, TOTP_PURPOSE, totpUri } from '#server/sign-in/totp.ts';

@@ -1,7 +1,7 @@
-import type { AuditReader } from '#server/dashboard/audit/audit-reader.ts';
+import type { AuditReader } from '#server/dashboard/audit/reader.ts';
 import { EventsQuery } from '#server/contract/events.ts';
-import { exportEvents } from '#server/dashboard/audit/event-export.ts';
-import { EVENTS, listEvents, typesOf } from '#server/dashboard/audit/event-list.ts';
+import { exportEvents } from '#server/dashboard/events/export.ts';
+import { EVENTS, listEvents, typesOf } from '#server/dashboard/events/list.ts';
 import {
   type ApiCall,
   type ApiRoute,
@@ -10,9 +10,9 @@ import {
   scopeOfMember,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { holderOf, withReadSlot } from '#server/read/read-api.ts';
-import { readQuery, invalidParameter } from '#server/read/read-query.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { readQuery, invalidParameter } from '#server/read/query.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 type Asked = {

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import type { BuildList } from '#server/dashboard/page/page-hints.ts';
+import type { BuildList } from '#server/dashboard/page/hints.ts';
 
 /** A file of the built page, in memory. */
 export type PageFile = {

@@ -7,7 +7,7 @@ import type { Feed, Viewing } from '#server/feed/feed.ts';
 import { LiveQuery } from '#server/contract/frames.ts';
 import { LIVE_PROTOCOL } from '#server/contract/live-protocol.ts';
 import { type Gate, isOwnOrigin, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
-import { readQuery } from '#server/read/read-query.ts';
+import { readQuery } from '#server/read/query.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ClosedSessions, KeyPermission, SessionPermission } from '#server/feed/viewer-permission.ts';
 import { ApiError } from '#server/errors/api-error.ts';

@@ -11,7 +11,7 @@ import {
 import type { Config } from '#server/process/config.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { LoginThrottle } from '#server/sign-in/login-throttle.ts';
+import { LoginThrottle } from '#server/sign-in/throttle.ts';
 import { type Mail, openMail } from '#server/sign-in/mail.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { Sessions } from '#server/sign-in/sessions.ts';

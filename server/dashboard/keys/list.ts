@@ -6,7 +6,7 @@ import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { KeyRow } from '#server/contract/keys.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 import { monthOfKeys, NO_USAGE } from '#server/read/month-usage.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 export const KEYS: Source = { projection: 'usage', tables: ['key', 'key_use', 'usage_day'] };

@@ -9,9 +9,9 @@ import {
   type Reader,
   type ReadContext,
   withReadSlot,
-} from '#server/read/read-api.ts';
-import { answerReceipt } from '#server/read/receipt-routes.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+} from '#server/read/api.ts';
+import { answerReceipt } from '#server/read/receipts.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { identify } from '#server/access/identify.ts';

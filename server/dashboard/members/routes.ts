@@ -29,7 +29,7 @@ import {
 import { requirePlan } from '#server/decide/plan.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';
-import { makeLink } from '#server/sign-in/link-made.ts';
+import { makeLink } from '#server/sign-in/links.ts';
 import { changeRole, makeResetLink, removeMember } from '#server/sign-in/member-changes.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 import { change } from '#server/sign-in/transaction.ts';

@@ -2,10 +2,10 @@ import { makeChange } from '#server/dashboard/change.ts';
 import { type PlanRow, PutTerms } from '#server/contract/accounts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import { unavailable } from '#server/read/stale-responses.ts';
+import { unavailable } from '#server/read/store.ts';
 import { checkPlanName } from '#server/decide/plan.ts';
 
-const STALE = unavailable('plans');
+const STALE = unavailable('Plan data');
 
 /** Plans: administrators manage them, auditors look. */
 export function planRoutes(dashboard: Dashboard): ApiRoute[] {

@@ -3,12 +3,12 @@ import type { Change } from '#server/contract/keys.ts';
 import { ImportPrices, type PriceRow, type PriceImportResult, PutPrice } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
-import { unavailable } from '#server/read/stale-responses.ts';
+import { unavailable } from '#server/read/store.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Offered } from '#server/read-model/price-import.ts';
 
-const STALE = unavailable('prices');
+const STALE = unavailable('Price data');
 
 /** Prices: administrators set them, auditors look. */
 export function priceRoutes(dashboard: Dashboard): ApiRoute[] {

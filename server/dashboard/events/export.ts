@@ -9,9 +9,9 @@ import {
   eventsWanted,
   type EventsWanted,
   stepThrough,
-} from '#server/dashboard/audit/event-list.ts';
+} from '#server/dashboard/events/list.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
-import type { ReadStore } from '#server/read/read-store.ts';
+import type { ReadStore } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 

@@ -6,7 +6,7 @@ import { ACCOUNTS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 import { monthOfAccounts, NO_USAGE } from '#server/read/month-usage.ts';
-import type { Source } from '#server/read/read-store.ts';
+import type { Source } from '#server/read/store.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 export const ACCOUNTS: Source = { projection: 'usage', tables: ['account', 'usage_day_account'] };

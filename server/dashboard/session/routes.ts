@@ -17,7 +17,7 @@ import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
-import { sessionClosedAppends } from '#server/sign-in/closings.ts';
+import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
 
