@@ -63,9 +63,9 @@ export type LeaseLineResponse = {
 };
 
 /** For each request either what each of its needs was given, or the line that could not give. */
-export type Given = { amounts: number[] } | { shortOf: number };
+export type Grant = { amounts: number[] } | { shortOf: number };
 
-export type LeaseResponse = { lines: LeaseLineResponse[]; requests: Given[]; now: Date };
+export type LeaseResponse = { lines: LeaseLineResponse[]; requests: Grant[]; now: Date };
 
 /** The one order in which everybody locks: that of Postgres over these columns. */
 export function compareNames(left: AllowanceName, right: AllowanceName): number {
@@ -184,7 +184,7 @@ function columns({ lines, requests }: LeaseRequest): Buffer[] {
 
 function read(ask: LeaseRequest, row: Row): LeaseResponse {
   let at = 0;
-  const requests = ask.requests.map((needs): Given => {
+  const requests = ask.requests.map((needs): Grant => {
     const amounts = row.given.slice(at, at + needs.length).map(Number);
     at += needs.length;
     const short = amounts.indexOf(-1);
@@ -218,10 +218,13 @@ export async function dropEndedAllowances(client: Client): Promise<number> {
 }
 
 /** What the store knows of an allowance: settled, and held by running calls, over all instances. */
-export type Standing = { used: number; held: number };
+export type AllowanceUsage = { used: number; held: number };
 
 /** The standing of these allowances, in their order; nothing is used of one that nobody has needed yet. */
-export async function readStandings(client: Client, names: readonly AllowanceName[]): Promise<Standing[]> {
+export async function readAllowanceUsage(
+  client: Client,
+  names: readonly AllowanceName[],
+): Promise<AllowanceUsage[]> {
   const result = await client.query<[string, string]>({
     text: `select coalesce(a.used + a.overdrawn, 0), coalesce(a.held, 0)
       from unnest($1::text[], $2::smallint[], $3::smallint[], $4::integer[], $5::bigint[]) with ordinality

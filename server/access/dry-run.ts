@@ -49,6 +49,6 @@ export function dryRun(
  * @param counters as the store knows them now.
  */
 export function checkLimits(counters: readonly Counter[], nowMs: number): ApiError | null {
-  const spent = counters.find(({ cap, known }) => cap - known.used - known.held < 1);
+  const spent = counters.find(({ cap, reported }) => cap - reported.used - reported.held < 1);
   return spent ? limitErrorOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
 }

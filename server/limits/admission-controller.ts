@@ -1,87 +1,125 @@
 import {
-  type LeaseResponse,
-  type LeaseRequest,
   compareNames,
-  type Given,
+  type Grant,
   type LeaseLine,
   type LeaseLineResponse,
+  type LeaseRequest,
+  type LeaseResponse,
   type Need,
 } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage, reservedAmount, returnsUnits, unitsReserved } from '#db/limits/meters.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import {
-  ASK_REQUESTS_MAX,
-  LOOSE_WAIT_MS,
-  REFUSAL_MEMORY_MS,
+  EXHAUSTED_FOR_MS,
+  LEASE_REQUEST_CALLS_MAX,
+  RECALL_WAIT_MS,
   SETTLING_WAIT_MS,
-  STOCK_NEEDS,
+  STOCK_CALLS,
   WAITING_MAX,
 } from '#server/limits/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { Hold } from '#server/limits/hold.ts';
 import { Leases } from '#server/limits/leases.ts';
+import { Reservation } from '#server/limits/reservation.ts';
 
 /**
- * Where calls are admitted. A desk belongs to one instance and decides from its leases. Pure: time
- * and the store's answers are handed in, so that a simulation can run it through any order of events.
+ * Admits or rejects calls from the leases of one instance. Pure: the time and the lease responses
+ * are arguments, so that a simulation can run it through any order of events.
  *
- * A call is in one of three places:
+ * ## The lease scheme
  *
- * - *decided at once*: every limit's lease has what it needs. The usual case, without any I/O.
- * - *waiting*: some lease has too little. The next {@link AdmissionController.ask} carries its needs, and the
- *   answer decides it: all that it needs is given, or it is refused by the limit that is short.
- *   What its other limits have in stock is held for it meanwhile.
- * - *waiting for others*: the limit is short, but another instance may hold more than it needs and
- *   has been called to give it back. The call is asked for again until that is certain, for a
- *   bounded time. So a refusal means that the units are used or held, and nothing else.
+ * An allowance is one limit of an account or key in one window; its units are kept in Postgres. An
+ * instance leases some units in advance and admits calls from its lease without any I/O. Far from
+ * the limit a lease is a stock for some seconds. Near the limit (`near`, within 5 % of the cap, with
+ * hysteresis) Postgres grants only the units that a waiting call needs, and instances return
+ * everything that no call has reserved. A rejection therefore means that all units are used or
+ * reserved, not that another instance keeps them unused.
  *
- * One ask is under way at a time; {@link AdmissionController.answered} or {@link AdmissionController.failed} ends it.
+ * ## States of a call
+ *
+ *     admit --+-- every lease has enough --------------------------------> admitted
+ *             |-- a limit is known to be exhausted ----------------------> rejected (short)
+ *             |-- too many calls are waiting ----------------------------> rejected (unavailable)
+ *             `-- otherwise --> waiting
+ *
+ *     waiting ---- nextRequest --+-- the leases have enough by now ------> admitted
+ *                                `-- otherwise --> requested
+ *
+ *     requested -- applyResponse --+-- all its needs are granted --------> admitted
+ *                                  |-- units may still come back --> waiting (awaitsRecall)
+ *                                  `-- otherwise ------------------------> rejected (short, undecided)
+ *     requested -- requestFailed ----------------------------------------> rejected (unavailable)
+ *
+ * - *waiting*: the call is queued for the next lease request. It has reserved nothing.
+ * - *requested*: the call is part of the lease request in flight. It has reserved what its other
+ *   limits had available; the needs of those that were short are in the request. Postgres grants
+ *   all of a call's needs or none.
+ * - *waiting (awaitsRecall)*: the limit is short, but another instance may hold units that it does
+ *   not need, or a call has just ended here. It is requested again after a pause, for a bounded
+ *   time. The reservations of its other limits were released.
+ *
+ * A running call whose reservation grows passes through the same states ({@link AdmissionController.grow}).
+ *
+ * ## Invariants
+ *
+ * - At most one lease request is in flight ({@link AdmissionController.applyResponse} or
+ *   {@link AdmissionController.requestFailed} ends it), so Postgres receives totals in order.
+ * - Every call is decided exactly once.
+ * - A counter is *strict* from the moment its limit is near until a response says otherwise. A
+ *   strict counter admits nothing locally and returns all its free units with the next report.
+ * - All grants of a response are reserved and all releases made before any call is decided: a
+ *   decision may call back into this class.
  */
 
-/** What a call must have, and would like to have. */
+/** The amounts that a call needs at least, and those that it would like. */
 export type CallNeed = { minimum: Amounts; wanted: Amounts };
 
 /** Why a call was not admitted. */
 export type Shortage =
   | { kind: 'short'; counter: Counter; minimum: number }
-  /** Part of the limit is with an instance that does not answer. */
+  /** Units of the limit are with an instance that does not respond. */
   | { kind: 'undecided' }
-  /** The store can't be asked, or too many wait for it. */
+  /** Postgres does not respond, or too many calls wait for it. */
   | { kind: 'unavailable' };
 
-export type Outcome = Hold | Shortage;
+export type Outcome = Reservation | Shortage;
 export type Decide = (outcome: Outcome) => void;
 
 type Waiting = {
   subjects: readonly SubjectLimits[];
   need: CallNeed;
-  /** The hold that is to grow; null for a new call. */
-  grows: Hold | null;
+  /** The reservation that grows; null for a new call. */
+  grows: Reservation | null;
   sinceMs: number;
-  /** It was short of what other instances may still give back. */
-  isLoose: boolean;
-  /** Of the ask under way: the minute whose windows they are, and what is held of each already. */
+  /** It was short of units that other instances may still return. */
+  awaitsRecall: boolean;
+  /** Of the request in flight: the minute of the windows, their counters, and the units reserved of each. */
   minute: number;
   counters: readonly Counter[];
-  taken: number[];
+  reserved: number[];
   decide: Decide;
 };
 
-const NOT_ASKED = { isLoose: false, minute: 0, counters: [], taken: [] };
+const NOT_REQUESTED = { awaitsRecall: false, minute: 0, counters: [], reserved: [] };
+
+/** A lease request in flight: a counter per line, and the calls that it carries. */
+type InFlight = { counters: Counter[]; calls: Waiting[] };
 
 export class AdmissionController {
   readonly leases = new Leases();
   #waiting: Waiting[] = [];
-  #underWay: { counters: Counter[]; asked: Waiting[] } | null = null;
+  #inFlight: InFlight | null = null;
 
-  /**
-   * Whether an {@link ask} has something to say: at once, after a pause for other instances, or not at all.
-   */
-  get pressure(): 'none' | 'others' | 'now' {
-    if (this.#underWay) return 'none';
-    if (this.leases.isPressed || this.#waiting.some(({ isLoose }) => !isLoose)) return 'now';
-    return this.#waiting.length > 0 ? 'others' : 'none';
+  /** When the next lease request is due: now, after a pause for recalls, or not at all. */
+  get urgency(): 'none' | 'after_pause' | 'now' {
+    if (this.#inFlight) return 'none';
+    if (this.leases.isReportDue || this.#waiting.some(({ awaitsRecall }) => !awaitsRecall)) return 'now';
+    return this.#waiting.length > 0 ? 'after_pause' : 'none';
+  }
+
+  /** The counters in the lease request in flight. */
+  get inFlight(): readonly Counter[] {
+    return this.#inFlight?.counters ?? [];
   }
 
   /**
@@ -92,31 +130,32 @@ export class AdmissionController {
    */
   admit(subjects: readonly SubjectLimits[], need: CallNeed, nowMs: number, decide: Decide): Outcome | null {
     const counters = this.#counters(subjects, nowMs);
-    const spent = counters.find((counter) => isSpent(counter, need, nowMs));
-    if (spent) return { kind: 'short', counter: spent, minimum: unitsReserved(spent.meter, need.minimum) };
-    const hold = takeAll(counters, need.wanted, minuteOf(nowMs));
-    if (hold) return hold;
+    const exhausted = counters.find((counter) => isExhausted(counter, need, nowMs));
+    if (exhausted)
+      return { kind: 'short', counter: exhausted, minimum: unitsReserved(exhausted.meter, need.minimum) };
+    const reservation = reserveAll(counters, need.wanted, minuteOf(nowMs));
+    if (reservation) return reservation;
     if (this.#waiting.length >= WAITING_MAX) return { kind: 'unavailable' };
-    this.#waiting.push({ ...NOT_ASKED, subjects, need, grows: null, sinceMs: nowMs, decide });
+    this.#waiting.push({ ...NOT_REQUESTED, subjects, need, grows: null, sinceMs: nowMs, decide });
     return null;
   }
 
   /**
-   * Gives a running call more to spend. Only what counts tokens or cost grows.
-   * @returns true when it did at once; false when `decide` will tell: with the hold, or a shortage.
+   * Grows the reservation of a running call, in the meters that count its usage.
+   * @returns true when it grew at once; false when `decide` is called with the reservation or a shortage.
    */
-  grow(hold: Hold, more: Amounts, nowMs: number, decide: Decide): boolean {
-    const counters = growing(hold, nowMs);
+  grow(reservation: Reservation, more: Amounts, nowMs: number, decide: Decide): boolean {
+    const counters = growing(reservation, nowMs);
     if (counters.every((counter) => unitsReserved(counter.meter, more) <= counter.free)) {
-      for (const counter of counters) counter.take(unitsReserved(counter.meter, more));
-      hold.extend(counters, more);
+      for (const counter of counters) counter.reserve(unitsReserved(counter.meter, more));
+      reservation.extend(counters, more);
       return true;
     }
     this.#waiting.push({
-      ...NOT_ASKED,
+      ...NOT_REQUESTED,
       subjects: [],
       need: { minimum: more, wanted: more },
-      grows: hold,
+      grows: reservation,
       sinceMs: nowMs,
       decide,
     });
@@ -128,31 +167,27 @@ export class AdmissionController {
     return subjects.flatMap((each) => this.leases.of(each, nowMs));
   }
 
-  /** Those that the ask under way tells of. */
-  get asked(): readonly Counter[] {
-    return this.#underWay?.counters ?? [];
-  }
-
   /** Once a second. */
   tick(nowMs: number): void {
-    this.leases.tick(nowMs, this.#underWay !== null);
+    this.leases.tick(nowMs, this.#inFlight !== null);
   }
 
   /**
-   * All that is to be said and asked now; null when there is nothing, or an ask is under way.
-   * @param position up to where endings in the log are known here.
+   * The next lease request: all due reports, and the needs of waiting calls.
+   * @param position the log position up to which the ends of calls are known here.
+   * @returns null when there is nothing to request, or a request is in flight.
    */
-  ask(nowMs: number, position: number): LeaseRequest | null {
-    if (this.#underWay) return null;
-    const asked = this.#decideLocally(nowMs);
-    const counters = this.leases.toReport(asked.flatMap(shortCounters), nowMs).toSorted(compareNames);
+  nextRequest(nowMs: number, position: number): LeaseRequest | null {
+    if (this.#inFlight) return null;
+    const calls = this.#decideLocally(nowMs);
+    const counters = this.leases.takeDue(calls.flatMap(shortCounters), nowMs).toSorted(compareNames);
     if (counters.length === 0) return null;
     const lineOf = new Map(counters.map((counter, line) => [counter, line]));
     const useful = new Map<Counter, number>();
-    const requests = asked.map((waiting) =>
+    const requests = calls.map((waiting) =>
       shortCounters(waiting).map((counter): Need => {
         const wanted = unitsReserved(counter.meter, waiting.need.wanted);
-        useful.set(counter, (useful.get(counter) ?? 0) + wanted * STOCK_NEEDS);
+        useful.set(counter, (useful.get(counter) ?? 0) + wanted * STOCK_CALLS);
         return {
           line: lineOf.get(counter) as number,
           minimum: unitsReserved(counter.meter, waiting.need.minimum),
@@ -161,34 +196,35 @@ export class AdmissionController {
       }),
     );
     const lines = counters.map((counter): LeaseLine => counter.report(useful.get(counter) ?? null));
-    this.#underWay = { counters, asked };
+    this.#inFlight = { counters, calls };
     return { position, lines, requests };
   }
 
-  /** The store's answer to the last ask. */
-  answered(answer: LeaseResponse, nowMs: number): void {
-    const { counters, asked } = this.#end();
+  /** Applies the response to the request in flight, and decides its calls. */
+  applyResponse(response: LeaseResponse, nowMs: number): void {
+    const { counters, calls } = this.#endRequest();
     for (const [line, counter] of counters.entries())
-      this.leases.answered(counter, answer.lines[line] as LeaseResponse['lines'][number]);
-    // All that is given is taken, and all that is not used is back, before anybody hears of it: what
-    // one of them does next must not come between.
-    const holds = asked.map((waiting, index) => {
-      const given = answer.requests[index] as Given;
-      if ('amounts' in given) return admitted(waiting, given.amounts);
-      giveBack(waiting.counters, waiting.taken);
+      this.leases.applyResponse(counter, response.lines[line] as LeaseLineResponse);
+    // All grants are reserved and all releases made before any call is decided: its caller may
+    // start another call in between.
+    const reservations = calls.map((waiting, index) => {
+      const grant = response.requests[index] as Grant;
+      if ('amounts' in grant) return admitted(waiting, grant.amounts);
+      release(waiting.counters, waiting.reserved);
       return null;
     });
     const waitOn: Waiting[] = [];
     const decisions: (() => void)[] = [];
-    for (const [index, waiting] of asked.entries()) {
-      const hold = holds[index];
-      const given = answer.requests[index] as Given;
-      if (hold) decisions.push(() => waiting.decide(hold));
-      else if ('shortOf' in given) {
-        const counter = counters[given.shortOf] as Counter;
-        const outcome = shortage(waiting, counter, answer.lines[given.shortOf] as LeaseLineResponse, nowMs);
+    for (const [index, waiting] of calls.entries()) {
+      const reservation = reservations[index];
+      const grant = response.requests[index] as Grant;
+      if (reservation) decisions.push(() => waiting.decide(reservation));
+      else if ('shortOf' in grant) {
+        const counter = counters[grant.shortOf] as Counter;
+        const line = response.lines[grant.shortOf] as LeaseLineResponse;
+        const outcome = shortageOf(waiting, counter, line, nowMs);
         if (outcome) decisions.push(() => waiting.decide(outcome));
-        else waitOn.push({ ...waiting, isLoose: true });
+        else waitOn.push({ ...waiting, awaitsRecall: true });
       }
     }
     for (const counter of counters) counter.returnSurplus();
@@ -196,44 +232,46 @@ export class AdmissionController {
     for (const decide of decisions) decide();
   }
 
-  /** The ask may or may not have arrived. Its calls are refused; what it reported is reported again. */
-  failed(): void {
-    const { counters, asked } = this.#end();
-    for (const counter of counters) counter.press();
-    for (const { counters: own, taken, decide } of asked) {
-      giveBack(own, taken);
+  /** The request in flight may or may not have been applied. Its calls are rejected, its reports repeated. */
+  requestFailed(): void {
+    const { counters, calls } = this.#endRequest();
+    for (const counter of counters) counter.reportSoon();
+    for (const { counters: own, reserved, decide } of calls) {
+      release(own, reserved);
       decide({ kind: 'unavailable' });
     }
   }
 
-  /** Refuses everybody who waits and has not been asked for. */
-  refuseWaiting(): void {
+  /** Rejects all calls that wait and are not in the request in flight. */
+  rejectWaiting(): void {
     for (const { decide } of this.#waiting.splice(0)) decide({ kind: 'unavailable' });
   }
 
-  #end(): { counters: Counter[]; asked: Waiting[] } {
-    const underWay = this.#underWay ?? { counters: [], asked: [] };
-    this.#underWay = null;
-    return underWay;
+  #endRequest(): InFlight {
+    const inFlight = this.#inFlight ?? { counters: [], calls: [] };
+    this.#inFlight = null;
+    return inFlight;
   }
 
-  /** Those that can be decided from what is here by now are; the others begin to be asked for. */
+  /**
+   * Admits the waiting calls that the leases have enough for by now. @returns the others, to be requested.
+   */
   #decideLocally(nowMs: number): Waiting[] {
-    const asked: Waiting[] = [];
+    const calls: Waiting[] = [];
     const decisions: (() => void)[] = [];
-    for (const each of this.#waiting.splice(0, ASK_REQUESTS_MAX)) {
+    for (const each of this.#waiting.splice(0, LEASE_REQUEST_CALLS_MAX)) {
       each.minute = minuteOf(nowMs);
       each.counters = each.grows ? growing(each.grows, nowMs) : this.#counters(each.subjects, nowMs);
-      each.taken = each.counters.map((counter) => {
+      each.reserved = each.counters.map((counter) => {
         const wanted = unitsReserved(counter.meter, each.need.wanted);
-        return !counter.strict && counter.take(wanted) ? wanted : 0;
+        return !counter.strict && counter.reserve(wanted) ? wanted : 0;
       });
-      const hold = shortCounters(each).length === 0 ? admitted(each, []) : null;
-      if (hold) decisions.push(() => each.decide(hold));
-      else asked.push(each);
+      const reservation = shortCounters(each).length === 0 ? admitted(each, []) : null;
+      if (reservation) decisions.push(() => each.decide(reservation));
+      else calls.push(each);
     }
     for (const decide of decisions) decide();
-    return asked;
+    return calls;
   }
 
   #counters(subjects: readonly SubjectLimits[], nowMs: number): readonly Counter[] {
@@ -244,99 +282,100 @@ export class AdmissionController {
   }
 }
 
-/** The call is given what it was short of; the rest is held for it already. */
-function admitted(waiting: Waiting, amounts: readonly number[]): Hold {
-  const { counters, taken, need, grows, minute } = waiting;
+/** Reserves the granted units for a call; the units of its other limits are reserved already. */
+function admitted(waiting: Waiting, amounts: readonly number[]): Reservation {
+  const { counters, reserved, need, grows, minute } = waiting;
   const short = shortCounters(waiting);
   const units = counters.map((counter, index) => {
-    const given = amounts[short.indexOf(counter)];
-    if (given === undefined) return taken[index] as number;
-    if (!counter.take(given)) throw new Error('the store granted less than it gave');
-    return given;
+    const granted = amounts[short.indexOf(counter)];
+    if (granted === undefined) return reserved[index] as number;
+    if (!counter.reserve(granted))
+      throw new Error('assertion failed: the lease is smaller than the units granted for a call');
+    return granted;
   });
-  if (!grows) return new Hold(counters, units, leastOf(counters, units, need.wanted), minute);
-  if (grows.isOver) giveBack(counters, units);
+  if (!grows) return new Reservation(counters, units, leastOf(counters, units, need.wanted), minute);
+  if (grows.isOver) release(counters, units);
   else grows.extend(counters, need.wanted);
   return grows;
 }
 
-/** What a call is told that a limit is short for; null while it is not certain that it is. */
-function shortage(
+/** The shortage that a call is rejected with; null while units may still come back. */
+function shortageOf(
   { need, grows, sinceMs }: Waiting,
   counter: Counter,
-  answer: LeaseLineResponse,
+  line: LeaseLineResponse,
   nowMs: number,
 ): Shortage | null {
   const minimum = unitsReserved(counter.meter, need.minimum);
-  const refusal: Shortage = { kind: 'short', counter, minimum };
-  if (grows) return refusal;
-  // What came back here meanwhile, or was too little alone, may be enough with what the store has.
+  const rejection: Shortage = { kind: 'short', counter, minimum };
+  if (grows) return rejection;
+  // Units that were released here meanwhile may be enough together with those in Postgres.
   const isOurs = counter.free > 0;
-  // If not even everything that is not spent were enough, there is nothing to wait for.
-  if ((answer.loose || isOurs) && minimum <= answer.cap - answer.used) {
-    if (Math.abs(nowMs - sinceMs) >= LOOSE_WAIT_MS) return { kind: 'undecided' };
+  // Where even all unused units would not be enough, there is nothing to wait for.
+  if ((line.loose || isOurs) && minimum <= line.cap - line.used) {
+    if (Math.abs(nowMs - sinceMs) >= RECALL_WAIT_MS) return { kind: 'undecided' };
     if (isOurs) counter.recall();
     return null;
   }
-  // What a reply that has just ended did not use is free when its ending is in the log: a client that
-  // waited for the reply is back sooner than that.
+  // The unused units of a reply that has just ended are free once its end is in the log: a client
+  // that waited for the reply calls again sooner than that.
   const isComingBack =
-    returnsUnits(counter.meter) && counter.known.leased > 0 && minimum <= answer.cap - answer.used;
+    returnsUnits(counter.meter) && counter.reported.leased > 0 && minimum <= line.cap - line.used;
   if (isComingBack && Math.abs(nowMs - sinceMs) < SETTLING_WAIT_MS) return null;
-  // With nothing leased anywhere nothing can come back before the window ends.
-  const isFinal = counter.known.leased <= 0 && counter.held === 0 && counter.window !== 'none';
-  counter.spent = {
+  // With no units leased by any instance, none can come back before the window ends.
+  const isFinal = counter.reported.leased <= 0 && counter.held === 0 && counter.window !== 'none';
+  counter.exhausted = {
     minimum,
     fromMs: nowMs,
-    untilMs: isFinal ? counter.end * 60_000 : nowMs + REFUSAL_MEMORY_MS,
+    untilMs: isFinal ? counter.end * 60_000 : nowMs + EXHAUSTED_FOR_MS,
   };
-  return refusal;
+  return rejection;
 }
 
-function isSpent(counter: Counter, need: CallNeed, nowMs: number): boolean {
-  const { spent, meter } = counter;
-  if (spent === null) return false;
-  if (spent.fromMs <= nowMs && nowMs < spent.untilMs)
-    return unitsReserved(meter, need.minimum) >= spent.minimum;
-  counter.spent = null;
+function isExhausted(counter: Counter, need: CallNeed, nowMs: number): boolean {
+  const { exhausted, meter } = counter;
+  if (exhausted === null) return false;
+  if (exhausted.fromMs <= nowMs && nowMs < exhausted.untilMs)
+    return unitsReserved(meter, need.minimum) >= exhausted.minimum;
+  counter.exhausted = null;
   return false;
 }
 
-function takeAll(counters: readonly Counter[], wanted: Amounts, minute: number): Hold | null {
+function reserveAll(counters: readonly Counter[], wanted: Amounts, minute: number): Reservation | null {
   for (const counter of counters) {
     if (counter.strict || unitsReserved(counter.meter, wanted) > counter.free) return null;
   }
-  const held = counters.map((counter) => {
+  const reserved = counters.map((counter) => {
     const units = unitsReserved(counter.meter, wanted);
-    counter.take(units);
+    counter.reserve(units);
     return units;
   });
-  return new Hold(counters, held, wanted, minute);
+  return new Reservation(counters, reserved, wanted, minute);
 }
 
-/** What a call may spend: what it wanted or, where a limit gave less of it, that. */
-function leastOf(counters: readonly Counter[], held: readonly number[], wanted: Amounts): Amounts {
+/** The amounts that a call may use: those that it wanted, or less where a limit granted less. */
+function leastOf(counters: readonly Counter[], reserved: readonly number[], wanted: Amounts): Amounts {
   const least = { ...wanted };
   for (const [index, counter] of counters.entries()) {
     const amount = reservedAmount(counter.meter);
-    if (amount !== null) least[amount] = Math.min(least[amount], held[index] as number);
+    if (amount !== null) least[amount] = Math.min(least[amount], reserved[index] as number);
   }
   return least;
 }
 
-/** The limits that have too little here for a call. */
-function shortCounters({ counters, taken, need }: Waiting): Counter[] {
+/** The counters that had too few free units for a call. */
+function shortCounters({ counters, reserved, need }: Waiting): Counter[] {
   return counters.filter(
-    (counter, index) => taken[index] === 0 && unitsReserved(counter.meter, need.wanted) > 0,
+    (counter, index) => reserved[index] === 0 && unitsReserved(counter.meter, need.wanted) > 0,
   );
 }
 
-/** What of a hold can grow: tokens and cost, of windows that have not ended. */
-function growing(hold: Hold, nowMs: number): Counter[] {
+/** The counters of a reservation that can grow: those that count usage, of windows that have not ended. */
+function growing(reservation: Reservation, nowMs: number): Counter[] {
   const minute = minuteOf(nowMs);
-  return hold.counters.filter(({ meter, end }) => isByUsage(meter) && end > minute);
+  return reservation.counters.filter(({ meter, end }) => isByUsage(meter) && end > minute);
 }
 
-function giveBack(counters: readonly Counter[], units: readonly number[]): void {
+function release(counters: readonly Counter[], units: readonly number[]): void {
   for (const [index, counter] of counters.entries()) if (units[index]) counter.release(units[index]);
 }

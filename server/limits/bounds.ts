@@ -3,73 +3,72 @@ import { TOKENS_MAX } from '#server/wire/bounds.ts';
 
 /** Fixed bounds of admission, leases and token estimates, each with its reason. */
 
-/** Calls waiting for the store's word on a limit; more means that it is too slow to admit anything. */
+/** Calls that wait for a lease response. With more waiting, Postgres is too slow to admit any. */
 export const WAITING_MAX = 10_000;
-/** One exchange with the store: as much as it does in a few milliseconds, so that others get their turn. */
-export const ASK_LINES_MAX = 200;
-export const ASK_REQUESTS_MAX = 500;
-/** A stock that lasts for some calls, and for two seconds of what is used: a crash strands no more. */
-export const STOCK_NEEDS = 8;
-export const STOCK_MS = 2_000;
-/** How long a call waits for another instance to give back what it may hold beyond its needs. It
- * takes some milliseconds; an instance that does not answer in a second is not well. */
-export const LOOSE_WAIT_MS = 1_000;
-/** How long a call waits for what running calls hold, in case one of them has just ended: writing an
- * ending down takes some milliseconds, and a busy machine many times that. Longer would only keep
- * those waiting who are refused in the end. */
-export const SETTLING_WAIT_MS = 250;
-/** The pause before such calls are asked for again. */
-export const LOOSE_PAUSE_MS = 5;
-/** A limit that had nothing left is not asked for again within this: floods of refusals stay cheap. */
-export const REFUSAL_MEMORY_MS = 20;
-/** Leases of the next windows are taken this long before they begin. */
-export const PREFETCH_MS = 3_000;
-/** Leases of windows that ended are remembered so long: a clock that is set back finds its holds again. */
-export const ENDED_KEPT_MINUTES = 2;
-/** An account or key that nobody has called with for this long gives back its leases. */
-export const IDLE_SUBJECT_MS = 60_000;
 /**
- * How often what was spent is reported where nobody waits for it: so much of the log is read after a crash.
+ * One lease request: as much as Postgres handles in a few milliseconds, so that other instances get their
+ * turn.
  */
+export const LEASE_REQUEST_LINES_MAX = 200;
+export const LEASE_REQUEST_CALLS_MAX = 500;
+/** A lease covers some more calls, and two seconds of demand: a crash strands no more than that. */
+export const STOCK_CALLS = 8;
+export const STOCK_MS = 2_000;
+/** How long a call waits for other instances to return units that they don't need. A recall takes
+ * some milliseconds; an instance that does not answer within a second is not healthy. */
+export const RECALL_WAIT_MS = 1_000;
+/** How long a call waits for units reserved by running calls, in case one of them has just ended.
+ * Appending its end takes some milliseconds, and many times that on a busy machine. A longer wait
+ * would only delay the calls that are rejected in the end. */
+export const SETTLING_WAIT_MS = 250;
+/** The pause before the next lease request for calls that wait for a recall. */
+export const RECALL_PAUSE_MS = 5;
+/** How long an exhausted limit rejects calls without a lease request, so that floods of them stay cheap. */
+export const EXHAUSTED_FOR_MS = 20;
+/** The leases of the next windows are requested this long before they begin. */
+export const PREFETCH_MS = 3_000;
+/** Leases of ended windows are kept this long: a clock that is set back finds its reservations again. */
+export const ENDED_KEPT_MINUTES = 2;
+/** An account or key without a call for this long returns its leases. */
+export const SUBJECT_IDLE_MS = 60_000;
+/** How often usage is reported when no call waits for it. Recovery reads the log from the last report. */
 export const REPORT_EVERY_MS = 10_000;
-/** Limits that the store is asked for at once for people, beside what calls need, and for how long. */
-export const LIMITS_ASKED_MAX = 100;
+/** Counters refreshed per exchange for `GET /v1/usage` and the dashboard, beside those that calls need. */
+export const FIGURES_COUNTERS_MAX = 100;
+/** How long such a refresh may take. */
 export const FIGURES_WAIT_MS = 3_000;
 
-/** Reply lengths that are remembered, half of them for pairs of key and model, half for models; those
- * heard of least lately go first. About a megabyte. */
+/** Completion lengths kept: half for pairs of key and model, half for models. The least recently
+ * updated are dropped first. About a megabyte. */
 export const REPLY_LENGTHS_MAX = 10_000;
-/** What a reply is taken for before any was seen: two thirds of chat replies are shorter. */
+/** The length assumed before any completion was seen: two thirds of chat completions are shorter. */
 export const REPLY_FIRST_TOKENS = 512;
-/** No estimate is below this: a sentence, and the tool call that has no text at all. */
+/** No estimate is below this: a sentence, or a tool call without text. */
 export const REPLY_LEAST_TOKENS = 16;
 
-/** What a provider may put around a prompt by itself: some tokens for each message, which are fewer
- * than the bytes of its JSON, and a short preamble such as today's date. */
+/** The tokens that a provider's chat template may add: some for each message, which are fewer than
+ * the bytes of its JSON, and a short preamble such as the current date. */
 export const TEMPLATE_TOKENS_MAX = 100;
-/** Its instructions where there are tools: the longest known have about 800 tokens. */
+/** The same with tools: the longest known instructions have about 800 tokens. */
 export const TOOLS_TEMPLATE_TOKENS_MAX = 1_500;
-/** The dearest image known: gpt-4o-mini counts 2,833 tokens and 5,667 for each of at most 8 tiles. */
+/** The most expensive image known: gpt-4o-mini counts 2,833 tokens and 5,667 for each of up to 8 tiles. */
 export const IMAGE_TOKENS_MAX = 50_000;
-/** An audio part whose bytes are in the body has far fewer tokens than those; this is for one told
- * by its id or address: an hour at Gemini's 32 tokens a second. */
+/** An audio part given by its id or address: an hour at Gemini's 32 tokens a second. An audio part
+ * within the body has far fewer tokens than bytes. */
 export const AUDIO_TOKENS_MAX = 115_200;
-/** A file or video may be as long as a model can read, and all parts of a prompt together: the
+/** A file or video may fill a model's context, and so may all parts of a prompt together. The
  * longest context known is Llama 4 Scout's. */
 export const CONTEXT_TOKENS_MAX = 10_485_760;
-/** What an image is taken for where no bound is needed: a screenshot at full detail. */
-export const IMAGE_TOKENS = 1_600;
+/** The estimate of an image where no upper bound is needed: a screenshot at full detail. */
+export const IMAGE_TOKENS_TYPICAL = 1_600;
 
 assertIncreasing(
-  { LOOSE_PAUSE_MS, REFUSAL_MEMORY_MS, SETTLING_WAIT_MS, LOOSE_WAIT_MS },
-  'A waiting call must be able to ask for a limit again before it is rejected.',
+  { RECALL_PAUSE_MS, EXHAUSTED_FOR_MS, SETTLING_WAIT_MS, RECALL_WAIT_MS },
+  'A waiting call must be able to request a lease again before it is rejected.',
 );
+assertIncreasing({ STOCK_MS, SUBJECT_IDLE_MS }, 'The leases of a busy account must not be returned as idle.');
 assertIncreasing(
-  { STOCK_MS, IDLE_SUBJECT_MS },
-  'The leases of a busy account must not be given back as idle.',
-);
-assertIncreasing(
-  { ASK_LINES_MAX, ASK_REQUESTS_MAX, WAITING_MAX },
+  { LEASE_REQUEST_LINES_MAX, LEASE_REQUEST_CALLS_MAX, WAITING_MAX },
   'Waiting calls must fit into few exchanges.',
 );
 assertIncreasing(
@@ -80,5 +79,8 @@ assertIncreasing(
   { TEMPLATE_TOKENS_MAX, TOOLS_TEMPLATE_TOKENS_MAX, IMAGE_TOKENS_MAX, AUDIO_TOKENS_MAX, CONTEXT_TOKENS_MAX },
   'No part of a prompt can be longer than the context.',
 );
-assertIncreasing({ IMAGE_TOKENS, IMAGE_TOKENS_MAX }, 'An estimate must not be above its hard bound.');
+assertIncreasing(
+  { IMAGE_TOKENS_TYPICAL, IMAGE_TOKENS_MAX },
+  'An estimate must not be above its upper bound.',
+);
 assertIncreasing({ CONTEXT_TOKENS_MAX, TOKENS_MAX }, 'The tokens of a prompt must fit into a 32-bit column.');

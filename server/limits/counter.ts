@@ -5,11 +5,11 @@ import { windowEnd } from '#db/limits/windows.ts';
 import { STOCK_MS } from '#server/limits/bounds.ts';
 
 /**
- * This instance's lease of one allowance, in memory. Pure: it knows no clock and no store.
+ * This instance's lease of one allowance. Pure: time passes by calls of {@link Counter.tick}.
  *
- * All that was granted is in one of four places: given back, settled, held by running requests, or
- * free to spend here. Only {@link Counter.take} moves anything from free to held, and only when it
- * is there; that is the whole reason why an instance can't spend more than it leased.
+ * Every granted unit is in exactly one of four states: returned, used (settled), held (reserved by
+ * running calls) or free. Only {@link Counter.reserve} moves units from free to held, and only if
+ * enough are free, so an instance can't use more than it leased.
  */
 export class Counter implements AllowanceName {
   readonly subject: string;
@@ -21,43 +21,43 @@ export class Counter implements AllowanceName {
   readonly end: number;
   cap: number;
   terms: number;
-  /** The oldest terms that any call was charged here under. */
+  /** The oldest terms of the calls charged to it. */
   since: number;
-  /** The allowance's number in the store; null until the first answer. */
+  /** The allowance's number in Postgres; null until the first response. */
   allowance: number | null = null;
-  /** The end is near: what is free goes back at once, and every admission is asked for. */
+  /** The limit is near: free units are returned at once, and every admission needs a grant. */
   strict = false;
-  /** Something has changed that the store should be told some time. */
+  /** It has changed since the last report. */
   unreported = false;
   /**
-   * Of the whole allowance, by the last answer: what nobody had leased, was settled, was held, was leased.
+   * The whole allowance in the last response: units not leased, settled, held, and leased by all instances.
    */
-  known = { free: 0, used: 0, held: 0, leased: 0 };
-  /** Calls that need this much or more were found to have no chance in this time. */
-  spent: { minimum: number; fromMs: number; untilMs: number } | null = null;
-  /** Units taken in a second, lately: it tells the size of a useful stock. */
+  reported = { free: 0, used: 0, held: 0, leased: 0 };
+  /** Calls that need at least `minimum` units are rejected in this time without a request. */
+  exhausted: { minimum: number; fromMs: number; untilMs: number } | null = null;
+  /** Units reserved per second, lately. The stock to request follows from it. */
   demand = 0;
-  /** What the last call took: the next one will need about as much. */
-  lastTaken = 0;
-  #taken = 0;
-  readonly #press: (counter: Counter) => void;
+  /** The units of the last call: the next one will need about as many. */
+  lastReserved = 0;
+  #reservedThisSecond = 0;
+  readonly #onReportDue: (counter: Counter) => void;
   #granted = 0;
   #returned = 0;
   #used = 0;
   #overdrawn = 0;
   #held = 0;
-  /** Recalled since the last report: an answer to that one can't undo it. */
+  /** Recalled since the last report: the response to that report does not end it. */
   #isRecalled = false;
 
-  /** @param press called when the store should be told something now. */
+  /** @param onReportDue called when a report should be part of the next lease request. */
   constructor(
     subject: string,
     limit: Limit,
     start: number,
     terms: number,
-    press: (counter: Counter) => void,
+    onReportDue: (counter: Counter) => void,
   ) {
-    this.#press = press;
+    this.#onReportDue = onReportDue;
     this.subject = subject;
     this.meter = limit.meter;
     this.window = limit.window;
@@ -69,7 +69,7 @@ export class Counter implements AllowanceName {
     this.since = terms;
   }
 
-  /** What can be spent here without asking. */
+  /** Units that can be reserved without a lease request. */
   get free(): number {
     return this.#granted - this.#returned - this.#used - this.#held;
   }
@@ -78,101 +78,99 @@ export class Counter implements AllowanceName {
     return this.#held;
   }
 
-  /**
-   * The best knowledge of what is left for everybody, without asking: what others have in stock is missing.
-   */
+  /** A lower bound of the units left, without a request: the free units of other instances are missing. */
   get remaining(): number {
-    return Math.max(0, this.known.free + this.free);
+    return Math.max(0, this.reported.free + this.free);
   }
 
-  /** Whether the store knows all of this lease and has all that is free of it back. */
+  /** Whether everything was reported and no units are free or held. */
   get isSettled(): boolean {
     return this.#held === 0 && this.free === 0 && !this.unreported;
   }
 
-  /** Moves an amount from free to held. @returns false, and moves nothing, when it is not there. */
-  take(amount: number): boolean {
-    if (amount > this.free) return false;
-    this.#held += amount;
-    this.#taken += amount;
-    this.lastTaken = amount;
+  /** Moves units from free to held. @returns false, without a change, when too few are free. */
+  reserve(units: number): boolean {
+    if (units > this.free) return false;
+    this.#held += units;
+    this.#reservedThisSecond += units;
+    this.lastReserved = units;
     return true;
   }
 
-  /** Gives a hold back whole: nothing of it was spent. */
-  release(amount: number): void {
-    this.#held -= amount;
+  /** Moves all reserved units of a call back to free. */
+  release(units: number): void {
+    this.#held -= units;
     this.#changed();
   }
 
   /**
-   * Turns a hold into what was really spent. Only to be called when that is in the log for good:
-   * else a crash would show an instance over its lease. More than the hold comes out of what is
-   * free here, and beyond that it is overdrawn.
+   * Replaces the reserved units of a call by those it used. Only to be called when its end is
+   * durable in the log: otherwise a crash would show an instance above its lease. Units beyond the
+   * reservation come out of the free units, and the rest is overdrawn.
    */
-  settle(hold: number, spent: number): void {
-    this.#held -= hold;
-    const covered = Math.min(spent, this.free);
+  settle(reserved: number, used: number): void {
+    this.#held -= reserved;
+    const covered = Math.min(used, this.free);
     this.#used += covered;
-    this.#overdrawn += spent - covered;
+    this.#overdrawn += used - covered;
     this.#changed();
-    // What others may still spend is less than the store believes.
-    if (covered < spent) this.press();
+    // Postgres still counts the overdrawn units as free for other instances.
+    if (covered < used) this.reportSoon();
   }
 
   /**
-   * Terms of a call. Newer ones make the lease strict until the store has said what they mean: even
-   * if they give more than the last that were known here, others may have had more still between.
+   * Sets the cap of a call's terms. Newer terms make the lease strict until the next response: even
+   * where they raise the cap known here, terms in between may have raised it more.
    */
   setCap(cap: number, terms: number): void {
     this.since = Math.min(this.since, terms);
     if (terms <= this.terms) return;
     this.cap = cap;
     this.terms = terms;
-    this.spent = null;
+    this.exhausted = null;
     this.recall();
-    this.press();
+    this.reportSoon();
   }
 
   /**
-   * Gives back what is free, as soon as the store can be told. One that is strict has done so, or is
-   * about to: were it told once more, instances that wait for one another would never pause.
+   * Makes the lease strict, so that its free units return with the next report. A strict lease has
+   * one due already; another one would keep instances that wait for each other from ever pausing.
    */
   recall(): void {
     this.#isRecalled = true;
     if (this.strict) return;
     this.strict = true;
-    this.press();
+    this.reportSoon();
   }
 
-  /** What a strict lease did not know of when it last reported goes back, too. */
+  /** Returns units of a strict lease that became free after its last report. */
   returnSurplus(): void {
-    if (this.strict && this.free > 0) this.press();
+    if (this.strict && this.free > 0) this.reportSoon();
   }
 
-  /** The store should hear of it now. */
-  press(): void {
+  /** Makes a report due in the next lease request. */
+  reportSoon(): void {
     this.unreported = true;
-    this.#press(this);
+    this.#onReportDue(this);
   }
 
-  /** A second has passed. */
+  /** Once a second. */
   tick(): void {
-    this.demand = Math.max(this.#taken, this.demand / 2);
-    this.#taken = 0;
+    this.demand = Math.max(this.#reservedThisSecond, this.demand / 2);
+    this.#reservedThisSecond = 0;
   }
 
   /**
-   * What is to be said to the store now. All that is free goes back with it where the lease is
-   * strict, and where a call is short: it is then decided on all that there is.
-   * @param short what calls like those that are short would make useful to have in stock; null: none is.
+   * The report of the lease. It returns all free units where the lease is strict, and where a call
+   * is short: Postgres then decides that call on all free units together.
+   * @param short the stock that would be useful for calls like the short ones; null where no call is short.
    */
   report(short: number | null): LeaseLine {
     const stock = this.#stock(short ?? 0);
     if (this.strict || short !== null) this.#returned += this.free;
     this.#isRecalled = false;
-    // Before the first answer it is not known what an earlier lease of the same name had reported,
-    // so nothing is: totals are only told on top of the store's.
+    // Totals continue those in Postgres, which are unknown until the first response: an earlier
+    // lease of the same allowance may have reported some.
     const isKnown = this.allowance !== null;
     this.unreported = !isKnown;
     return {
@@ -193,36 +191,36 @@ export class Counter implements AllowanceName {
     };
   }
 
-  /** What the store said. */
-  answered(answer: LeaseLineResponse): void {
+  /** Applies the line of a lease response. */
+  applyResponse(line: LeaseLineResponse): void {
     if (this.allowance === null) {
-      // A lease that was forgotten while it was idle: its totals go on from where they were.
-      this.#returned += answer.own.returned;
-      this.#used += answer.own.used;
-      this.#overdrawn += answer.own.overdrawn;
+      // The lease was dropped here while it was idle: its totals continue.
+      this.#returned += line.own.returned;
+      this.#used += line.own.used;
+      this.#overdrawn += line.own.overdrawn;
     }
-    this.allowance = answer.allowance;
-    this.#granted = Math.max(this.#granted, answer.granted);
-    const leased = answer.cap - answer.free - answer.used;
-    this.known = { free: answer.free, used: answer.used, held: answer.held, leased };
-    // The store has to hear that we know, before it can tell others that nothing is left over here.
-    if (answer.near) this.recall();
-    else if (this.#isRecalled) this.press();
+    this.allowance = line.allowance;
+    this.#granted = Math.max(this.#granted, line.granted);
+    const leased = line.cap - line.free - line.used;
+    this.reported = { free: line.free, used: line.used, held: line.held, leased };
+    // Postgres must know that the lease is strict before it reports to others that nothing can be recalled.
+    if (line.near) this.recall();
+    else if (this.#isRecalled) this.reportSoon();
     else this.strict = false;
   }
 
-  /** As much as is useful: for some more calls like those that wait, or as was used in the last seconds. */
+  /** The useful stock: for some more calls like the waiting ones, or for the demand of the next seconds. */
   #stock(byNeeds: number): number {
     const byDemand = (this.demand * STOCK_MS) / 1_000;
-    const useful = Math.ceil(Math.max(byNeeds, byDemand, this.lastTaken));
+    const useful = Math.ceil(Math.max(byNeeds, byDemand, this.lastReserved));
     return byNeeds > 0 ? useful : Math.max(0, useful - this.free);
   }
 
   #changed(): void {
     this.unreported = true;
-    // What came back may serve a call like those that were refused.
-    if (this.free > 0) this.spent = null;
-    // Near the end others wait for what is left, and people look at the figures.
-    if (this.strict) this.press();
+    // The released units may be enough for a call like those that were rejected.
+    if (this.free > 0) this.exhausted = null;
+    // Near the limit other instances wait for these units.
+    if (this.strict) this.reportSoon();
   }
 }

@@ -2,11 +2,11 @@ import type { WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 import type { Counter } from '#server/limits/counter.ts';
 
-/** One limit as people and programs are shown it. `held` is what running calls may still spend. */
+/** One limit in the API and on pages. `held` are the units reserved by running calls. */
 export type Figures = {
   scope: 'account' | 'key';
   meter: Meter;
-  /** `now` for what may run at the same time. */
+  /** `now` for concurrent requests. */
   window: Exclude<WindowKind, 'none'> | 'now';
   limit: number;
   used: number;
@@ -16,11 +16,11 @@ export type Figures = {
   resets_at: string | null;
 };
 
-/** A limit's figures by what the store last said of it. Pure. */
+/** The figures of a limit as of the last lease response. Pure. */
 export function figuresOf(counter: Counter): Figures {
-  const { used, leased } = counter.known;
-  // Near the end nobody has leased more than is held, and what was given out since the last reports is in it.
-  const held = counter.strict ? leased : counter.known.held;
+  const { used, leased } = counter.reported;
+  // Near the limit nothing is leased that is not reserved, and `leased` includes the latest grants.
+  const held = counter.strict ? leased : counter.reported.held;
   return {
     scope: counter.subject.startsWith('key/') ? 'key' : 'account',
     meter: counter.meter,
@@ -39,9 +39,8 @@ export function resetMs({ end }: Counter, nowMs: number): number | null {
 }
 
 /**
- * The `x-ratelimit-*` headers, as pairs, from the counters that enforce: of each rate the one with
- * least left. What other instances have in stock is not counted as left, so the numbers are
- * never too good.
+ * The `x-ratelimit-*` headers, as pairs of name and value: for each rate the limit with the least
+ * remaining. Free units of other instances are not counted, so the numbers are never too high.
  */
 export function rateHeaders(counters: readonly Counter[], nowMs: number): string[] {
   const headers: string[] = [];

@@ -4,23 +4,19 @@ import { exchange } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { Amounts, Usage } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
-import { FIGURES_WAIT_MS, LIMITS_ASKED_MAX, LOOSE_PAUSE_MS } from '#server/limits/bounds.ts';
+import { FIGURES_WAIT_MS, FIGURES_COUNTERS_MAX, RECALL_PAUSE_MS } from '#server/limits/bounds.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type CallNeed, AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
 
-/**
- * The desk's errand boy: carries what it asks to the store and what the store says back, one
- * exchange at a time, and passes on the calls of other instances that need what is left over here.
- */
 export type LeaseClientOptions = {
   connect: () => Promise<Client>;
   instance: number;
   /** Postgres' time, in milliseconds since 1970. */
   nowMs: () => number;
-  /** Up to where the log is known to hold this instance's endings. */
+  /** The log position up to which the ends of this instance's calls are known to be durable. */
   position: () => number;
   onFenced: () => void;
   onError: (error: unknown) => void;
@@ -28,42 +24,46 @@ export type LeaseClientOptions = {
 
 const TICK_MS = 1_000;
 
+/** A refresh in progress: resolves once a request made after it began has covered all its counters. */
+type Refresh = { counters: Set<Counter>; resolve: (isComplete: boolean) => void };
+
+/**
+ * Exchanges lease requests with Postgres, one at a time, and receives the recalls of other instances.
+ * All decisions are the {@link AdmissionController}'s.
+ */
 export class LeaseClient {
   readonly #options: LeaseClientOptions;
-  readonly #desk = new AdmissionController();
+  readonly #admission = new AdmissionController();
   readonly #timer: NodeJS.Timeout;
   #client: Client | undefined;
   #running: Promise<void> | undefined;
   #failures = 0;
   #exchanges = 0;
   #closed = false;
-  /**
-   * Somebody who waits until each of these counters was told of in an exchange that began after the question.
-   */
-  #curious: { counters: Set<Counter>; tell: (isTold: boolean) => void } | null = null;
-  /** Those who ask for figures do so one after the other. */
-  #looking: Promise<unknown> = Promise.resolve();
+  #refresh: Refresh | null = null;
+  /** Refreshes are serialized: each begins when the one before has ended. */
+  #lastRefresh: Promise<unknown> = Promise.resolve();
 
   constructor(options: LeaseClientOptions) {
     this.#options = options;
     this.#timer = setInterval(() => {
-      this.#desk.tick(this.#options.nowMs());
+      this.#admission.tick(this.#options.nowMs());
       this.#start();
     }, TICK_MS);
     this.#timer.unref();
   }
 
-  /** How often the store was asked, since this place in the log was taken. */
+  /** The number of exchanges of this instance with Postgres. */
   get exchanges(): number {
     return this.#exchanges;
   }
 
-  /** Admits a call at once where its leases allow it, else by asking the store. Never throws. */
+  /** Admits a call at once where its leases allow it, else after an exchange with Postgres. Never throws. */
   admit(subjects: readonly SubjectLimits[], need: CallNeed): Outcome | Promise<Outcome> {
-    // Its instance is lost, and nobody would ever answer.
+    // The instance is fenced: no response would ever come.
     if (this.#closed) return { kind: 'unavailable' };
     let resolve: ((outcome: Outcome) => void) | null = null;
-    const outcome = this.#desk.admit(subjects, need, this.#options.nowMs(), (later) => resolve?.(later));
+    const outcome = this.#admission.admit(subjects, need, this.#options.nowMs(), (later) => resolve?.(later));
     if (outcome) return outcome;
     return new Promise((settle) => {
       resolve = settle;
@@ -71,91 +71,95 @@ export class LeaseClient {
     });
   }
 
-  /** Gives a running call more to spend; `grown` is called when it has it, which may be never. */
-  grow(hold: Hold, more: Amounts, grown: () => void): void {
-    if (this.#desk.grow(hold, more, this.#options.nowMs(), (outcome) => outcome === hold && grown())) grown();
+  /** Grows the reservation of a running call; `grown` is called when it has grown, which may be never. */
+  grow(reservation: Reservation, more: Amounts, grown: () => void): void {
+    const decide = (outcome: Outcome): void => {
+      if (outcome === reservation) grown();
+    };
+    if (this.#admission.grow(reservation, more, this.#options.nowMs(), decide)) grown();
     else this.#start();
   }
 
-  /** The call's ending is in the log for good. */
-  settle(hold: Hold, usage: Usage): void {
-    hold.settle(usage);
+  /** The end of the call is durable in the log. */
+  settle(reservation: Reservation, usage: Usage): void {
+    reservation.settle(usage);
     this.#start();
   }
 
-  /** The call was never recorded. */
-  release(hold: Hold): void {
-    hold.release();
+  /** The call is not in the log. */
+  release(reservation: Reservation): void {
+    reservation.release();
     this.#start();
   }
 
   /**
-   * The counters of these limits, with what the store knows of all instances just now. However many
-   * look, the store is asked for some of them at a time, and calls wait no longer for it.
-   * @returns null when the store can't be asked, or has too much to do for calls.
+   * The counters of these limits with the current figures of all instances. Figures are refreshed a
+   * bounded number of counters at a time, so that calls don't wait longer however many are read.
+   * @returns null when Postgres does not respond, or is too busy with calls.
    */
   figures(subjects: readonly SubjectLimits[]): Promise<readonly Counter[] | null> {
     if (subjects.length === 0) return Promise.resolve([]);
     const untilMs = performance.now() + FIGURES_WAIT_MS;
-    const figures = this.#looking.then(async () => {
-      const counters = this.#desk.countersOf(subjects, this.#options.nowMs());
-      for (let from = 0; from < counters.length; from += LIMITS_ASKED_MAX) {
-        if (!(await this.#look(counters.slice(from, from + LIMITS_ASKED_MAX), untilMs))) return null;
+    const figures = this.#lastRefresh.then(async () => {
+      const counters = this.#admission.countersOf(subjects, this.#options.nowMs());
+      for (let from = 0; from < counters.length; from += FIGURES_COUNTERS_MAX) {
+        const some = counters.slice(from, from + FIGURES_COUNTERS_MAX);
+        if (!(await this.#refreshCounters(some, untilMs))) return null;
       }
       return counters;
     });
-    this.#looking = figures.catch(() => {});
+    this.#lastRefresh = figures.catch(() => {});
     return figures;
   }
 
-  /** Has the store tell of some counters. @returns whether it has told of all. */
-  async #look(counters: readonly Counter[], untilMs: number): Promise<boolean> {
+  /** Refreshes the figures of some counters. @returns whether all were refreshed in time. */
+  async #refreshCounters(counters: readonly Counter[], untilMs: number): Promise<boolean> {
     if (this.#closed || performance.now() >= untilMs) return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    this.#curious = { counters: new Set(counters), tell: resolve };
-    const patience = setTimeout(() => resolve(false), untilMs - performance.now());
-    for (const counter of counters) counter.press();
+    this.#refresh = { counters: new Set(counters), resolve };
+    const timeout = setTimeout(() => resolve(false), untilMs - performance.now());
+    for (const counter of counters) counter.reportSoon();
     this.#start();
     try {
       return await promise;
     } finally {
-      clearTimeout(patience);
-      this.#curious = null;
+      clearTimeout(timeout);
+      this.#refresh = null;
     }
   }
 
-  /** Gives everything back, for as long as `graceMs`, and ends. */
+  /** Returns all free units, for at most `graceMs`, and closes. */
   async close(graceMs: number): Promise<void> {
     clearInterval(this.#timer);
     if (graceMs > 0) {
-      this.#desk.leases.recallAll();
+      this.#admission.leases.recallAll();
       this.#start();
       await Promise.race([this.#running, new Promise((resolve) => setTimeout(resolve, graceMs).unref())]);
     }
     this.#closed = true;
-    this.#curious?.tell(false);
-    this.#desk.failed();
-    this.#desk.refuseWaiting();
+    this.#refresh?.resolve(false);
+    this.#admission.requestFailed();
+    this.#admission.rejectWaiting();
     await this.#disconnect();
   }
 
   #start(): void {
     if (this.#closed) return;
-    // While the store is away nobody is kept waiting for it.
-    if (this.#failures > 0) this.#desk.refuseWaiting();
-    if (this.#running || this.#desk.pressure === 'none') return;
+    // While Postgres is unavailable, calls are rejected at once.
+    if (this.#failures > 0) this.#admission.rejectWaiting();
+    if (this.#running || this.#admission.urgency === 'none') return;
     this.#running = this.#run().finally(() => {
       this.#running = undefined;
-      if (this.#desk.pressure !== 'none') this.#start();
+      if (this.#admission.urgency !== 'none') this.#start();
     });
   }
 
   async #run(): Promise<void> {
-    // All that one turn of the event loop brings goes together.
+    // The calls of one turn of the event loop share a request.
     await new Promise((resolve) => setImmediate(resolve));
-    while (!this.#closed && this.#desk.pressure !== 'none') {
-      if (this.#desk.pressure === 'others')
-        await new Promise((resolve) => setTimeout(resolve, LOOSE_PAUSE_MS));
+    while (!this.#closed && this.#admission.urgency !== 'none') {
+      if (this.#admission.urgency === 'after_pause')
+        await new Promise((resolve) => setTimeout(resolve, RECALL_PAUSE_MS));
       await this.#exchange();
     }
   }
@@ -164,21 +168,21 @@ export class LeaseClient {
     const { nowMs, position, instance, onFenced, onError } = this.#options;
     try {
       const client = (this.#client ??= await this.#connect());
-      const curious = this.#curious;
-      const ask = this.#desk.ask(nowMs(), position());
-      const asked = this.#desk.asked;
-      if (ask) {
+      const refresh = this.#refresh;
+      const request = this.#admission.nextRequest(nowMs(), position());
+      const counters = this.#admission.inFlight;
+      if (request) {
         this.#exchanges++;
-        const answer = await exchange(client, instance, ask);
-        if (!this.#closed) this.#desk.answered(answer, nowMs());
+        const response = await exchange(client, instance, request);
+        if (!this.#closed) this.#admission.applyResponse(response, nowMs());
       }
-      if (curious) tellOf(curious, asked, minuteOf(nowMs()));
+      if (refresh) advance(refresh, counters, minuteOf(nowMs()));
       this.#failures = 0;
     } catch (error) {
       this.#failures++;
-      this.#desk.failed();
-      this.#desk.refuseWaiting();
-      this.#curious?.tell(false);
+      this.#admission.requestFailed();
+      this.#admission.rejectWaiting();
+      this.#refresh?.resolve(false);
       if (error instanceof FencedError) {
         this.#closed = true;
         return onFenced();
@@ -194,7 +198,7 @@ export class LeaseClient {
   async #connect(): Promise<Client> {
     const client = await this.#options.connect();
     client.on('notification', ({ payload }) => {
-      this.#desk.leases.recall(Number(payload));
+      this.#admission.leases.recall(Number(payload));
       this.#start();
     });
     await client.query('listen daybook_recall');
@@ -208,13 +212,9 @@ export class LeaseClient {
   }
 }
 
-/** The store has told of these counters. Of windows that are over it is told nothing. */
-function tellOf(
-  { counters, tell }: { counters: Set<Counter>; tell: (isTold: boolean) => void },
-  told: readonly Counter[],
-  minute: number,
-): void {
-  for (const counter of told) counters.delete(counter);
+/** Removes the refreshed counters, and those of ended windows, of which Postgres reports nothing. */
+function advance({ counters, resolve }: Refresh, refreshed: readonly Counter[], minute: number): void {
+  for (const counter of refreshed) counters.delete(counter);
   for (const counter of counters) if (counter.end <= minute) counters.delete(counter);
-  if (counters.size === 0) tell(true);
+  if (counters.size === 0) resolve(true);
 }

@@ -2,23 +2,22 @@ import type { LeaseLineResponse } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import {
-  ASK_LINES_MAX,
+  LEASE_REQUEST_LINES_MAX,
   ENDED_KEPT_MINUTES,
-  IDLE_SUBJECT_MS,
+  SUBJECT_IDLE_MS,
   PREFETCH_MS,
   REPORT_EVERY_MS,
 } from '#server/limits/bounds.ts';
 import { Counter } from '#server/limits/counter.ts';
 
 /**
- * All leases of this instance, by the limits of accounts and keys and by their windows. Pure.
+ * All leases of this instance, by account or key, limit and window. Pure.
  *
- * A lease begins with the first call that needs it, or a little before its window does when its
- * account is busy. It ends with its window, or when nobody has called for a while and the store
- * has back what was left of it.
+ * A lease begins with the first call that needs it, or shortly before its window if its account is
+ * busy. It ends with its window, or when its account has been idle and its units were returned.
  */
 
-/** The counters of one account's or key's limits in the windows of this moment. */
+/** The counters of an account's or a key's limits in the current windows. */
 type Subject = {
   limits: SubjectLimits;
   counters: Counter[];
@@ -31,14 +30,14 @@ export class Leases {
   readonly #subjects = new Map<string, Subject>();
   readonly #counters = new Map<string, Counter>();
   readonly #byAllowance = new Map<number, Counter>();
-  /** Those that the store should hear of now. */
-  readonly #pressed = new Set<Counter>();
-  readonly #press = (counter: Counter): void => void this.#pressed.add(counter);
+  /** The counters whose report is due. */
+  readonly #due = new Set<Counter>();
+  readonly #onReportDue = (counter: Counter): void => void this.#due.add(counter);
   #reportedMs = 0;
 
-  /** Whether there is something to tell. */
-  get isPressed(): boolean {
-    return this.#pressed.size > 0;
+  /** Whether a report should be sent now. */
+  get isReportDue(): boolean {
+    return this.#due.size > 0;
   }
 
   /** The counters of these limits now. @param nowMs Postgres' time, in milliseconds since 1970. */
@@ -52,46 +51,46 @@ export class Leases {
     const counters = this.#at(limits, minuteOf(nowMs));
     const fromMs = Math.max(0, ...counters.map(({ start }) => start)) * 60_000;
     const untilMs = Math.min(...counters.map(({ end }) => end)) * 60_000;
-    // Limits that are no longer there give back what they had.
+    // Limits that were removed return their units.
     if (known) for (const counter of known.counters) if (!counters.includes(counter)) counter.recall();
     this.#subjects.set(limits.subject, { limits, counters, fromMs, untilMs, lastUseMs: nowMs });
     return counters;
   }
 
-  /** The counters that the store is told about now, those of the given calls and the pressing ones. */
-  toReport(needed: Iterable<Counter>, nowMs: number): Counter[] {
+  /** Takes the counters for the next lease request: the needed ones, and those whose report is due. */
+  takeDue(needed: Iterable<Counter>, nowMs: number): Counter[] {
     const reporting = new Set(needed);
     const minute = minuteOf(nowMs);
-    for (const counter of this.#pressed) {
-      // Nobody needs to hear of a window that is over.
-      if (counter.end <= minute) this.#pressed.delete(counter);
-      else if (reporting.size < ASK_LINES_MAX) reporting.add(counter);
+    for (const counter of this.#due) {
+      // A window that has ended needs no report.
+      if (counter.end <= minute) this.#due.delete(counter);
+      else if (reporting.size < LEASE_REQUEST_LINES_MAX) reporting.add(counter);
     }
-    for (const counter of reporting) this.#pressed.delete(counter);
+    for (const counter of reporting) this.#due.delete(counter);
     return [...reporting];
   }
 
-  /** What the store said of one of them. */
-  answered(counter: Counter, answer: LeaseLineResponse): void {
-    counter.answered(answer);
-    this.#byAllowance.set(answer.allowance, counter);
+  /** Applies the line of a lease response to its counter. */
+  applyResponse(counter: Counter, line: LeaseLineResponse): void {
+    counter.applyResponse(line);
+    this.#byAllowance.set(line.allowance, counter);
   }
 
-  /** Another instance needs what is left over here. */
+  /** Another instance needs the free units of this lease. */
   recall(allowance: number): void {
     this.#byAllowance.get(allowance)?.recall();
   }
 
-  /** Everything that is left over goes back. */
+  /** Returns all free units. */
   recallAll(): void {
     for (const counter of this.#counters.values()) counter.recall();
   }
 
   /**
-   * Once a second: windows that ended, those that begin next, reports that are due, idle subjects.
-   * @param isAsking whether an answer is still to come, which may be about any of them.
+   * Once a second: drops ended windows, prefetches the next ones, makes reports due, releases idle subjects.
+   * @param isInFlight whether a lease request is in flight, whose response may concern any of them.
    */
-  tick(nowMs: number, isAsking: boolean): void {
+  tick(nowMs: number, isInFlight: boolean): void {
     const minute = minuteOf(nowMs);
     for (const counter of this.#counters.values()) {
       counter.tick();
@@ -99,20 +98,20 @@ export class Leases {
       if (minute < counter.end) counter.returnSurplus();
       const isReplaced =
         counter.start <= minute && this.#subjects.get(counter.subject)?.counters.includes(counter) !== true;
-      if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isAsking))
-        this.#forget(counter);
+      if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isInFlight))
+        this.#drop(counter);
     }
     const isDue = Math.abs(nowMs - this.#reportedMs) >= REPORT_EVERY_MS;
     if (isDue) this.#reportedMs = nowMs;
     for (const [name, subject] of this.#subjects) {
-      if (Math.abs(nowMs - subject.lastUseMs) > IDLE_SUBJECT_MS) {
-        if (!isAsking) this.#letGo(name, subject);
+      if (Math.abs(nowMs - subject.lastUseMs) > SUBJECT_IDLE_MS) {
+        if (!isInFlight) this.#releaseIdle(name, subject);
         continue;
       }
-      // What is charged to a minute is of no interest after it.
+      // Usage of a minute does not matter once the minute is over.
       if (isDue)
         for (const counter of subject.counters)
-          if (counter.unreported && counter.window !== 'minute') counter.press();
+          if (counter.unreported && counter.window !== 'minute') counter.reportSoon();
       const aheadMs = subject.untilMs - nowMs;
       if (aheadMs > 0 && aheadMs <= PREFETCH_MS) this.#prefetch(subject);
     }
@@ -124,7 +123,7 @@ export class Leases {
       const name = nameOf({ subject, meter: limit.meter, window: limit.window, start, reset: limit.reset });
       let counter = this.#counters.get(name);
       if (!counter) {
-        counter = new Counter(subject, limit, start, position, this.#press);
+        counter = new Counter(subject, limit, start, position, this.#onReportDue);
         this.#counters.set(name, counter);
       }
       counter.setCap(limit.cap, position);
@@ -132,26 +131,26 @@ export class Leases {
     });
   }
 
-  /** Leases of the windows that begin next, so that nobody waits at their beginning. */
+  /** Requests the leases of the next windows, so that no call waits at their beginning. */
   #prefetch({ limits, untilMs, counters }: Subject): void {
     for (const next of this.#at(limits, minuteOf(untilMs))) {
       if (next.allowance !== null) continue;
       const now = counters.find(({ meter, window }) => meter === next.meter && window === next.window);
       next.demand = now?.demand ?? 0;
-      next.lastTaken = now?.lastTaken ?? 0;
-      next.press();
+      next.lastReserved = now?.lastReserved ?? 0;
+      next.reportSoon();
     }
   }
 
-  /** Nobody has called for a while: what is here in stock may serve others. */
-  #letGo(name: string, subject: Subject): void {
+  /** Returns the leases of an idle account or key, and drops them once that is reported. */
+  #releaseIdle(name: string, subject: Subject): void {
     for (const counter of subject.counters) if (counter.held === 0 && !counter.isSettled) counter.recall();
     if (!subject.counters.every((counter) => counter.isSettled)) return;
     this.#subjects.delete(name);
-    for (const counter of subject.counters) this.#forget(counter);
+    for (const counter of subject.counters) this.#drop(counter);
   }
 
-  #forget(counter: Counter): void {
+  #drop(counter: Counter): void {
     this.#counters.delete(nameOf(counter));
     if (counter.allowance !== null) this.#byAllowance.delete(counter.allowance);
   }

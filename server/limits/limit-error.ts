@@ -4,10 +4,10 @@ import type { Counter } from '#server/limits/counter.ts';
 import type { Shortage } from '#server/limits/admission-controller.ts';
 import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
 
-/** Clients take a longer `Retry-After` at its word and hang, or ignore it; measured on six of them. */
+/** Clients ignore a longer `Retry-After`, or hang for its whole length; measured on six of them. */
 const RETRY_AFTER_MAX_MS = 60_000;
 
-/** What a caller is told who was not admitted, with what to do about it. Pure. */
+/** The API error for a call that was not admitted. Pure. */
 export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
   switch (shortage.kind) {
     case 'unavailable':
@@ -21,14 +21,17 @@ export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
 
 function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const limit = figuresOf(counter);
-  const whose = `the ${limit.scope}'s`;
+  const whose = `The ${limit.scope}'s`;
   const units = METERS[counter.meter].units[1];
+  const per = `${units} per ${counter.window}`;
   const headers = rateHeaders([counter], nowMs);
   // Waiting would not help a call that is larger than the whole limit.
   const tooLarge = minimum > counter.cap && counter.cap > 0;
   const waitMs = resetMs(counter, nowMs);
-  if (counter.meter === 'concurrent') {
-    const message = `${limit.reserved} requests are running, and ${whose} limit is ${counter.cap} at the same time. Wait for one to end.`;
+  if (counter.window === 'none') {
+    const message =
+      `${whose} limit of ${counter.cap} ${METERS[counter.meter].name} is reached: ${limit.reserved} are running. ` +
+      'Wait for one to end.';
     return new ApiError('rate_limit_exceeded', {
       message,
       limit,
@@ -38,8 +41,10 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   }
   if (counter.window === 'minute') {
     const message = tooLarge
-      ? `This call needs about ${minimum} ${units}, more than ${whose} limit of ${counter.cap} ${units} a minute allows at all. Send less, or ask for a higher limit.`
-      : `The limit of ${counter.cap} ${units} a minute (${whose}) is reached. Wait ${Math.ceil((waitMs ?? 0) / 1_000)} s and try again.`;
+      ? `${whose} limit of ${counter.cap} ${per} is below the ${minimum} that this request needs. ` +
+        'Send a smaller request, or ask the administrator for a higher limit.'
+      : `${whose} limit of ${counter.cap} ${per} is reached. ` +
+        `Retry in ${Math.ceil((waitMs ?? 0) / 1_000)} s.`;
     return new ApiError('rate_limit_exceeded', {
       message,
       limit,
@@ -48,12 +53,14 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
       ...(tooLarge || counter.cap === 0 ? { shouldRetry: false } : {}),
     });
   }
-  // The time comes first: some clients show no more than the beginning.
-  const state = `${counter.cap} ${units} a ${counter.window}, of which ${limit.used} are used, ${limit.reserved} held by running calls and ${limit.remaining} free`;
+  // The reset comes first: some clients show only the beginning of a message.
   const message = tooLarge
-    ? `This call may need ${minimum} ${units}, and ${whose} whole quota is ${counter.cap} a ${counter.window}. Send less, limit the reply with max_tokens, or ask for a larger quota.`
-    : `Quota ${limit.remaining > 0 ? 'too low' : 'spent'} until ${limit.resets_at}: ${whose} limit is ${state}; this call needs ${minimum}. ` +
-      "Wait for the next window, or ask the relay's administrator for a larger quota.";
+    ? `${whose} quota of ${counter.cap} ${per} is below the ${minimum} that this request may need. ` +
+      'Send a smaller request, limit the reply with max_tokens, or ask the administrator for a larger quota.'
+    : `Quota ${limit.remaining > 0 ? 'too low' : 'exceeded'} until ${limit.resets_at}. ` +
+      `${whose} quota is ${counter.cap} ${per}: ${limit.used} used, ` +
+      `${limit.reserved} reserved by running requests, ${limit.remaining} free; this request needs ${minimum}. ` +
+      'Wait for the reset, or ask the administrator for a larger quota.';
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
   return new ApiError('insufficient_quota', {
     message,

@@ -21,7 +21,7 @@ import { ReadStore } from '#server/read/store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { startDemoUpstream } from '#server/upstreams/demo-upstream.ts';
 import { keepCosignatures, LogProofs } from '#server/http/log-proofs.ts';
-import { CompletionEstimates } from '#server/limits/estimate.ts';
+import { CompletionLengths } from '#server/limits/completion-lengths.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/process/prepare-store.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
@@ -120,7 +120,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     instance: await instance.register(),
     secretUse: new SecretUse(),
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
-    estimates: new CompletionEstimates(),
+    estimates: new CompletionLengths(),
     upstreams,
     deadlines: new Deadlines(),
     timeouts: {

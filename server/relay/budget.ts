@@ -2,7 +2,7 @@ import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.
 import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/money.ts';
 import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
 import { type CallEstimate, replyTokensMax } from '#server/relay/reservation.ts';
 
 /**
@@ -15,7 +15,7 @@ import { type CallEstimate, replyTokensMax } from '#server/relay/reservation.ts'
  */
 export type BudgetOptions = {
   estimate: CallEstimate;
-  hold: Hold;
+  hold: Reservation;
   subjects: readonly SubjectLimits[];
   call: {
     /** Takes more for the hold; `grown` is called if and when it did. */

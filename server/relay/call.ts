@@ -6,7 +6,7 @@ import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/lim
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import type { Amounts } from '#db/limits/meters.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
 import { type CallEstimate, tokenLimitOf } from '#server/relay/reservation.ts';
 import { type Body, releaseBody } from '#server/wire/read-body.ts';
 import { restoreBody } from '#server/wire/splice-body.ts';
@@ -43,7 +43,7 @@ export type Admitted = {
   termsPosition: number;
   price: Price | undefined;
   estimate: CallEstimate;
-  hold: Hold;
+  hold: Reservation;
   instance: ActiveInstance;
   response: ServerResponse;
   reply: Reply;

@@ -3,7 +3,7 @@ import type { Key } from '#db/fold/key.ts';
 import { RUNNING_MAX } from '#server/relay/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
-import { Hold } from '#server/limits/hold.ts';
+import { Reservation } from '#server/limits/reservation.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { countsCost, estimateCall } from '#server/relay/reservation.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
@@ -86,7 +86,7 @@ export async function handleCall(
     return refused(promptElsewhere(parsed.externalPrompt));
   const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;
-  if (!(hold instanceof Hold)) return refused(limitErrorOf(hold, readModel.nowMs()));
+  if (!(hold instanceof Reservation)) return refused(limitErrorOf(hold, readModel.nowMs()));
   if (response.destroyed) {
     instance.limits.release(hold);
     return releaseBody(body);

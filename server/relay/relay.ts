@@ -3,7 +3,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
-import type { CompletionEstimates } from '#server/limits/estimate.ts';
+import type { CompletionLengths } from '#server/limits/completion-lengths.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
@@ -34,7 +34,7 @@ export type Relay = {
   rejections: RejectionLog;
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
-  estimates: CompletionEstimates;
+  estimates: CompletionLengths;
   upstreams: Upstreams;
   deadlines: Deadlines;
   timeouts: DeliveryOptions['timeouts'];

@@ -4,8 +4,9 @@ import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
 import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
-import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import { promptBound } from '#server/limits/prompt-bound.ts';
+import { promptEstimate } from '#server/limits/prompt-estimate.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
 /**
@@ -76,7 +77,7 @@ export function estimateCall(
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
 export function tokenLimitOf(
   { isHard, promptTokens, choices, ownLimit, prices }: CallEstimate,
-  hold: Hold,
+  hold: Reservation,
 ): number | null {
   if (!isHard) return null;
   const byTokens = hold.tokens - promptTokens;

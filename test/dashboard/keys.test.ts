@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
-import { ASK_LINES_MAX } from '#server/limits/bounds.ts';
+import { LEASE_REQUEST_LINES_MAX } from '#server/limits/bounds.ts';
 import { KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
 import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { Change, KeyCheckResult, KeyList, CreatedKey, KeyRow } from '#server/contract/keys.ts';
@@ -350,7 +350,7 @@ test('of an account with many keys each limit is listed, and each as the store k
   const {
     body: { id: account },
   } = await administrator.post<{ id: string }>('/api/accounts', { name: 'with many limits' });
-  const keys = Array.from({ length: ASK_LINES_MAX / 2 + 10 }, () => publicId());
+  const keys = Array.from({ length: LEASE_REQUEST_LINES_MAX / 2 + 10 }, () => publicId());
   const actor = 'test';
   const writer = await openWriter(relay.store);
   try {

@@ -1,9 +1,9 @@
 import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
-import { LOOSE_PAUSE_MS } from '#server/limits/bounds.ts';
+import { RECALL_PAUSE_MS } from '#server/limits/bounds.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
 import type { Clockwork } from './clockwork.ts';
 import { type Call, Plans } from './plans.ts';
 import { DeadError, type LogRow, nameOf, type SimStore } from './store.ts';
@@ -32,13 +32,13 @@ const TICK_MS = 1_000;
 const TURN_MS = 0.05;
 
 /**
- * One instance: a real desk, with the ways to the store and the log simulated. Its errand boy does
+ * One instance: a real admission controller, with the connections to Postgres simulated. Its lease client does
  * what server/limits/lease-client.ts does, its appender what server/instance/appender.ts does. All that
  * happens in it stops when it crashes, and waits while it is frozen.
  */
 export class Instance {
   readonly id: number;
-  readonly desk = new AdmissionController();
+  readonly admission = new AdmissionController();
   readonly counters = new Map<string, Counter>();
   /** What the store has given to calls in answers that are under way. */
   readonly transit = new Map<string, number>();
@@ -117,14 +117,14 @@ export class Instance {
       world.decided(this, call, outcome, isAtOnce);
     };
     this.waiting++;
-    const outcome = this.desk.admit(subjects, call.need, this.nowMs, (later) => decide(later));
-    this.#note(this.desk.countersOf(subjects, this.nowMs));
+    const outcome = this.admission.admit(subjects, call.need, this.nowMs, (later) => decide(later));
+    this.#note(this.admission.countersOf(subjects, this.nowMs));
     if (outcome) decide(outcome, true);
     else this.start();
   }
 
   /** The call is recorded, runs, perhaps grows, and ends. */
-  run(call: Call, hold: Hold): void {
+  run(call: Call, hold: Reservation): void {
     const { clockwork } = this.#world;
     this.running++;
     this.#note(hold.counters);
@@ -159,7 +159,7 @@ export class Instance {
             const grown = (): void => this.#append({ row: row('extended', hold) });
             const more = { tokens: call.need.wanted.tokens, cost: call.need.wanted.cost };
             if (
-              this.desk.grow(
+              this.admission.grow(
                 hold,
                 more,
                 this.nowMs,
@@ -184,24 +184,24 @@ export class Instance {
   }
 
   start(): void {
-    if (this.#failures > 0) this.desk.refuseWaiting();
-    if (this.#isBusy || this.desk.pressure === 'none') return;
+    if (this.#failures > 0) this.admission.rejectWaiting();
+    if (this.#isBusy || this.admission.urgency === 'none') return;
     this.#isBusy = true;
     this.after(TURN_MS, () => this.#work());
   }
 
   #work(): void {
-    if (this.desk.pressure === 'none') {
+    if (this.admission.urgency === 'none') {
       this.#isBusy = false;
       return;
     }
-    if (this.desk.pressure === 'others') this.after(LOOSE_PAUSE_MS, () => this.#exchange());
+    if (this.admission.urgency === 'after_pause') this.after(RECALL_PAUSE_MS, () => this.#exchange());
     else this.#exchange();
   }
 
   #exchange(): void {
     const world = this.#world;
-    const ask = this.desk.ask(this.nowMs, this.#head);
+    const ask = this.admission.nextRequest(this.nowMs, this.#head);
     if (!ask) return this.after(TURN_MS, () => this.#work());
     const fate = world.fate();
     if (fate !== 'arrives') this.isCutOff = true;
@@ -222,7 +222,7 @@ export class Instance {
         this.#failures = 0;
         if (this.isCutOff) this.lastAwayMs = world.clockwork.nowMs;
         this.isCutOff = false;
-        this.desk.answered(answer, this.nowMs);
+        this.admission.applyResponse(answer, this.nowMs);
         this.#work();
       });
     });
@@ -231,8 +231,8 @@ export class Instance {
   #failed(): void {
     this.transit.clear();
     this.#failures++;
-    this.desk.failed();
-    this.desk.refuseWaiting();
+    this.admission.requestFailed();
+    this.admission.rejectWaiting();
     this.after(Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** this.#failures), () => this.#work());
   }
 
@@ -249,20 +249,20 @@ export class Instance {
   /** It was declared dead, and learns it: everything that still runs is cut. */
   stop(): void {
     this.isCutOff = true;
-    this.desk.failed();
-    this.desk.refuseWaiting();
+    this.admission.requestFailed();
+    this.admission.rejectWaiting();
     this.state = 'over';
   }
 
   /** Whatever it has left over goes back. */
   recallAll(): void {
-    this.desk.leases.recallAll();
+    this.admission.leases.recallAll();
     this.start();
   }
 
   #tick(): void {
     this.setClock();
-    this.desk.tick(this.nowMs);
+    this.admission.tick(this.nowMs);
     this.start();
     this.after(TICK_MS, () => this.#tick());
   }

@@ -1,7 +1,7 @@
 import { type Limit, limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import type { Amounts } from '#db/limits/meters.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
 import type { Clockwork } from './clockwork.ts';
 import type { Version } from './truth.ts';
 
@@ -108,7 +108,7 @@ export class Plans {
   }
 
   /** What a call has spent in the end: under a hard quota never more than it holds. */
-  spend({ isHard }: Call, { tokens, cost }: Hold): Amounts {
+  spend({ isHard }: Call, { tokens, cost }: Reservation): Amounts {
     const clockwork = this.#clockwork;
     const over = !isHard && clockwork.chance(0.15) ? clockwork.between(1, Plans.OVER_TOKENS) : 0;
     const spent = over > 0 ? tokens + over : clockwork.chance(0.2) ? tokens : clockwork.between(0, tokens);

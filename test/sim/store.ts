@@ -2,7 +2,7 @@ import type {
   AllowanceName,
   LeaseResponse,
   LeaseRequest,
-  Given,
+  Grant,
   LeaseLineResponse,
 } from '#db/limits/leases.ts';
 import type { Meter } from '#db/limits/meters.ts';
@@ -133,7 +133,7 @@ export class SimStore {
       line.allowance.granted += amount;
     };
 
-    const given = requests.map((needs): Given => {
+    const given = requests.map((needs): Grant => {
       const short = needs.find(({ line, minimum }) => minimum > (lines[line] as Line).free);
       if (short) {
         const line = lines[short.line] as Line;

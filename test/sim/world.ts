@@ -1,8 +1,8 @@
 import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
-import { LOOSE_PAUSE_MS, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS } from '#server/limits/bounds.ts';
+import { RECALL_PAUSE_MS, RECALL_WAIT_MS, EXHAUSTED_FOR_MS } from '#server/limits/bounds.ts';
 import type { Outcome } from '#server/limits/admission-controller.ts';
-import { Hold } from '#server/limits/hold.ts';
+import { Reservation } from '#server/limits/reservation.ts';
 import { Clockwork } from './clockwork.ts';
 import { FreeUnits } from './free-units.ts';
 import { Instance, type Surroundings } from './instance.ts';
@@ -86,7 +86,7 @@ export class World implements Surroundings {
     // A refusal is remembered for so long. Before it was decided, what is free elsewhere may have had
     // to wait for an exchange that was under way, or in its pause, then came with the next; the
     // refusal itself has its own way back.
-    this.#toleranceMs = REFUSAL_MEMORY_MS + LOOSE_PAUSE_MS + 6 * this.#way.most + 1;
+    this.#toleranceMs = EXHAUSTED_FOR_MS + RECALL_PAUSE_MS + 6 * this.#way.most + 1;
     this.#free = new FreeUnits(this.store, this.#truth, this.#instances);
     this.append([control(this.#worker)]);
     const count = clockwork.between(2, 4);
@@ -139,7 +139,7 @@ export class World implements Surroundings {
 
   decided(instance: Instance, call: Call, outcome: Outcome, isAtOnce: boolean): void {
     if (call.decisions > 1) this.violation(`call ${call.request} was decided twice`);
-    if (outcome instanceof Hold) {
+    if (outcome instanceof Reservation) {
       this.#counts.admitted++;
       if (isAtOnce) this.#counts.atOnce++;
       const isOfItsMinute = outcome.counters.every(
@@ -160,13 +160,13 @@ export class World implements Surroundings {
     }
     if (outcome.kind === 'undecided') {
       // A clock that jumps by as much as a call waits ends the wait early.
-      const sinceMs = this.#jumps ? -Infinity : this.clockwork.nowMs - 3 * LOOSE_WAIT_MS;
+      const sinceMs = this.#jumps ? -Infinity : this.clockwork.nowMs - 3 * RECALL_WAIT_MS;
       if (!this.#instances.some((each) => !each.isReachable || each.lastAwayMs >= sinceMs)) {
         this.violation(`call ${call.request} is undecided although everybody could be asked`);
       }
     } else if (
       outcome.kind === 'unavailable' &&
-      instance.lastAwayMs < this.clockwork.nowMs - 3 * LOOSE_WAIT_MS &&
+      instance.lastAwayMs < this.clockwork.nowMs - 3 * RECALL_WAIT_MS &&
       instance.isReachable
     ) {
       this.violation(`call ${call.request} found the store unavailable, which it was not`);
@@ -286,7 +286,7 @@ export class World implements Surroundings {
       // One that is connecting anew doesn't listen meanwhile.
       if (instance.isCutOff || this.clockwork.chance(this.#way.faulty)) continue;
       instance.after(this.wayMs(), () => {
-        instance.desk.leases.recall(allowance);
+        instance.admission.leases.recall(allowance);
         instance.start();
       });
     }

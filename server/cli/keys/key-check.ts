@@ -8,7 +8,7 @@ import { run, type Session } from '#server/cli/control-session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { demoConfig } from '#server/upstreams/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
-import { readCounters } from '#server/limits/standing.ts';
+import { readCounters } from '#server/limits/read-counters.ts';
 import { countsCost } from '#server/relay/reservation.ts';
 import { apiErrorOfModel } from '#server/relay/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';

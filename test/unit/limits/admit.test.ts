@@ -4,8 +4,9 @@ import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
 import { costBound, costOf, type Prices } from '#db/money.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
-import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
-import { Hold } from '#server/limits/hold.ts';
+import { promptBound } from '#server/limits/prompt-bound.ts';
+import { promptEstimate } from '#server/limits/prompt-estimate.ts';
+import { Reservation } from '#server/limits/reservation.ts';
 import { estimateCall, tokenLimitOf } from '#server/relay/reservation.ts';
 import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
 
@@ -60,7 +61,7 @@ describe('under a soft limit a call holds what it will likely use', () => {
   test('and nothing is asked of the upstream', () => {
     const { body, chat } = chatOf({});
     const reckoning = estimateCall(body, chat, SOFT, PRICES, 500);
-    expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
+    expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 });
 
@@ -90,7 +91,7 @@ describe('under a hard quota', () => {
             tokens: between(minimum.tokens, wanted.tokens, oneShare),
             cost: between(minimum.cost, wanted.cost, otherShare),
           };
-          const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? max_tokens ?? Number.NaN;
+          const asked = tokenLimitOf(reckoning, new Reservation([], [], held, 0)) ?? max_tokens ?? Number.NaN;
           expect(asked).toBeGreaterThanOrEqual(
             Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity),
           );
@@ -106,7 +107,7 @@ describe('under a hard quota', () => {
   test('a call that is given all that it wanted keeps its own limit, untouched', () => {
     const { body, chat } = chatOf({ max_tokens: 123 });
     const reckoning = estimateCall(body, chat, HARD, PRICES, 500);
-    expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
+    expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 
   test('the cost held covers the dearest way in which the tokens can be used', () => {

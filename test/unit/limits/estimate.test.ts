@@ -13,7 +13,9 @@ import {
   REPLY_LENGTHS_MAX,
 } from '#server/limits/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
-import { CompletionEstimates, promptBound, promptEstimate } from '#server/limits/estimate.ts';
+import { CompletionLengths } from '#server/limits/completion-lengths.ts';
+import { promptBound } from '#server/limits/prompt-bound.ts';
+import { promptEstimate } from '#server/limits/prompt-estimate.ts';
 
 /** What a chat template puts around each message, at the least: role and separators. */
 const MESSAGE_TOKENS = 4;
@@ -31,7 +33,10 @@ function noise(length: number): Buffer {
   );
   return Buffer.concat(blocks).subarray(0, length);
 }
-const CODE = readFileSync(path.join(import.meta.dirname, '../../../server/limits/estimate.ts'), 'utf8');
+const CODE = readFileSync(
+  path.join(import.meta.dirname, '../../../server/limits/prompt-estimate.ts'),
+  'utf8',
+);
 
 const ENGLISH = `The harbour lay quiet in the early morning. Two fishermen mended their nets and spoke of the weather, which had been kind to them this spring. Nobody had seen the ferry since Tuesday, and the keeper of the light said that he would write to the company if nothing came before the end of the week.`;
 const PYTHON = `def tides(harbour: str, *, days: int = 7) -> list[Tide]:
@@ -313,14 +318,14 @@ describe('the bound of a prompt', () => {
 describe('the estimate of a reply', () => {
   const KEY = 'Key00001';
   const model = 'gpt-4o';
-  const learning = (lengths: readonly number[], key = KEY): CompletionEstimates => {
-    const estimates = new CompletionEstimates();
+  const learning = (lengths: readonly number[], key = KEY): CompletionLengths => {
+    const estimates = new CompletionLengths();
     for (const length of lengths) estimates.learn(key, model, length);
     return estimates;
   };
 
   test("is a guess at first, then the model's, then the key's own", () => {
-    const estimates = new CompletionEstimates();
+    const estimates = new CompletionLengths();
     expect(estimates.estimate(KEY, model)).toBe(REPLY_FIRST_TOKENS);
     for (let reply = 0; reply < 50; reply++) estimates.learn('Key00002', model, 4_000);
     expect(estimates.estimate(KEY, model)).toBeGreaterThan(3_500);
@@ -384,7 +389,7 @@ describe('the estimate of a reply', () => {
   });
 
   test('is kept for so many, and those heard of least lately are forgotten', () => {
-    const estimates = new CompletionEstimates();
+    const estimates = new CompletionLengths();
     const half = REPLY_LENGTHS_MAX / 2;
     for (let index = 0; index < REPLY_LENGTHS_MAX; index++) {
       estimates.learn(String(index).padStart(8, '0'), `model-${index}`, 9_000);

@@ -4,7 +4,7 @@ import type { LeaseLineResponse } from '#db/limits/leases.ts';
 import { type Limit, limitsOf } from '#db/limits/limits.ts';
 import { Counter } from '#server/limits/counter.ts';
 import { type Amounts, isByUsage, METER_NAMES, unitsReserved } from '#db/limits/meters.ts';
-import { Hold } from '#server/limits/hold.ts';
+import { Reservation } from '#server/limits/reservation.ts';
 import { expectedSettled } from '../../support/meters.ts';
 
 const TOKENS: Limit = { meter: 'tokens', window: 'day', cap: 1_000, enforcement: 'soft', reset: 0 };
@@ -60,7 +60,7 @@ describe('a lease', () => {
         for (const each of operations) {
           if (each.kind === 'take') {
             const before = counter.free;
-            expect(counter.take(each.amount)).toBe(each.amount <= before);
+            expect(counter.reserve(each.amount)).toBe(each.amount <= before);
             if (each.amount <= before) holds.push(each.amount);
           } else if (each.kind === 'settle') {
             const hold = holds.shift();
@@ -78,14 +78,14 @@ describe('a lease', () => {
               totals[total] = line[total];
             }
             granted += each.grant;
-            if (each.isLost) counter.press();
-            else counter.answered(answer(granted, { near: each.near }));
+            if (each.isLost) counter.reportSoon();
+            else counter.applyResponse(answer(granted, { near: each.near }));
           }
           expect(counter.free).toBeGreaterThanOrEqual(0);
           expect(counter.held).toBe(holds.reduce((sum, hold) => sum + hold, 0));
         }
         counter.report(null);
-        counter.answered(answer(granted));
+        counter.applyResponse(answer(granted));
         const line = counter.report(null);
         expect(granted).toBe(line.returned + line.used + line.held + counter.free);
         expect(line.used + line.overdrawn).toBe(spentInAll);
@@ -95,8 +95,8 @@ describe('a lease', () => {
 
   test('that is strict gives back all that is free with its next report, and holds what calls hold', () => {
     const { counter } = leaseOf();
-    counter.answered(answer(100));
-    counter.take(30);
+    counter.applyResponse(answer(100));
+    counter.reserve(30);
     counter.recall();
     expect(counter.report(null)).toMatchObject({ strict: true, stock: 0, returned: 70, held: 30 });
     expect(counter.free).toBe(0);
@@ -106,7 +106,7 @@ describe('a lease', () => {
     const { counter } = leaseOf();
     counter.settle(0, 7);
     expect(counter.report(null)).toMatchObject({ returned: 0, used: 0, overdrawn: 0 });
-    counter.answered(answer(100, { own: { returned: 40, used: 50, overdrawn: 3 } }));
+    counter.applyResponse(answer(100, { own: { returned: 40, used: 50, overdrawn: 3 } }));
     expect(counter.free).toBe(10);
     expect(counter.unreported).toBe(true);
     expect(counter.report(null)).toMatchObject({ returned: 40, used: 50, overdrawn: 10 });
@@ -122,18 +122,18 @@ describe('a lease', () => {
       counter.report(null);
       change(counter);
       const before = presses();
-      counter.answered(answer(100));
+      counter.applyResponse(answer(100));
       expect(counter.strict).toBe(true);
       expect(presses()).toBeGreaterThan(before);
       expect(counter.report(null)).toMatchObject({ strict: true, returned: 100 });
-      counter.answered(answer(100));
+      counter.applyResponse(answer(100));
       expect(counter.strict).toBe(false);
     }
   });
 
   test('that is strict already presses no more when it is recalled: instances that wait for one another must pause', () => {
     const { counter, presses } = leaseOf();
-    counter.answered(answer(0, { near: true }));
+    counter.applyResponse(answer(0, { near: true }));
     counter.report(null);
     const before = presses();
     counter.recall();
@@ -143,8 +143,8 @@ describe('a lease', () => {
 
   test('that was overdrawn says so at once', () => {
     const { counter, presses } = leaseOf();
-    counter.answered(answer(10));
-    counter.take(10);
+    counter.applyResponse(answer(10));
+    counter.reserve(10);
     counter.settle(10, 25);
     expect(presses()).toBe(1);
     expect(counter.report(null)).toMatchObject({ used: 10, overdrawn: 15 });
@@ -159,14 +159,14 @@ describe('a lease', () => {
 });
 
 describe('a hold', () => {
-  const holding = (amounts: Amounts): { hold: Hold; counters: Counter[] } => {
+  const holding = (amounts: Amounts): { hold: Reservation; counters: Counter[] } => {
     const counters = METER_NAMES.map((meter) => leaseOf({ meter }).counter);
     for (const counter of counters) {
-      counter.answered(answer(1_000));
-      counter.take(unitsReserved(counter.meter, amounts));
+      counter.applyResponse(answer(1_000));
+      counter.reserve(unitsReserved(counter.meter, amounts));
     }
     return {
-      hold: new Hold(
+      hold: new Reservation(
         counters,
         METER_NAMES.map((meter) => unitsReserved(meter, amounts)),
         amounts,
@@ -211,7 +211,7 @@ describe('a hold', () => {
       fc.property(amounts, amounts, (held, more) => {
         const { hold, counters } = holding(held);
         const grown = counters.filter(({ meter }) => isByUsage(meter));
-        for (const counter of grown) counter.take(unitsReserved(counter.meter, more));
+        for (const counter of grown) counter.reserve(unitsReserved(counter.meter, more));
         hold.extend(grown, more);
         expect([hold.tokens, hold.cost]).toEqual([held.tokens + more.tokens, held.cost + more.cost]);
         hold.settle({ input_tokens: 0, output_tokens: 0 });

@@ -1,9 +1,12 @@
 import { type Amounts, unitsReserved, unitsSettled, type Usage } from '#db/limits/meters.ts';
 import type { Counter } from '#server/limits/counter.ts';
 
-/** What an admitted call may spend until it settles, and of which leases. It ends once. */
-export class Hold {
-  /** The UTC minute of the admission: its windows are those that the call is charged to. */
+/**
+ * The units that an admitted call holds of its limits until it is settled or released, which happens
+ * once. Events and the API name these units `hold` and `held`. Pure.
+ */
+export class Reservation {
+  /** The UTC minute of the admission: the call is charged to the windows of that minute. */
   readonly minute: number;
   readonly counters: readonly Counter[];
   readonly #units: number[];
@@ -29,7 +32,7 @@ export class Hold {
     return this.#isOver;
   }
 
-  /** More was taken of these counters for this call. */
+  /** More units of these counters were reserved for the call. */
   extend(counters: readonly Counter[], more: Amounts): void {
     for (const counter of counters) {
       const index = this.counters.indexOf(counter);
@@ -38,7 +41,7 @@ export class Hold {
     this.#amounts = { tokens: this.#amounts.tokens + more.tokens, cost: this.#amounts.cost + more.cost };
   }
 
-  /** The call's ending is in the log for good: it has spent this, and the rest is free again. */
+  /** The end of the call is durable in the log: its usage is charged, and the rest is free again. */
   settle(usage: Usage): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -47,7 +50,7 @@ export class Hold {
     }
   }
 
-  /** The call was never recorded, so nothing of it is spent. */
+  /** The call is not in the log, so it is charged nothing. */
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -1,11 +1,11 @@
 import type { Client } from 'pg';
-import { readStandings, type Standing } from '#db/limits/leases.ts';
+import { readAllowanceUsage, type AllowanceUsage } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { Counter } from '#server/limits/counter.ts';
 
 /**
- * How limits stand, for somebody who is no instance and leases nothing: read, and nothing changed.
+ * Reads the counters of limits without an instance or leases, for the command line.
  * @param nowMs Postgres' time, in milliseconds since 1970.
  */
 export async function readCounters(
@@ -17,10 +17,10 @@ export async function readCounters(
   const counters = subjects.flatMap(({ subject, limits, position }) =>
     limits.map((limit) => new Counter(subject, limit, windowStart(limit.window, minute), position, () => {})),
   );
-  const standings = await readStandings(client, counters);
+  const usages = await readAllowanceUsage(client, counters);
   for (const [index, counter] of counters.entries()) {
-    const { used, held } = standings[index] as Standing;
-    counter.known = { free: counter.cap - used - held, used, held, leased: held };
+    const { used, held } = usages[index] as AllowanceUsage;
+    counter.reported = { free: counter.cap - used - held, used, held, leased: held };
   }
   return counters;
 }
