@@ -1,6 +1,6 @@
 import { StoreError } from '#db/postgres/connect.ts';
 import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
-import { openTarget, type Target } from '#db/alerts/webhooks.ts';
+import { unsealTarget, type WebhookTarget } from '#db/alerts/webhooks.ts';
 import type { WorkerConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 
@@ -9,7 +9,7 @@ import type { Logger } from './logger.ts';
  * the rest. Jobs keep their errors to themselves: what the operator has to put right is told in the log.
  * @throws {Error} when the pepper is missing, not usable, or another one.
  */
-export function readTarget(config: WorkerConfig, log: Logger, webhook: string, sealed: Buffer): Target {
+export function readTarget(config: WorkerConfig, log: Logger, webhook: string, sealed: Buffer): WebhookTarget {
   const file = pepperFile(config);
   try {
     const pepper = readPepper(file, (line) => new StoreError(line));
@@ -17,7 +17,7 @@ export function readTarget(config: WorkerConfig, log: Logger, webhook: string, s
       throw new StoreError(
         `DAYBOOK_PEPPER_FILE is needed to sign for webhooks: ${file} is missing. Copy it from the server.`,
       );
-    return openTarget(pepper, webhook, sealed);
+    return unsealTarget(pepper, webhook, sealed);
   } catch (error) {
     const reason =
       error instanceof StoreError

@@ -10,7 +10,7 @@ import { seal, unseal } from '#db/secrets/seal.ts';
  * Where deliveries go and what they are signed with: sealed as one, since an address is often a secret
  * itself.
  */
-export type Target = { url: string; secret: string };
+export type WebhookTarget = { url: string; secret: string };
 
 const SECRET_BYTES = 32;
 const SECRET_PREFIX = 'whsec_';
@@ -23,13 +23,13 @@ export function createWebhookSecret(): string {
 const PURPOSE = 'daybook webhook target';
 
 /** Seals a target for the webhook with this id. */
-export function sealTarget(pepper: Buffer, id: string, target: Target): Buffer {
+export function sealTarget(pepper: Buffer, id: string, target: WebhookTarget): Buffer {
   return seal(pepper, PURPOSE, id, JSON.stringify(target));
 }
 
 /** @throws {Error} when it was sealed under another pepper, for another webhook, or has been changed. */
-export function openTarget(pepper: Buffer, id: string, sealed: Buffer): Target {
-  return JSON.parse(unseal(pepper, PURPOSE, id, sealed)) as Target;
+export function unsealTarget(pepper: Buffer, id: string, sealed: Buffer): WebhookTarget {
+  return JSON.parse(unseal(pepper, PURPOSE, id, sealed)) as WebhookTarget;
 }
 
 /**

@@ -48,12 +48,12 @@ export async function insertLink(
 }
 
 /** Takes away what has ended by itself. */
-export async function deleteEndedLinks(client: Pick<ClientBase, 'query'>): Promise<void> {
+export async function deleteExpiredLinks(client: Pick<ClientBase, 'query'>): Promise<void> {
   await client.query('delete from daybook.link where expires_at <= clock_timestamp()');
 }
 
 /** What a link would let its holder do, without using it. */
-export async function lookAtInvitation(
+export async function readInvitation(
   client: Pick<ClientBase, 'query'>,
   digest: Buffer,
 ): Promise<Invitation | null> {
@@ -75,7 +75,7 @@ export async function findLink(
 }
 
 /** Uses a link up: of many who try at once one gets it. Null for the others, and when it has ended. */
-export async function takeLink(
+export async function consumeLink(
   client: ClientBase,
   kind: LinkKind,
   digest: Buffer,

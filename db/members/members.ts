@@ -38,7 +38,7 @@ export async function memberById(client: Pick<ClientBase, 'query'>, id: string):
 }
 
 /** The same, and nobody changes or erases it until the transaction ends. */
-export async function holdMember(client: ClientBase, id: string): Promise<MemberRow | null> {
+export async function lockMember(client: ClientBase, id: string): Promise<MemberRow | null> {
   const { rows } = await client.query<MemberRow>(
     `select ${COLUMNS} from daybook.member where id = $1 for share`,
     [id],
@@ -125,7 +125,7 @@ export async function removeTotp(client: ClientBase, id: string): Promise<void> 
 }
 
 /** Uses a code up, with all before it. @returns false when that was done already. */
-export async function takeTotpStep(
+export async function consumeTotpStep(
   client: Pick<ClientBase, 'query'>,
   id: string,
   step: number,

@@ -27,7 +27,7 @@ export type OpenSession = { id: string; member: string; isSeenLate: boolean };
 const IS_OPEN = `expires_at > clock_timestamp() and seen_at > clock_timestamp() - interval '${SESSION_IDLE_MS} milliseconds'`;
 
 /** The session with this digest of its token, while it is good. */
-export async function findOpen(
+export async function findOpenSession(
   client: Pick<ClientBase, 'query'>,
   digest: Buffer,
 ): Promise<OpenSession | null> {
@@ -40,7 +40,7 @@ export async function findOpen(
   return rows[0] ?? null;
 }
 
-export async function touch(client: Pick<ClientBase, 'query'>, id: string): Promise<void> {
+export async function touchSession(client: Pick<ClientBase, 'query'>, id: string): Promise<void> {
   await client.query('update daybook.session set seen_at = clock_timestamp() where id = $1', [id]);
 }
 
@@ -59,7 +59,7 @@ export async function insertSession(
  * Takes away what has ended by itself, of all members; what somebody else has taken hold of is left for the
  * next time.
  */
-export async function deleteEndedSessions(client: Pick<ClientBase, 'query'>): Promise<void> {
+export async function deleteExpiredSessions(client: Pick<ClientBase, 'query'>): Promise<void> {
   await client.query(
     `delete from daybook.session where id in (select id from daybook.session where not (${IS_OPEN}) for update skip locked)`,
   );

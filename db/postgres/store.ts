@@ -10,16 +10,16 @@ import {
 } from '#db/postgres/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 
-export type OpenStore = { store: Store; close(): Promise<void> };
+export type OpenedStore = { store: Store; close(): Promise<void> };
 
 /** Which database: the one at an address, or the one in a directory. */
-export type Wanted = { DATABASE_URL?: string | undefined; DAYBOOK_DATA: string };
+export type StoreLocation = { DATABASE_URL?: string | undefined; DAYBOOK_DATA: string };
 
 /**
  * The database of a server: the operator's own, or one that we start and watch.
  * @throws {StoreError} when it can't be used; the message is for the operator.
  */
-export async function openStore(config: Wanted, log: (line: string) => void): Promise<OpenStore> {
+export async function openStore(config: StoreLocation, log: (line: string) => void): Promise<OpenedStore> {
   if (config.DATABASE_URL === undefined) {
     const embedded = await startEmbedded({ dataDir: config.DAYBOOK_DATA, log });
     return { store: embedded, close: () => embedded.stop() };
@@ -30,7 +30,7 @@ export async function openStore(config: Wanted, log: (line: string) => void): Pr
 }
 
 /** The database for a command: that of the running server, or, when none runs, one for the moment. */
-export async function borrowStore(config: Wanted, log: (line: string) => void): Promise<OpenStore> {
+export async function borrowStore(config: StoreLocation, log: (line: string) => void): Promise<OpenedStore> {
   if (config.DATABASE_URL === undefined) {
     const running = await connectEmbedded(config.DAYBOOK_DATA);
     if (running) return { store: running, close: async () => {} };

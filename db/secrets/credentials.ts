@@ -42,12 +42,12 @@ export async function rewrapCredential(client: ClientBase, id: string, { wrapped
  * Keeps the master key to oneself until the transaction ends: what is sealed in it is sealed under the
  * current one, and the first one is made once.
  */
-export async function holdMasterKey(client: ClientBase): Promise<void> {
+export async function lockMasterKey(client: ClientBase): Promise<void> {
   await client.query(`select pg_advisory_xact_lock(${LOCKS.masterKey})`);
 }
 
 /** The same while `work` runs, over its transactions. */
-export async function withMasterKeyHeld<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
+export async function withMasterKeyLock<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
   await client.query(`select pg_advisory_lock(${LOCKS.masterKey})`);
   try {
     return await work();

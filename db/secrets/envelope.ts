@@ -65,7 +65,7 @@ export function openSecret(keys: MasterKeys, owner: Owner, envelope: Pick<Envelo
  * Whether a secret is the one that is sealed here; the sealed one is not opened. @throws as {@link
  * openSecret}.
  */
-export function isSecret(keys: MasterKeys, owner: Owner, envelope: Pick<Envelope, 'fingerprint'> & Wrapped, secret: string): boolean {
+export function matchesSecret(keys: MasterKeys, owner: Owner, envelope: Pick<Envelope, 'fingerprint'> & Wrapped, secret: string): boolean {
   return timingSafeEqual(fingerprintOf(unwrap(keys, owner, envelope), secret), envelope.fingerprint);
 }
 

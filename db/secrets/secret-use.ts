@@ -12,7 +12,7 @@ const KEPT = '180 days';
  * Writes down when secrets were used. Of several reports the latest use counts, whoever saw it.
  * What is long over goes at the same time.
  */
-export async function writeSecretUse(client: ClientBase, reported: readonly SecretUsed[]): Promise<void> {
+export async function recordSecretUse(client: ClientBase, reported: readonly SecretUsed[]): Promise<void> {
   if (reported.length === 0) return;
   // All servers take the rows in one order, so that none waits for another that waits for it.
   const uses = reported.toSorted((one, other) => compare(one.key, other.key) || compare(one.last4, other.last4));

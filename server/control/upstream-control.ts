@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { deleteCredentials, holdMasterKey, insertCredential } from '#db/secrets/credentials.ts';
+import { deleteCredentials, lockMasterKey, insertCredential } from '#db/secrets/credentials.ts';
 import { type Owner, sealSecret } from '#db/secrets/envelope.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
@@ -110,7 +110,7 @@ export class UpstreamControl {
     let last4 = '';
     const change = await this.#together(async () => {
       // First of all, so that of those who add at once each decides on what the one before has left.
-      await holdMasterKey(this.#client);
+      await lockMasterKey(this.#client);
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       const event = addCredential(upstream, { id, ...command, actor: this.#control.actor });
       ({ last4 } = event);
@@ -189,7 +189,7 @@ export class UpstreamControl {
   async #append({ appends, seal, remove }: Together): Promise<number> {
     if (remove.length > 0) await deleteCredentials(this.#client, remove);
     if (seal.length > 0) {
-      await holdMasterKey(this.#client);
+      await lockMasterKey(this.#client);
       const keys = await keysToSeal(this.#client, masterKeyFile(this.#config));
       for (const { secret, ...owner } of seal)
         await insertCredential(this.#client, { ...owner, ...sealSecret(keys, owner, secret) });

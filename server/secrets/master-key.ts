@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
-import { masterKeysInUse, readCredentials, rewrapCredential, withMasterKeyHeld } from '#db/secrets/credentials.ts';
+import { masterKeysInUse, readCredentials, rewrapCredential, withMasterKeyLock } from '#db/secrets/credentials.ts';
 import { MASTER_KEY_BYTES, masterKeyId, type MasterKeys, rewrap } from '#db/secrets/envelope.ts';
 import { MASTER_KEYS_MAX, readMasterKeys } from '#db/secrets/master-key.ts';
 import { ConfigError } from '#server/process/config.ts';
@@ -57,7 +57,7 @@ export type Rekeyed = {
  * @throws {ConfigError} when the file can't be used or written.
  */
 export function rekey(client: ClientBase, file: string, byHand: boolean): Promise<Rekeyed> {
-  return withMasterKeyHeld(client, async () => {
+  return withMasterKeyLock(client, async () => {
     const before = readKeys(file);
     if (before === null && (await masterKeysInUse(client)).size === 0) {
       throw new DecisionError('not_found', `There is no master key yet: it is made in ${file} with the first credential.`);

@@ -1,5 +1,5 @@
 import { closeClient, type Store } from '#db/postgres/connect.ts';
-import { type SecretUsed, writeSecretUse } from '#db/secrets/secret-use.ts';
+import { type SecretUsed, recordSecretUse } from '#db/secrets/secret-use.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { SECRET_USE_LOOK_MS } from '#server/secrets/bounds.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
@@ -20,7 +20,7 @@ export function reportSecretUse(uses: SecretUse, store: Store, nowMs: () => numb
     try {
       const client = await connectRelay(store);
       try {
-        await writeSecretUse(client, due);
+        await recordSecretUse(client, due);
       } finally {
         await closeClient(client);
       }

@@ -5,7 +5,7 @@ import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { publicId, randomBase62 } from '#db/ids.ts';
 import type { ControlAppend } from '#db/log/append.ts';
-import { deleteSession, findOpen, insertSession, pruneSessions, touch } from '#db/members/sessions.ts';
+import { deleteSession, findOpenSession, insertSession, pruneSessions, touchSession } from '#db/members/sessions.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -41,9 +41,9 @@ export class Sessions {
     if (!this.#readModel.isCurrent()) return new ApiError('store_unavailable');
     if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_busy');
     try {
-      const session = await findOpen(this.#pool, digestOf(token));
+      const session = await findOpenSession(this.#pool, digestOf(token));
       if (!session) return new ApiError('not_signed_in');
-      if (isUse && session.isSeenLate) await touch(this.#pool, session.id);
+      if (isUse && session.isSeenLate) await touchSession(this.#pool, session.id);
       const who = await this.whoIs(session.member);
       return who instanceof ApiError ? who : { session: session.id, ...who };
     } catch (error) {
@@ -78,7 +78,7 @@ export class Sessions {
     const id = publicId();
     const actor = `member/${member.id}`;
     const before = readCookie(request, this.#reach);
-    const replaced = before === null ? null : await findOpen(client, digestOf(before));
+    const replaced = before === null ? null : await findOpenSession(client, digestOf(before));
     // One of another member is theirs to end.
     const ended =
       replaced?.member === member.id && (await deleteSession(client, member.id, replaced.id))

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import { openPool, type Store } from '#db/postgres/connect.ts';
-import { deleteEndedLinks } from '#db/members/links.ts';
-import { deleteEndedSessions } from '#db/members/sessions.ts';
+import { deleteExpiredLinks } from '#db/members/links.ts';
+import { deleteExpiredSessions } from '#db/members/sessions.ts';
 import {
   ENDED_CHECK_MS,
   SIGN_IN_CONNECTIONS_MAX,
@@ -41,7 +41,7 @@ export function openSignInStore(
   const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
   const strangers = openPool({ ...store.config('relay'), max: ANONYMOUS_CONNECTIONS_MAX });
   const clearing = setInterval(() => {
-    Promise.all([deleteEndedSessions(pool), deleteEndedLinks(pool)]).catch((error: unknown) =>
+    Promise.all([deleteExpiredSessions(pool), deleteExpiredLinks(pool)]).catch((error: unknown) =>
       log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'),
     );
   }, ENDED_CHECK_MS);

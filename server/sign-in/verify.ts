@@ -1,4 +1,4 @@
-import { memberByEmail, type MemberRow, takeTotpStep } from '#db/members/members.ts';
+import { memberByEmail, type MemberRow, consumeTotpStep } from '#db/members/members.ts';
 import { unseal } from '#db/secrets/seal.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { SignInStore } from '#server/sign-in/store.ts';
@@ -39,7 +39,7 @@ export async function verifyCode(
   const refused = await attempts.count('code', id);
   if (refused) return refused;
   const step = stepOf(unseal(pepper, TOTP_PURPOSE, id, sealedTotp), code, nowMs);
-  if (step === null || !(await takeTotpStep(pool, id, step))) return new ApiError('wrong_code');
+  if (step === null || !(await consumeTotpStep(pool, id, step))) return new ApiError('wrong_code');
   await attempts.reset('code', id);
   return null;
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { Client } from 'pg';
 import { type Store, withTimeout } from '#db/postgres/connect.ts';
-import { placeIn, readPasswords } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths, readPasswords } from '#db/postgres/embedded/cluster.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { until } from '../support/relay.ts';
 import type { Finding } from './verdict.ts';
@@ -76,7 +76,7 @@ export async function checkDiff(
     port,
     database,
     user: 'postgres',
-    password: (await readPasswords(await placeIn(dataDir)))?.superuser,
+    password: (await readPasswords(await clusterPaths(dataDir)))?.superuser,
   });
   await superuser.connect();
   const { rows } = await superuser.query<{ request: string }>(CHANGE);

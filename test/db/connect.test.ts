@@ -2,7 +2,7 @@ import { Client, type ClientConfig } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { checkDurability, closeClient, externalStore, type Store, StoreError } from '#db/postgres/connect.ts';
 import { type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
-import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { ask, createDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -109,7 +109,7 @@ describe('a frozen server', () => {
   beforeAll(async () => {
     dataDir = await makeTestDirectory();
     store = await startEmbedded({ dataDir, log: () => undefined });
-    postmaster = (await readPidFile(await placeIn(dataDir)))?.pid ?? 0;
+    postmaster = (await readPidFile(await clusterPaths(dataDir)))?.pid ?? 0;
   });
   afterAll(async () => {
     await store.stop();

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { connectAs } from '#db/postgres/connect.ts';
 import { insertCredential, readCredentials, type SealedCredential } from '#db/secrets/credentials.ts';
 import {
-  isSecret,
+  matchesSecret,
   masterKeyId,
   type MasterKeys,
   openSecret,
@@ -38,8 +38,8 @@ describe('an envelope', () => {
   test('opens for whose it is, and tells a secret without opening it', () => {
     const envelope = sealSecret(keys, one, SECRET);
     expect(openSecret(keys, one, envelope)).toBe(SECRET);
-    expect(isSecret(keys, one, envelope, SECRET)).toBe(true);
-    expect(isSecret(keys, one, envelope, `${SECRET}x`)).toBe(false);
+    expect(matchesSecret(keys, one, envelope, SECRET)).toBe(true);
+    expect(matchesSecret(keys, one, envelope, `${SECRET}x`)).toBe(false);
   });
 
   test('shows nothing: not the secret, not the master key, not that two are the same', () => {
@@ -86,7 +86,7 @@ describe('an envelope', () => {
     const renewed = { ...envelope, ...rewrap(both, one, envelope) };
     expect(renewed.sealed_secret).toBe(envelope.sealed_secret);
     expect(openSecret(next, one, renewed)).toBe(SECRET);
-    expect(isSecret(next, one, renewed, SECRET)).toBe(true);
+    expect(matchesSecret(next, one, renewed, SECRET)).toBe(true);
     expect(() => openSecret(keys, one, renewed)).toThrow(UnknownMasterKeyError);
   });
 });

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { findBinaries } from '#db/postgres/embedded/binaries.ts';
-import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { run } from '#db/postgres/embedded/run-as.ts';
 import { ask } from '../support/database.ts';
@@ -38,7 +38,7 @@ async function start(): Promise<EmbeddedStore> {
 
 /** Who runs the Postgres of a data directory. */
 async function postgresUser(): Promise<number> {
-  const file = await readPidFile(await placeIn(dataDir));
+  const file = await readPidFile(await clusterPaths(dataDir));
   return (await stat(`/proc/${file?.pid}`)).uid;
 }
 
@@ -55,7 +55,7 @@ describe.runIf(IS_ROOT)('root', () => {
   test('gives Postgres no right beyond its files where every user may pass', async () => {
     await chmod(parent, 0o755);
     await start();
-    const status = await readFile(`/proc/${(await readPidFile(await placeIn(dataDir)))?.pid}/status`, 'utf8');
+    const status = await readFile(`/proc/${(await readPidFile(await clusterPaths(dataDir)))?.pid}/status`, 'utf8');
     const binaries = await findBinaries();
     const open = await run('setpriv', [...AS_ORDINARY, 'test', '-x', binaries.postgres]).then(
       () => true,
@@ -91,7 +91,7 @@ test.runIf(IS_ROOT)('an ordinary user runs Postgres as themselves', async (conte
   expect(await ask(beside?.config('relay') ?? {}, 'select current_user')).toBe('daybook_relay');
   child.stdin.end();
   await once(child, 'exit');
-  expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+  expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
 });
 
 test('a data directory too deep for a Unix socket is served on the loopback only', async () => {
@@ -120,7 +120,7 @@ test('Postgres is given none of the credentials in our environment', async () =>
     if (OPENAI_API_KEY === undefined) delete process.env['OPENAI_API_KEY'];
     else process.env['OPENAI_API_KEY'] = OPENAI_API_KEY;
   }
-  const pid = (await readPidFile(await placeIn(dataDir)))?.pid;
+  const pid = (await readPidFile(await clusterPaths(dataDir)))?.pid;
   const environment = await readFile(`/proc/${pid}/environ`, 'utf8');
   expect(environment).toContain('LC_ALL=C');
   expect(environment).not.toContain('canary');

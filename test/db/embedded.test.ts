@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '#db/postgres/connect.ts';
 import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { findBinaries } from '#db/postgres/embedded/binaries.ts';
-import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { chooseRunAs, command, run } from '#db/postgres/embedded/run-as.ts';
 import { ask } from '../support/database.ts';
@@ -63,7 +63,7 @@ async function kill(child: ChildProcess): Promise<void> {
 }
 
 async function postmasterPid(directory = dataDir): Promise<number> {
-  const file = await readPidFile(await placeIn(directory));
+  const file = await readPidFile(await clusterPaths(directory));
   if (file === null) throw new Error('no Postgres is running');
   return file.pid;
 }
@@ -81,7 +81,7 @@ describe('a start', () => {
     const first = await start();
     await writeRow(first);
     await first.stop();
-    expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
     expect(await readRow(await start())).toBe(42);
   });
 
@@ -137,12 +137,12 @@ describe('a start', () => {
     for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit']) {
       await writeFile(path.join(dataDir, 'postgres', 'postgresql.auto.conf'), `${setting} = off\n`);
       await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow(`${setting}=off`);
-      expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+      expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
     }
   });
 
   test('on a cluster without checksums is refused', async () => {
-    const place = await placeIn(dataDir);
+    const place = await clusterPaths(dataDir);
     const binaries = await findBinaries();
     const runAs = await chooseRunAs(place.cluster, dataDir, binaries);
     await mkdir(place.cluster);
@@ -204,7 +204,7 @@ describe('a running Postgres', () => {
     expect(await postmasterPid()).toBe(pid);
     expect(await readRow(successor)).toBe(42);
     await successor.stop();
-    expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
   });
 
   test('stops within its bound although a session is in the middle of a statement', async () => {
@@ -218,7 +218,7 @@ describe('a running Postgres', () => {
     await expect.poll(() => ask(store.config('owner'), busy), RECOVERY).toBe(1);
     await store.stop();
     await ended;
-    expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
   });
 
   test('is found by a command line beside it, and only while it runs', async () => {

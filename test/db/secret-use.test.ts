@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readSecretUse, writeSecretUse } from '#db/secrets/secret-use.ts';
+import { readSecretUse, recordSecretUse } from '#db/secrets/secret-use.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs } from '../support/log/log-writer.ts';
 
@@ -20,7 +20,7 @@ test('servers that report the same secrets at once never wait for one another in
       usedAt: new Date(),
     }));
     for (let round = 0; round < 5; round++)
-      await Promise.all([writeSecretUse(one, uses), writeSecretUse(other, uses.toReversed())]);
+      await Promise.all([recordSecretUse(one, uses), recordSecretUse(other, uses.toReversed())]);
     expect(await readSecretUse(one, ['Key7'])).toHaveLength(1);
   } finally {
     await Promise.all([one.end(), other.end()]);
@@ -31,11 +31,11 @@ test('what was used long ago, in a rotation that is over, goes with the next rep
   const client = await connectAs(database, 'relay');
   const daysAgo = (days: number): Date => new Date(Date.now() - days * 86_400_000);
   try {
-    await writeSecretUse(client, [
+    await recordSecretUse(client, [
       { key: 'Longpast', last4: 'aaaa', usedAt: daysAgo(200) },
       { key: 'Recent01', last4: 'aaaa', usedAt: daysAgo(40) },
     ]);
-    await writeSecretUse(client, [{ key: 'Another1', last4: 'aaaa', usedAt: new Date() }]);
+    await recordSecretUse(client, [{ key: 'Another1', last4: 'aaaa', usedAt: new Date() }]);
     expect(
       (await readSecretUse(client, ['Longpast', 'Recent01', 'Another1'])).map(({ key }) => key).toSorted(),
     ).toEqual(['Another1', 'Recent01']);

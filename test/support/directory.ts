@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { shutDown } from '#db/postgres/embedded/postmaster.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 
@@ -29,7 +29,7 @@ export function publishingWithin(env: Record<string, string>): Record<string, st
  * failed test may have left in it.
  */
 export async function removeTestDirectory(directory: string): Promise<void> {
-  await shutDown(await placeIn(directory));
+  await shutDown(await clusterPaths(directory));
   await rm(directory, { recursive: true, force: true });
   await rm(masterKeyFile({ DAYBOOK_DATA: directory, DAYBOOK_MASTER_KEY_FILE: undefined }), { force: true });
 }

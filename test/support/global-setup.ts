@@ -3,7 +3,7 @@ import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import type { Store } from '#db/postgres/connect.ts';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
-import { placeIn, readPasswords, type Passwords } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths, readPasswords, type Passwords } from '#db/postgres/embedded/cluster.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { makeTestDirectory, removeLeftoverDirectories, removeTestDirectory } from './directory.ts';
 
@@ -30,7 +30,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await removeTestDirectory(dataDir);
   };
   try {
-    const passwords = await readPasswords(await placeIn(dataDir));
+    const passwords = await readPasswords(await clusterPaths(dataDir));
     const { host, port } = store.config('owner');
     if (passwords === null || host === undefined || port === undefined)
       throw new Error('the server has no address');

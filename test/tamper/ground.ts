@@ -2,7 +2,7 @@ import { chmod } from 'node:fs/promises';
 import path from 'node:path';
 import { Client } from 'pg';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
-import { placeIn, readPasswords } from '#db/postgres/embedded/cluster.ts';
+import { clusterPaths, readPasswords } from '#db/postgres/embedded/cluster.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import type { Ground } from './world.ts';
 
@@ -12,7 +12,7 @@ export async function startGround(): Promise<Ground & AsyncDisposable & { place:
   await chmod(place, 0o711);
   const dataDir = path.join(place, 'data');
   const store = await startEmbedded({ dataDir, log: () => {} });
-  const passwords = await readPasswords(await placeIn(dataDir));
+  const passwords = await readPasswords(await clusterPaths(dataDir));
   const { host, port, database } = store.config('owner');
   return {
     store,

@@ -1,6 +1,6 @@
 import type { QueryResult, QueryResultRow } from 'pg';
 import { z } from 'zod';
-import { signedHeaders, type Target } from '#db/alerts/webhooks.ts';
+import { signedHeaders, type WebhookTarget } from '#db/alerts/webhooks.ts';
 import { post, type Reply } from '../receiver.ts';
 
 /** A receiver that needs longer to say that it has something should put it into a queue of its own. */
@@ -16,7 +16,7 @@ export const DeliverWebhook = z.object({ delivery: z.uuid() });
 export type DeliverOptions = {
   query: <R extends QueryResultRow>(text: string, values: unknown[]) => Promise<QueryResult<R>>;
   /** @throws {Error} when the pepper is not there; the job is tried again later. */
-  open: (webhook: string, sealed: Buffer) => Target;
+  open: (webhook: string, sealed: Buffer) => WebhookTarget;
   onSwitchedOff: (webhook: string) => void;
   /**
    * Gives a receiver up that does not answer while the worker ends: the attempt is not counted, and made
@@ -108,7 +108,7 @@ export async function deliverWebhook(
 function send(
   delivery: string,
   { kind, state, account, details, raised_at, allow_private, now_s }: Waiting,
-  { url, secret }: Target,
+  { url, secret }: WebhookTarget,
   signal: AbortSignal,
 ): Promise<Reply> {
   const body = JSON.stringify({

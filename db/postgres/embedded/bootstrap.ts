@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
 import { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS } from '#db/bounds.ts';
 import { closeClient, StoreError, type Role } from '#db/postgres/connect.ts';
-import type { Passwords, Place } from '#db/postgres/embedded/cluster.ts';
+import type { Passwords, ClusterPaths } from '#db/postgres/embedded/cluster.ts';
 
 /** Advisory locks of the embedded server. The log's own locks have the first numbers 19 and 20. */
 const SUPERVISOR_LOCK = '21, 0';
@@ -72,13 +72,13 @@ export type SupervisorLock = {
 };
 
 /** Another Daybook supervises this cluster. Its server is not ours to stop. */
-export class DirectoryInUse extends StoreError {}
+export class DirectoryInUseError extends StoreError {}
 
 /**
  * Takes the supervisor's lock.
- * @throws {DirectoryInUse} when another Daybook holds it, and still does after a little while.
+ * @throws {DirectoryInUseError} when another Daybook holds it, and still does after a little while.
  */
-export async function takeSupervisorLock(place: Place, owner: ClientConfig): Promise<SupervisorLock> {
+export async function takeSupervisorLock(place: ClusterPaths, owner: ClientConfig): Promise<SupervisorLock> {
   const client = new Client({ ...owner, application_name: `daybook-supervisor pid=${process.pid}` });
   client.on('error', () => undefined);
   const { promise: lost, resolve } = Promise.withResolvers<void>();
@@ -89,7 +89,7 @@ export async function takeSupervisorLock(place: Place, owner: ClientConfig): Pro
     const deadline = performance.now() + SUPERVISOR_LOCK_WAIT_MS;
     while (!(await isTrue(client, `select pg_try_advisory_lock(${SUPERVISOR_LOCK})`))) {
       if (performance.now() > deadline) {
-        throw new DirectoryInUse(`${place.dataDir} is in use by another Daybook (${await holder(client)})`);
+        throw new DirectoryInUseError(`${place.dataDir} is in use by another Daybook (${await holder(client)})`);
       }
       await sleep(SUPERVISOR_LOCK_POLL_MS);
     }

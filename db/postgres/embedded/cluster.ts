@@ -21,7 +21,7 @@ import type { Binaries } from '#db/postgres/embedded/binaries.ts';
 import { command, run, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
 /** The files of one embedded PostgreSQL: all of them in Daybook's data directory. */
-export type Place = { dataDir: string; cluster: string; passwords: string; log: string };
+export type ClusterPaths = { dataDir: string; cluster: string; passwords: string; log: string };
 
 const Passwords = z.object({
   superuser: z.string().min(1),
@@ -54,7 +54,7 @@ const TUNING: Readonly<Record<string, string>> = {
 };
 
 /** Where everything is. Makes nothing; the directory need not exist. */
-export async function placeIn(dataDir: string): Promise<Place> {
+export async function clusterPaths(dataDir: string): Promise<ClusterPaths> {
   const real = await realpath(dataDir).catch(() => path.resolve(dataDir));
   return {
     dataDir: real,
@@ -89,7 +89,7 @@ export async function makeDataDir(directory: string): Promise<void> {
  * @returns null when there are none yet.
  * @throws {StoreError} when the file is damaged.
  */
-export async function readPasswords(place: Place): Promise<Passwords | null> {
+export async function readPasswords(place: ClusterPaths): Promise<Passwords | null> {
   const text = await readFile(place.passwords, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
@@ -108,7 +108,7 @@ export async function readPasswords(place: Place): Promise<Passwords | null> {
  * Reads the passwords, making them first if need be. Of several starters at once all get the same:
  * a hard link appears with its whole content, and only for the first of them.
  */
-export async function ensurePasswords(place: Place): Promise<Passwords> {
+export async function ensurePasswords(place: ClusterPaths): Promise<Passwords> {
   const known = await readPasswords(place);
   if (known !== null) return known;
   if (await holdsCluster(place)) {
@@ -140,7 +140,7 @@ function newPassword(): string {
  * @throws {StoreError} when the directory holds something else, or initdb fails.
  */
 export async function ensureCluster(
-  place: Place,
+  place: ClusterPaths,
   runAs: RunAs,
   binaries: Binaries,
   passwords: Passwords,
@@ -196,7 +196,7 @@ async function initdb(
 }
 
 /** Whether the cluster is there, and is one that these programs can run. */
-async function holdsCluster(place: Place): Promise<boolean> {
+async function holdsCluster(place: ClusterPaths): Promise<boolean> {
   const version = await readFile(path.join(place.cluster, 'PG_VERSION'), 'utf8').catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return null;
@@ -214,13 +214,13 @@ async function holdsCluster(place: Place): Promise<boolean> {
 }
 
 /** A cluster that root restored from a copy belongs to root, which cannot run it. */
-async function adoptOwnership(place: Place, runAs: RunAs): Promise<void> {
+async function adoptOwnership(place: ClusterPaths, runAs: RunAs): Promise<void> {
   if (runAs.owner === null || (await stat(place.cluster)).uid !== 0) return;
   await run('chown', ['-R', `${runAs.owner.uid}:${runAs.owner.gid}`, place.cluster]);
 }
 
 /** What starts of this directory left that were killed before they had made the cluster. */
-async function removeLeftovers(place: Place): Promise<void> {
+async function removeLeftovers(place: ClusterPaths): Promise<void> {
   for (const name of await readdir(place.dataDir)) {
     const [, pid] = /^postgres(?:-passwords\.json)?\.new-(\d+)(?:-|$)/.exec(name) ?? [];
     // In a container each start has the same number, so our own number marks a leftover as well.

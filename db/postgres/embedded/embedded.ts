@@ -22,7 +22,7 @@ import { findBinaries, type Binaries } from '#db/postgres/embedded/binaries.ts';
 import {
   bootstrap,
   DATABASE,
-  DirectoryInUse,
+  DirectoryInUseError,
   takeSupervisorLock,
   type SupervisorLock,
 } from '#db/postgres/embedded/bootstrap.ts';
@@ -30,10 +30,10 @@ import {
   ensureCluster,
   ensurePasswords,
   makeDataDir,
-  placeIn,
+  clusterPaths,
   readPasswords,
   type Passwords,
-  type Place,
+  type ClusterPaths,
 } from '#db/postgres/embedded/cluster.ts';
 import {
   chooseAddress,
@@ -52,7 +52,7 @@ export type EmbeddedStore = Store & {
 
 /** What one process knows about the server it runs. The address is set by the first start. */
 type Server = {
-  place: Place;
+  place: ClusterPaths;
   runAs: RunAs;
   binaries: Binaries;
   passwords: Passwords;
@@ -104,7 +104,7 @@ export async function startEmbedded(options: {
         return regained;
       } catch (error) {
         const { message } = error as Error;
-        lockedOut = error instanceof DirectoryInUse;
+        lockedOut = error instanceof DirectoryInUseError;
         // Once per reason, whatever process numbers it quotes: a disk may stay full for hours.
         const reason = message.replaceAll(/\d+/g, '');
         if (reason !== lastReason && !signal.aborted) log(`PostgreSQL is not back yet: ${message}`);
@@ -149,7 +149,7 @@ export async function startEmbedded(options: {
  * @throws {StoreError} when one is running but cannot be used.
  */
 export async function connectEmbedded(dataDir: string): Promise<Store | null> {
-  const place = await placeIn(dataDir);
+  const place = await clusterPaths(dataDir);
   try {
     const passwords = await readPasswords(place);
     const address = (await readPidFile(place))?.address;
@@ -174,7 +174,7 @@ function refuse(dataDir: string, error: Error): never {
 
 async function prepare(dataDir: string, log: (line: string) => void): Promise<Server> {
   await makeDataDir(path.resolve(dataDir));
-  const place = await placeIn(dataDir);
+  const place = await clusterPaths(dataDir);
   const binaries = await findBinaries();
   const runAs = await chooseRunAs(place.cluster, place.dataDir, binaries);
   const passwords = await ensurePasswords(place);
@@ -199,7 +199,7 @@ async function bringUp(server: Server, signal: AbortSignal): Promise<SupervisorL
   } catch (error) {
     await lock?.release();
     const unfit = lock !== null && error instanceof StoreError;
-    if (unfit || (launched && !(error instanceof DirectoryInUse))) await shutDown(place);
+    if (unfit || (launched && !(error instanceof DirectoryInUseError))) await shutDown(place);
     throw error;
   }
 }

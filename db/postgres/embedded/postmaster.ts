@@ -17,7 +17,7 @@ import {
 } from '#db/bounds.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import type { Binaries } from '#db/postgres/embedded/binaries.ts';
-import type { Place } from '#db/postgres/embedded/cluster.ts';
+import type { ClusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { command, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
 /** Where Postgres listens: `host` is the directory of its Unix socket, or 127.0.0.1. */
@@ -25,7 +25,7 @@ export type Address = { host: string; port: number };
 
 /** What it takes to watch one cluster. */
 export type Watch = {
-  place: Place;
+  place: ClusterPaths;
   /** A session as superuser at an address, in the database that every cluster has. */
   superuser(address: Address): ClientConfig;
   log(line: string): void;
@@ -39,7 +39,7 @@ const SOCKET_PORT = 5432;
  * A new cluster's address: a Unix socket where its path is short enough, so that nothing can even
  * try to connect over the network; else a free port of the loopback.
  */
-export async function chooseAddress(place: Place): Promise<Address> {
+export async function chooseAddress(place: ClusterPaths): Promise<Address> {
   const socket = path.join(place.cluster, `.s.PGSQL.${SOCKET_PORT}`);
   if (process.platform !== 'win32' && Buffer.byteLength(socket) <= SOCKET_PATH_BYTES_MAX) {
     // Shared folders of virtual machines hold files but no sockets. The name is one that is cleared up.
@@ -63,7 +63,7 @@ async function tryListen(where: ListenOptions): Promise<number> {
 }
 
 /** What postmaster.pid says: who serves the cluster, and where once it listens. Null without the file. */
-export async function readPidFile(place: Place): Promise<{ pid: number; address: Address | null } | null> {
+export async function readPidFile(place: ClusterPaths): Promise<{ pid: number; address: Address | null } | null> {
   const text = await readFile(pidFile(place), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
@@ -74,7 +74,7 @@ export async function readPidFile(place: Place): Promise<{ pid: number; address:
   return { pid: Number(pid), address: host === '' ? null : { host, port: Number(port) } };
 }
 
-function pidFile(place: Place): string {
+function pidFile(place: ClusterPaths): string {
   return path.join(place.cluster, 'postmaster.pid');
 }
 
@@ -82,7 +82,7 @@ function pidFile(place: Place): string {
  * What a process number of postmaster.pid stands for today. After a reboot, or in a new container,
  * it is often somebody else's.
  */
-export function processKind(pid: number, place: Place): 'ours' | 'postgres' | 'other' | 'none' {
+export function processKind(pid: number, place: ClusterPaths): 'ours' | 'postgres' | 'other' | 'none' {
   try {
     process.kill(pid, 0);
   } catch (error) {
@@ -111,7 +111,7 @@ type Answer = 'serving' | 'elsewhere' | 'starting' | 'denied' | 'silent' | 'abse
 const CANNOT_CONNECT_NOW = '57P03';
 const TOO_MANY_CONNECTIONS = '53300';
 
-async function knock(place: Place, config: ClientConfig): Promise<Answer> {
+async function knock(place: ClusterPaths, config: ClientConfig): Promise<Answer> {
   const client = new Client(config);
   client.on('error', () => undefined);
   try {
@@ -178,7 +178,7 @@ function patience({ place, log, signal }: Watch, problem: string): () => Promise
   };
 }
 
-function wrongPassword(place: Place): StoreError {
+function wrongPassword(place: ClusterPaths): StoreError {
   return new StoreError(
     `the PostgreSQL in ${place.cluster} does not accept the passwords of ${place.passwords}`,
   );
@@ -247,7 +247,7 @@ function settings({ host, port }: Address): string[] {
   return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
 }
 
-async function openLog(place: Place): Promise<FileHandle> {
+async function openLog(place: ClusterPaths): Promise<FileHandle> {
   const size = await stat(place.log).then(
     (found) => found.size,
     () => 0,
@@ -257,7 +257,7 @@ async function openLog(place: Place): Promise<FileHandle> {
 }
 
 /** The last error in the log since `start`, without its time and process number. */
-async function lastComplaint(place: Place, start: number): Promise<string | null> {
+async function lastComplaint(place: ClusterPaths, start: number): Promise<string | null> {
   const log = await open(place.log, 'r');
   try {
     const { size } = await log.stat();
@@ -280,7 +280,7 @@ async function lastComplaint(place: Place, start: number): Promise<string | null
  * too long it stops at once and recovers at the next start. Nothing acknowledged is lost either way.
  * @returns whether it has stopped.
  */
-export async function shutDown(place: Place): Promise<boolean> {
+export async function shutDown(place: ClusterPaths): Promise<boolean> {
   const steps = [
     ['SIGINT', FAST_SHUTDOWN_TIMEOUT_MS],
     ['SIGQUIT', IMMEDIATE_SHUTDOWN_TIMEOUT_MS],

@@ -3,7 +3,7 @@ import { userInfo } from 'node:os';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { readCredentials } from '#db/secrets/credentials.ts';
-import { isSecret } from '#db/secrets/envelope.ts';
+import { matchesSecret } from '#db/secrets/envelope.ts';
 import { publicId } from '#db/ids.ts';
 import { ConflictError } from '#db/log/append.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
@@ -131,7 +131,7 @@ async function makePlan(
       const credential = sealed.get(id);
       if (!credential || !keys) return null;
       try {
-        return isSecret(keys, credential, credential, secret);
+        return matchesSecret(keys, credential, credential, secret);
       } catch {
         return null;
       }

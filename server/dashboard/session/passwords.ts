@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { findLink, takeLink } from '#db/members/links.ts';
+import { findLink, consumeLink } from '#db/members/links.ts';
 import {
   beginTotp,
   confirmTotp,
-  holdMember,
+  lockMember,
   memberByEmail,
   memberById,
   type MemberRow,
@@ -102,10 +102,10 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       const who = await signIn.sessions.whoIs(member);
       if (who instanceof ApiError) return who;
       const opened = await change(seat, `member/${member}`, async (control, client) => {
-        if (!(await takeLink(client, 'reset', digest))) return NOT_VALID;
+        if (!(await consumeLink(client, 'reset', digest))) return NOT_VALID;
         const appends = await setPassword(control.actor, client, member, passwordHash, null);
         // Who reads somebody's mail does not have their device.
-        const isWithDevice = (await holdMember(client, member))?.sealedTotp !== null;
+        const isWithDevice = (await lockMember(client, member))?.sealedTotp !== null;
         const session = isWithDevice
           ? null
           : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
@@ -149,7 +149,7 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       const refused = await signIn.throttle.count('code', member.id);
       if (refused) return refused;
       const answer = await change(seat, `member/${member.id}`, async (control, client) => {
-        const sealed = (await holdMember(client, member.id))?.sealedTotpBegun ?? null;
+        const sealed = (await lockMember(client, member.id))?.sealedTotpBegun ?? null;
         if (sealed === null)
           return new ApiError('not_allowed', { message: 'No device is being set up. Begin anew.' });
         const step = stepOf(unseal(pepper, TOTP_PURPOSE, member.id, sealed), body.code, readModel.nowMs());

@@ -6,8 +6,8 @@ import {
   findLink,
   type Invitation,
   lockSetup,
-  lookAtInvitation,
-  takeLink,
+  readInvitation,
+  consumeLink,
 } from '#db/members/links.ts';
 import { hasAdministrator } from '#db/members/members.ts';
 import { sendJson } from '#server/http/respond.ts';
@@ -95,7 +95,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
       'registration',
       arrival,
       async (client) =>
-        digest === null || (await takeLink(client, 'invitation', digest)) ? null : NOT_VALID,
+        digest === null || (await consumeLink(client, 'invitation', digest)) ? null : NOT_VALID,
       null,
     );
     // Whether an address is known here is nobody's business but its owner's.
@@ -118,7 +118,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
         { email, passwordHash, role: 'administrator', account },
         async (client) => {
           await lockSetup(client);
-          if (!(await takeLink(client, 'setup', digest)) || (await hasAdministrator(client)))
+          if (!(await consumeLink(client, 'setup', digest)) || (await hasAdministrator(client)))
             return NOT_VALID;
           await deleteLinks(client, 'setup');
           return null;
@@ -139,7 +139,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
       if (refused) return refused;
       const digest = body.invitation === undefined ? null : digestOf(body.invitation);
       const invitation =
-        digest === null ? null : await queryAnonymously(signIn, (pool) => lookAtInvitation(pool, digest));
+        digest === null ? null : await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
       if (invitation instanceof ApiError) return invitation;
       if (digest !== null && invitation === null) return NOT_VALID;
       const failed = await register(body, invitation, digest);
@@ -151,7 +151,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
 
     publicRoute('post', '/api/invitation', ReadInvitation, async ({ body }) => {
       const invitation = await queryAnonymously(signIn, (pool) =>
-        lookAtInvitation(pool, digestOf(body.secret)),
+        readInvitation(pool, digestOf(body.secret)),
       );
       if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       const shown: InvitationDetail = {
@@ -167,7 +167,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
     publicRoute('post', '/api/invitation/accept', AcceptInvitation, async ({ body, request, response }) => {
       const { secret, email, password, account_name: name } = body;
       const digest = digestOf(secret);
-      const invitation = await queryAnonymously(signIn, (pool) => lookAtInvitation(pool, digest));
+      const invitation = await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
       if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       if (invitation.account === null && name === undefined)
         return new ApiError('missing_field', {
@@ -182,7 +182,7 @@ export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
         seat,
         null,
         { email, passwordHash, role: invitation.role, account, invitation: invitation.id },
-        async (client) => ((await takeLink(client, 'invitation', digest)) ? null : NOT_VALID),
+        async (client) => ((await consumeLink(client, 'invitation', digest)) ? null : NOT_VALID),
         { sessions: signIn.sessions, request, response },
       );
       // An invitation must not serve to ask for addresses one by one.

@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { holdMember } from '#db/members/members.ts';
+import { lockMember } from '#db/members/members.ts';
 import { deleteSession, deleteSessions, listSessions } from '#db/members/sessions.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -83,7 +83,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         `member/${row.id}`,
         async (control, client) => {
           // A password that was changed meanwhile has ended all sessions, and this would be one more.
-          if ((await holdMember(client, row.id))?.passwordHash !== row.passwordHash)
+          if ((await lockMember(client, row.id))?.passwordHash !== row.passwordHash)
             return new ApiError('wrong_credentials');
           const session = await signIn.sessions.open(client, request, member);
           return { position: await control.append(session.appends), done: session };

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openPool } from '#db/postgres/connect.ts';
-import { deleteEndedLinks } from '#db/members/links.ts';
-import { deleteEndedSessions } from '#db/members/sessions.ts';
+import { deleteExpiredLinks } from '#db/members/links.ts';
+import { deleteExpiredSessions } from '#db/members/sessions.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
 import { createLogger } from '#server/process/logger.ts';
@@ -141,8 +141,8 @@ describe('sessions', () => {
     await owner(`update daybook.link set expires_at = clock_timestamp() where id = '${links[0]?.id}'`);
     const pool = openPool(relay.store.config('relay'));
     try {
-      await deleteEndedSessions(pool);
-      await deleteEndedLinks(pool);
+      await deleteExpiredSessions(pool);
+      await deleteExpiredLinks(pool);
     } finally {
       await pool.end();
     }

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createWebhookSecret, openTarget, sealTarget, signedHeaders } from '#db/alerts/webhooks.ts';
+import { createWebhookSecret, unsealTarget, sealTarget, signedHeaders } from '#db/alerts/webhooks.ts';
 
 const pepper = Buffer.alloc(32, 7);
 const target = { url: 'https://hooks.example.com/T0/canary-path', secret: 'whsec_Y2FuYXJ5LXNlY3JldA==' };
@@ -9,7 +9,7 @@ const target = { url: 'https://hooks.example.com/T0/canary-path', secret: 'whsec
 describe("a webhook's address and secret in the database", () => {
   test('are read with the pepper and show nothing without it', () => {
     const sealed = sealTarget(pepper, 'Webhook1', target);
-    expect(openTarget(pepper, 'Webhook1', sealed)).toEqual(target);
+    expect(unsealTarget(pepper, 'Webhook1', sealed)).toEqual(target);
     for (const form of [sealed.toString('latin1'), sealed.toString('hex'), sealed.toString('base64')])
       expect(form).not.toMatch(/canary|hooks|whsec/);
     expect(sealTarget(pepper, 'Webhook1', target).equals(sealed)).toBe(false);
@@ -21,12 +21,12 @@ describe("a webhook's address and secret in the database", () => {
       fc.property(fc.nat(sealed.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
         const changed = Buffer.from(sealed);
         changed[at] = (changed[at] as number) ^ change;
-        expect(() => openTarget(pepper, 'Webhook1', changed)).toThrow();
+        expect(() => unsealTarget(pepper, 'Webhook1', changed)).toThrow();
       }),
     );
-    expect(() => openTarget(Buffer.alloc(32, 8), 'Webhook1', sealed)).toThrow();
-    expect(() => openTarget(pepper, 'Webhook2', sealed)).toThrow();
-    expect(() => openTarget(pepper, 'Webhook1', sealed.subarray(0, 20))).toThrow();
+    expect(() => unsealTarget(Buffer.alloc(32, 8), 'Webhook1', sealed)).toThrow();
+    expect(() => unsealTarget(pepper, 'Webhook2', sealed)).toThrow();
+    expect(() => unsealTarget(pepper, 'Webhook1', sealed.subarray(0, 20))).toThrow();
   });
 });
 
