@@ -9,7 +9,12 @@ import type { Logger } from './logger.ts';
  * the rest. Jobs keep their errors to themselves: what the operator has to put right is told in the log.
  * @throws {Error} when the pepper is missing, not usable, or another one.
  */
-export function readTarget(config: WorkerConfig, log: Logger, webhook: string, sealed: Buffer): WebhookTarget {
+export function readTarget(
+  config: WorkerConfig,
+  log: Logger,
+  webhook: string,
+  sealed: Buffer,
+): WebhookTarget {
   const file = pepperFile(config);
   try {
     const pepper = readPepper(file, (line) => new StoreError(line));

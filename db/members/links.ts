@@ -1,17 +1,16 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { Role } from '#db/events/parts.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
+import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts';
 
-/** Links that let somebody in once: the only SQL on `daybook.link`. */
+/** Single-use links: the only queries on `daybook.link`. */
 
-/**
- * How long each kind is good. Setup and reset links are used by whoever waits for them; an invitation has to
- * be read first.
- */
+/** How long each kind is valid. A setup or reset link is awaited; an invitation has to be read first. */
 const LIFE_MS = { setup: 60 * 60 * 1000, invitation: 24 * 60 * 60 * 1000, reset: 60 * 60 * 1000 } as const;
 export type LinkKind = keyof typeof LIFE_MS;
 
-/** What a link is for. */
+/** What a link allows its holder. */
 export type Purpose =
   | { kind: 'setup' }
   | { kind: 'invitation'; account: string | null; role: Role }
@@ -19,9 +18,11 @@ export type Purpose =
 
 export type Invitation = { id: string; account: string | null; role: Role; createdAt: Date; expiresAt: Date };
 
+const NOW = sql<Date>`clock_timestamp()`;
+
 /**
- * @param madeBy the administrator with whose rights it ends; null: nobody's.
- * @returns when it ends.
+ * @param madeBy the administrator with whose rights the link ends; null: it ends by itself only.
+ * @returns when it expires.
  */
 export async function insertLink(
   client: ClientBase,
@@ -30,118 +31,121 @@ export async function insertLink(
   purpose: Purpose,
   madeBy: string | null,
 ): Promise<Date> {
-  const { rows } = await client.query<{ expires_at: Date }>(
-    `insert into daybook.link (id, kind, digest, account, role, member, made_by, expires_at)
-      values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8 * interval '1 millisecond') returning expires_at`,
-    [
-      id,
-      purpose.kind,
-      digest,
-      purpose.kind === 'invitation' ? purpose.account : null,
-      purpose.kind === 'invitation' ? purpose.role : null,
-      purpose.kind === 'reset' ? purpose.member : null,
-      madeBy,
-      LIFE_MS[purpose.kind],
-    ],
+  const row = await rowOf(
+    client,
+    db
+      .insertInto('daybook.link')
+      .values({
+        id,
+        kind: purpose.kind,
+        digest,
+        account: purpose.kind === 'invitation' ? purpose.account : null,
+        role: purpose.kind === 'invitation' ? purpose.role : null,
+        member: purpose.kind === 'reset' ? purpose.member : null,
+        made_by: madeBy,
+        expires_at: sql<Date>`clock_timestamp() + ${LIFE_MS[purpose.kind]} * interval '1 millisecond'`,
+      })
+      .returning('expires_at'),
   );
-  return (rows[0] as { expires_at: Date }).expires_at;
+  if (row === undefined) throw new Error('an insert without a conflict clause returned no row');
+  return row.expires_at;
 }
 
-/** Takes away what has ended by itself. */
-export async function deleteExpiredLinks(client: Pick<ClientBase, 'query'>): Promise<void> {
-  await client.query('delete from daybook.link where expires_at <= clock_timestamp()');
+/** Deletes the links that have expired. */
+export async function deleteExpiredLinks(client: Queryable): Promise<void> {
+  await countOf(client, db.deleteFrom('daybook.link').where('expires_at', '<=', NOW));
 }
 
-/** What a link would let its holder do, without using it. */
-export async function readInvitation(
-  client: Pick<ClientBase, 'query'>,
-  digest: Buffer,
-): Promise<Invitation | null> {
-  const { rows } = await client.query<Invitation>(`${INVITATIONS} and digest = $1`, [digest]);
-  return rows[0] ?? null;
+/** Reads a valid invitation without using it; null if there is none with this digest. */
+export async function readInvitation(client: Queryable, digest: Buffer): Promise<Invitation | null> {
+  return (await rowOf(client, openInvitations.where('digest', '=', digest))) ?? null;
 }
 
-/** A link that is good, without using it: nothing costly is done for one that is not. */
+/** Reads a valid link without using it: an invalid one must not cause any costly work. */
 export async function findLink(
-  client: Pick<ClientBase, 'query'>,
+  client: Queryable,
   kind: LinkKind,
   digest: Buffer,
 ): Promise<{ member: string | null } | null> {
-  const { rows } = await client.query<{ member: string | null }>(
-    'select member from daybook.link where digest = $1 and kind = $2 and expires_at > clock_timestamp()',
-    [digest, kind],
-  );
-  return rows[0] ?? null;
+  const query = db
+    .selectFrom('daybook.link')
+    .select('member')
+    .where('digest', '=', digest)
+    .where('kind', '=', kind)
+    .where('expires_at', '>', NOW);
+  return (await rowOf(client, query)) ?? null;
 }
 
-/** Uses a link up: of many who try at once one gets it. Null for the others, and when it has ended. */
+/** Uses a link: one of several concurrent callers gets it. Null for the others, and if it has expired. */
 export async function consumeLink(
   client: ClientBase,
   kind: LinkKind,
   digest: Buffer,
 ): Promise<{ id: string; account: string | null; role: Role | null; member: string | null } | null> {
-  const { rows } = await client.query<{
-    id: string;
-    account: string | null;
-    role: Role | null;
-    member: string | null;
-  }>(
-    'delete from daybook.link where digest = $1 and kind = $2 and expires_at > clock_timestamp() returning id, account, role, member',
-    [digest, kind],
-  );
-  return rows[0] ?? null;
+  const query = db
+    .deleteFrom('daybook.link')
+    .where('digest', '=', digest)
+    .where('kind', '=', kind)
+    .where('expires_at', '>', NOW)
+    .returning(['id', 'account', 'role', 'member']);
+  return (await rowOf(client, query)) ?? null;
 }
 
-/** Withdraws all links of a kind: setup links when somebody has used one, a member's resets. */
+/** Withdraws all links of a kind: setup links after one was used, or the resets of a member. */
 export async function deleteLinks(
   client: ClientBase,
   kind: 'setup' | 'reset',
   member: string | null = null,
 ): Promise<void> {
-  await client.query('delete from daybook.link where kind = $1 and ($2::text is null or member = $2)', [
-    kind,
-    member,
-  ]);
+  let query = db.deleteFrom('daybook.link').where('kind', '=', kind);
+  if (member !== null) query = query.where('member', '=', member);
+  await countOf(client, query);
 }
 
-/**
- * Withdraws what somebody has made for others. @returns the invitations among them, which were good until
- * now.
- */
+/** Withdraws the links that a member has created. @returns the ids of invitations that were valid until now. */
 export async function deleteLinksMadeBy(client: ClientBase, member: string): Promise<string[]> {
-  const { rows } = await client.query<{ id: string; isOpen: boolean }>(
-    `delete from daybook.link where made_by = $1 returning id, kind = 'invitation' and expires_at > clock_timestamp() as "isOpen"`,
-    [member],
+  const rows = await rowsOf(
+    client,
+    db
+      .deleteFrom('daybook.link')
+      .where('made_by', '=', member)
+      .returning((eb) => [
+        'id',
+        eb.and([eb('kind', '=', 'invitation'), eb('expires_at', '>', NOW)]).as('isOpen'),
+      ]),
   );
   return rows.flatMap(({ id, isOpen }) => (isOpen ? [id] : []));
 }
 
-/** @returns whether there was such an invitation. */
+/** @returns whether the invitation existed. */
 export async function deleteInvitation(client: ClientBase, id: string): Promise<boolean> {
-  return (
-    (await client.query("delete from daybook.link where id = $1 and kind = 'invitation'", [id])).rowCount ===
-    1
-  );
+  const query = db.deleteFrom('daybook.link').where('id', '=', id).where('kind', '=', 'invitation');
+  return (await countOf(client, query)) === 1;
 }
 
-const INVITATIONS = `select id, account, role, created_at as "createdAt", expires_at as "expiresAt"
-  from daybook.link where kind = 'invitation' and expires_at > clock_timestamp()`;
+const openInvitations = db
+  .selectFrom('daybook.link')
+  .select(['id', 'account', 'created_at as createdAt', 'expires_at as expiresAt'])
+  // A check constraint of the table gives every invitation a role.
+  .select((eb) => eb.ref('role').$notNull().as('role'))
+  .where('kind', '=', 'invitation')
+  .where('expires_at', '>', NOW);
 
-/** The open invitations, the newest first: as many as `max`. */
+/** The open invitations, newest first, at most `max`. */
 export async function listInvitations(
-  client: Pick<ClientBase, 'query'>,
+  client: Queryable,
   max: number,
 ): Promise<{ invitations: Invitation[]; omitted: number }> {
-  const { rows } = await client.query<Invitation>(`${INVITATIONS} order by created_at desc, id limit $1`, [
-    max,
-  ]);
-  const { rows: counted } = await client.query<{ count: number }>(
-    `select count(*)::int as count from (${INVITATIONS}) open`,
+  const query = openInvitations.orderBy('created_at', 'desc').orderBy('id').limit(max);
+  const invitations = await rowsOf(client, query);
+  const counted = await rowOf(
+    client,
+    db.selectFrom(openInvitations.as('open')).select(sql<number>`count(*)::int`.as('count')),
   );
-  return { invitations: rows, omitted: Math.max(0, (counted[0]?.count ?? 0) - rows.length) };
+  return { invitations, omitted: Math.max(0, (counted?.count ?? 0) - invitations.length) };
 }
 
-/** Until the transaction ends nobody else makes the first administrator. */
+/** Serializes the creation of the first administrator until the transaction ends. */
 export async function lockSetup(client: ClientBase): Promise<void> {
   await client.query(`select pg_advisory_xact_lock(${LOCKS.setup})`);
 }

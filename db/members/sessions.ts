@@ -1,17 +1,16 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts';
 
-/**
- * Dashboard sign-ins: the only SQL on `daybook.session`. A row that is gone has ended, on every server at
- * once.
- */
+/** Dashboard sessions: the only queries on `daybook.session`. Deleting a row ends the session on every server. */
 
-/** Signed out by itself after half a day without a request: a night passes, a day's work does not end. */
+/** A session ends after half a day without a request: a night suffices, a working day does not. */
 const SESSION_IDLE_MS = 12 * 60 * 60 * 1000;
-/** Signed out in any case after this; a stolen cookie does not last for ever. */
+/** A session ends in any case after this; a stolen cookie does not last forever. */
 export const SESSION_MAX_MS = 30 * 24 * 60 * 60 * 1000;
-/** Sessions of one member; opening another ends the one that was seen least lately. */
+/** Sessions of one member; opening another ends the least recently seen one. */
 const SESSIONS_PER_MEMBER_MAX = 100;
-/** How exact "seen" is: more writes would say nothing more. */
+/** The precision of `seen_at`: more writes would add nothing. */
 const SEEN_EVERY_MS = 60_000;
 
 export type SessionSeen = {
@@ -24,104 +23,110 @@ export type SessionSeen = {
 };
 export type OpenSession = { id: string; member: string; isSeenLate: boolean };
 
-const IS_OPEN = `expires_at > clock_timestamp() and seen_at > clock_timestamp() - interval '${SESSION_IDLE_MS} milliseconds'`;
+const milliseconds = (ms: number) => sql<Date>`${sql.lit(ms)} * interval '1 millisecond'`;
+const NOW = sql<Date>`clock_timestamp()`;
+const IS_OPEN = sql<boolean>`(expires_at > ${NOW} and seen_at > ${NOW} - ${milliseconds(SESSION_IDLE_MS)})`;
 
-/** The session with this digest of its token, while it is good. */
-export async function findOpenSession(
-  client: Pick<ClientBase, 'query'>,
-  digest: Buffer,
-): Promise<OpenSession | null> {
-  const { rows } = await client.query<OpenSession>({
-    name: 'find_session',
-    text: `select id, member, seen_at < clock_timestamp() - interval '${SEEN_EVERY_MS} milliseconds' as "isSeenLate"
-      from daybook.session where digest = $1 and ${IS_OPEN}`,
-    values: [digest],
-  });
-  return rows[0] ?? null;
+/** The open session with this digest of its token. */
+export async function findOpenSession(client: Queryable, digest: Buffer): Promise<OpenSession | null> {
+  const query = db
+    .selectFrom('daybook.session')
+    .select(['id', 'member'])
+    .select(sql<boolean>`seen_at < ${NOW} - ${milliseconds(SEEN_EVERY_MS)}`.as('isSeenLate'))
+    .where('digest', '=', digest)
+    .where(IS_OPEN);
+  return (await rowOf(client, query, 'find_session')) ?? null;
 }
 
-export async function touchSession(client: Pick<ClientBase, 'query'>, id: string): Promise<void> {
-  await client.query('update daybook.session set seen_at = clock_timestamp() where id = $1', [id]);
+export async function touchSession(client: Queryable, id: string): Promise<void> {
+  await countOf(client, db.updateTable('daybook.session').set({ seen_at: NOW }).where('id', '=', id));
 }
 
 export async function insertSession(
   client: ClientBase,
   session: { id: string; member: string; digest: Buffer; browser: string; network: string },
 ): Promise<void> {
-  await client.query(
-    `insert into daybook.session (id, member, digest, expires_at, browser, network)
-      values ($1, $2, $3, clock_timestamp() + interval '${SESSION_MAX_MS} milliseconds', $4, $5)`,
-    [session.id, session.member, session.digest, session.browser, session.network],
-  );
+  const expires_at = sql<Date>`${NOW} + ${milliseconds(SESSION_MAX_MS)}`;
+  await countOf(client, db.insertInto('daybook.session').values({ ...session, expires_at }));
+}
+
+/** Deletes the expired sessions of all members. Rows that another transaction has locked wait for the next call. */
+export async function deleteExpiredSessions(client: Queryable): Promise<void> {
+  const expired = db
+    .selectFrom('daybook.session')
+    .select('id')
+    .where((eb) => eb.not(IS_OPEN))
+    .forUpdate()
+    .skipLocked();
+  await countOf(client, db.deleteFrom('daybook.session').where('id', 'in', expired));
 }
 
 /**
- * Takes away what has ended by itself, of all members; what somebody else has taken hold of is left for the
- * next time.
- */
-export async function deleteExpiredSessions(client: Pick<ClientBase, 'query'>): Promise<void> {
-  await client.query(
-    `delete from daybook.session where id in (select id from daybook.session where not (${IS_OPEN}) for update skip locked)`,
-  );
-}
-
-/**
- * Takes away what has ended by itself, and all beyond the bound. @returns the ids of those that were good
- * until now.
+ * Deletes a member's expired sessions, and the least recently seen ones beyond the maximum.
+ * @returns the ids of the latter, which were open until now.
  */
 export async function pruneSessions(client: ClientBase, member: string): Promise<string[]> {
-  await client.query(`delete from daybook.session where member = $1 and not (${IS_OPEN})`, [member]);
-  const { rows } = await client.query<{ id: string }>(
-    `delete from daybook.session where id in
-      (select id from daybook.session where member = $1 order by seen_at desc, id offset $2) returning id`,
-    [member, SESSIONS_PER_MEMBER_MAX - 1],
+  const own = db.deleteFrom('daybook.session').where('member', '=', member);
+  await countOf(
+    client,
+    own.where((eb) => eb.not(IS_OPEN)),
+  );
+  const surplus = db
+    .selectFrom('daybook.session')
+    .select('id')
+    .where('member', '=', member)
+    .orderBy('seen_at', 'desc')
+    .orderBy('id')
+    .offset(SESSIONS_PER_MEMBER_MAX - 1);
+  const rows = await rowsOf(
+    client,
+    db.deleteFrom('daybook.session').where('id', 'in', surplus).returning('id'),
   );
   return rows.map(({ id }) => id);
 }
 
-/** The open sessions of a member, the newest first. */
-export async function listSessions(
-  client: Pick<ClientBase, 'query'>,
-  member: string,
-): Promise<SessionSeen[]> {
-  const { rows } = await client.query<SessionSeen>(
-    `select id, opened_at as "openedAt", seen_at as "seenAt",
-        least(expires_at, seen_at + interval '${SESSION_IDLE_MS} milliseconds') as "expiresAt", browser, network
-      from daybook.session where member = $1 and ${IS_OPEN} order by opened_at desc, id`,
-    [member],
+/** The open sessions of a member, newest first. */
+export async function listSessions(client: Queryable, member: string): Promise<SessionSeen[]> {
+  const idleEnd = sql`seen_at + ${milliseconds(SESSION_IDLE_MS)}`;
+  return rowsOf(
+    client,
+    db
+      .selectFrom('daybook.session')
+      .select(['id', 'opened_at as openedAt', 'seen_at as seenAt', 'browser', 'network'])
+      .select(sql<Date>`least(expires_at, ${idleEnd})`.as('expiresAt'))
+      .where('member', '=', member)
+      .where(IS_OPEN)
+      .orderBy('opened_at', 'desc')
+      .orderBy('id'),
   );
-  return rows;
 }
 
-/** When each of these members was last seen in a session that is still open. */
-export async function lastSeen(
-  client: Pick<ClientBase, 'query'>,
-  members: readonly string[],
-): Promise<Map<string, Date>> {
-  const { rows } = await client.query<{ member: string; at: Date }>(
-    'select member, max(seen_at) as at from daybook.session where member = any($1) group by member',
-    [members],
+/** The last time each of these members was seen, in a session that still has a row. */
+export async function lastSeen(client: Queryable, members: readonly string[]): Promise<Map<string, Date>> {
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.session')
+      .select((eb) => ['member', eb.fn.max('seen_at').as('at')])
+      .where((eb) => eb('member', '=', eb.fn.any(sql.val(members))))
+      .groupBy('member'),
   );
   return new Map(rows.map(({ member, at }) => [member, at]));
 }
 
-/** Ends one of a member's sessions. @returns whether it was there. */
+/** Ends one of a member's sessions. @returns whether it existed. */
 export async function deleteSession(client: ClientBase, member: string, id: string): Promise<boolean> {
-  return (
-    (await client.query('delete from daybook.session where id = $1 and member = $2', [id, member]))
-      .rowCount === 1
-  );
+  const query = db.deleteFrom('daybook.session').where('id', '=', id).where('member', '=', member);
+  return (await countOf(client, query)) === 1;
 }
 
-/** Ends all of a member's sessions but one. @returns the ids of those that ended. */
+/** Ends all of a member's sessions except one. @returns the ids of those that ended. */
 export async function deleteSessions(
   client: ClientBase,
   member: string,
   except: string | null,
 ): Promise<string[]> {
-  const { rows } = await client.query<{ id: string }>(
-    'delete from daybook.session where member = $1 and id is distinct from $2 returning id',
-    [member, except],
-  );
-  return rows.map(({ id }) => id);
+  let query = db.deleteFrom('daybook.session').where('member', '=', member).returning('id');
+  if (except !== null) query = query.where('id', '<>', except);
+  return (await rowsOf(client, query)).map(({ id }) => id);
 }

@@ -5,7 +5,13 @@ import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { publicId, randomBase62 } from '#db/ids.ts';
 import type { ControlAppend } from '#db/log/append.ts';
-import { deleteSession, findOpenSession, insertSession, pruneSessions, touchSession } from '#db/members/sessions.ts';
+import {
+  deleteSession,
+  findOpenSession,
+  insertSession,
+  pruneSessions,
+  touchSession,
+} from '#db/members/sessions.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';

@@ -55,7 +55,10 @@ describe.runIf(IS_ROOT)('root', () => {
   test('gives Postgres no right beyond its files where every user may pass', async () => {
     await chmod(parent, 0o755);
     await start();
-    const status = await readFile(`/proc/${(await readPidFile(await clusterPaths(dataDir)))?.pid}/status`, 'utf8');
+    const status = await readFile(
+      `/proc/${(await readPidFile(await clusterPaths(dataDir)))?.pid}/status`,
+      'utf8',
+    );
     const binaries = await findBinaries();
     const open = await run('setpriv', [...AS_ORDINARY, 'test', '-x', binaries.postgres]).then(
       () => true,

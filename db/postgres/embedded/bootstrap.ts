@@ -89,7 +89,9 @@ export async function takeSupervisorLock(place: ClusterPaths, owner: ClientConfi
     const deadline = performance.now() + SUPERVISOR_LOCK_WAIT_MS;
     while (!(await isTrue(client, `select pg_try_advisory_lock(${SUPERVISOR_LOCK})`))) {
       if (performance.now() > deadline) {
-        throw new DirectoryInUseError(`${place.dataDir} is in use by another Daybook (${await holder(client)})`);
+        throw new DirectoryInUseError(
+          `${place.dataDir} is in use by another Daybook (${await holder(client)})`,
+        );
       }
       await sleep(SUPERVISOR_LOCK_POLL_MS);
     }

@@ -63,7 +63,9 @@ async function tryListen(where: ListenOptions): Promise<number> {
 }
 
 /** What postmaster.pid says: who serves the cluster, and where once it listens. Null without the file. */
-export async function readPidFile(place: ClusterPaths): Promise<{ pid: number; address: Address | null } | null> {
+export async function readPidFile(
+  place: ClusterPaths,
+): Promise<{ pid: number; address: Address | null } | null> {
   const text = await readFile(pidFile(place), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
