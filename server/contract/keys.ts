@@ -2,17 +2,15 @@ import { z } from 'zod';
 import { Id, KeyName, ModelName } from '#db/events/parts.ts';
 import { KeyTerms, Windows } from '#db/events/events.ts';
 import { ROUTES } from '#db/limits/limits.ts';
+import type { Change } from '#server/control/change.ts';
 import type { Freshness } from '#server/contract/parts.ts';
 import { withoutControls } from '#server/contract/session.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
 /** What the dashboard and the server say to one another about keys, and about limits. Pure. */
 
-/**
- * The event that a change appended, of several the last; null where nothing had to change. Every reply to a
- * change carries one.
- */
-export type Change = { event: { type: string; position: number } | null };
+/** Every reply to a change carries the event that it appended. */
+export type { Change };
 
 /** Times that people choose: with their zone. */
 const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' });

@@ -10,10 +10,10 @@ import type { InstanceSession } from '#db/instances/instance-session.ts';
 import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
-import type { Change } from '#server/contract/keys.ts';
+import { type Change, UNCHANGED } from '#server/control/change.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { requireKey } from '#server/decide/key.ts';
+import { countKeys, type KeyCounts, requireKey } from '#server/decide/key.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
 /** The instance that changes are appended as, and the numbers of its batches. */
@@ -24,10 +24,6 @@ export type AccountRef = string | { id: string };
 
 /** What was decided: the events to append in one stream, and the version of the first. */
 export type Decided = { events: readonly ControlEvent[]; version: number };
-
-export const UNCHANGED: Change = { event: null };
-
-export const isChange = ({ event }: Change): boolean => event !== null;
 
 /**
  * What changes are decided on, and how they come into the log: the state is read from the log
@@ -82,6 +78,19 @@ export class ControlLog {
     if (typeof ref === 'string') return requireAccount((await this.load()).accountNamed(ref), ref);
     const model = await this.#fold(`account/${ref.id}`);
     return requireAccount(model.account(ref.id), ref.id);
+  }
+
+  /**
+   * An account and how many keys it has, which takes a walk over all control events.
+   * @throws {DecisionError} when there is no such account.
+   */
+  async loadAccountWithKeys(ref: AccountRef): Promise<{ account: Account; existing: KeyCounts }> {
+    const model = await this.load();
+    const account =
+      typeof ref === 'string'
+        ? requireAccount(model.accountNamed(ref), ref)
+        : requireAccount(model.account(ref.id), ref.id);
+    return { account, existing: countKeys(model.keysOf(account.id), new Date(model.nowMs())) };
   }
 
   async loadPlan(name: string): Promise<Plan | undefined> {

@@ -10,8 +10,8 @@ import { ConflictError } from '#db/log/append.ts';
 import type { Prices } from '#db/money.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { PRICES_APPEND_MAX } from '#server/control/bounds.ts';
-import { type AccountRef, type BatchNumbers, ControlLog, UNCHANGED } from '#server/control/control-log.ts';
-import type { Change } from '#server/contract/keys.ts';
+import { type AccountRef, type BatchNumbers, ControlLog } from '#server/control/control-log.ts';
+import { type Change, UNCHANGED } from '#server/control/change.ts';
 import {
   overrideTerms,
   registerAccount,
@@ -21,6 +21,7 @@ import {
 } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import {
+  type KeyCounts,
   createNarrowedKey,
   renameKey,
   replaceLeaked,
@@ -90,15 +91,24 @@ export class Control extends ControlLog {
   /** Creates a key. The secret is in the reply and nowhere else. */
   async createKey(
     pepper: Buffer,
-    command: { account: AccountRef; name: string; expiresAt: Date | null; terms?: KeyTerms },
+    command: {
+      account: AccountRef;
+      name: string;
+      expiresAt: Date | null;
+      terms?: KeyTerms;
+      /** The keys that the account has; absent: they are counted in the log, all of which is read for it. */
+      existing?: KeyCounts;
+    },
   ): Promise<Made> {
-    const account = await this.loadAccount(command.account);
+    const { account, existing } = command.existing
+      ? { account: await this.loadAccount(command.account), existing: command.existing }
+      : await this.loadAccountWithKeys(command.account);
     const id = publicId();
     const secret = createSecret(id);
     const { name, expiresAt, terms = {} } = command;
     const known = describeSecret(pepper, secret);
     const events = createNarrowedKey(
-      { id, account: account.id, name, secret: known, expiresAt, terms, actor: this.#actor },
+      { id, account: account.id, existing, name, secret: known, expiresAt, terms, actor: this.#actor },
       await this.now(),
     );
     return { id, secret, ...(await this.decide(async () => ({ events, version: 1 }))) };

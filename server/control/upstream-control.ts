@@ -8,9 +8,9 @@ import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { NamePatterns } from '#db/limits/permissions.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { Config } from '#server/process/config.ts';
-import { type Decided, UNCHANGED } from '#server/control/control-log.ts';
+import { type Decided } from '#server/control/control-log.ts';
+import { type Change, UNCHANGED } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
-import type { Change } from '#server/contract/keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, requireModel, retireModel } from '#server/decide/model.ts';
 import {

@@ -2,7 +2,7 @@ import type { Config } from '#server/process/config.ts';
 import type { ControlWriter } from '#server/control/control-writer.ts';
 import type { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import type { AuditReader } from '#server/dashboard/audit/reader.ts';
-import type { FindSession } from '#server/dashboard/gate.ts';
+import type { FindSession } from '#server/sign-in/signed-in.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';

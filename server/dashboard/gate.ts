@@ -2,8 +2,6 @@ import express, { type Request, type Response, type Router } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { Role } from '#db/events/parts.ts';
-import type { Account } from '#db/fold/account.ts';
-import type { Member } from '#db/fold/member.ts';
 import { ConflictError } from '#db/log/append.ts';
 import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
 import { DASHBOARD_BODY_BYTES_MAX } from '#server/dashboard/bounds.ts';
@@ -12,26 +10,13 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { FindSession, SignedIn } from '#server/sign-in/signed-in.ts';
 
 /**
  * The way into the dashboard's own API: every route says which roles may use it and what its body
  * is, and one place checks where a request comes from, who sent it, whether their role may, and the
  * body, in this order. A route that is not in a list is not there.
  */
-
-/** Somebody who is signed in, as of this request. */
-export type SignedIn = {
-  /** The session's public id. */
-  session: string;
-  member: Member;
-  account: Account;
-};
-
-/**
- * Finds who sent a request by its cookie: 401 `not_signed_in`, or 503 where that can't be told.
- * @param isUse false: it is only looked whether the session is still there, which keeps it from nothing.
- */
-export type FindSession = (request: IncomingMessage, isUse?: boolean) => Promise<SignedIn | ApiError>;
 
 export type ApiCall<Body> = {
   body: Body;

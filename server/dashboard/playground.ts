@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { replyOf } from '#server/http/respond.ts';
-import { type ApiRoute, CALLERS, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { type ApiRoute, CALLERS, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { SessionListener } from '#server/read-model/read-model.ts';
 import { checkKey } from '#server/access/authenticate.ts';

@@ -1,15 +1,27 @@
 import type { EventOf, KeyTerms } from '#db/events/events.ts';
-import { type Key, keyState, type Secret } from '#db/fold/key.ts';
+import { isGoodKey, type Key, keyState, type Secret } from '#db/fold/key.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
 import { sameTerms } from '#server/decide/terms.ts';
-import { OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
+import { KEYS_ACTIVE_MAX, KEYS_EVER_MAX, OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
 
-/** Creates a key. An expiry in the past is refused: it is always a mistake. */
+/** How many keys an account has: those that can be used now, and those that it ever had. */
+export type KeyCounts = { active: number; ever: number };
+
+export function countKeys(keys: readonly Key[], now: Date): KeyCounts {
+  return { active: keys.filter((key) => isGoodKey(key, now)).length, ever: keys.length };
+}
+
+/**
+ * Creates a key. An expiry in the past is rejected: it is always a mistake.
+ * @throws {DecisionError} `not_allowed` where the account has as many keys as it may.
+ */
 export function createKey(
   command: {
     id: string;
     account: string;
+    /** The keys that the account has already. */
+    existing: KeyCounts;
     name: string;
     secret: Secret;
     expiresAt: Date | null;
@@ -18,6 +30,21 @@ export function createKey(
   now: Date,
 ): EventOf<'key.created'> {
   if (command.expiresAt) requireToCome(command.expiresAt, now);
+  const { active, ever } = command.existing;
+  if (ever >= KEYS_EVER_MAX) {
+    throw new DecisionError(
+      'not_allowed',
+      `This account already has ${KEYS_EVER_MAX} keys, revoked and expired ones included, which is the most ` +
+        'it may have. Rotate a key instead of creating one, or use another account.',
+    );
+  }
+  if (active >= KEYS_ACTIVE_MAX) {
+    throw new DecisionError(
+      'not_allowed',
+      `This account already has ${KEYS_ACTIVE_MAX} active keys, which is the most it may have. Revoke an ` +
+        'unused key first.',
+    );
+  }
   return {
     type: 'key.created',
     account: command.account,

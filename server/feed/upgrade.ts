@@ -6,7 +6,8 @@ import { SESSION_CHECK_MS, VIEWER_CLOSE_MS, VIEWER_MESSAGE_BYTES_MAX } from '#se
 import type { Feed, Viewing } from '#server/feed/feed.ts';
 import { LiveQuery } from '#server/contract/frames.ts';
 import { LIVE_PROTOCOL } from '#server/contract/live-protocol.ts';
-import { type Gate, isOwnOrigin, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import { type Gate, isOwnOrigin, scopeOfMember } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { readQuery } from '#server/read/query.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ClosedSessions, KeyPermission, SessionPermission } from '#server/feed/viewer-permission.ts';

@@ -1,5 +1,5 @@
 import { CLOSED_SESSIONS_MAX } from '#server/feed/bounds.ts';
-import type { SignedIn } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import { holderOf } from '#server/read/api.ts';
 import { type Scope, scopeOf } from '#server/read/scope.ts';

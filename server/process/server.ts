@@ -15,7 +15,7 @@ import { ControlWriter } from '#server/control/control-writer.ts';
 import { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import { AuditReader } from '#server/dashboard/audit/reader.ts';
 import { Feed } from '#server/feed/feed.ts';
-import type { FindSession } from '#server/dashboard/gate.ts';
+import type { FindSession } from '#server/sign-in/signed-in.ts';
 import { Live } from '#server/feed/upgrade.ts';
 import { ReadStore } from '#server/read/store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';

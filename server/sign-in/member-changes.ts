@@ -8,7 +8,7 @@ import { readStream } from '#db/log/read.ts';
 import { eraseMember, lockAdministrators, setPasswordHash, setRole } from '#db/members/members.ts';
 import { deleteSessions } from '#db/members/sessions.ts';
 import type { Control } from '#server/control/control.ts';
-import type { Change } from '#server/contract/keys.ts';
+import type { Change } from '#server/control/change.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { type CreatedLink, makeLink } from '#server/sign-in/links.ts';

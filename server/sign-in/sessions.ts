@@ -13,7 +13,7 @@ import {
   touchSession,
 } from '#db/members/sessions.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
-import type { SignedIn } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';

@@ -5,7 +5,7 @@ import { AccountName } from '#db/events/parts.ts';
 import { PlanTerms } from '#db/events/events.ts';
 import { run } from '#server/cli/control-session.ts';
 import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
-import { isChange } from '#server/control/control-log.ts';
+import { isChange } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { NO_PLAN, type WindowsChoice } from '#server/decide/plan.ts';

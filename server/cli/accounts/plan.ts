@@ -7,7 +7,7 @@ import { limitsOf } from '#db/limits/limits.ts';
 import { isByUsage, type Meter, reservedAmount } from '#db/limits/meters.ts';
 import { run } from '#server/cli/control-session.ts';
 import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
-import { isChange } from '#server/control/control-log.ts';
+import { isChange } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
 import { checkPlanName, requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { overdraftOf } from '#server/relay/usage-report.ts';

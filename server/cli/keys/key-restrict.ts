@@ -5,7 +5,7 @@ import { withJson } from '#db/command-line/print.ts';
 import { KeyTerms, Reads } from '#db/events/events.ts';
 import { run } from '#server/cli/control-session.ts';
 import { checkTerms, readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
-import { isChange } from '#server/control/control-log.ts';
+import { isChange } from '#server/control/change.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { Restriction } from '#server/decide/key.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';

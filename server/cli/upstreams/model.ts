@@ -5,7 +5,7 @@ import type { Model } from '#db/fold/model.ts';
 import { ModelTerms } from '#db/events/upstream-events.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { checkTerms } from '#server/cli/accounts/terms-file.ts';
-import { isChange } from '#server/control/control-log.ts';
+import { isChange } from '#server/control/change.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { requireModel } from '#server/decide/model.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';

@@ -6,7 +6,7 @@ import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { testCommand } from '#server/cli/upstreams/upstream-test.ts';
 import { readUpstreamTerms, type TermsOptions, withTerms } from '#server/cli/upstreams/upstream-options.ts';
-import { isChange } from '#server/control/control-log.ts';
+import { isChange } from '#server/control/change.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 

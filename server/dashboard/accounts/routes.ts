@@ -11,13 +11,8 @@ import {
 import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import {
-  ADMINISTRATORS,
-  type ApiRoute,
-  ADMINISTRATORS_AND_AUDITORS,
-  route,
-  type SignedIn,
-} from '#server/dashboard/gate.ts';
+import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery } from '#server/read/query.ts';
 import { unavailable } from '#server/read/store.ts';

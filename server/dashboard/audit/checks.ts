@@ -3,7 +3,7 @@ import { readHead } from '#db/log/read.ts';
 import { checkOf, PROJECTION_NAMES, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit/check.ts';
 import { type AuditReader, noteReading } from '#server/dashboard/audit/reader.ts';
 import type { CheckResult, CheckLine, Checks } from '#server/contract/audit.ts';
-import type { SignedIn } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 

@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { closeClient, connectAs, type Store } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
 import { readHead } from '#db/log/read.ts';
-import type { SignedIn } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 

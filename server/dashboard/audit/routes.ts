@@ -14,13 +14,8 @@ import {
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit/reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
-import {
-  type ApiRoute,
-  ANY_ROLE,
-  ADMINISTRATORS_AND_AUDITORS,
-  route,
-  type SignedIn,
-} from '#server/dashboard/gate.ts';
+import { type ApiRoute, ANY_ROLE, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery } from '#server/read/query.ts';
 import type { Source } from '#server/read/store.ts';

@@ -2,14 +2,8 @@ import type { AuditReader } from '#server/dashboard/audit/reader.ts';
 import { EventsQuery } from '#server/contract/events.ts';
 import { exportEvents } from '#server/dashboard/events/export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/events/list.ts';
-import {
-  type ApiCall,
-  type ApiRoute,
-  ANY_ROLE,
-  route,
-  scopeOfMember,
-  type SignedIn,
-} from '#server/dashboard/gate.ts';
+import { type ApiCall, type ApiRoute, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery, invalidParameter } from '#server/read/query.ts';
 import type { ReadStore } from '#server/read/store.ts';

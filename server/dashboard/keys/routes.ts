@@ -11,17 +11,11 @@ import {
   KeysQuery,
   RotateKey,
 } from '#server/contract/keys.ts';
-import {
-  type ApiRoute,
-  CALLERS,
-  ANY_ROLE,
-  route,
-  scopeOfMember,
-  type SignedIn,
-} from '#server/dashboard/gate.ts';
+import { type ApiRoute, CALLERS, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { checkKey } from '#server/dashboard/keys/check.ts';
 import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/keys/list.ts';
-import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
+import { KeyCounter } from '#server/dashboard/keys/key-counter.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery } from '#server/read/query.ts';
 import { unavailable } from '#server/read/store.ts';
@@ -33,7 +27,7 @@ const STALE = unavailable('Key data');
 export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads } = dashboard;
   const { readModel, pepper } = relay;
-  const room = new KeyRoom(readModel);
+  const counter = new KeyCounter(readModel);
 
   /** These keys as rows, with what the tables know of them. */
   async function describe(
@@ -82,8 +76,8 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       const expiresAt = expires_at === undefined ? null : new Date(expires_at);
       return made(
         await makeChange(dashboard, who, (control) =>
-          room.make(account.id, () =>
-            control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms }),
+          counter.create(account.id, (existing) =>
+            control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms, existing }),
           ),
         ),
       );

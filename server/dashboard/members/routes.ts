@@ -24,8 +24,8 @@ import {
   ADMINISTRATORS_AND_AUDITORS,
   route,
   scopeOfMember,
-  type SignedIn,
 } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { requirePlan } from '#server/decide/plan.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';

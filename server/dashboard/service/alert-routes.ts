@@ -1,3 +1,4 @@
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alerts.ts';
 import { parseId } from '#server/dashboard/change.ts';
@@ -15,7 +16,6 @@ import {
   ADMINISTRATORS_AND_AUDITORS,
   route,
   scopeOfMember,
-  type SignedIn,
 } from '#server/dashboard/gate.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery } from '#server/read/query.ts';

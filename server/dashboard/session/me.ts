@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { memberById } from '#db/members/members.ts';
 import type { Me } from '#server/contract/session.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import type { SignedIn } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 

@@ -22,7 +22,8 @@ import {
   ResetPassword,
   type TotpEnrollment,
 } from '#server/contract/session.ts';
-import { type ApiRoute, ANY_ROLE, publicRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { type ApiRoute, ANY_ROLE, publicRoute, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';

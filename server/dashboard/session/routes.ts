@@ -5,14 +5,8 @@ import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { type SessionRow, SignIn, type Welcome } from '#server/contract/session.ts';
-import {
-  type ApiCall,
-  type ApiRoute,
-  ANY_ROLE,
-  publicRoute,
-  route,
-  type SignedIn,
-} from '#server/dashboard/gate.ts';
+import { type ApiCall, type ApiRoute, ANY_ROLE, publicRoute, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';

@@ -13,13 +13,8 @@ import {
   type UpstreamTestResult,
 } from '#server/contract/upstreams.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import {
-  ADMINISTRATORS,
-  type ApiRoute,
-  ADMINISTRATORS_AND_AUDITORS,
-  route,
-  type SignedIn,
-} from '#server/dashboard/gate.ts';
+import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { unavailable } from '#server/read/store.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/list.ts';
 import { DecisionError } from '#server/decide/decision.ts';

@@ -19,7 +19,7 @@ import {
   revokeKey,
   rotateKey,
 } from '#server/decide/key.ts';
-import { OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
+import { KEYS_ACTIVE_MAX, KEYS_EVER_MAX, OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
 import { definePlan, requirePlan, retirePlan } from '#server/decide/plan.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');
@@ -84,9 +84,9 @@ const fails = (code: DecisionError['code'], message: string): object =>
   expect.objectContaining({ code, message: expect.stringContaining(message) }) as object;
 
 describe('given no key, when one is created', () => {
-  const create = (expiresAt: Date | null) =>
+  const create = (expiresAt: Date | null, existing = { active: 0, ever: 0 }) =>
     createKey(
-      { id: 'Key00001', account: 'Account1', name: 'laptop', secret, expiresAt, actor: 'command-line' },
+      { id: 'Key00001', account: 'Account1', existing, name: 'laptop', secret, expiresAt, actor: 'test' },
       NOW,
     );
 
@@ -98,8 +98,21 @@ describe('given no key, when one is created', () => {
       name: 'laptop',
       digest: secret.digest,
       last4: 'bbbb',
-      actor: 'command-line',
+      actor: 'test',
     });
+  });
+
+  test.each([
+    [
+      'active keys',
+      { active: KEYS_ACTIVE_MAX, ever: KEYS_ACTIVE_MAX },
+      `already has ${KEYS_ACTIVE_MAX} active keys`,
+    ],
+    ['keys ever', { active: 0, ever: KEYS_EVER_MAX }, `already has ${KEYS_EVER_MAX} keys`],
+  ])('for an account at its limit of %s, then it is rejected', (_, existing, message) => {
+    expect(() => create(null, existing)).toThrow(fails('not_allowed', message));
+    const oneLess = { active: Math.max(0, existing.active - 1), ever: existing.ever - 1 };
+    expect(create(null, oneLess).type).toBe('key.created');
   });
 
   test('with an expiry to come, then it has it', () => {
