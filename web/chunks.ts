@@ -1,21 +1,20 @@
-/** How the build knows what imports what; imports that are made later, when they are needed, don't count. */
+/** The build's module graph. Only static imports are listed. */
 type Graph = { getModuleInfo(id: string): { readonly importedIds: readonly string[] } | null };
 
-const DOOR = ['main.tsx', 'features/sign-in/sign-in-page.tsx'];
-const INSIDE = ['shell.tsx', 'lib/query-client.ts', 'lib/session.ts'];
-/** What as many pages share comes along with the first of them. */
+const SIGN_IN = ['main.tsx', 'features/sign-in/sign-in-page.tsx'];
+const SIGNED_IN = ['shell.tsx', 'lib/query-client.ts', 'lib/session.ts'];
+/** Modules shared by this many pages go into the common chunk. */
 const SHARED_BY = 3;
 
 /**
- * Decides which file a module goes into. Left to itself the build makes a file of each set of
- * modules that the same pages use: dozens of a few hundred bytes, each with a head and a round trip
- * of its own on the way to a phone. Pure.
- * @param web the directory of the page's sources.
- * @param pages those that are shown to somebody who is signed in, from there.
- * @returns the name of the file; null where the build may decide.
+ * Assigns modules to chunks. By default the build makes one chunk per set of modules used by the same pages:
+ * dozens of a few hundred bytes, each with its own request. Pure.
+ * @param web the directory of the dashboard's sources.
+ * @param pages the pages behind sign-in, relative to `web`.
+ * @returns the chunk's name, or null to let the build decide.
  */
 export function chunksOf(web: string, pages: readonly string[]): (id: string, graph: Graph) => string | null {
-  let found: { door: Set<string>; inside: Set<string> } | undefined;
+  let found: { signIn: Set<string>; signedIn: Set<string> } | undefined;
   return (id, graph) => {
     const reached = (...names: string[]): Set<string> =>
       reachedFrom(
@@ -23,18 +22,15 @@ export function chunksOf(web: string, pages: readonly string[]): (id: string, gr
         graph,
       );
     found ??= {
-      door: reached(...DOOR),
-      inside: new Set([...reached(...INSIDE), ...shared(pages.map((name) => reached(name)))]),
+      signIn: reached(...SIGN_IN),
+      signedIn: new Set([...reached(...SIGNED_IN), ...shared(pages.map((name) => reached(name)))]),
     };
-    if (found.door.has(id)) return 'door';
-    return found.inside.has(id) ? 'inside' : null;
+    if (found.signIn.has(id)) return 'sign-in';
+    return found.signedIn.has(id) ? 'signed-in' : null;
   };
 }
 
-/**
- * What these import from the start, at any remove. Not they themselves: what begins a file is none that
- * others share.
- */
+/** The static imports of the roots, transitively, without the roots themselves. */
 function reachedFrom(roots: readonly string[], graph: Graph): Set<string> {
   const seen = new Set<string>();
   const visit = (id: string): void => {

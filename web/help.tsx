@@ -5,17 +5,17 @@ import { pagesFor } from './pages.ts';
 import { Dialog } from './ui/dialog.tsx';
 
 const ANYWHERE = [
-  ['Ctrl K', 'Go to a page by its name'],
-  ['?', 'This help'],
-  ['/', 'The filter of the page'],
-  ['n', 'Something new, on pages that make it'],
+  ['Ctrl K', 'Open the command menu'],
+  ['?', 'Show keyboard shortcuts'],
+  ['/', 'Focus the filter'],
+  ['n', 'Create or add'],
   ['j, k', 'Next and previous row'],
   ['Enter', 'Open the row'],
-  ['Space', 'Hold a live table still, or let it go on'],
-  ['Esc', 'Close what is open'],
+  ['Space', 'Pause or resume live updates'],
+  ['Esc', 'Close'],
 ] as const;
 
-/** All shortcuts. */
+/** Keyboard shortcuts. */
 export function Help({ onClose }: { onClose: () => void }) {
   const { member } = useMe();
   const isOn = useSingleKeys();
@@ -37,7 +37,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         ))}
       </div>
       <p className="mt-4 text-muted">
-        {isOn ? 'Those without Ctrl can be turned off' : 'Those without Ctrl are turned off'} under{' '}
+        {isOn ? 'Turn off single-key shortcuts' : 'Single-key shortcuts are off. Turn them on'} in{' '}
         <Link to="/settings" onClick={onClose} className="text-accent underline">
           Settings
         </Link>

@@ -4,17 +4,17 @@ import { createRoot } from 'react-dom/client';
 import { router } from './router.tsx';
 import './style.css';
 
-const place = document.querySelector('#root');
-if (place) {
+const root = document.querySelector('#root');
+if (root) {
   const show = (): void =>
-    // Drawn bit by bit, between which a slow phone can do something else.
+    // A transition, so that rendering can be interrupted on slow devices.
     startTransition(() =>
-      createRoot(place).render(
+      createRoot(root).render(
         <StrictMode>
           <RouterProvider router={router} />
         </StrictMode>,
       ),
     );
-  // What the HTML shows stays until there is a page to put in its place.
+  // The static HTML stays until the first page is loaded.
   router.load().then(show, show);
 }

@@ -1,9 +1,7 @@
 import type { Role } from '#db/events/parts.ts';
 import type { IconName } from './ui/icon.tsx';
 
-/**
- * The pages that people go to by themselves: the menu, the palette and the shortcuts are made of this list.
- */
+/** The pages of the sidebar, the command menu and the keyboard shortcuts. */
 export type Page = {
   path:
     | '/'
@@ -24,25 +22,25 @@ export type Page = {
     | '/settings';
   name: string;
   icon: IconName;
-  /** After `g`. */
+  /** The shortcut after `g`. */
   key: string;
-  group: 'Use' | 'Administration' | 'You';
+  group: 'Workspace' | 'Administration' | 'Personal';
   roles: readonly Role[];
 };
 
 const ALL: readonly Role[] = ['member', 'administrator', 'auditor'];
-const CALLERS: readonly Role[] = ['member', 'administrator'];
+const CLIENTS: readonly Role[] = ['member', 'administrator'];
 const OVERSEERS: readonly Role[] = ['administrator', 'auditor'];
 
 export const PAGES: readonly Page[] = [
-  { path: '/', name: 'Overview', icon: 'overview', key: 'o', group: 'Use', roles: ALL },
-  { path: '/first-call', name: 'First call', icon: 'rocket', key: 'f', group: 'Use', roles: CALLERS },
-  { path: '/requests', name: 'Requests', icon: 'list', key: 'r', group: 'Use', roles: ALL },
-  { path: '/usage', name: 'Usage', icon: 'bars', key: 'u', group: 'Use', roles: ALL },
-  { path: '/keys', name: 'API keys', icon: 'key', key: 'k', group: 'Use', roles: ALL },
-  { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Use', roles: ALL },
-  { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Use', roles: CALLERS },
-  { path: '/audit', name: 'Audit log', icon: 'scroll', key: 'e', group: 'Use', roles: ALL },
+  { path: '/', name: 'Overview', icon: 'overview', key: 'o', group: 'Workspace', roles: ALL },
+  { path: '/first-call', name: 'First call', icon: 'rocket', key: 'f', group: 'Workspace', roles: CLIENTS },
+  { path: '/requests', name: 'Requests', icon: 'list', key: 'r', group: 'Workspace', roles: ALL },
+  { path: '/usage', name: 'Usage', icon: 'bars', key: 'u', group: 'Workspace', roles: ALL },
+  { path: '/keys', name: 'API keys', icon: 'key', key: 'k', group: 'Workspace', roles: ALL },
+  { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Workspace', roles: ALL },
+  { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Workspace', roles: CLIENTS },
+  { path: '/audit', name: 'Audit log', icon: 'scroll', key: 'e', group: 'Workspace', roles: ALL },
   {
     path: '/admin/accounts',
     name: 'Accounts',
@@ -79,7 +77,7 @@ export const PAGES: readonly Page[] = [
   {
     path: '/admin/alerts',
     name: 'Alerts',
-    icon: 'bell',
+    icon: 'alert',
     key: 't',
     group: 'Administration',
     roles: OVERSEERS,
@@ -92,8 +90,8 @@ export const PAGES: readonly Page[] = [
     group: 'Administration',
     roles: OVERSEERS,
   },
-  { path: '/settings', name: 'Settings', icon: 'cog', key: ',', group: 'You', roles: ALL },
+  { path: '/settings', name: 'Settings', icon: 'cog', key: ',', group: 'Personal', roles: ALL },
 ];
 
-/** Those that somebody with this role sees. */
+/** The pages of a role. */
 export const pagesFor = (role: Role): Page[] => PAGES.filter(({ roles }) => roles.includes(role));

@@ -8,7 +8,7 @@ import { Modal } from './ui/modal.tsx';
 
 type Entry = { name: string; icon: IconName; keys?: string; run: () => void };
 
-/** Any page and a few actions by typing a part of their name. */
+/** A command menu for pages and actions. */
 export function Palette({ onClose }: { onClose: () => void }) {
   const { member } = useMe();
   const navigate = useNavigate();
@@ -24,10 +24,10 @@ export function Palette({ onClose }: { onClose: () => void }) {
       keys: `g ${key}`,
       run: () => void navigate({ to: path }),
     })),
-    { name: 'Light theme', icon: 'sun', run: () => setTheme('light') },
-    { name: 'Dark theme', icon: 'moon', run: () => setTheme('dark') },
-    { name: 'Times in UTC', icon: 'clock', run: () => setZone('utc') },
-    { name: 'Times in local time', icon: 'clock', run: () => setZone('local') },
+    { name: 'Use light theme', icon: 'sun', run: () => setTheme('light') },
+    { name: 'Use dark theme', icon: 'moon', run: () => setTheme('dark') },
+    { name: 'Show times in UTC', icon: 'clock', run: () => setZone('utc') },
+    { name: 'Show times in local time', icon: 'clock', run: () => setZone('local') },
   ];
   const words = text.toLowerCase().split(/\s+/);
   const found = entries.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
@@ -49,18 +49,18 @@ export function Palette({ onClose }: { onClose: () => void }) {
 
   return (
     <Modal
-      aria-label="Go to a page"
+      aria-label="Command menu"
       onClose={onClose}
       className="mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border border-line bg-surface p-0 shadow-xl"
     >
       <input
         role="combobox"
-        aria-label="Page or action"
+        aria-label="Search pages and actions"
         aria-expanded="true"
         aria-controls={id}
         aria-activedescendant={found.length === 0 ? undefined : `${id}-${current}`}
         autoComplete="off"
-        placeholder="Go to…"
+        placeholder="Search pages and actions…"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -69,13 +69,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         onKeyDown={onKeyDown}
         className="w-full border-b border-line bg-transparent px-4 py-3 text-base outline-none placeholder:text-muted"
       />
-      <ul
-        ref={list}
-        id={id}
-        role="listbox"
-        aria-label="Pages and actions"
-        className="max-h-80 overflow-y-auto p-1.5"
-      >
+      <ul ref={list} id={id} role="listbox" aria-label="Results" className="max-h-80 overflow-y-auto p-1.5">
         {found.map((entry, index) => (
           <li
             key={entry.name}
@@ -94,7 +88,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
           </li>
         ))}
       </ul>
-      {found.length === 0 && <p className="px-4 pb-4 text-muted">Nothing is called that.</p>}
+      {found.length === 0 && <p className="px-4 pb-4 text-muted">No results</p>}
     </Modal>
   );
 }

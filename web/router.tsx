@@ -12,10 +12,10 @@ import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
 import { readKeySearch } from './lib/key-search.ts';
 import { readStateSearch } from './lib/state-search.ts';
 import { readUsageSearch } from './lib/usage-search.ts';
-import { Missing, Trouble } from './trouble.tsx';
+import { NotFoundPage, ErrorPage } from './trouble.tsx';
 import { Toasts } from './ui/toast.tsx';
 
-/** Every page with its address. Pages are loaded when they are first gone to. */
+/** All routes. Pages are loaded on first navigation. */
 
 const root = createRootRoute({
   component: () => (
@@ -24,18 +24,18 @@ const root = createRootRoute({
       <Toasts />
     </>
   ),
-  notFoundComponent: Missing,
-  errorComponent: Trouble,
+  notFoundComponent: NotFoundPage,
+  errorComponent: ErrorPage,
 });
 
-/** Pages for those who are signed in. Whoever is not comes back here after signing in. */
+/** Pages that require a session. After signing in, the member returns to the requested page. */
 const inside = createRoute({
   getParentRoute: () => root,
   id: 'inside',
   beforeLoad: async ({ location, matches }) => {
-    // What the page is made of comes while it is asked who is signed in.
+    // Loads the page's modules while the session is checked.
     for (const { routeId } of matches) preload(routeId);
-    // Whoever only signs in need not wait for what the pages inside are made of.
+    // Loaded on demand, so that the sign-in page does not load the query library.
     const [{ queryClient }, { meQuery }] = await Promise.all([
       import('./lib/query-client.ts'),
       import('./lib/session.ts'),
@@ -46,7 +46,7 @@ const inside = createRoute({
   component: lazyRouteComponent(() => import('./shell.tsx'), 'Shell'),
 });
 
-/** Where to go after signing in: only addresses of this page. */
+/** The page to open after signing in. Only local paths are accepted. */
 const readNext = ({ next }: Record<string, unknown>): { next?: string } =>
   typeof next === 'string' && /^\/(?![/\\])/.test(next) ? { next } : {};
 const withoutSearch = (): Record<string, never> => ({});
@@ -56,8 +56,7 @@ const requestsSearch = (search: Record<string, unknown>): FilterSearch & { reque
   return { ...readFilterSearch(search), ...(typeof request === 'string' ? { request } : {}) };
 };
 
-// Lists of their own, so that each route's address and search keep their types: inside a call they would
-// widen.
+// Separate constants, so that path and search types are not widened.
 const openPages = [
   createRoute({
     getParentRoute: () => root,
@@ -223,7 +222,7 @@ const routeTree = root.addChildren([...openPages, inside.addChildren(pages)]);
 
 export const router = createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true });
 
-/** Begins to fetch a page. Whether that fails is told when it is to be shown. */
+/** Starts loading a page. An error is shown on navigation. */
 function preload(routeId: keyof typeof router.routesById): void {
   const component: { preload?: () => Promise<unknown> | undefined } | undefined =
     router.routesById[routeId].options.component;

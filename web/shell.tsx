@@ -19,30 +19,27 @@ const Palette = lazy(() =>
 );
 const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ default: component })));
 
-/**
- * What stands around every page of somebody who is signed in. Whoever has just signed out is on the way to
- * the sign-in.
- */
+/** The layout of all pages with a session. */
 export function Shell() {
   return (
     <QueryClientProvider client={queryClient}>
-      <Inside />
+      <Session />
     </QueryClientProvider>
   );
 }
 
-function Inside() {
+function Session() {
   const { data } = useSuspenseQuery(meQuery);
   if (data === null) return null;
   return (
     <MeContext value={data}>
-      <Around key={rightsOf(data)} />
+      <Layout key={rightsOf(data)} />
     </MeContext>
   );
 }
 
-/** Drawn anew, with a feed of its own, once somebody may see something else. */
-function Around() {
+/** Remounted, with a new feed, when the member's permissions change. */
+function Layout() {
   const { member, account } = useMe();
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -58,7 +55,7 @@ function Around() {
   }, []);
   useEffect(() => {
     const listener = (event: KeyboardEvent): void => {
-      // What a dialog shows may be there this once.
+      // An open dialog may show a secret that is shown only once.
       if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || document.querySelector('dialog[open]'))
         return;
       event.preventDefault();
@@ -67,13 +64,13 @@ function Around() {
     document.addEventListener('keydown', listener);
     return () => document.removeEventListener('keydown', listener);
   }, []);
-  // What an administrator does to the account or to this member is seen at once, on any page that is live.
+  // Changes to the account or the member take effect immediately on live pages.
   useFrames((frames) => {
     if (frames.some((frame) => frame.type === 'notice' && /^(account|member)\./.test(frame.kind)))
       void queries.invalidateQueries({ queryKey: meQuery.queryKey });
   });
   const status = useFeedStatus();
-  // What failed while the server was away is tried again once it is back.
+  // Retries failed queries when the server is back.
   useEffect(() => {
     if (status === 'live')
       void queries.refetchQueries({ type: 'active', predicate: ({ state }) => state.status === 'error' });
@@ -94,7 +91,7 @@ function Around() {
           'sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50',
         )}
       >
-        Skip to the content
+        Skip to content
       </a>
       <header className="sticky top-0 z-20 flex items-center justify-between border-b border-line bg-ground px-3 py-2 md:hidden">
         <IconButton
@@ -104,9 +101,10 @@ function Around() {
           onClick={() => setOpen('menu')}
         />
         <Link to="/" className="flex items-center gap-2 font-semibold">
-          <Mark /> Daybook
+          <Mark />
+          Daybook
         </Link>
-        <IconButton icon="search" label="Go to…" onClick={() => setOpen('palette')} />
+        <IconButton icon="search" label="Search" onClick={() => setOpen('palette')} />
       </header>
       <Sidebar
         isOpen={open === 'menu'}
@@ -121,8 +119,8 @@ function Around() {
       >
         {account.state === 'suspended' && (
           <p role="alert" className="mb-5 rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
-            This account is suspended: its calls are refused with 403{' '}
-            <code className="font-mono text-xs">account_disabled</code>. Ask the administrator of this relay.
+            This account is suspended. Its requests are rejected with 403{' '}
+            <code className="font-mono text-xs">account_disabled</code>. Contact an administrator.
           </p>
         )}
         <Suspense fallback={<Waiting height="h-96" />}>

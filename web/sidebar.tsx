@@ -11,10 +11,11 @@ import { LiveMark } from './ui/live-mark.tsx';
 import { Mark } from './ui/mark.tsx';
 import { Modal } from './ui/modal.tsx';
 import { announce } from './ui/toast.tsx';
+import { capitalized } from './lib/show.ts';
 
 type SidebarProps = { isOpen: boolean; onClose: () => void; onPalette: () => void; onHelp: () => void };
 
-/** The menu: beside the page where there is room, else over it. */
+/** Navigation: a sidebar on wide screens, a drawer on narrow ones. */
 export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
   return (
     <>
@@ -66,13 +67,13 @@ function Content({
         className="flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5 text-muted hover:text-ink"
       >
         <Icon name="search" />
-        Go to…
+        Search
         <kbd className="ml-auto font-sans text-xs">Ctrl K</kbd>
       </button>
       <nav aria-label="Pages" className="flex flex-1 flex-col gap-4">
-        <Group name="Use" pages={pages} onGo={onGo} isHidden />
+        <Group name="Workspace" pages={pages} onGo={onGo} isHidden />
         <Group name="Administration" pages={pages} onGo={onGo} />
-        <Group name="You" pages={pages} onGo={onGo} />
+        <Group name="Personal" pages={pages} onGo={onGo} />
       </nav>
       <div className="flex flex-col gap-1 border-t border-line pt-3">
         <div className="px-2">
@@ -80,7 +81,7 @@ function Content({
             {member.email}
           </p>
           <p className="truncate text-xs text-muted">
-            {account.name} · {member.role}
+            {account.name} · {capitalized(member.role)}
           </p>
         </div>
         <Preferences onGo={onGo} onHelp={onHelp} />
@@ -133,11 +134,11 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
       await api('DELETE', '/api/session');
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'not_signed_in') {
-        // The menu may lie over what is told at the edge of the page.
+        // The drawer would cover the toast.
         onGo?.();
         announce({
-          text: `You may still be signed in. ${error instanceof ApiError ? error.message : ''}`,
-          tone: 'bad',
+          text: `Couldn’t sign out. ${error instanceof ApiError ? error.message : ''}`,
+          tone: 'danger',
         });
         return;
       }
@@ -148,13 +149,13 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
     <div className="flex items-center">
       <IconButton
         icon={theme === 'dark' ? 'sun' : 'moon'}
-        label={theme === 'dark' ? 'Light theme' : 'Dark theme'}
+        label={theme === 'dark' ? 'Use light theme' : 'Use dark theme'}
         onClick={() => setTheme(theme === 'dark' ? 'light' : 'dark')}
       />
       <button
         type="button"
         onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')}
-        title="Times in UTC, or in this browser's zone"
+        title={zone === 'utc' ? 'Show times in local time' : 'Show times in UTC'}
         className="whitespace-nowrap rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink"
       >
         {zone === 'utc' ? 'UTC' : 'Local time'}

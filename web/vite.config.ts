@@ -5,8 +5,7 @@ import { defineConfig } from 'vite';
 import { chunksOf } from './chunks.ts';
 
 /**
- * What every page needs, and what only those inside do: each as one file, which is smaller than the many that
- * it would be cut into.
+ * Libraries of all pages, and of pages with a session: one chunk each, which is smaller than many small ones.
  */
 const LIBRARIES = [
   {
@@ -18,17 +17,17 @@ const LIBRARIES = [
 
 const PAGES = globSync('features/*/page.tsx', { cwd: import.meta.dirname });
 
-/** The page, built once into `dist`, which the server reads into memory. */
+/** Builds the dashboard into `dist`, which the server reads into memory. */
 export default defineConfig({
   root: import.meta.dirname,
   plugins: [react(), tailwindcss()],
   build: {
     target: 'es2023',
-    // The policy of the page allows no inline content, data addresses of scripts included.
+    // The content security policy allows no inline content or data URLs of scripts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
-    // The server tells browsers by it what a page will need.
+    // The server preloads a page's chunks by this manifest.
     manifest: 'build.json',
     rolldownOptions: {
       output: { codeSplitting: { groups: [...LIBRARIES, { name: chunksOf(import.meta.dirname, PAGES) }] } },

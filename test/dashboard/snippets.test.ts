@@ -67,6 +67,19 @@ async function wordsOf(name: string, text: string): Promise<string[]> {
   return stdout.split('\0').slice(0, -1);
 }
 
+/** Whether a route exists and accepts the key: an empty body is then the only error. */
+async function accepts(url: string, headers: Record<string, string>): Promise<boolean> {
+  const send = async (sent: Record<string, string>): Promise<number> =>
+    (
+      await fetch(url, {
+        method: 'POST',
+        headers: { ...sent, 'content-type': 'application/json' },
+        body: '{}',
+      })
+    ).status;
+  return (await send(headers)) === 400 && (await send({})) === 401;
+}
+
 const agent = (id: string, of: Filling = filling): string =>
   agentSnippets(of).find((each) => each.id === id)?.text ?? '';
 
@@ -145,6 +158,37 @@ describe('what an agent is given has the address, the model and the key where it
       `aider() { printf '%s\\n' "$OPENAI_API_BASE" "$OPENAI_API_KEY" "$@"; }\n${agent('aider')}`,
     ]);
     expect(stdout.trim().split('\n')).toEqual([relay.baseUrl, relay.key, '--model', `openai/${MODEL}`]);
+  });
+
+  test('Claude Code: two variables, with a base URL that it appends /v1/messages to', async () => {
+    const { stdout } = await run('sh', [
+      '-c',
+      `claude() { printf '%s\\n' "$ANTHROPIC_BASE_URL" "$ANTHROPIC_API_KEY" "$@"; }\n${agent('claude')}`,
+    ]);
+    const [base = '', key = '', ...args] = stdout.trim().split('\n');
+    expect(args).toEqual(['--model', MODEL]);
+    expect(await accepts(`${base}/v1/messages`, { 'x-api-key': key })).toBe(true);
+  });
+
+  test('Codex: a provider of its config.toml for the Responses API', async () => {
+    const values = Object.fromEntries(
+      [...agent('codex').matchAll(/^(\w+) = (".*")$/gm)].map(([, name, value = '""']) => [
+        name,
+        JSON.parse(value) as string,
+      ]),
+    );
+    expect(values).toEqual({
+      model: MODEL,
+      model_provider: 'daybook',
+      name: 'Daybook',
+      base_url: relay.baseUrl,
+      env_key: 'DAYBOOK_KEY',
+      wire_api: 'responses',
+    });
+    expect(agent('codex')).toContain('\n[model_providers.daybook]\n');
+    const [, key = ''] = /export DAYBOOK_KEY=(\S+)/.exec(agent('codex')) ?? [];
+    const authorization = `Bearer ${key}`;
+    expect(await accepts(`${values['base_url']}/responses`, { authorization })).toBe(true);
   });
 
   test('Cline: one command', async () => {

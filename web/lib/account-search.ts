@@ -1,11 +1,11 @@
 import { textsIn } from './search-text.ts';
 
-/** Which accounts the page of accounts shows, as it stands in its address. Pure. */
+/** URL search parameters of the accounts page. Pure. */
 export type AccountSearch = {
   /** The account whose details are open. */
   account?: string;
   plan?: string;
-  /** A part of a name or an id. */
+  /** Part of a name or id. */
   name?: string;
 };
 

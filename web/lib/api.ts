@@ -1,12 +1,12 @@
-/** The dashboard's own API: same origin, JSON, and errors that say what happened. */
+/** Client of the dashboard's API: same origin, JSON, typed errors. */
 
-/** Why a request was not carried out, as the server told it. */
+/** A failed API request. */
 export class ApiError extends Error {
   override name = 'ApiError';
-  /** 0: no reply came. */
+  /** 0 if there was no response. */
   readonly status: number;
   readonly code: string;
-  /** The field of the body or the parameter that is at fault. */
+  /** The invalid body field or parameter. */
   readonly param: string | null;
   readonly requestId: string | null;
   readonly retryAfterS: number | null;
@@ -32,27 +32,27 @@ export class ApiError extends Error {
 
 type ErrorBody = { error?: { message?: string; code?: string; param?: string | null }; request_id?: string };
 
-/** Told when the server says that nobody is signed in any more. */
+/** Called when the session has ended. */
 let onSignedOut: () => void = () => {};
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
-/** For what learns of it by another way than a request. */
-export const tellSignedOut = (): void => onSignedOut();
+/** For callers that learn of it other than by a request, such as the live feed. */
+export const notifySignedOut = (): void => onSignedOut();
 
 export const noReply = (method: string): ApiError =>
   new ApiError(
-    `The server does not answer. Check your connection.${method === 'GET' ? '' : ' It may have been done all the same: look before you repeat it.'}`,
+    `The server is not responding. Check your connection${method === 'GET' ? '.' : ' and whether the change was saved.'}`,
     { status: 0, code: 'no_reply' },
   );
 
-/** Longer than the server's own slowest read. */
+/** Longer than the server's own timeout for reads. */
 const TIMEOUT_MS = 30_000;
 
 /**
- * Asks the dashboard's API.
- * @param path begins with `/api/`; its query is already encoded.
- * @throws {ApiError} whatever went wrong.
+ * Sends a request to the dashboard's API.
+ * @param path starts with `/api/`, with an encoded query.
+ * @throws {ApiError} for any failure.
  */
 export async function api<T>(
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
@@ -77,7 +77,7 @@ export async function api<T>(
     if (signal?.aborted) throw error;
     throw noReply(method);
   }
-  // What JSON says is never undefined: that is a reply that was cut, or came too slowly.
+  // Undefined means an incomplete or late response, since JSON has no undefined.
   const parsed: unknown = await response.json().catch(() => undefined);
   signal?.throwIfAborted();
   if (response.ok && parsed === undefined) throw noReply(method);
@@ -88,12 +88,12 @@ export async function api<T>(
 }
 
 /**
- * Why a request failed, as its reply tells it. @param said JSON of its body, or of what came in the middle of
- * it; whatever that is.
+ * Converts an error response.
+ * @param body the parsed JSON of the response or of an error event in a stream.
  */
-export function failureOf(response: Response, said: unknown): ApiError {
-  const { error, request_id } = (said ?? {}) as ErrorBody;
-  return new ApiError(error?.message ?? `The server replied with status ${response.status}.`, {
+export function failureOf(response: Response, body: unknown): ApiError {
+  const { error, request_id } = (body ?? {}) as ErrorBody;
+  return new ApiError(error?.message ?? `The server responded with status ${response.status}.`, {
     status: response.status,
     code: error?.code ?? 'unknown',
     param: error?.param ?? null,
@@ -102,12 +102,14 @@ export function failureOf(response: Response, said: unknown): ApiError {
   });
 }
 
-/** What every list of the API looks like. */
+/** A list response. */
 export type List<T> = { object: 'list'; data: T[] };
-/** One that may be too long to be told whole. */
-export type LongList<T> = List<T> & { /** Those that are left out, the oldest. */ rows_omitted: number };
+/** A list response with a bound. */
+export type LongList<T> = List<T> & {
+  /** The number of oldest rows that are not included. */ rows_omitted: number;
+};
 
-/** `?a=1&b=2` of what is there; empty where nothing is. */
+/** `?a=1&b=2` without empty values, or an empty string. */
 export function queryString(values: Record<string, string | number | boolean | null | undefined>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values))

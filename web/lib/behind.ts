@@ -1,5 +1,2 @@
-/**
- * Fewer events than this, which figures may be behind the log, are taken in before anybody could read of
- * them.
- */
-export const BEHIND_TOLD_MIN = 1_000;
+/** A lag of fewer events is caught up within moments and not shown. */
+export const BEHIND_SHOWN_MIN = 1_000;

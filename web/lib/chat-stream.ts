@@ -5,8 +5,8 @@ type Choice = { delta?: { content?: string | null; refusal?: string | null }; fi
 type Chunk = { choices?: Choice[]; error?: object };
 
 /**
- * What a streamed reply brings, piece by piece, to its end.
- * @throws {ApiError} when the call was refused or failed, also in the middle of the reply.
+ * The choices of a streamed chat completion.
+ * @throws {ApiError} if the request is rejected or fails, also in the middle of the reply.
  */
 export async function* choicesOf(response: Response): AsyncGenerator<Choice> {
   if (!response.ok || !response.body) throw failureOf(response, await response.json().catch(() => null));

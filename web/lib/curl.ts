@@ -1,6 +1,6 @@
-/** A call to paste into a terminal. Pure. */
+/** Example curl commands. Pure. */
 
-/** As one word of a POSIX shell, whatever is in it. */
+/** Quotes text for a POSIX shell. */
 export const shellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 

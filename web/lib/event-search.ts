@@ -1,6 +1,6 @@
 import { textsIn } from './search-text.ts';
 
-/** Which events of the log are meant, as it stands in the address of the audit page. Pure. */
+/** URL search parameters of the audit log. Pure. */
 export type EventSearch = {
   type?: string;
   account?: string;

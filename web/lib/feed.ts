@@ -1,25 +1,22 @@
 import type { Frame, LiveMessage } from '#server/contract/frames.ts';
 import { CLOSE_CODES, LIVE_PROTOCOL } from '#server/contract/live-protocol.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
-import { api, queryString, tellSignedOut } from './api.ts';
+import { api, queryString, notifySignedOut } from './api.ts';
 
 /**
- * The live feed over a WebSocket, as one connection for the whole page.
- *
- * - `connecting`: none yet. `live`: frames come. `reconnecting`: it was lost, and is tried again by
- *   itself with the position that was seen, so that nothing is missed. `ended`: the server said that
- *   no attempt will fare better, or nobody wants it.
- * - What is missed beyond what the server can send again is a `gap` frame: whoever shows figures
- *   fetches them anew.
+ * The live feed: one WebSocket for the whole page.
+ * - `connecting`: first connection. `live`: receiving frames. `reconnecting`: lost, and retried from the last
+ *   position, so that nothing is missed. `ended`: closed by the page, or the server rejected the session.
+ * - A `gap` frame replaces frames that the server can't send again. Pages then refetch their figures.
  */
 export type FeedStatus = 'connecting' | 'live' | 'reconnecting' | 'ended';
 export type FeedState = {
   status: FeedStatus;
-  /** How far what was received lies behind the server's clock, in milliseconds, as far as it is known. */
+  /** The estimated delay of received messages in milliseconds. */
   behindMs: number;
 };
 
-/** Told of each message, in the order of the log. Must be quick: hundreds may come in a second. */
+/** Called for each message in log order. Must be fast: there may be hundreds per second. */
 export type FeedListener = (frames: readonly Frame[], message: LiveMessage) => void;
 
 const RETRY_FIRST_MS = 250;
@@ -34,13 +31,13 @@ class Feed {
   #filter: RequestFilter = {};
   #position: number | null = null;
   #isWanted = false;
-  /** Whether this connection has told anything. */
-  #hasTold = false;
+  /** Whether this connection has received a message. */
+  #hasReceived = false;
   #retryMs = RETRY_FIRST_MS;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
   #heartbeatMs = HEARTBEAT_FIRST_MS;
-  /** The least by which a message's time was before our own. */
+  /** The smallest difference between this clock and a message's time. */
   #leastMs = Number.POSITIVE_INFINITY;
 
   get state(): FeedState {
@@ -58,14 +55,14 @@ class Feed {
   }
 
   /**
-   * Opens the feed for these requests, or changes which they are.
-   * @param after the position that the figures on the page were fetched at: the feed goes on behind it. Null:
-   * from now on.
+   * Opens the feed with a filter, or changes the filter.
+   * @param after the position of the fetched figures: the feed continues from there. Null for new events
+   * only.
    */
   open(filter: RequestFilter, after: number | null): void {
     const isSame = this.#isWanted && JSON.stringify(filter) === JSON.stringify(this.#filter);
     if (isSame && (after === null || this.#position === null || after >= this.#position)) return;
-    // Also where it is further on already: what came before somebody listened is missing on the page.
+    // Also if the feed is already ahead: the page misses the events in between.
     this.#position = after;
     this.#filter = filter;
     this.#isWanted = true;
@@ -87,23 +84,23 @@ class Feed {
     const url = `/api/live${queryString({ ...this.#filter, after: this.#position })}`;
     const socket = new WebSocket(url, LIVE_PROTOCOL);
     this.#socket = socket;
-    this.#hasTold = false;
-    this.#listenForSilence();
+    this.#hasReceived = false;
+    this.#watchHeartbeat();
     socket.addEventListener('message', ({ data }) => {
-      if (socket === this.#socket) this.#take(JSON.parse(String(data)) as LiveMessage);
+      if (socket === this.#socket) this.#receive(JSON.parse(String(data)) as LiveMessage);
     });
     socket.addEventListener('close', ({ code }) => {
       if (socket === this.#socket) this.#lost(code);
     });
   }
 
-  #take(message: LiveMessage): void {
-    this.#hasTold = true;
+  #receive(message: LiveMessage): void {
+    this.#hasReceived = true;
     this.#retryMs = RETRY_FIRST_MS;
     for (const frame of message.frames) if (frame.type === 'hello') this.#heartbeatMs = frame.heartbeat_ms;
     this.#position = message.position;
-    this.#listenForSilence();
-    // The clocks of browser and server differ: the quickest message so far tells by how much.
+    this.#watchHeartbeat();
+    // The fastest message so far gives the offset between the clocks of browser and server.
     const lateMs = Date.now() - Date.parse(message.at);
     this.#leastMs = Math.min(this.#leastMs, lateMs);
     this.#set({ status: 'live', behindMs: lateMs - this.#leastMs });
@@ -116,20 +113,20 @@ class Feed {
     if (code === CLOSE_CODES.not_authenticated || code === CLOSE_CODES.not_permitted) {
       this.#isWanted = false;
       this.#set({ status: 'ended', behindMs: 0 });
-      // Whoever signs out everywhere does so at every open page at once.
-      if (code === CLOSE_CODES.not_authenticated) tellSignedOut();
+      // Signing out everywhere ends every open page.
+      if (code === CLOSE_CODES.not_authenticated) notifySignedOut();
       return;
     }
-    // Browsers don't tell why a connection was refused. If the session has ended meanwhile, this finds out.
-    if (!this.#hasTold) void api('GET', '/api/me').catch(() => {});
+    // Browsers don't report why a connection failed. This request finds out whether the session ended.
+    if (!this.#hasReceived) void api('GET', '/api/me').catch(() => {});
     this.#set({ status: 'reconnecting', behindMs: this.#state.behindMs });
-    // Not all pages at the same moment, after a server has restarted.
+    // Jitter, so that not all pages reconnect at once after a restart.
     this.#retry = setTimeout(() => this.#connect(), this.#retryMs * (0.5 + Math.random() / 2));
     this.#retryMs = Math.min(RETRY_MAX_MS, this.#retryMs * 2);
   }
 
-  /** A connection that says nothing for twice its heartbeat is lost, whatever the network makes of it. */
-  #listenForSilence(): void {
+  /** A connection without messages for two heartbeat intervals is considered lost. */
+  #watchHeartbeat(): void {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => this.#lost(0), this.#heartbeatMs * 2);
   }
@@ -143,12 +140,12 @@ class Feed {
   }
 
   #set(state: FeedState): void {
-    // The state is looked at for every change; tenths of a second are nothing to show.
+    // Differences below half a second are not reported.
     if (state.status === this.#state.status && Math.abs(state.behindMs - this.#state.behindMs) < 500) return;
     this.#state = state;
     for (const listener of this.#stateListeners) listener();
   }
 }
 
-/** The page's one feed. */
+/** The page's feed. */
 export const feed = new Feed();

@@ -2,10 +2,7 @@ import type { RequestFilter } from '#server/contract/requests.ts';
 import { OUTCOME_WORDS } from './outcome-words.ts';
 import { textsIn } from './search-text.ts';
 
-/**
- * The one filter, as it stands in the address of a page: which requests, and of what time. It drives
- * the screen, the live feed and the CSV. Pure.
- */
+/** URL search parameters of the request filter, shared by pages, live feed and CSV. Pure. */
 
 export const RANGES = {
   '15m': 15 * 60_000,
@@ -17,14 +14,14 @@ export const RANGES = {
 export type Range = keyof typeof RANGES;
 
 export type FilterSearch = RequestFilter & {
-  /** The time up to now; absent: the page's own. */
+  /** A range up to now. Defaults to the page's range. */
   range?: Range;
-  /** ISO 8601; both stand in place of a range. */
+  /** ISO 8601. Override the range. */
   from?: string;
   to?: string;
 };
 
-/** Reads what is usable of an address; the rest is left out, since addresses are typed and pasted. */
+/** Parses search parameters and drops invalid ones. */
 export function readFilterSearch(search: Record<string, unknown>): FilterSearch {
   const found: FilterSearch = textsIn(search, ['model'], 256);
   const { account, key, outcome, status, range, from, to } = search;
@@ -36,18 +33,18 @@ export function readFilterSearch(search: Record<string, unknown>): FilterSearch 
     found.status = Number(status);
   if (typeof range === 'string' && Object.hasOwn(RANGES, range)) found.range = range as Range;
   if (isTime(from)) found.from = from;
-  // An end alone names no time.
+  // An end without a start is invalid.
   if (isTime(to) && found.from !== undefined) found.to = to;
   return found;
 }
 
-/** The part of it that the server's filter knows. */
+/** The part that the server's filter accepts. */
 export function requestFilterOf({ account, key, model, outcome, status }: FilterSearch): RequestFilter {
   const filter: RequestFilter = { account, key, model, outcome, status };
   return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
 }
 
-/** The time that is meant. `toMs` null: up to now, and live. */
+/** Resolves the time range. `toMs` is null for live ranges. */
 export function timeOf(
   { range, from, to }: FilterSearch,
   fallback: Range,
@@ -57,7 +54,7 @@ export function timeOf(
   return { fromMs: nowMs - RANGES[range ?? fallback], toMs: null };
 }
 
-// A router may have read an id of digits as a number.
+// The router parses an id of digits as a number.
 const isId = (value: unknown): boolean =>
   (typeof value === 'string' || typeof value === 'number') && /^[0-9A-Za-z]{8}$/.test(String(value));
 const isTime = (value: unknown): value is string =>

@@ -1,17 +1,17 @@
 import { textsIn } from './search-text.ts';
 
-/** Which keys the page of keys shows, as it stands in its address. Pure. */
+/** URL search parameters of the keys page. Pure. */
 export type KeySearch = {
   /** The key whose details are open. */
   key?: string;
   account?: string;
-  /** Absent: those that are good. */
+  /** Defaults to active and rotating keys. */
   state?: (typeof KEY_STATES)[number];
-  /** A part of a name or an id. */
+  /** Part of a name or id. */
   name?: string;
 };
 
-/** What is undefined no longer narrows. */
+/** Undefined clears a field. */
 export type KeySearchChange = { [Field in keyof KeySearch]: KeySearch[Field] | undefined };
 
 export const KEY_STATES = ['active', 'rotating', 'expired', 'revoked', 'all'] as const;

@@ -1,7 +1,7 @@
 import type { RequestRow } from '#server/contract/requests.ts';
 import type { Ending } from './tally.ts';
 
-/** A call that ended, as short lists show it. */
+/** An ended request, as shown in short lists. */
 export type LastCall = Pick<
   RequestRow,
   | 'request'
@@ -17,7 +17,7 @@ export type LastCall = Pick<
   | 'duration_ms'
 > & { at: string };
 
-/** What a list of requests tells of those that ended. Pure. */
+/** Converts a row of the request list. Pure. */
 export const lastCallOf = ({
   request,
   key,
@@ -47,7 +47,7 @@ export const lastCallOf = ({
   at: ended_at ?? accepted_at,
 });
 
-/** The same of an ending. */
+/** Converts a frame of the live feed. */
 export function lastCallOfFrame(frame: Ending): LastCall {
   const { request, key, at, status } = frame;
   const call = { request, key, at, status: status ?? null };

@@ -1,6 +1,6 @@
 import type { LimitRow } from '#server/contract/limits.ts';
 
-/** Limits with their windows, brought on by the clock. Pure. */
+/** Advances limit windows by the clock. Pure. */
 
 const MINUTE_MS = 60_000;
 const LENGTHS_MS = {
@@ -10,7 +10,7 @@ const LENGTHS_MS = {
   week: 7 * 1_440 * MINUTE_MS,
 } as const;
 
-/** When a window ends that begins then; null: it has no end. Months are those of the UTC calendar. */
+/** The end of a window that starts at `fromMs`, or null. Months are UTC calendar months. */
 export function windowEndMs(window: LimitRow['window'], fromMs: number): number | null {
   if (window === 'none') return null;
   if (window !== 'month') return fromMs + LENGTHS_MS[window];
@@ -18,7 +18,7 @@ export function windowEndMs(window: LimitRow['window'], fromMs: number): number 
   return Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1, 1);
 }
 
-/** The row at this moment: a window that is over begins anew with nothing used. */
+/** The row at the given time: a past window is replaced by the current one with no usage. */
 export function atTime(row: LimitRow, nowMs: number): LimitRow {
   if (row.resets_at === null || Date.parse(row.resets_at) > nowMs || row.window === 'none') return row;
   let fromMs = Date.parse(row.resets_at);
@@ -37,10 +37,10 @@ export function atTime(row: LimitRow, nowMs: number): LimitRow {
   };
 }
 
-/** So long a window has to have run before its pace says something. */
+/** The elapsed share of a window required for a forecast. */
 const PACE_SHARE_MIN = 0.01;
 
-/** When the limit is used up if the window goes on as it has so far; null: not before it begins anew. */
+/** When the limit will be exhausted at the current pace, or null if not before the reset. */
 export function usedUpAtMs(
   { window_started_at, resets_at, used, reserved: held, remaining: free }: LimitRow,
   nowMs: number,

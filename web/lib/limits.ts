@@ -4,7 +4,7 @@ import type { LimitList } from '#server/contract/limits.ts';
 import { api, queryString } from './api.ts';
 import { useFrames } from './use-feed.ts';
 
-/** Every limit in force of an account and its keys. */
+/** The effective limits of an account and its keys. */
 const limitsQuery = (account: string) =>
   queryOptions({
     queryKey: ['limits', account],
@@ -12,14 +12,14 @@ const limitsQuery = (account: string) =>
       api<LimitList>('GET', `/api/limits${queryString({ account })}`, undefined, signal),
   });
 
-/** What may change which limits are in force. */
+/** Events that may change the effective limits. */
 const KINDS = /^(plan|account|key)\./;
-/** Calls begin and end all the time: how limits stand is asked no more often than this. */
+/** The minimum interval between refetches. */
 const AGAIN_AFTER_MS = 2_000;
 
 /**
- * The limits as what enforces them tells them. The live feed, which the page has open, says when to
- * ask again: what it tells of quotas itself comes from the log, and later.
+ * Limits with usage, as enforced. The open live feed triggers refetches; its own quota frames are derived
+ * from the log and lag behind.
  */
 export function useLimits(account: string): UseQueryResult<LimitList> {
   const queries = useQueryClient();

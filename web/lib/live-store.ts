@@ -8,42 +8,42 @@ import { type RunningCall, RunningCalls } from './running-calls.ts';
 import { SecondsRing } from './seconds-ring.ts';
 import { addTally, callsOf, countEnding, type Ending, noTally, type Tally, tallyOf } from './tally.ts';
 
-/** What was read from the tables: figures to begin with, each of its own position. */
+/** The initial figures from the projections, each with its own position. */
 export type Base = {
-  /** In buckets of time. */
+  /** By time bucket. */
   series: UsageReport;
   /** By key and model. */
   groups: UsageReport;
-  /** The newest requests, and those that run. */
+  /** The newest and the running requests. */
   last: RequestPage;
   running: RequestPage;
   bucketMs: number;
-  /** How many buckets are shown, the one that is under way included. */
+  /** The number of buckets shown, including the current one. */
   buckets: number;
 };
 
 export type Group = { id: string; tally: Tally };
-/** Those with most calls, and how many there are in all. */
+/** The groups with the most requests, and the number of groups. */
 export type Ranking = { first: readonly Group[]; count: number };
 export type LiveView = {
   total: Tally;
-  /** Until the first byte of a reply. */
+  /** Time to first token. */
   firstByte: { p50_ms: number; p95_ms: number } | null;
-  /** Calls a second over the last ten; null: it has not been live for long enough. */
+  /** Requests per second over the last ten seconds; null until enough data was received. */
   perSecond: number | null;
-  /** Calls in each of the last sixty seconds. */
+  /** Requests in each of the last sixty seconds. */
   seconds: readonly number[];
   buckets: readonly { atMs: number; tally: Tally }[];
   byKey: Ranking;
   byModel: Ranking;
   running: readonly RunningCall[];
   runningCount: number;
-  /** More run than the list could tell: the count is of those that are known. */
+  /** Whether more requests run than are counted. */
   hasMoreRunning: boolean;
   last: readonly LastCall[];
-  /** Endings that the feed has told of since the page was opened. */
+  /** Ended requests since the page was opened. */
   endings: number;
-  /** Events were left out of the feed: figures are too low until they are fetched anew. */
+  /** The feed had a gap: figures are too low until refetched. */
   isMissing: boolean;
 };
 
@@ -53,31 +53,29 @@ const RATE_SECONDS = 10;
 const RUNNING_SHOWN = 100;
 const LAST_SHOWN = 10;
 const GROUPS_SHOWN = 6;
-/** Endings that a base may lag behind the feed: some seconds of a busy relay. */
+/** The maximum lag of a base behind the feed, in ended requests. */
 const RECENT_MAX = 5_000;
 const BUCKETS_KEPT_MAX = 900;
 const GROUPS_KEPT_MAX = 4_000;
 
-/** The position behind which the feed has to go on. */
+/** The position from which the feed must continue. */
 export const positionOf = ({ series, groups, last, running }: Base): number =>
   Math.min(series.position, groups.position, last.position, running.position);
 
 /**
- * Figures from the tables, brought on by the live feed: each ending is counted once, when it comes,
- * and what is shown is read off. Everything in it is bounded. Pure but for its own state.
- *
- * The newest endings are kept, so that later figures from the tables can take the place of the ones
- * before: what those don't have yet is counted on top of them.
+ * Projected figures, continued by the live feed. Each ended request is counted once. All state is bounded.
+ * The newest frames are kept, so that a newer base can replace the current one: frames after its position are
+ * counted again on top.
  */
 export class LiveStore {
   #base: Base;
-  /** The newest endings; every one above this position is among them. */
+  /** The newest frames; complete above `#knownFrom`. */
   #recent: Ending[] = [];
   #knownFrom: number;
   #seen: number;
   #endings = 0;
   #isMissing = false;
-  /** How far this clock is ahead of the server's, with the way here; the least that was seen. */
+  /** The smallest observed offset of this clock from the server's, including latency. */
   #aheadMs = Infinity;
   #liveSinceMs: number | null = null;
   #total: Tally = noTally();
@@ -86,7 +84,7 @@ export class LiveStore {
   #byModel = new Map<string, Tally>();
   #firstBytes: number[] = [];
   #last: LastCall[] = [];
-  /** The position of the list that it was begun with: a later base does not begin it anew. */
+  /** The position of the initial list. A later base does not replace it. */
   #lastFrom = 0;
   readonly #running = new RunningCalls();
   readonly #seconds = new SecondsRing(SECONDS_KEPT);
@@ -99,8 +97,8 @@ export class LiveStore {
   }
 
   /**
-   * Puts newer figures in the place of those that it began with.
-   * @returns false where they lie too far back to be brought on: the ones before stay.
+   * Replaces the base.
+   * @returns false if the new base is too old; the current one is kept.
    */
   rebase(base: Base): boolean {
     if (positionOf(base) < this.#knownFrom) return false;
@@ -110,15 +108,15 @@ export class LiveStore {
     return true;
   }
 
-  /** @param nowMs by this clock. */
-  take({ frames, at }: LiveMessage, nowMs: number): void {
+  /** Applies a message. @param nowMs this clock's time. */
+  apply({ frames, at }: LiveMessage, nowMs: number): void {
     this.#aheadMs = Math.min(this.#aheadMs, nowMs - Date.parse(at));
     this.#liveSinceMs ??= this.#serverMs(nowMs);
-    for (const frame of frames) this.#takeFrame(frame);
+    for (const frame of frames) this.#applyFrame(frame);
     if (this.#recent.length > 2 * RECENT_MAX) this.#forget();
   }
 
-  #takeFrame(frame: Frame): void {
+  #applyFrame(frame: Frame): void {
     switch (frame.type) {
       case 'progress':
         this.#running.progress(frame);
@@ -133,14 +131,14 @@ export class LiveStore {
       case 'started':
       case 'settled':
       case 'refused':
-        // Another part of the page may have had the feed go back.
+        // Another part of the page may have reopened the feed at an earlier position.
         if (frame.position <= this.#seen) return;
         this.#seen = frame.position;
         if (frame.type === 'started') this.#running.started(frame);
         else this.#end(frame);
         return;
       default:
-      // Quotas and notices are for others, and usage is counted from the endings.
+      // Quota and notice frames are not used here.
     }
   }
 
@@ -161,15 +159,12 @@ export class LiveStore {
     this.#knownFrom = gone.at(-1)?.position ?? this.#knownFrom;
   }
 
-  /**
-   * Whether there is anything to move on a page where nothing comes: the last seconds. @param nowMs by this
-   * clock.
-   */
+  /** Whether the per-second figures still change without new frames. @param nowMs this clock's time. */
   isMoving(nowMs: number): boolean {
     return this.#seconds.upTo(this.#second(nowMs), SECONDS_SHOWN + 1).some((count) => count > 0);
   }
 
-  /** What is shown. @param nowMs by this clock. */
+  /** The current view. @param nowMs this clock's time. */
   view(nowMs: number): LiveView {
     const second = this.#second(nowMs);
     return {
@@ -197,11 +192,11 @@ export class LiveStore {
     this.#byModel = new Map();
     this.#firstBytes = Array.from({ length: BUCKETS }, () => 0);
     for (const row of base.groups.rows ?? []) {
-      addTally(placeOf(this.#byKey, row.key ?? ''), tallyOf(row));
-      addTally(placeOf(this.#byModel, row.model ?? ''), tallyOf(row));
+      addTally(tallyFor(this.#byKey, row.key ?? ''), tallyOf(row));
+      addTally(tallyFor(this.#byModel, row.model ?? ''), tallyOf(row));
     }
     for (const ending of this.#recent) this.#count(ending);
-    // Also later: of those that run for long the list before may have had no room.
+    // Also for later bases: the previous list may not have included all running requests.
     const { running } = base;
     this.#running.join(
       running.data,
@@ -223,7 +218,7 @@ export class LiveStore {
     if (ending.position > series.position) {
       countEnding(this.#total, ending);
       const atMs = Math.floor(Date.parse(ending.at) / bucketMs) * bucketMs;
-      countEnding(placeOf(this.#buckets, atMs), ending);
+      countEnding(tallyFor(this.#buckets, atMs), ending);
       if (this.#buckets.size > BUCKETS_KEPT_MAX) this.#buckets.delete(Math.min(...this.#buckets.keys()));
       const firstByteMs = ending.type === 'settled' ? ending.first_byte_ms : undefined;
       if (firstByteMs !== undefined)
@@ -255,7 +250,7 @@ export class LiveStore {
     if (this.#liveSinceMs === null) return null;
     const seconds = Math.min(RATE_SECONDS, Math.floor((this.#serverMs(nowMs) - this.#liveSinceMs) / 1_000));
     if (seconds < 2) return null;
-    // The second that is under way is not whole yet.
+    // The current second is incomplete.
     const counts = this.#seconds.upTo(second - 1, seconds);
     return counts.reduce((sum, count) => sum + count, 0) / seconds;
   }
@@ -279,15 +274,15 @@ export class LiveStore {
   }
 }
 
-function placeOf<Name>(tallies: Map<Name, Tally>, name: Name): Tally {
+function tallyFor<Name>(tallies: Map<Name, Tally>, name: Name): Tally {
   let tally = tallies.get(name);
   if (!tally) tallies.set(name, (tally = noTally()));
   return tally;
 }
 
-/** Names beyond the bound are in the totals alone. */
+/** Names beyond the bound are only counted in the totals. */
 function countIn(tallies: Map<string, Tally>, name: string, ending: Ending): void {
-  if (tallies.has(name) || tallies.size < GROUPS_KEPT_MAX) countEnding(placeOf(tallies, name), ending);
+  if (tallies.has(name) || tallies.size < GROUPS_KEPT_MAX) countEnding(tallyFor(tallies, name), ending);
 }
 
 function ranked(tallies: ReadonlyMap<string, Tally>): Ranking {

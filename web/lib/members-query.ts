@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query';
 import type { MemberRow } from '#server/contract/members.ts';
 import { api, type LongList } from './api.ts';
 
-/** Who signs in: those that whoever asks may see, by address where that may be seen. */
+/** The visible members. Email addresses depend on the role. */
 export const membersQuery = queryOptions({
   queryKey: ['members'],
   queryFn: ({ signal }) => api<LongList<MemberRow>>('GET', '/api/members', undefined, signal),

@@ -4,16 +4,16 @@ import type { KeyRow } from '#server/contract/keys.ts';
 import { api, type List } from './api.ts';
 import { useMe } from './session.ts';
 
-/** What keys and accounts are called. Their ids stand in figures and events; people know them by name. */
+/** Display names of keys and accounts. Figures and events contain only ids. */
 
-/** Every key that whoever is signed in may see. */
+/** The visible keys. */
 export const keysQuery = queryOptions({
   queryKey: ['keys'],
   queryFn: async ({ signal }) => (await api<List<KeyRow>>('GET', '/api/keys', undefined, signal)).data,
   staleTime: 30_000,
 });
 
-/** Every account; for administrators and auditors alone. */
+/** All accounts. For administrators and auditors only. */
 export const accountsQuery = queryOptions({
   queryKey: ['accounts'],
   queryFn: async ({ signal }) =>
@@ -21,10 +21,10 @@ export const accountsQuery = queryOptions({
   staleTime: 30_000,
 });
 
-/** Whether somebody sees every account, not only the own. */
+/** Whether the member sees all accounts. */
 export const useIsOverseer = (): boolean => useMe().member.role !== 'member';
 
-/** What a thing is called; its id where the name is not known (yet). */
+/** Returns a display name, or the id if the name is unknown. */
 export type NameOf = (id: string) => string;
 
 const namesOf = (rows: readonly { id: string; name: string }[]): NameOf => {
@@ -35,7 +35,7 @@ const justId: NameOf = (id) => id;
 
 export const useKeyNames = (): NameOf => useQuery({ ...keysQuery, select: namesOf }).data ?? justId;
 
-/** Members know their own account's name alone, and see no other. */
+/** Members only know their own account's name. */
 export function useAccountNames(): NameOf {
   const { account } = useMe();
   const { data } = useQuery({ ...accountsQuery, enabled: useIsOverseer(), select: namesOf });

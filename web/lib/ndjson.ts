@@ -1,11 +1,11 @@
 import { failureOf, noReply } from './api.ts';
 
-/** One line of ours; the longest is a page of findings. */
+/** The maximum length of one line. */
 const LINE_CHARACTERS_MAX = 1_000_000;
 
 /**
- * The objects of a reply that comes line by line, as they come.
- * @throws {ApiError} when it was refused, or broke off in the middle of a line.
+ * Streams the objects of an NDJSON response.
+ * @throws {ApiError} for an error response or an incomplete line.
  */
 export async function* readObjects<T>(response: Response): AsyncGenerator<T> {
   if (!response.ok || !response.body) throw failureOf(response, await response.json().catch(() => null));
@@ -22,7 +22,7 @@ export async function* readObjects<T>(response: Response): AsyncGenerator<T> {
     }
     if (rest !== '') throw noReply('GET');
   } finally {
-    // Whoever stops reading wants no more of it.
+    // Cancels the response when the consumer stops.
     await reader.cancel().catch(() => {});
   }
 }

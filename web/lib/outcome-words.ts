@@ -1,12 +1,12 @@
 import type { Outcome } from '#server/contract/requests.ts';
 
-/** What people call how a request stands. Pure. */
+/** Display names of outcomes. Pure. */
 export const OUTCOME_WORDS: Record<Outcome | 'running', string> = {
   running: 'Running',
   completed: 'Completed',
-  refused: 'Refused',
-  client_gone: 'Client left',
+  refused: 'Rejected',
+  client_gone: 'Client disconnected',
   upstream_failed: 'Upstream failed',
-  cut_short: 'Cut short',
+  cut_short: 'Stopped by limit',
   relay_failed: 'Relay failed',
 };

@@ -1,11 +1,11 @@
 import type { LiveMessage } from '#server/contract/frames.ts';
 import type { Base, LiveStore, LiveView } from './live-store.ts';
 
-/** Four paints a second look live, and cost a few hundredths of the page's time, however much comes. */
+/** Four updates per second look live and need little CPU time at any event rate. */
 const PAINT_EVERY_MS = 250;
 const TICK_MS = 1_000;
 
-/** What is shown of a store, drawn anew at most four times a second: React sees one value that changes. */
+/** A view of a store that changes at most four times per second, as one value for React. */
 export class PacedView {
   readonly #store: LiveStore;
   readonly #listeners = new Set<() => void>();
@@ -14,7 +14,7 @@ export class PacedView {
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** When the timer is due. */
   #dueMs = Infinity;
-  #isHeld = false;
+  #isPaused = false;
 
   constructor(store: LiveStore) {
     this.#store = store;
@@ -32,8 +32,8 @@ export class PacedView {
     };
   };
 
-  take(message: LiveMessage): void {
-    this.#store.take(message, Date.now());
+  apply(message: LiveMessage): void {
+    this.#store.apply(message, Date.now());
     this.#paintSoon();
   }
 
@@ -41,14 +41,14 @@ export class PacedView {
     if (this.#store.rebase(base)) this.#paintSoon();
   }
 
-  /** What is held stays as it is; what comes is counted all the same. */
-  hold(isHeld: boolean): void {
-    this.#isHeld = isHeld;
-    if (!isHeld) this.#paintSoon();
+  /** While paused the view does not change, but frames are still counted. */
+  setPaused(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    if (!isPaused) this.#paintSoon();
   }
 
   #paintSoon(afterMs: number = 0): void {
-    if (this.#isHeld || this.#listeners.size === 0) return;
+    if (this.#isPaused || this.#listeners.size === 0) return;
     const nowMs = Date.now();
     const dueMs = Math.max(nowMs + afterMs, this.#paintedMs + PAINT_EVERY_MS);
     if (dueMs >= this.#dueMs) return;
@@ -64,12 +64,12 @@ export class PacedView {
 
   #paint(): void {
     this.#dueMs = Infinity;
-    if (this.#isHeld) return;
+    if (this.#isPaused) return;
     const nowMs = Date.now();
     this.#paintedMs = nowMs;
     this.#view = this.#store.view(nowMs);
     for (const listener of this.#listeners) listener();
-    // The last seconds go by where nothing comes any more, too.
+    // The per-second figures move on without new frames.
     if (this.#store.isMoving(nowMs)) this.#paintSoon(TICK_MS);
   }
 }

@@ -1,13 +1,10 @@
 import { useSyncExternalStore } from 'react';
 import type { Zone } from './show.ts';
 
-/**
- * What somebody chose for this browser: the theme, whether times are local or in UTC, and whether single keys
- * do something.
- */
+/** Preferences stored in this browser: theme, time zone and single-key shortcuts. */
 
 const listeners = new Set<() => void>();
-const tell = (): void => {
+const notify = (): void => {
   for (const listener of listeners) listener();
 };
 const subscribe = (listener: () => void): (() => void) => {
@@ -26,9 +23,9 @@ function write(name: string, value: string): void {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // A browser that keeps nothing asks again next time.
+    // Without storage the preference lasts until the page is closed.
   }
-  tell();
+  notify();
 }
 
 type Theme = 'light' | 'dark';
@@ -49,10 +46,7 @@ export function setZone(chosen: Zone): void {
 }
 
 let hasSingleKeys = read('single-keys') !== 'off';
-/**
- * Whether shortcuts of keys without Ctrl or Alt work. Who speaks to the computer, or touches keys unawares,
- * turns them off.
- */
+/** Whether shortcuts without Ctrl or Alt are enabled. They may conflict with dictation software. */
 export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, () => hasSingleKeys);
 export function setSingleKeys(chosen: boolean): void {
   hasSingleKeys = chosen;

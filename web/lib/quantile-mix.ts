@@ -1,13 +1,13 @@
 import { BUCKET_BOUNDS_MS, quantileOf } from '#db/projections/buckets.ts';
 
-/** What is known of durations that were counted before: how many, and two of their percentiles. */
+/** A set of durations known only by its size and two percentiles. */
 export type Known = { count: number; p50_ms: number; p95_ms: number };
 
 /**
- * The percentiles of durations of which one part is known by its own percentiles alone, and the other
- * by a histogram. Each part by itself gives its own figures exactly; a mix is as fine as they are. Pure.
+ * Percentiles of a combined set: one part known by its percentiles, the other as a histogram. Exact if either
+ * part is empty. Pure.
  * @param counts as {@link quantileOf} takes them.
- * @returns null where nothing was counted.
+ * @returns null for an empty set.
  */
 export function mixedQuantile(
   known: Known | null,
@@ -17,7 +17,7 @@ export function mixedQuantile(
   const counted = counts.reduce((sum, count) => sum + count, 0);
   if (known === null || known.count === 0) return quantileOf(counts, share);
   if (counted === 0) return share === 0.5 ? known.p50_ms : known.p95_ms;
-  // The share of all that takes at most so long only grows with it: halve until nothing is left to find.
+  // Bisection, since the cumulative share is monotonic.
   let [low, high] = [0, Math.max(known.p95_ms, quantileOf(counts, 1) ?? 0) * 2];
   for (let step = 0; step < 24; step++) {
     const middle = (low + high) / 2;
@@ -28,14 +28,14 @@ export function mixedQuantile(
   return high;
 }
 
-/** Straight between the points that are known, and from the last one on to all at twice as long. */
+/** Linear interpolation between the known percentiles, reaching 1 at twice the 95th. */
 function knownShare({ p50_ms, p95_ms }: Known, ms: number): number {
   if (ms >= p95_ms) return p95_ms === 0 ? 1 : Math.min(1, 0.95 + 0.05 * (ms / p95_ms - 1));
   if (ms >= p50_ms) return 0.5 + (0.45 * (ms - p50_ms)) / (p95_ms - p50_ms);
   return (0.5 * ms) / p50_ms;
 }
 
-/** How many took at most so long, spread evenly within each bucket as {@link quantileOf} takes them to be. */
+/** The number of durations up to `ms`, uniform within each bucket as in {@link quantileOf}. */
 function countedUpTo(counts: readonly number[], ms: number): number {
   let below = 0;
   let floor = 0;

@@ -3,12 +3,12 @@ import { ApiError } from './api.ts';
 
 const RETRIES_MAX = 3;
 
-/** The figures of the page. They are the truth; the live feed only brings them on. */
+/** The query cache. Queries are authoritative; the live feed only updates them. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 15_000,
-      // Only what may fare better: no reply, or a fault of the server's that passes.
+      // Retries only missing responses and server errors.
       retry: (count, error) =>
         count < RETRIES_MAX &&
         error instanceof ApiError &&

@@ -1,85 +1,85 @@
-/** Why calls are refused, and what to do about it: by the code of the refusal. Pure. */
+/** Advice by error code: why a request was rejected and what to do. Pure. */
 
 export type Advice = {
   why: string;
   todo: string;
-  /** The page where that is done or seen. */ to: '/limits' | '/keys' | null;
+  /** The page to do it on, or null. */ to: '/limits' | '/keys' | null;
 };
 
-/** What is known of a code that calls with a good key are refused with, or of a key that is good no more. */
+/** Advice for the codes that requests with a known key are rejected with. */
 export const ADVICE: Readonly<Record<string, Advice>> = {
   rate_limit_exceeded: {
     why: 'A rate limit of the account or the key was reached.',
-    todo: 'Wait a moment and send it again, or send fewer at once.',
+    todo: 'Retry in a moment, or send fewer requests in parallel.',
     to: '/limits',
   },
   insufficient_quota: {
-    why: 'The quota of this window was spent.',
-    todo: 'Wait for the next window, or ask an administrator for a larger one.',
+    why: 'The quota is exhausted.',
+    todo: 'Wait for the reset, or ask an administrator for a larger quota.',
     to: '/limits',
   },
   account_disabled: {
-    why: 'The account was suspended.',
-    todo: 'An administrator can reinstate it; other keys of it do not help.',
+    why: 'The account is suspended.',
+    todo: 'Ask an administrator to reinstate it.',
     to: null,
   },
   plan_not_active: {
-    why: 'The plan of the account was retired.',
-    todo: 'An administrator can put the account on another plan.',
+    why: 'The account’s plan is retired.',
+    todo: 'Ask an administrator to assign another plan.',
     to: null,
   },
   route_not_permitted: {
-    why: 'The key, or its account, may not use this route.',
-    todo: 'Use another key, or change the routes of this one; if its account may not use the route either, ask an administrator.',
+    why: 'The key or its account is not permitted to use this route.',
+    todo: 'Allow the route for this key, or ask an administrator to allow it for the account.',
     to: '/keys',
   },
   origin_not_allowed: {
-    why: 'The key, or its account, may not be used from this origin.',
-    todo: 'Add the origin to the key, or none for programs; if its account does not allow it either, ask an administrator.',
+    why: 'The key or its account does not allow this origin.',
+    todo: 'Add the origin to the key, or ask an administrator to allow it for the account.',
     to: '/keys',
   },
   network_not_allowed: {
-    why: 'The key may not be used from this address.',
-    todo: 'Add the address, or a network that it is in, to the key, or use another key.',
+    why: 'The key does not allow this IP address.',
+    todo: 'Add the address or its network to the key, or use another key.',
     to: '/keys',
   },
   model_not_permitted: {
-    why: 'The key, or the plan of its account, does not have this model.',
-    todo: 'Choose another model, or add this one to the key; if its plan does not have it either, ask an administrator.',
+    why: 'The key or its account’s plan does not include this model.',
+    todo: 'Use another model, add it to the key, or ask an administrator to add it to the plan.',
     to: '/keys',
   },
   model_not_priced: {
-    why: 'The account has a quota in money, and no price is known for this model.',
-    todo: 'Choose another model, or ask an administrator to set a price.',
+    why: 'The model has no price, so it can’t be used under this account’s cost quota.',
+    todo: 'Use another model, or ask an administrator to set a price.',
     to: null,
   },
-  model_not_found: { why: 'No upstream serves this model.', todo: 'Choose another model.', to: null },
+  model_not_found: { why: 'No upstream serves this model.', todo: 'Use another model.', to: null },
   revoked_api_key: {
     why: 'The key was revoked.',
-    todo: 'Use another key, or create one: a revoked one stays revoked.',
+    todo: 'Use another key or create a new one.',
     to: '/keys',
   },
   expired_api_key: {
     why: 'The key has expired.',
-    todo: 'Use another key, or create one with a later expiry or none.',
+    todo: 'Use another key or create a new one.',
     to: '/keys',
   },
   upstream_rejected: {
-    why: 'The model provider refused the request.',
-    todo: 'Change what it names, such as the model or a parameter.',
+    why: 'The model provider rejected the request.',
+    todo: 'Check the model and the parameters of the request.',
     to: null,
   },
   upstream_unauthorized: {
-    why: 'The model provider refused the credential of the relay.',
-    todo: 'Tell an administrator of this relay; your key is fine.',
+    why: 'The model provider rejected the relay’s credential.',
+    todo: 'Contact an administrator. Your key is valid.',
     to: null,
   },
 };
 
-/** Of a code that is not known: that it was refused, and no more. */
+/** Generic advice for unknown codes. */
 export const adviceOn = (code: string): Advice =>
   ADVICE[code] ?? {
-    why: 'The call was not carried out.',
-    todo: 'Try again; if it persists, report the id of the request.',
+    why: 'The request failed.',
+    todo: 'Try again. If the problem persists, report the request ID.',
     to: null,
   };

@@ -2,20 +2,20 @@ import type { FrameOf } from '#server/contract/frames.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
 import type { Ending } from './tally.ts';
 
-/** A call that runs. */
+/** A running request. */
 export type RunningCall = {
   request: string;
   account: string;
   key: string;
   model: string;
   atMs: number;
-  /** Relayed so far, by our count; null: nothing was told yet. */ outputTokens: number | null;
+  /** Counted by the relay so far; null if unknown. */ outputTokens: number | null;
 };
 
-/** More than a page could show; the oldest are let go of first. */
+/** The maximum number kept; the oldest are dropped first. */
 const RUNNING_KEPT_MAX = 2_000;
 
-/** Which calls run now, by what the feed tells. Pure. */
+/** Tracks running requests from the live feed. */
 export class RunningCalls {
   readonly #calls = new Map<string, RunningCall>();
 
@@ -23,7 +23,7 @@ export class RunningCalls {
     return this.#calls.size;
   }
 
-  /** Those that began last, the newest first. */
+  /** The most recent requests, newest first. */
   newest(count: number): RunningCall[] {
     return [...this.#calls.values()].toSorted((one, other) => other.atMs - one.atMs).slice(0, count);
   }
@@ -32,7 +32,7 @@ export class RunningCalls {
     this.#keep({ request, account, key, model, atMs: Date.parse(at), outputTokens: null });
   }
 
-  /** One that comes before the start or after the end of its call means nothing. */
+  /** Ignored for requests that have not started or have ended. */
   progress({ request, output_tokens }: FrameOf<'progress'>): void {
     const call = this.#calls.get(request);
     if (call) this.#calls.set(request, { ...call, outputTokens: output_tokens });
@@ -46,11 +46,11 @@ export class RunningCalls {
     this.#calls.clear();
   }
 
-  /** Takes up calls that a list tells of as running. @param endings what has ended since that list. */
+  /** Adds running requests of a list. @param endings requests that ended since the list was read. */
   join(rows: readonly RequestRow[], endings: readonly Ending[]): void {
-    const over = new Set(endings.map(({ request }) => request));
+    const ended = new Set(endings.map(({ request }) => request));
     for (const { request, account, key, model, accepted_at } of rows.toReversed()) {
-      if (this.#calls.has(request) || over.has(request)) continue;
+      if (this.#calls.has(request) || ended.has(request)) continue;
       this.#keep({
         request,
         account,

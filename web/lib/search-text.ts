@@ -1,6 +1,6 @@
-/** What the address of a page says behind its question mark, as texts. Pure. */
+/** Parsing of URL search parameters. Pure. */
 
-/** Those of the fields that are there. A router may have read a text of digits as a number. */
+/** The given fields as text. The router parses digits as numbers. */
 export function textsIn<Field extends string>(
   search: Record<string, unknown>,
   fields: readonly Field[],
@@ -15,6 +15,6 @@ export function textsIn<Field extends string>(
   return found;
 }
 
-/** An address names only what narrows. */
+/** Drops empty parameters. */
 export const withoutBlanks = (search: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined && value !== ''));

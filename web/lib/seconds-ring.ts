@@ -1,33 +1,33 @@
-/** How many there were in each of the last seconds, in a ring that forgets by itself. Pure. */
+/** A ring buffer of counts per second. */
 export class SecondsRing {
   readonly #counts: Float64Array;
-  /** Which second each place is of. */
+  /** The second of each slot. */
   readonly #seconds: Float64Array;
 
-  /** @param length how many seconds are kept. */
+  /** @param length the number of seconds kept. */
   constructor(length: number) {
     this.#counts = new Float64Array(length);
     this.#seconds = new Float64Array(length).fill(-1);
   }
 
-  /** What is older than the ring is left out. */
+  /** Ignores seconds older than the buffer. */
   add(second: number, count: number): void {
-    const place = second % this.#counts.length;
-    const there = this.#seconds[place] as number;
+    const slot = second % this.#counts.length;
+    const there = this.#seconds[slot] as number;
     if (there > second) return;
     if (there < second) {
-      this.#seconds[place] = second;
-      this.#counts[place] = 0;
+      this.#seconds[slot] = second;
+      this.#counts[slot] = 0;
     }
-    this.#counts[place] = (this.#counts[place] as number) + count;
+    this.#counts[slot] = (this.#counts[slot] as number) + count;
   }
 
-  /** The counts of so many seconds, the last of them being `second`, the oldest first. */
+  /** The counts of `count` seconds up to `second`, oldest first. */
   upTo(second: number, count: number): number[] {
     return Array.from({ length: count }, (_, index) => {
       const each = second - count + 1 + index;
-      const place = each % this.#counts.length;
-      return each >= 0 && this.#seconds[place] === each ? (this.#counts[place] as number) : 0;
+      const slot = each % this.#counts.length;
+      return each >= 0 && this.#seconds[slot] === each ? (this.#counts[slot] as number) : 0;
     });
   }
 }

@@ -3,17 +3,17 @@ import { createContext, use } from 'react';
 import type { Me, Welcome } from '#server/contract/session.ts';
 import { api, ApiError } from './api.ts';
 
-/** What decides what somebody sees. */
+/** Identifies what a member may see. */
 export const rightsOf = ({ member, account }: Me): string => `${member.id} ${account.id} ${member.role}`;
 
-/** Who is signed in; null: nobody. */
+/** The signed-in member, or null. */
 export const meQuery = queryOptions({
   queryKey: ['me'],
   queryFn: async ({ signal, client }): Promise<Me | null> => {
     try {
       const me = await api<Me>('GET', '/api/me', undefined, signal);
       const before = client.getQueryData<Me | null>(['me']);
-      // Who may see something else is not shown what was seen before.
+      // Drops cached data when the permissions changed.
       if (before && rightsOf(before) !== rightsOf(me))
         client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
       return me;
@@ -25,25 +25,22 @@ export const meQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** What anybody may know. */
+/** Public information about this relay. */
 export const welcomeQuery = queryOptions({
   queryKey: ['welcome'],
   queryFn: ({ signal }) => api<Welcome>('GET', '/api/welcome', undefined, signal),
   staleTime: 60_000,
 });
 
-/**
- * Given by what stands around all pages of somebody who is signed in, so that they all know of the same one.
- */
+/** Provided by the layout, so that all pages use the same member. */
 export const MeContext = createContext<Me | null>(null);
 
-/** Who is signed in, on pages that nobody else gets to see. */
+/** The signed-in member, on pages that require a session. */
 export function useMe(): Me {
   const me = use(MeContext);
-  if (me === null)
-    throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
+  if (me === null) throw new ApiError('Your session has ended.', { status: 401, code: 'not_signed_in' });
   return me;
 }
 
-/** Whether whoever is signed in may change what belongs to everybody: auditors only look. */
+/** Whether the member may change shared resources. */
 export const useIsAdministrator = (): boolean => useMe().member.role === 'administrator';

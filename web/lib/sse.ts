@@ -1,23 +1,21 @@
-/** Reads a streamed reply, event by event. */
+/** Parses server-sent events. */
 
-/** Of one event; the longest that a provider sends is a few kilobytes. */
+/** The maximum length of one event. */
 const EVENT_CHARACTERS_MAX = 1_000_000;
 const LINE_END = /\r\n|\n|\r/;
 
-/**
- * Takes text as it comes and gives the data of the events that are complete. Pure but for what it remembers.
- */
+/** An incremental parser: accepts text chunks and returns the data of complete events. */
 export class EventReader {
   #rest = '';
   #data: string[] = [];
   #size = 0;
 
-  /** @throws {RangeError} when an event does not end. */
-  take(text: string): string[] {
+  /** @throws {RangeError} if an event exceeds the maximum length. */
+  push(text: string): string[] {
     const found: string[] = [];
     const lines = (this.#rest + text).split(LINE_END);
     this.#rest = lines.pop() ?? '';
-    // A line feed may still belong to it.
+    // A line feed may follow.
     if (this.#rest === '' && text.endsWith('\r')) this.#rest = `${lines.pop() ?? ''}\r`;
     for (const line of lines) {
       if (line === '') {
@@ -36,7 +34,7 @@ export class EventReader {
   }
 }
 
-/** The data of each event of a body, as they come. */
+/** Streams the data of each event of a body. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -44,11 +42,11 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      yield* events.take(done ? `${decoder.decode()}\n\n` : decoder.decode(value, { stream: true }));
+      yield* events.push(done ? `${decoder.decode()}\n\n` : decoder.decode(value, { stream: true }));
       if (done) return;
     }
   } finally {
-    // Whoever stops reading wants no more of it.
+    // Cancels the response when the consumer stops.
     await reader.cancel().catch(() => {});
   }
 }

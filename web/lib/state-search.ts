@@ -1,6 +1,6 @@
 import { textsIn } from './search-text.ts';
 
-/** Whose state is meant and of when, as it stands in the address of the page. Pure. */
+/** URL search parameters of the point-in-time page. Pure. */
 export type StateSearch = {
   account?: string;
   key?: string;

@@ -1,6 +1,6 @@
 import { type FilterSearch, readFilterSearch } from './filter-search.ts';
 
-/** Which usage is meant, and how it is taken apart, as it stands in the address of the usage page. Pure. */
+/** URL search parameters of the usage page. Pure. */
 type UsageSearch = FilterSearch & {
   metric?: 'requests' | 'tokens' | 'cost' | 'times';
   group?: 'account' | 'key' | 'model';

@@ -2,9 +2,9 @@ import { useNavigate } from '@tanstack/react-router';
 import { useCallback } from 'react';
 
 /**
- * Changes a part of what the page's address says behind its question mark; undefined takes one away.
- * The page stays where it is scrolled to. The same function each time.
- * @param replace whether going back leads past it.
+ * Returns a stable function that updates search parameters and keeps the scroll position. Undefined removes a
+ * parameter.
+ * @param replace whether to replace the history entry.
  */
 export function useAddressChange({
   replace,
@@ -14,7 +14,7 @@ export function useAddressChange({
   const navigate = useNavigate();
   return useCallback(
     (part) => {
-      // Each route reads its own part of any search, so the router's type of it says nothing here.
+      // Each route validates its own parameters, so the router's type is not useful here.
       const changed = (before: object): object => ({ ...before, ...part });
       void navigate({ to: '.', search: changed as never, replace, resetScroll: false });
     },

@@ -2,15 +2,15 @@ import { useEffect, useEffectEvent, useSyncExternalStore } from 'react';
 import type { RequestFilter } from '#server/contract/requests.ts';
 import { feed, type FeedListener, type FeedState, type FeedStatus } from './feed.ts';
 
-/** How the live feed is doing. */
+/** The state of the live feed. */
 export const useFeedState = (): FeedState => useSyncExternalStore(feed.onState, () => feed.state);
 
-/** The same without how far it is behind, which changes all the time. */
+/** The status without the delay, which changes often. */
 export const useFeedStatus = (): FeedStatus => useSyncExternalStore(feed.onState, () => feed.state.status);
 
 /**
- * Opens the feed for what a page shows, for as long as it shows it.
- * @param after the position of the figures that are shown; undefined: they are not there yet, so wait.
+ * Opens the feed for a page.
+ * @param after the position of the page's figures; undefined until they are loaded.
  */
 export function useFeed(filter: RequestFilter, after: number | null | undefined): void {
   const name = JSON.stringify(filter);
@@ -19,8 +19,8 @@ export function useFeed(filter: RequestFilter, after: number | null | undefined)
   }, [name, after]);
 }
 
-/** Hears every message of the feed while the component is there. */
+/** Subscribes to the feed while the component is mounted. */
 export function useFrames(listener: FeedListener): void {
-  const hear = useEffectEvent(listener);
-  useEffect(() => feed.listen((frames, message) => hear(frames, message)), []);
+  const onMessage = useEffectEvent(listener);
+  useEffect(() => feed.listen((frames, message) => onMessage(frames, message)), []);
 }

@@ -1,16 +1,16 @@
 import { useMemo, useSyncExternalStore } from 'react';
 
-/** Whether a media query fits, kept up to date: for what a style alone can't decide. */
+/** Whether a media query matches. For decisions that CSS can't make. */
 export function useMedia(query: string): boolean {
-  const { subscribe, fits } = useMemo(() => {
+  const { subscribe, matches } = useMemo(() => {
     const media = window.matchMedia(query);
     return {
       subscribe: (listener: () => void): (() => void) => {
         media.addEventListener('change', listener);
         return () => media.removeEventListener('change', listener);
       },
-      fits: (): boolean => media.matches,
+      matches: (): boolean => media.matches,
     };
   }, [query]);
-  return useSyncExternalStore(subscribe, fits);
+  return useSyncExternalStore(subscribe, matches);
 }

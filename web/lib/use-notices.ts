@@ -5,15 +5,13 @@ import { useFeed, useFrames } from './use-feed.ts';
 const EVERYTHING = {};
 
 /**
- * Keeps lists up to date while a page shows them: somebody's change, wherever it was made, comes as a
- * notice of the live feed and has them fetched anew. So has coming back to the page, since nobody
- * listened for it meanwhile.
- * @param kinds the beginnings of the events' types, such as `plan.`
+ * Refetches queries when the live feed reports a change of the given kinds, and when the page is opened.
+ * @param kinds prefixes of event types, such as `plan.`
  */
 export function useNotices(kinds: readonly string[], queryKeys: readonly QueryKey[]): void {
   const queries = useQueryClient();
   const renew = useEffectEvent(() => {
-    // What is on its way already is new enough.
+    // A running request is recent enough.
     for (const queryKey of queryKeys) void queries.invalidateQueries({ queryKey }, { cancelRefetch: false });
   });
   useEffect(() => renew(), []);

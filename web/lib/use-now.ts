@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react';
 
 type Clock = { subscribe: (listener: () => void) => () => void; now: () => number };
 
-/** One for each pace, whoever looks at it: a list has hundreds of times. */
+/** One timer per interval, shared by all components. */
 const clocks = new Map<number, Clock>();
 
 function clockOf(everyMs: number): Clock {
@@ -29,7 +29,7 @@ function clockOf(everyMs: number): Clock {
   return clock;
 }
 
-/** Now, renewed so often: for "3 min ago" and countdowns. */
+/** The current time, updated at the interval. For relative times and countdowns. */
 export function useNow(everyMs: number = 1_000): number {
   const { subscribe, now } = clockOf(everyMs);
   return useSyncExternalStore(subscribe, now);

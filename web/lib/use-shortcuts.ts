@@ -1,23 +1,23 @@
 import { useEffect, useEffectEvent } from 'react';
 import { useSingleKeys } from './preferences.ts';
 
-/** Begins every pair: whatever comes after it is no single key. */
+/** The first key of two-key shortcuts. */
 const FIRST_OF_PAIR = 'g';
 const PAIR_WITHIN_MS = 1_000;
 
 const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
-/** Space and Enter press what has the focus. */
+/** Space and Enter activate the focused element. */
 const isPressing = ({ key, target }: KeyboardEvent): boolean =>
   (key === ' ' || key === 'Enter') &&
   target instanceof HTMLElement &&
   target.closest('a, button, summary, [role="tab"]') !== null;
 
 /**
- * Single keys, and two in a row such as `g k`, while nobody types, no dialog is open, and they are not
- * turned off.
- * @param actions by key as `KeyboardEvent.key` names it, or two of them with a blank between.
+ * Registers single-key and two-key shortcuts such as `g k`. Inactive in text fields, while a dialog is open,
+ * and if turned off.
+ * @param actions by `KeyboardEvent.key`, or two of them separated by a space.
  */
 export function useShortcuts(actions: Readonly<Record<string, () => void>>): void {
   const run = useEffectEvent((keys: string): boolean => {

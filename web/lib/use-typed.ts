@@ -1,12 +1,11 @@
 import { useEffect, useEffectEvent, useState } from 'react';
 
-/** Longer than between two letters that are typed. */
+/** The debounce interval. */
 const TYPING_MS = 250;
 
 /**
- * The text of a field that narrows what an address names. The field has each letter at once, and the
- * address the text once nobody types any more: it follows too late to hold what is being typed.
- * @param value what the address says; when that changes by other means, the field follows.
+ * The debounced text of a filter field: the field updates immediately, the URL after a pause.
+ * @param value the URL's value; the field follows when it changes otherwise.
  */
 export function useTyped(
   value: string,

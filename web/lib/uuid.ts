@@ -1,7 +1,7 @@
-/** A random UUID. `crypto.randomUUID` is not there for pages that come without TLS from another machine. */
+/** A random UUID. `crypto.randomUUID` requires a secure context. */
 export function newUuid(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
-  // Version 4 and the variant have fixed places.
+  // The bits of version 4 and the variant.
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
   return [...bytes]

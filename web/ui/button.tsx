@@ -5,11 +5,11 @@ const LOOKS = {
   primary: 'bg-accent text-accent-ink hover:opacity-90 border-transparent',
   plain: 'bg-surface text-ink border-line hover:bg-sunken',
   quiet: 'bg-transparent text-muted border-transparent hover:bg-sunken hover:text-ink',
-  danger: 'bg-surface text-bad border-line hover:bg-bad-soft',
+  danger: 'bg-surface text-danger border-line hover:bg-danger-soft',
 } as const;
 type Look = keyof typeof LOOKS;
 
-/** How every button looks; for links that look like one as well. */
+/** Button styles, also for links. */
 export function buttonClass(look: Look = 'plain', more = ''): string {
   return `inline-flex items-center justify-center gap-1.5 rounded-md border px-3 min-h-8 text-sm font-medium whitespace-nowrap disabled:opacity-50 aria-disabled:opacity-50 ${LOOKS[look]} ${more}`;
 }
@@ -17,7 +17,7 @@ export function buttonClass(look: Look = 'plain', more = ''): string {
 type ButtonProps = ComponentProps<'button'> & {
   look?: Look;
   icon?: IconName;
-  /** It works on what it was asked for. */ busy?: boolean;
+  /** An action is in progress. */ busy?: boolean;
 };
 
 export function Button({
@@ -44,7 +44,7 @@ export function Button({
   );
 }
 
-/** A button that is a picture alone; its name is told to readers and on hovering. */
+/** An icon button. The label is its accessible name and tooltip. */
 export function IconButton({
   icon,
   label,

@@ -2,9 +2,9 @@ import { Link } from '@tanstack/react-router';
 import type { Change } from '#server/contract/keys.ts';
 import { announce } from './toast.tsx';
 
-/** A change by the event that it appended, with the way to it in the log. */
-export function ChangeTold({ done, change: { event } }: { done: string; change: Change }) {
-  if (event === null) return <>Nothing had to change.</>;
+/** A change with a link to the event it appended. */
+export function ChangeSummary({ done, change: { event } }: { done: string; change: Change }) {
+  if (event === null) return <>No changes were necessary.</>;
   return (
     <>
       {done}{' '}
@@ -15,10 +15,7 @@ export function ChangeTold({ done, change: { event } }: { done: string; change: 
   );
 }
 
-/**
- * Tells of a change at the edge of the page. A dialog that stays open lies over that, and has to tell of it
- * itself.
- */
+/** Shows a change as a toast. A dialog that stays open covers toasts and must show the change itself. */
 export function announceChange(done: string, change: Change): void {
-  announce({ text: <ChangeTold done={done} change={change} /> });
+  announce({ text: <ChangeSummary done={done} change={change} /> });
 }

@@ -1,18 +1,18 @@
 import { Icon } from './icon.tsx';
 
-type Chip = { name: string; /** As people know it. */ value: string; onRemove: () => void };
+type Chip = { name: string; /** The display value. */ value: string; onRemove: () => void };
 
-/** What a list is narrowed to, each to be taken away by pressing it. */
+/** Active filters. Pressing one removes it. */
 export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () => void }) {
   if (chips.length === 0) return null;
   return (
-    <ul aria-label="The filter" className="flex flex-wrap gap-1.5">
+    <ul aria-label="Active filters" className="flex flex-wrap gap-1.5">
       {chips.map(({ name, value, onRemove }) => (
         <li key={name} className="max-w-full">
           <button
             type="button"
             onClick={onRemove}
-            aria-label={`Take away the filter ${name} ${value}`}
+            aria-label={`Remove filter ${name} ${value}`}
             className="flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5 text-xs text-accent hover:line-through"
           >
             <span className="truncate">
@@ -29,7 +29,7 @@ export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () 
             onClick={onClear}
             className="px-1 py-0.5 text-xs text-muted underline hover:text-ink"
           >
-            Take all away
+            Clear filters
           </button>
         </li>
       )}

@@ -8,13 +8,13 @@ type ChoicesProps<Value extends string> = {
   choices: readonly Choice<Value>[];
   value: Value;
   onChange: (value: Value) => void;
-  /** Beside one another where there is room: for a few short ones. */
+  /** Side by side where there is room. */
   isInline?: boolean;
-  /** What belongs to the one that is chosen, beneath them. */
+  /** Content for the selected choice. */
   children?: ReactNode;
 };
 
-/** One of a few, all of them to be seen, each with what it means. */
+/** Radio buttons with hints. */
 export function Choices<Value extends string>({
   legend,
   choices,

@@ -2,11 +2,11 @@ import { ApiError } from '../lib/api.ts';
 import { TextField } from './field.tsx';
 import { fieldError } from './problem.tsx';
 
-/** What is wrong with a code; null where it is something else. */
+/** The error of a code field, or null for other errors. */
 export const codeError = (error: unknown): string | null =>
   error instanceof ApiError && error.code === 'wrong_code' ? error.message : fieldError(error, 'code');
 
-/** Asks for the code that a device shows now. A wrong one is said at the field. */
+/** A one-time code, with its error at the field. */
 export function CodeField({ label, hint, error }: { label: string; hint?: string; error: unknown }) {
   return (
     <TextField

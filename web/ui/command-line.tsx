@@ -1,10 +1,10 @@
 import { Copyable } from './copy.tsx';
 
-/** A command to be pasted where this program is installed. */
+/** A shell command with a copy button. */
 export function CommandLine({ command }: { command: string }) {
   return (
     <span className="block max-w-full rounded-md bg-sunken px-2 py-1">
-      <Copyable text={command} what="the command" hasWords />
+      <Copyable text={command} what="command" hasWords />
     </span>
   );
 }

@@ -4,37 +4,37 @@ import { announce } from './toast.tsx';
 
 const SHOWN_MS = 2_000;
 
-/** Copies and says so for two seconds. `isRefused`: the browser did not allow it. */
-function useCopy(text: string): { isCopied: boolean; isRefused: boolean; copy: () => void } {
+/** Copies text and confirms for two seconds. `isDenied`: the browser does not allow copying. */
+function useCopy(text: string): { isCopied: boolean; isDenied: boolean; copy: () => void } {
   const [isCopied, setCopied] = useState(false);
-  const [isRefused, setRefused] = useState(false);
+  const [isDenied, setDenied] = useState(false);
   useEffect(() => {
     if (!isCopied) return undefined;
     const timer = setTimeout(() => setCopied(false), SHOWN_MS);
     return () => clearTimeout(timer);
   }, [isCopied]);
   const copy = (): void => {
-    // Browsers have no clipboard for pages that come without TLS from another machine.
+    // The clipboard API requires a secure context.
     const written =
       (navigator.clipboard as Clipboard | undefined)?.writeText(text) ??
       Promise.reject(new Error('no clipboard'));
     written.then(
       () => {
-        setRefused(false);
+        setDenied(false);
         setCopied(true);
         announce({ text: 'Copied' });
       },
-      () => setRefused(true),
+      () => setDenied(true),
     );
   };
-  return { isCopied, isRefused, copy };
+  return { isCopied, isDenied, copy };
 }
 
-/** Beside the button: a dialog would lie over what is told at the edge of the page. */
-function Refused() {
+/** Shown next to the button, because a dialog would cover a toast. */
+function CopyDenied() {
   return (
-    <span role="alert" className="text-xs text-bad">
-      The browser did not allow copying. Select the text and copy it by hand.
+    <span role="alert" className="text-xs text-danger">
+      The browser blocked copying. Select the text and copy it manually.
     </span>
   );
 }
@@ -48,13 +48,13 @@ export function CopyButton({
   label?: string;
   look?: 'plain' | 'primary';
 }) {
-  const { isCopied, isRefused, copy } = useCopy(text);
+  const { isCopied, isDenied, copy } = useCopy(text);
   return (
     <>
       <Button look={look} icon={isCopied ? 'check' : 'copy'} onClick={copy}>
         {isCopied ? 'Copied' : label}
       </Button>
-      {isRefused && <Refused />}
+      {isDenied && <CopyDenied />}
     </>
   );
 }
@@ -62,15 +62,15 @@ export function CopyButton({
 type CopyableProps = {
   text: string;
   shown?: string;
-  /** For readers: "the id of the request". */ what: string;
-  /** It has words, between which a line may end. */ hasWords?: boolean;
+  /** Completes the label "Copy …", such as "request ID". */ what: string;
+  /** Whether to break lines only between words. */ hasWords?: boolean;
 };
 
-/** An id or address with a small button that copies it. */
+/** Text with a copy button. */
 export function Copyable({ text, shown = text, what, hasWords = false }: CopyableProps) {
-  const { isCopied, isRefused, copy } = useCopy(text);
+  const { isCopied, isDenied, copy } = useCopy(text);
   return (
-    <span className={`inline-flex max-w-full items-center gap-1 ${isRefused ? 'flex-wrap' : ''}`}>
+    <span className={`inline-flex max-w-full items-center gap-1 ${isDenied ? 'flex-wrap' : ''}`}>
       <code className={`min-w-0 font-mono text-xs ${hasWords ? 'wrap-anywhere' : 'break-all'}`}>{shown}</code>
       <IconButton
         icon={isCopied ? 'check' : 'copy'}
@@ -78,7 +78,7 @@ export function Copyable({ text, shown = text, what, hasWords = false }: Copyabl
         onClick={copy}
         className="min-h-6 px-1"
       />
-      {isRefused && <Refused />}
+      {isDenied && <CopyDenied />}
     </span>
   );
 }

@@ -3,13 +3,13 @@ import { IconButton } from './button.tsx';
 import { Modal } from './modal.tsx';
 
 type DialogProps = {
-  /** Escape, the cross, or a press beside it. */
+  /** Called by Escape, the close button, or a click outside. */
   onClose: () => void;
   title: ReactNode;
   children: ReactNode;
-  /** `side`: from the right edge, over the whole height. */
+  /** `side`: a panel at the right edge. */
   shape?: 'middle' | 'side';
-  /** Only its own buttons close it: what it shows can't be had again. */
+  /** Closed only by its own buttons, because its content is shown only once. */
   isSticky?: boolean;
 };
 
@@ -18,7 +18,7 @@ const SHAPES = {
   side: 'ml-auto mr-0 my-0 h-dvh max-h-dvh w-[min(40rem,100%)] max-w-none border-l border-line',
 } as const;
 
-/** A modal dialog with a title, for as long as it is drawn: nothing of it stays in the page. */
+/** A modal dialog while it is mounted. */
 export function Dialog({ onClose, title, children, shape = 'middle', isSticky = false }: DialogProps) {
   const id = useId();
   return (
@@ -41,7 +41,7 @@ export function Dialog({ onClose, title, children, shape = 'middle', isSticky = 
   );
 }
 
-/** The row of buttons at the end of a dialog's form. */
+/** The button row of a dialog. */
 export function DialogActions({ children }: { children: ReactNode }) {
   return <div className="mt-5 flex flex-wrap justify-end gap-2">{children}</div>;
 }

@@ -1,14 +1,14 @@
 import { buttonClass } from './button.tsx';
 import { Icon } from './icon.tsx';
 
-/** What a page shows, as a file. */
+/** A download link. */
 export function Download({
   href,
   name,
   title,
 }: {
   href: string;
-  /** Its kind: "CSV". */ name: string;
+  /** The format, such as "CSV". */ name: string;
   title: string;
 }) {
   return (

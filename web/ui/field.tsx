@@ -2,15 +2,15 @@ import { type ComponentProps, type ReactNode, useId } from 'react';
 import { Icon } from './icon.tsx';
 
 const BOX =
-  'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5 text-sm text-ink placeholder:text-muted aria-invalid:border-bad';
+  'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5 text-sm text-ink placeholder:text-muted aria-invalid:border-danger';
 
 type FieldProps = {
   label: ReactNode;
   hint?: ReactNode;
-  /** What is wrong with it. */ error?: string | null | undefined;
+  /** The validation error. */ error?: string | null | undefined;
 };
 
-/** What stands beneath a field: how to fill it in, and what is wrong with it. */
+/** The hint and the error below a field. */
 export function FieldNotes({ id, hint, error }: Pick<FieldProps, 'hint' | 'error'> & { id: string }) {
   return (
     <>
@@ -20,7 +20,7 @@ export function FieldNotes({ id, hint, error }: Pick<FieldProps, 'hint' | 'error
         </p>
       )}
       {error != null && (
-        <p id={`${id}-error`} role="alert" className="text-xs text-bad">
+        <p id={`${id}-error`} role="alert" className="text-xs text-danger">
           {error}
         </p>
       )}
@@ -40,7 +40,7 @@ function Frame({ id, label, hint, error, children }: FieldProps & { id: string; 
   );
 }
 
-/** What tells readers of a field about it. */
+/** ARIA attributes that link a field to its hint and error. */
 export const described = (id: string, { hint, error }: Pick<FieldProps, 'hint' | 'error'>) => ({
   'aria-invalid': error != null || undefined,
   'aria-describedby':
@@ -96,7 +96,7 @@ export function SelectField({
   );
 }
 
-/** Without a visible label: give it an `aria-label`. */
+/** A select without a visible label. Requires an `aria-label`. */
 export function Select({ className = '', children, ...rest }: ComponentProps<'select'>) {
   return (
     <span className={`relative inline-flex ${className}`}>

@@ -2,19 +2,19 @@ import { type FormEvent, type ReactNode, type RefObject, useId, useState } from 
 import { Icon, type IconName } from './icon.tsx';
 
 type FilterLineProps = {
-  /** What can be typed, for readers. */
+  /** The accessible name. */
   label: string;
   placeholder: string;
   icon: IconName;
   maxLength: number;
   input: RefObject<HTMLInputElement | null>;
-  /** Takes what was typed, and says what is wrong with it; null: nothing, and the field is empty again. */
+  /** Applies the text. Returns an error, or null to clear the field. */
   onLine: (text: string) => string | null;
-  /** Other ways to narrow the list, beside it. */
+  /** Further filters. */
   children: ReactNode;
 };
 
-/** A line of text that narrows a list once Enter is pressed. */
+/** A filter field that is applied with Enter. */
 export function FilterLine({
   label,
   placeholder,
@@ -52,13 +52,13 @@ export function FilterLine({
             aria-describedby={problem === null ? undefined : id}
             placeholder={placeholder}
             onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
-            className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8 placeholder:text-muted aria-invalid:border-bad"
+            className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8 placeholder:text-muted aria-invalid:border-danger"
           />
         </form>
         {children}
       </div>
       {problem !== null && (
-        <p id={id} role="alert" className="text-xs text-bad">
+        <p id={id} role="alert" className="text-xs text-danger">
           {problem}
         </p>
       )}

@@ -1,4 +1,4 @@
-/** Drawn on a grid of 16 with one stroke, so that they sit beside text of 13 px. */
+/** Icons on a 16 px grid, for text of 13 px. */
 const PATHS = {
   overview: 'M1.5 9h3l2-6 3.5 10 2-4h2.5',
   rocket: 'M8 14V9m0-7c2.5 2 3.5 4.5 3 7H5c-.5-2.5.5-5 3-7ZM5 9l-2 3h2.5M11 9l2 3h-2.5',
@@ -12,7 +12,7 @@ const PATHS = {
   layers: 'M8 2 2 5.2l6 3.2 6-3.2ZM2.5 8.5 8 11.5l5.5-3M2.5 11.5l5.5 3 5.5-3',
   fork: 'M1.5 8h3.5c4 0 2.5-4.5 6.5-4.5h2.5M5 8c4 0 2.5 4.5 6.5 4.5h2.5M12 1.5l2 2-2 2m0 5 2 2-2 2',
   tag: 'M2.5 2.5h5l6 6-5 5-6-6ZM5.5 5.5v.01',
-  bell: 'M4 11V7a4 4 0 0 1 8 0v4l1.2 1.5H2.8ZM6.7 14.2h2.6',
+  alert: 'M4 11V7a4 4 0 0 1 8 0v4l1.2 1.5H2.8ZM6.7 14.2h2.6',
   pulse: 'M8 14.5s-6-3.3-6-8A3.3 3.3 0 0 1 8 4.7a3.3 3.3 0 0 1 6 1.8c0 4.7-6 8-6 8Z',
   scroll: 'M4.5 2.5h8v11h-8a2 2 0 0 1 0-4h8M7 5.5h3',
   door: 'M9.5 2.5h-6v11h6M7 8h7m-2.5-2.5L14 8l-2.5 2.5',
@@ -40,7 +40,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Beside a text that says the same; hidden from readers. */
+/** A decorative icon, hidden from screen readers. */
 export function Icon({
   name,
   size = 16,

@@ -5,29 +5,26 @@ import { Waiting } from './parts.tsx';
 
 type LoadedProps<Data> = {
   query: Pick<UseQueryResult<Data>, 'data' | 'error' | 'refetch'>;
-  /** What it is when it fails: "The accounts could not be loaded". */
+  /** The error title, such as "Couldn’t load accounts". */
   title: string;
-  /** About as high as what is coming. */
+  /** The placeholder's height. */
   height?: string;
   children: (data: Data) => ReactNode;
 };
 
-/**
- * What a query brings, or that it is on its way, or why it does not come. What was there before stays while
- * it fails.
- */
+/** Renders a query's data, a placeholder, or an error. Earlier data stays visible while a refetch fails. */
 export function Loaded<Data>({
   query: { data, error, refetch },
   title,
   height = 'h-64',
   children,
 }: LoadedProps<Data>) {
-  // What a long list or a page of charts is drawn from is drawn bit by bit, between which the page listens.
+  // Deferred, so that rendering a long list does not block input.
   const shown = useDeferredValue(data);
   const problem = error && (
     <Problem
       error={error}
-      title={data === undefined ? title : `${title}. What you see is older`}
+      title={data === undefined ? title : `${title}. Showing earlier data`}
       onRetry={() => void refetch()}
     />
   );

@@ -4,10 +4,7 @@ import { Icon, type IconName } from './icon.tsx';
 
 export type MenuItem = { label: ReactNode; icon?: IconName; onChoose: () => void; isDanger?: boolean };
 
-/**
- * A few actions behind one button: a popover of the browser's own, with plain buttons inside that Tab
- * reaches.
- */
+/** A menu of actions: a native popover with plain buttons. */
 export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
@@ -47,7 +44,7 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
               menu.current?.hidePopover();
               item.onChoose();
             }}
-            className={`flex w-full items-center gap-2 rounded-md px-2.5 py-1.5 text-left hover:bg-sunken ${item.isDanger === true ? 'text-bad' : ''}`}
+            className={`flex w-full items-center gap-2 rounded-md px-2.5 py-1.5 text-left hover:bg-sunken ${item.isDanger === true ? 'text-danger' : ''}`}
           >
             {item.icon && <Icon name={item.icon} />}
             {item.label}

@@ -1,23 +1,22 @@
-/**
- * How much of something is used, and how much of the rest is held by calls that run. The figures stand beside
- * it as text.
- */
+import { showPercent } from '../lib/show.ts';
+
+/** A bar of used and reserved amounts. The figures are shown as text next to it. */
 export function Meter({
   label,
   used,
-  held,
+  reserved,
   limit,
 }: {
   label: string;
   used: number;
-  held: number;
+  reserved: number;
   limit: number;
 }) {
   const share = (value: number): number =>
     limit <= 0 ? (value > 0 ? 100 : 0) : Math.min(100, (value / limit) * 100);
   const usedShare = share(used);
-  const heldShare = Math.min(100 - usedShare, share(held));
-  const isFull = usedShare + heldShare >= 100;
+  const reservedShare = Math.min(100 - usedShare, share(reserved));
+  const isFull = usedShare + reservedShare >= 100;
   return (
     <div
       role="meter"
@@ -25,11 +24,11 @@ export function Meter({
       aria-valuemin={0}
       aria-valuemax={limit}
       aria-valuenow={Math.min(used, limit)}
-      aria-valuetext={`${Math.round(usedShare)} % used, ${Math.round(heldShare)} % held`}
+      aria-valuetext={`${showPercent(usedShare / 100, 0)} used, ${showPercent(reservedShare / 100, 0)} reserved`}
       className="flex h-2 w-full overflow-hidden rounded-full bg-sunken"
     >
       <div className={isFull ? 'bg-warn' : 'bg-accent'} style={{ width: `${usedShare}%` }} />
-      <div className="bg-held" style={{ width: `${heldShare}%` }} />
+      <div className="bg-reserved" style={{ width: `${reservedShare}%` }} />
     </div>
   );
 }

@@ -1,28 +1,28 @@
 import { type ComponentProps, type SyntheticEvent, useEffect, useRef } from 'react';
 
 type ModalProps = Omit<ComponentProps<'dialog'>, 'ref' | 'open'> & {
-  /** Escape, or a press beside it. */
+  /** Called by Escape or a click outside. */
   onClose: () => void;
-  /** Only its own buttons close it. */
+  /** Closed only by its own buttons. */
   isSticky?: boolean;
 };
 
 /**
- * What is over the page, for as long as it is drawn: a modal dialog of the browser's own, which keeps
- * the focus inside, closes on Escape or a press beside it, and gives the focus back.
+ * A native modal dialog while it is mounted. Traps the focus, closes on Escape or a click outside, and
+ * restores the focus.
  */
 export function Modal({ onClose, isSticky = false, ...rest }: ModalProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const isPressedBeside = useRef(false);
+  const isPressedOutside = useRef(false);
   useEffect(() => {
     const { activeElement } = document;
     const element = dialog.current;
     element?.showModal();
-    // The browser's own choice would be the cross.
+    // By default the browser focuses the close button.
     element?.querySelector<HTMLElement>('form input, form textarea, form select')?.focus();
     return () => {
       element?.close();
-      // What had it may have been drawn anew since; the browser knows only the old one.
+      // The element may have been remounted; the browser only knows the old one.
       if (activeElement instanceof HTMLElement && activeElement.isConnected) activeElement.focus();
     };
   }, []);
@@ -30,7 +30,7 @@ export function Modal({ onClose, isSticky = false, ...rest }: ModalProps) {
     event.preventDefault();
     if (!isSticky) onClose();
   };
-  // A browser that is asked to close for the second time in a row does so without asking back.
+  // A second close request in a row can't be prevented, so the dialog is reopened.
   const closed = (): void => {
     if (dialog.current?.open !== false) return;
     if (isSticky) dialog.current.showModal();
@@ -42,10 +42,10 @@ export function Modal({ onClose, isSticky = false, ...rest }: ModalProps) {
       onCancel={cancel}
       onClose={closed}
       closedby={isSticky ? 'none' : 'closerequest'}
-      // Whoever marks the text of a field may let go beside the dialog: that is a click on it, too.
-      onPointerDown={(event) => (isPressedBeside.current = event.target === dialog.current)}
+      // Selecting text may end outside the dialog, which also fires a click on it.
+      onPointerDown={(event) => (isPressedOutside.current = event.target === dialog.current)}
       onClick={(event) =>
-        event.target === dialog.current && isPressedBeside.current && !isSticky && onClose()
+        event.target === dialog.current && isPressedOutside.current && !isSticky && onClose()
       }
       {...rest}
     />

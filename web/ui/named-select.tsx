@@ -2,9 +2,9 @@ import { Select } from './field.tsx';
 import { NamedOptions } from './options.tsx';
 
 type NamedSelectProps = {
-  /** For readers. */
+  /** The accessible name. */
   label: string;
-  /** Where none is chosen: "All keys". */
+  /** The option for no filter, such as "All keys". */
   all: string;
   value: string | undefined;
   rows: readonly { id: string; name: string }[];
@@ -12,7 +12,7 @@ type NamedSelectProps = {
   className: string;
 };
 
-/** Narrows a list to one account, key, model or member, or to none of them. */
+/** A filter by account, key, model or member. */
 export function NamedSelect({ label, all, value, rows, onChoose, className }: NamedSelectProps) {
   return (
     <Select

@@ -5,11 +5,11 @@ import { Secret } from './secret.tsx';
 
 type OnceProps = ComponentProps<typeof Secret> & {
   title: ReactNode;
-  /** Whoever keeps the secret forgets it here. */
+  /** Must discard the secret. */
   onClose: () => void;
 };
 
-/** Shows what is shown once. Only its own button closes it, and nothing of it stays in the page. */
+/** A dialog for a secret that is shown only once. Closed only by its button. */
 export function Once({ title, onClose, children, ...secret }: OnceProps) {
   return (
     <Dialog isSticky onClose={onClose} title={title}>
@@ -18,7 +18,7 @@ export function Once({ title, onClose, children, ...secret }: OnceProps) {
         {children}
       </div>
       <DialogActions>
-        <Button onClick={onClose}>I have kept it</Button>
+        <Button onClick={onClose}>Done</Button>
       </DialogActions>
     </Dialog>
   );

@@ -1,6 +1,6 @@
-/** What there is to choose, for within a select. */
+/** Options of selects. */
 
-/** Rows to choose from by name; one that is chosen and not among them by its id. */
+/** Options by name. A selected value that is not among them is shown by its id. */
 export function NamedOptions({
   rows,
   chosen,
@@ -22,7 +22,7 @@ export function NamedOptions({
   );
 }
 
-/** Each of a vocabulary in words. */
+/** Options from a record of labels. */
 export const WordOptions = ({ words }: { words: Readonly<Record<string, string>> }) => (
   <NamedOptions rows={Object.entries(words).map(([id, name]) => ({ id, name }))} />
 );

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** A page's head: what it is, a line about it, and its actions. */
+/** A page's header: title, description and actions. */
 export function PageHead({
   title,
   about,
@@ -8,7 +8,7 @@ export function PageHead({
 }: {
   title: string;
   about?: ReactNode;
-  /** Actions, at the right. */ children?: ReactNode;
+  /** Actions. */ children?: ReactNode;
 }) {
   return (
     <header className="mb-5 flex flex-wrap items-end justify-between gap-x-4 gap-y-3">

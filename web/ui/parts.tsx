@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
 import { Icon, type IconName } from './icon.tsx';
 
-/** The parts that pages are put together from. */
+/** Building blocks of pages. */
 
-/** A framed part of a page, with or without a head of its own. */
+/** A framed section of a page, with an optional header. */
 export function Card({
   title,
   actions,
@@ -15,7 +15,7 @@ export function Card({
   actions?: ReactNode;
   children: ReactNode;
   className?: string;
-  /** Its content reaches its edges: tables. */ flush?: boolean;
+  /** Content without padding, for tables. */ flush?: boolean;
 }) {
   return (
     <section className={`rounded-xl border border-line bg-surface ${className}`}>
@@ -32,13 +32,13 @@ export function Card({
 
 const TONES = {
   plain: 'bg-sunken text-ink',
-  good: 'bg-accent-soft text-accent',
+  success: 'bg-accent-soft text-accent',
   warn: 'bg-warn-soft text-warn',
-  bad: 'bg-bad-soft text-bad',
+  danger: 'bg-danger-soft text-danger',
 } as const;
 export type Tone = keyof typeof TONES;
 
-/** A word about the state of something. The word says it; the colour only helps. */
+/** A state label. The text carries the meaning; the color only supports it. */
 export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
   return (
     <span
@@ -49,7 +49,7 @@ export function Badge({ tone = 'plain', children }: { tone?: Tone; children: Rea
   );
 }
 
-/** Where there is nothing yet: why, and what to do next. */
+/** Empty state: a title, the reason, and the next action. */
 export function Empty({ icon, title, children }: { icon: IconName; title: string; children?: ReactNode }) {
   return (
     <div className="flex flex-col items-center gap-2 px-6 py-10 text-center">
@@ -60,7 +60,7 @@ export function Empty({ icon, title, children }: { icon: IconName; title: string
   );
 }
 
-/** Something is about to be here, of about this height: nothing jumps when it comes. */
+/** A placeholder of about the final height, so that the layout does not shift. */
 export function Waiting({ height = 'h-40', label = 'Loading' }: { height?: string; label?: string }) {
   return (
     <div
@@ -73,7 +73,7 @@ export function Waiting({ height = 'h-40', label = 'Loading' }: { height?: strin
   );
 }
 
-/** A figure with what it is. */
+/** A labelled number. */
 export function Figure({ label, value, note }: { label: ReactNode; value: ReactNode; note?: ReactNode }) {
   return (
     <div className="min-w-0 px-4 py-3">
@@ -84,7 +84,7 @@ export function Figure({ label, value, note }: { label: ReactNode; value: ReactN
   );
 }
 
-/** Names and values in two columns, of one thing. What is null or false is left out. */
+/** A two-column description list. Entries that are null or false are skipped. */
 export function Facts({ facts }: { facts: readonly (readonly [label: string, value: ReactNode])[] }) {
   return (
     <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] items-baseline gap-x-4 gap-y-1.5">

@@ -9,14 +9,11 @@ type PasswordFieldProps = Omit<
   ComponentProps<typeof TextField>,
   'type' | 'autoComplete' | 'minLength' | 'maxLength' | 'required' | 'hint'
 > & {
-  /** One that is chosen here has a length to keep to; one that is known already is taken as it is. */
+  /** A new password has a minimum length. */
   kind: 'current' | 'new';
 };
 
-/**
- * A password, hidden until somebody wants to see it. Managers of passwords know what it is for; pasting is
- * allowed.
- */
+/** A password field with a visibility toggle, for password managers and pasting. */
 export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
   const [isShown, show] = useState(false);
   const isNew = kind === 'new';
@@ -24,9 +21,7 @@ export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
     <div className="relative">
       <TextField
         {...rest}
-        {...(isNew
-          ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters. Longer is better.` }
-          : {})}
+        {...(isNew ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters` } : {})}
         type={isShown ? 'text' : 'password'}
         autoComplete={isNew ? 'new-password' : 'current-password'}
         autoCapitalize="none"
@@ -38,7 +33,7 @@ export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
       <button
         type="button"
         aria-pressed={isShown}
-        aria-label="Show the password"
+        aria-label="Show password"
         onClick={() => show(!isShown)}
         className="absolute top-6 right-0 h-8.5 rounded-md px-3 text-xs text-muted hover:text-ink"
       >

@@ -3,30 +3,30 @@ import { Button } from './button.tsx';
 import { Copyable } from './copy.tsx';
 import { Icon } from './icon.tsx';
 
-/** What went wrong, why, and what to do: for whatever a page could not show or do. */
+/** An error panel: what failed, why, and what to do. */
 export function Problem({
   error,
   title,
   onRetry,
 }: {
   error: unknown;
-  /** What was to be done: "The keys could not be loaded". */ title: string;
+  /** What failed, such as "Couldn’t load keys". */ title: string;
   onRetry?: () => void;
 }) {
   const known = error instanceof ApiError ? error : null;
   return (
-    <div role="alert" className="flex gap-3 rounded-lg border border-bad bg-bad-soft p-4">
-      <Icon name="warning" className="mt-0.5 text-bad" />
+    <div role="alert" className="flex gap-3 rounded-lg border border-danger bg-danger-soft p-4">
+      <Icon name="warning" className="mt-0.5 text-danger" />
       <div className="flex min-w-0 flex-col gap-1">
-        <p className="font-medium text-bad">{title}</p>
-        <p>{known?.message ?? 'Something is wrong with this page. Loading it again may help.'}</p>
+        <p className="font-medium text-danger">{title}</p>
+        <p>{known?.message ?? 'An unexpected error occurred. Reload the page.'}</p>
         {known && (
           <p className="text-xs text-muted">
             {known.status > 0 && `Status ${known.status}, ${known.code}. `}
             {known.retryAfterS !== null && `Try again in ${known.retryAfterS} s. `}
             {known.requestId !== null && (
               <>
-                Request <Copyable text={known.requestId} what="the id of the request" />
+                Request <Copyable text={known.requestId} what="request ID" />
               </>
             )}
           </p>
@@ -43,25 +43,25 @@ export function Problem({
   );
 }
 
-/** The same in one line, beneath a form. Errors of a single field stand at the field: see `fieldError`. */
+/** A form's error in one line. Errors of a field are shown at the field, see `fieldError`. */
 export function FormProblem({
   error,
   fields = [],
 }: {
   error: unknown;
-  /** Those that show their own. */ fields?: readonly string[];
+  /** Fields that show their own errors. */ fields?: readonly string[];
 }) {
   if (error === null || error === undefined) return null;
   if (fields.some((field) => fieldError(error, field) !== null)) return null;
   return (
-    <p role="alert" className="text-bad">
-      {error instanceof ApiError ? error.message : 'Something went wrong in this page. Load it again.'}
+    <p role="alert" className="text-danger">
+      {error instanceof ApiError ? error.message : 'An unexpected error occurred. Reload the page.'}
       {error instanceof ApiError && error.retryAfterS !== null && ` Try again in ${error.retryAfterS} s.`}
     </p>
   );
 }
 
-/** What is wrong with one field of a form, or a part of it; null where it is something else. */
+/** The error of one field, including nested ones, or null. */
 export function fieldError(error: unknown, name: string): string | null {
   return error instanceof ApiError && `${error.param}.`.startsWith(`${name}.`)
     ? error.message.replace(/^"[^"]*": /, '')

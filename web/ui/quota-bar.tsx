@@ -1,20 +1,20 @@
 import type { LimitRow } from '#server/contract/limits.ts';
 import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
-import { limitName, limitTitle, showAmount } from '../lib/limit-words.ts';
+import { limitTitle, showAmount } from '../lib/limit-words.ts';
 import { useZone } from '../lib/preferences.ts';
 import type { Zone } from '../lib/show.ts';
 import { showDuration, showShort, showTime } from '../lib/show.ts';
 import { useNow } from '../lib/use-now.ts';
 import { Meter } from './meter.tsx';
 
-/** One limit: how much is used, held and free, when it begins anew, and whether it lasts until then. */
+/** One limit: used, reserved and remaining amounts, the reset time and a forecast. */
 export function QuotaBar({
   row: given,
   isOwnerKnown = false,
   note,
 }: {
   row: LimitRow;
-  /** What is around it says whose it is. */ isOwnerKnown?: boolean;
+  /** Whether the surrounding section names the owner. */ isOwnerKnown?: boolean;
   note?: string;
 }) {
   const nowMs = useNow();
@@ -22,9 +22,9 @@ export function QuotaBar({
   const row = atTime(given, nowMs);
   const { meter, used, reserved: held, remaining: free, limit, key_name, resets_at } = row;
   const amount = (value: number): string => showAmount(meter, value, showShort);
-  const whose = key_name === null || isOwnerKnown ? '' : ` of key ${key_name}`;
-  const name = limitName(row);
-  // The pace of a minute is known only when it is over.
+  const whose = key_name === null || isOwnerKnown ? '' : ` · Key ${key_name}`;
+  const name = limitTitle(row);
+  // A minute is too short for a forecast.
   const emptyAtMs = row.window === 'minute' ? null : usedUpAtMs(row, nowMs);
   return (
     <div>
@@ -35,40 +35,41 @@ export function QuotaBar({
         </p>
         {resets_at !== null && (
           <p className="text-xs text-muted" title={showTime(resets_at, zone)}>
-            begins anew in{' '}
+            Resets in{' '}
             {showDuration(Math.max(1_000, Math.round((Date.parse(resets_at) - nowMs) / 1_000) * 1_000))}
           </p>
         )}
       </div>
       <Meter
-        label={key_name === null ? name : `${name} of key ${key_name}`}
+        label={key_name === null ? name : `${name}, key ${key_name}`}
         used={used}
-        held={held}
+        reserved={held}
         limit={limit}
       />
       <p className="mt-1.5 text-muted">
         {meter === 'concurrent' ? (
           <>
-            <span className="font-medium text-ink">{amount(used + held)}</span> of {amount(limit)} running
+            <span className="font-medium text-ink">{amount(used + held)}</span> of {amount(limit)} in use
           </>
         ) : (
           <>
             <span className="font-medium text-ink">{amount(used)}</span> of {amount(limit)} used
-            {held > 0 && ` · ${amount(held)} held by running calls`}
+            {held > 0 && ` · ${amount(held)} reserved`}
           </>
         )}
-        {` · ${amount(free)} free`}
+        {` · ${amount(free)} left`}
       </p>
       {note !== undefined && <p className="text-xs text-muted">{note}</p>}
-      {/* Its place is kept, so that nothing jumps when it comes. */}
+      {/* Reserves its height to avoid a layout shift. */}
       <p className="min-h-5 text-xs leading-5">
         {free <= 0 ? (
           <span className="text-warn">
-            Used up: calls are refused until {meter === 'concurrent' ? 'one ends' : 'it begins anew'}.
+            Limit reached. Requests are rejected until {meter === 'concurrent' ? 'one finishes' : 'the reset'}
+            .
           </span>
         ) : (
           emptyAtMs !== null && (
-            <span className="text-warn">At this pace it is used up {at(emptyAtMs, nowMs, zone)}.</span>
+            <span className="text-warn">Exhausted {at(emptyAtMs, nowMs, zone)} at the current pace</span>
           )
         )}
       </p>

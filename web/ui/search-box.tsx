@@ -1,7 +1,7 @@
 import type { Ref } from 'react';
 import { Icon } from './icon.tsx';
 
-/** Narrows a list by what is typed, as it is typed. */
+/** A search field that filters while typing. */
 export function SearchBox({
   label,
   value,

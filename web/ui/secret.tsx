@@ -3,24 +3,27 @@ import { CopyButton } from './copy.tsx';
 import { Icon } from './icon.tsx';
 
 type SecretProps = {
-  /** A secret, or a link that is one. */
+  /** A secret or a secret link. */
   secret: string;
-  /** What it is, in the button: "Copy the link". */
+  /** Completes the button "Copy …", such as "link". */
   what: string;
-  /** Why it can't be had again, and what to do with it. */
+  /** What to do with it. */
   about: ReactNode;
   /** More buttons. */
   children?: ReactNode;
 };
 
-/** What is shown once, with a way to keep it. */
+/** A secret that is shown only once, with a copy button. */
 export function Secret({ secret, what, about, children }: SecretProps) {
   return (
     <>
       <div className="flex gap-2.5 rounded-lg border border-warn bg-warn-soft px-3 py-2.5">
         <Icon name="warning" className="mt-0.5 text-warn" />
         <p>
-          <strong className="font-semibold text-warn">You will not see this again.</strong> {about}
+          <strong className="font-semibold text-warn">
+            Copy this {what} now. You won’t be able to see it again.
+          </strong>{' '}
+          {about}
         </p>
       </div>
       <div className="flex flex-wrap items-center gap-2">
@@ -30,7 +33,7 @@ export function Secret({ secret, what, about, children }: SecretProps) {
         >
           {secret}
         </code>
-        <CopyButton text={secret} label={`Copy the ${what}`} look="primary" />
+        <CopyButton text={secret} label={`Copy ${what}`} look="primary" />
         {children}
       </div>
     </>

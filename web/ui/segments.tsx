@@ -1,7 +1,7 @@
 import type { ComponentProps } from 'react';
 import { buttonClass } from './button.tsx';
 
-/** One of them, pressed where it is chosen. */
+/** One segment, pressed if selected. */
 export const Segment = (props: ComponentProps<'button'>) => (
   <button
     type="button"
@@ -12,13 +12,13 @@ export const Segment = (props: ComponentProps<'button'>) => (
 
 type SegmentsProps<Id extends string> = {
   label: string;
-  /** Else it is for readers alone. */ isLabelShown?: boolean;
+  /** Otherwise only for screen readers. */ isLabelShown?: boolean;
   choices: readonly (readonly [id: Id, name: string])[];
   chosen: Id;
   onChoose: (id: Id) => void;
 };
 
-/** One of a few, all of them in view. */
+/** A segmented control. */
 export function Segments<Id extends string>({
   label,
   isLabelShown = false,

@@ -5,7 +5,7 @@ import { NamedSelect } from './named-select.tsx';
 
 type SubjectFilterProps = {
   search: FilterSearch;
-  /** Names that are offered; an empty one is none. */
+  /** Model names to offer. Empty names are ignored. */
   models: readonly string[] | undefined;
   onChange: (part: {
     account?: string | undefined;
@@ -16,7 +16,7 @@ type SubjectFilterProps = {
 
 const LOOK = 'flex-1 basis-32 sm:w-40 sm:flex-none';
 
-/** Of which account, key and model. */
+/** Filters by account, key and model. */
 export function SubjectFilter({
   search: { account, key, model },
   models = [],

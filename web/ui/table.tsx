@@ -1,19 +1,19 @@
 import type { ReactNode } from 'react';
 
 /**
- * A plain table for lists of up to some hundreds of rows; longer ones are virtual and draw their own
- * rows. On a narrow screen it scrolls sideways inside its frame, and can be scrolled by keyboard.
+ * A table for up to some hundred rows; longer lists are virtualized. Scrolls horizontally on narrow screens,
+ * also by keyboard.
  */
 export type Column<Row> = {
   head: ReactNode;
   cell: (row: Row) => ReactNode;
-  /** Numbers stand at the right. */
+  /** `right` for numbers. */
   align?: 'left' | 'right';
-  /** Left out on narrow screens: what a row can do without. */
+  /** Hidden on narrow screens. */
   isExtra?: boolean;
 };
 
-/** What can be done with a row, at its end. */
+/** A column of row actions. */
 export const actionsColumn = <Row,>(cell: Column<Row>['cell']): Column<Row> => ({
   head: <span className="sr-only">Actions</span>,
   align: 'right',
@@ -21,12 +21,12 @@ export const actionsColumn = <Row,>(cell: Column<Row>['cell']): Column<Row> => (
 });
 
 type TableProps<Row> = {
-  /** What it lists, for readers. */
+  /** The accessible name. */
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
-  /** Instead of rows, where there are none. */
+  /** Shown instead of an empty table. */
   empty?: ReactNode;
 };
 

@@ -2,7 +2,7 @@ import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from 'rea
 
 export type Tab = { id: string; label: ReactNode; content: () => ReactNode };
 
-/** One of several views at a time. Arrow keys move between the tabs, as readers expect. */
+/** Tabs with arrow key navigation. */
 export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
   const [chosen, choose] = useState(tabs[0]?.id);
   const id = useId();

@@ -20,16 +20,16 @@ const NAMES: Record<Range, string> = {
 
 type TimeRangeProps = {
   search: TimeSearch;
-  /** What is meant where the address says nothing. */
+  /** The default range. */
   fallback: Range;
-  /** Gets all three; undefined takes one away. */
+  /** Called with all three parameters. Undefined clears one. */
   onChange: (time: { range: Range | undefined; from: string | undefined; to: string | undefined }) => void;
   ranges?: readonly Range[];
-  /** Whether any span of time can be chosen, too. */
+  /** Whether a custom range can be selected. */
   hasSpan?: boolean;
 };
 
-/** Of what time: the last so and so long, or from one moment to another in the zone that was chosen. */
+/** A relative range, or a custom range in the selected zone. */
 export function TimeRange({
   search,
   fallback,
@@ -66,7 +66,7 @@ export function TimeRange({
     defaultValue: search[name] === undefined ? '' : inputTimeOf(search[name], zone),
   });
   return (
-    <div role="group" aria-label="Time" className="flex flex-wrap items-center gap-0.5">
+    <div role="group" aria-label="Time range" className="flex flex-wrap items-center gap-0.5">
       {ranges.map((range) => (
         <Segment
           key={range}
@@ -82,9 +82,9 @@ export function TimeRange({
         <>
           <Segment ref={button} popoverTarget={id} aria-pressed={isCustom}>
             <Icon name="clock" />
-            {isCustom ? spanOf(search, zone) : 'From – to'}
+            {isCustom ? spanOf(search, zone) : 'Custom'}
           </Segment>
-          {/* Its fields begin anew with what is chosen. */}
+          {/* A new key resets the fields. */}
           <form
             key={`${search.from} ${search.to} ${zone}`}
             ref={form}
@@ -98,10 +98,10 @@ export function TimeRange({
               <TextField label="From" required {...field('from')} />
               <TextField label="To" {...field('to')} />
               <p className="text-xs text-muted">
-                {zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.
+                {zone === 'utc' ? 'Times in UTC.' : 'Local time.'} Leave To empty for live updates.
               </p>
               <Button type="submit" look="primary">
-                Show
+                Apply
               </Button>
             </div>
           </form>
@@ -114,5 +114,5 @@ export function TimeRange({
 function spanOf({ from, to }: TimeSearch, zone: Zone): string {
   const show = (time: string): string => `${showTime(time, zone, 'date')}, ${showTime(time, zone, 'minute')}`;
   if (from === undefined) return '';
-  return to === undefined ? `from ${show(from)}` : `${show(from)} – ${show(to)}`;
+  return to === undefined ? `Since ${show(from)}` : `${show(from)} – ${show(to)}`;
 }

@@ -1,11 +1,8 @@
 import { type ReactNode, useSyncExternalStore } from 'react';
 import { IconButton } from './button.tsx';
 
-/**
- * Short messages at the edge of the page, told to screen readers too. For what somebody has just
- * done; what is wrong with a form stands at the form.
- */
-type Toast = { text: ReactNode; tone?: 'bad' };
+/** Toasts, also announced to screen readers. For confirmations; form errors are shown at the form. */
+type Toast = { text: ReactNode; tone?: 'danger' };
 type Shown = Toast & { id: number };
 
 const SHOWN_MS = 6_000;
@@ -19,7 +16,7 @@ function set(next: readonly Shown[]): void {
   for (const listener of listeners) listener();
 }
 
-/** Shows a message for six seconds. */
+/** Shows a toast for six seconds. */
 export function announce(toast: Toast): void {
   const id = ++lastId;
   set([...shown.slice(1 - SHOWN_MAX), { ...toast, id }]);
@@ -45,7 +42,7 @@ export function Toasts() {
       {list.map(({ id, text, tone }) => (
         <div
           key={id}
-          className={`pointer-events-auto flex max-w-md items-center gap-2 rounded-lg border px-3 py-2 shadow-lg ${tone === 'bad' ? 'border-bad bg-bad-soft text-bad' : 'border-line bg-surface'}`}
+          className={`pointer-events-auto flex max-w-md items-center gap-2 rounded-lg border px-3 py-2 shadow-lg ${tone === 'danger' ? 'border-danger bg-danger-soft text-danger' : 'border-line bg-surface'}`}
         >
           <div className="min-w-0 flex-1">{text}</div>
           <IconButton icon="close" label="Dismiss" className="min-h-6 px-1" onClick={() => dismiss(id)} />

@@ -1,10 +1,10 @@
 import { Link } from '@tanstack/react-router';
 import type { Advice } from '../lib/refusals.ts';
 
-const PLACES = { '/limits': 'See the limits', '/keys': 'Go to the keys' } as const;
+const PLACES = { '/limits': 'View limits', '/keys': 'View keys' } as const;
 
-/** What to do about a refusal, with the way to where it is done. */
-export function WhatToDo({ advice: { todo, to } }: { advice: Advice }) {
+/** Advice for a rejected request, with a link. */
+export function AdviceText({ advice: { todo, to } }: { advice: Advice }) {
   return (
     <>
       {todo}{' '}

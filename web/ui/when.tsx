@@ -2,7 +2,7 @@ import { useZone } from '../lib/preferences.ts';
 import { showAgo, showTime } from '../lib/show.ts';
 import { useNow } from '../lib/use-now.ts';
 
-/** A moment, exact, in the zone that was chosen. */
+/** An exact time in the selected zone. */
 export function When({ time, form = 'full' }: { time: string; form?: 'time' | 'date' | 'full' }) {
   const zone = useZone();
   return (
@@ -14,12 +14,12 @@ export function When({ time, form = 'full' }: { time: string; form?: 'time' | 'd
 
 const STEP_MS = 10_000;
 
-/** How long ago, or how soon; the exact time on hovering. */
+/** A relative time with the exact time as tooltip. */
 export function Ago({ time }: { time: string }) {
   const zone = useZone();
   const now = useNow(STEP_MS);
   const at = Date.parse(time);
-  // Now is late by up to a step: what has just been is not yet to come.
+  // The clock may lag by one step, so that a recent time is not shown as future.
   const isJustNow = at > now && at < now + STEP_MS;
   return (
     <time dateTime={time} title={showTime(time, zone)} className="whitespace-nowrap">

@@ -6,16 +6,16 @@ const CHOICES: readonly Choice<WindowsChoice>[] = [
   {
     value: 'keep',
     label: 'Keep counting',
-    hint: 'What was used in the running minute, hour, day, week and month counts against the new limits.',
+    hint: 'Usage in the current windows counts against the new limits.',
   },
   {
     value: 'reset',
-    label: 'Begin at zero',
-    hint: 'The running windows start again: all of the new limits is free at once.',
+    label: 'Reset usage',
+    hint: 'Current windows restart at zero.',
   },
 ];
 
-/** What becomes of usage that was counted before limits change. */
+/** Whether to keep the usage of current windows when limits change. */
 export function WindowsField({
   value,
   onChange,
@@ -23,5 +23,5 @@ export function WindowsField({
   value: WindowsChoice;
   onChange: (value: WindowsChoice) => void;
 }) {
-  return <Choices legend="Usage so far" choices={CHOICES} value={value} onChange={onChange} />;
+  return <Choices legend="Current usage" choices={CHOICES} value={value} onChange={onChange} />;
 }

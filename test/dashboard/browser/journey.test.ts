@@ -7,7 +7,7 @@ import { chat } from '../../support/client.ts';
 import { PASSWORD, signIn } from '../../support/dashboard.ts';
 import { startInstallation, type TestInstallation } from '../../support/browser/dashboard-browser.ts';
 
-/** The way of a team from the first start to its daily work, in real browsers, one step after the other. */
+/** A team from the first start to its daily work, in real browsers. The steps depend on each other. */
 describe.skipIf(!HAS_BROWSER)('a team', () => {
   let installation: TestInstallation;
   let ada: Visitor;
@@ -25,7 +25,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     page.getByRole('button', { name, exact: typeof name === 'string' });
   const shows = (page: Page, text: string | RegExp) =>
     page.getByText(text).filter({ visible: true }).first().waitFor({ timeout: 15_000 });
-  /** Does not load the page anew. */
+  /** Navigates without a page load. */
   const go = async (page: Page, name: string): Promise<void> => {
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
@@ -42,12 +42,12 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     return seen;
   };
 
-  test('begins with the setup link, whose secret leaves the address at once, and has its administrator', async () => {
+  test('sets up an administrator by the setup link, whose token leaves the URL immediately', async () => {
     const { page } = ada;
     const link = (await readFile(path.join(installation.relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
     const addresses = everyAddress(ada);
     await page.goto(link);
-    await page.getByLabel('E-mail address').fill('ada@example.com');
+    await page.getByLabel('Email').fill('ada@example.com');
     expect(page.url()).not.toContain('#');
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await button(page, 'Set up').click();
@@ -55,48 +55,45 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     expect(addresses.filter((address) => address.includes(link.split('#')[1] ?? ''))).toEqual([]);
   });
 
-  test('opens registration; who registers lands at the first call', async () => {
+  test('opens sign-up; a new member starts on First call', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
     expect((await administrator.put('/api/plans/free', { terms: { requests_per_minute: 600 } })).status).toBe(
       200,
     );
     await go(ada.page, 'Members');
-    await ada.page
-      .getByLabel(/^Open|Anybody/)
-      .first()
-      .check();
-    await shows(ada.page, /^Choose a plan first/);
+    await ada.page.getByLabel('Open', { exact: true }).check();
+    await shows(ada.page, /^Select a plan/);
     expect(await button(ada.page, /^Save/).first().isDisabled()).toBe(true);
-    await ada.page.getByLabel('Plan of new accounts').selectOption('free');
+    await ada.page.getByLabel('Plan for new accounts').selectOption('free');
     await button(ada.page, /^Save/).first().click();
     await shows(ada.page, 'registration.changed');
     const { page } = grace;
     await page.goto(`${installation.origin}/register`);
-    await page.getByLabel('E-mail address').fill('grace@example.com');
+    await page.getByLabel('Email').fill('grace@example.com');
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await page.getByLabel(/account/i).fill('Globex');
-    await button(page, 'Register').click();
+    await button(page, 'Sign up').click();
     await page.getByRole('heading', { name: 'First call' }).waitFor();
   });
 
-  test('makes a key in one press and sees its first call live; the secret is in no address and leaves the page', async () => {
+  test('creates a key with one click and sees its first request live; the secret is in no URL and leaves the page', async () => {
     const { page } = grace;
     const addresses = everyAddress(grace);
-    await button(page, 'Create a key').click();
+    await button(page, 'Create key').click();
     secret = (await page.locator('[data-secret]').textContent()) ?? '';
     expect(secret).toMatch(/^dbk_/);
-    await button(page, 'Send a test call').click();
-    await shows(page, 'The reply is complete');
+    await button(page, 'Send test request').click();
+    await shows(page, /Completed\. Time to first token/);
     await shows(page, 'Completed');
-    // From elsewhere, too.
+    // Also from another client.
     await call(secret, 'daybook-demo-fail');
-    await shows(page, /upstream error/);
+    await shows(page, /Upstream error/);
     // Leaving loses the secret, so the page asks.
-    await page.getByRole('link', { name: 'Its whole story' }).first().click();
-    await button(page, 'Stay here').click();
+    await page.getByRole('link', { name: 'View request' }).first().click();
+    await button(page, 'Stay on page').click();
     expect(await page.locator('[data-secret]').textContent()).toBe(secret);
     await page.getByRole('link', { name: 'API keys', exact: true }).click();
-    await button(page, 'Leave').click();
+    await button(page, 'Leave page').click();
     await page.getByRole('heading', { level: 1, name: 'API keys', exact: true }).waitFor();
     expect(await page.content()).not.toContain(secret);
     expect(addresses.filter((address) => address.includes(secret))).toEqual([]);
@@ -108,19 +105,19 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
   test('rotates a key with an overlap: both secrets work, and the list says so', async () => {
     const { page } = grace;
     await button(page, 'Actions for first key').click();
-    await button(page, 'Rotate the secret').click();
-    await page.getByLabel('1 hour').check();
-    await button(page, 'Rotate').click();
-    await shows(page, 'You will not see this again.');
+    await button(page, 'Rotate secret').click();
+    await page.getByLabel('In 1 hour').check();
+    await button(page, 'Rotate key').click();
+    await shows(page, /won’t be able to see it again/);
     const renewed = (await page.getByRole('dialog').locator('code').first().textContent()) ?? '';
-    await button(page, 'I have kept it').click();
+    await button(page, 'Done').click();
     expect(await page.content()).not.toContain(renewed);
     expect([(await call(secret)).status, (await call(renewed)).status]).toEqual([200, 200]);
     await shows(page, /Rotating/i);
     secret = renewed;
   });
 
-  test('sees live that a quota is reached, and what was refused', async () => {
+  test('sees live that a quota is reached and a request rejected', async () => {
     const { page } = grace;
     await go(page, 'Overview');
     const administrator = await signIn(installation.relay, 'ada@example.com');
@@ -143,7 +140,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await shows(page, 'insufficient_quota');
   });
 
-  test('sees at once that its account is suspended', async () => {
+  test('sees immediately that its account is suspended', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
     const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
     const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
@@ -152,7 +149,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     expect((await call(secret)).status).toBe(403);
   });
 
-  test('shows its members what is theirs alone, and the administrator all of it', async () => {
+  test('shows members their own data only, and the administrator everything', async () => {
     await go(grace.page, 'Requests');
     await go(ada.page, 'Requests');
     await shows(ada.page, 'Globex');
@@ -164,7 +161,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     );
   });
 
-  test('shows somebody in another role what that one sees, and nothing of before', async () => {
+  test('shows what the new role may see after a role change, and nothing else', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
     const { body } = await administrator.get<{ data: { id: string; email: string }[] }>('/api/members');
     const id = body.data.find(({ email }) => email === 'grace@example.com')?.id ?? '';
@@ -176,12 +173,12 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
       const renewed = grace.page.waitForResponse((reply) => reply.url().includes('/api/keys'));
       await administrator.patch(`/api/members/${id}`, { role });
       await renewed;
-      await shows(grace.page, new RegExp(`· ${role}$`));
+      await shows(grace.page, new RegExp(`· ${role}$`, 'i'));
       expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(seen);
     }
   });
 
-  test('signs out everywhere: the other browser is out at once, its live page too', async () => {
+  test('signs out everywhere: other browsers are signed out immediately, live pages included', async () => {
     const other = await installation.visit(await signIn(installation.relay, 'grace@example.com'));
     await other.page.goto('/requests');
     await shows(other.page, 'insufficient_quota');
@@ -193,7 +190,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await other.context.close();
   });
 
-  test('met no error of the page in all of that', () => {
+  test('caused no page errors', () => {
     expect([...ada.problems, ...grace.problems]).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import { until } from '../../support/relay.ts';
 
 const SECRET = /dbk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}/;
 
-/** What people do with keys and invitations by the pages for them. */
+/** Flows on the keys and members pages. */
 describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
   let dashboard: TestDashboard;
   let visitor: Visitor;
@@ -18,7 +18,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
   });
   afterAll(() => dashboard?.[Symbol.asyncDispose]());
 
-  /** In a page of its own, of a browser that knows the files of all pages. */
+  /** In a new page of the signed-in browser. */
   async function on(path: string, use: (page: Page) => Promise<void>): Promise<void> {
     const page = await visitor.context.newPage();
     await page.goto(path);
@@ -28,9 +28,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     expect(visitor.problems.splice(0)).toEqual([]);
   }
 
-  /**
-   * All that a page keeps: its document, what stands in its fields, its address, and the browser's stores.
-   */
+  /** Everything that a page stores: its document, fields, URL, history and the browser's storage. */
   const kept = (page: Page): Promise<string> =>
     page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
       location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.title].join('\\n')`);
@@ -46,24 +44,24 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     await page.getByRole('button', { name: action, exact: true }).click();
   }
 
-  test('make a key as it was filled in, by keyboard, show its secret once, and keep nothing of it', async () => {
+  test('create a restricted key by keyboard, show its secret once, and store nothing of it', async () => {
     await on('/keys', async (page) => {
       await page.keyboard.press('n');
       await page.keyboard.type('by hand');
-      // Who marks what a field says may let go beside the dialog.
+      // Selecting text of a field may end outside the dialog.
       await page.getByLabel('Name', { exact: true }).hover();
       await page.mouse.down();
       await page.mouse.move(2, 2);
       await page.mouse.up();
-      await page.getByText('Narrow it').click();
-      await page.getByLabel('Only these').first().check();
+      await page.getByText('Restrict this key').click();
+      await page.getByLabel('Selected').first().check();
       await page.getByRole('combobox', { name: 'Models' }).fill('daybook-demo');
-      await page.getByLabel('Requests a minute').fill('1.5k');
-      await page.getByRole('button', { name: 'Add a quota' }).click();
-      await page.getByLabel('At most').fill('12.50');
-      await page.getByRole('button', { name: 'Create the key' }).click();
+      await page.getByLabel('Requests per minute').fill('1.5k');
+      await page.getByRole('button', { name: 'Add quota' }).click();
+      await page.getByLabel('Limit', { exact: true }).fill('12.50');
+      await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
       const dialog = page.getByRole('dialog');
-      await dialog.getByText('You will not see this again').waitFor();
+      await dialog.getByText('won’t be able to see it again').waitFor();
       const secret = SECRET.exec(await dialog.innerText())?.[0] ?? '';
       expect(secret).not.toBe('');
       expect(await dialog.locator('pre').innerText()).toContain(`Bearer ${secret}`);
@@ -74,7 +72,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       await page.keyboard.press('Control+k');
       expect(await dialog.innerText()).toContain(secret);
 
-      await page.getByRole('button', { name: 'I have kept it' }).click();
+      await page.getByRole('button', { name: 'Done' }).click();
       await page.getByText('key.restricted').waitFor();
       const rest = await kept(page);
       expect(rest).toContain(secret.slice(-4));
@@ -89,27 +87,27 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     expect(await keysNamed('by hand')).toMatchObject([{ terms }]);
   });
 
-  test('take a reply that was cut for none, and show the keys once it comes whole', async () => {
+  test('report an incomplete response as an error, and load the keys on retry', async () => {
     await on('/settings', async (page) => {
       await page.route('**/api/keys*', (route) =>
         route.fulfill({ contentType: 'application/json', body: '{"object":"list","data":[' }),
       );
       await page.getByRole('link', { name: 'API keys' }).click();
-      await page.getByText('The server does not answer').waitFor();
+      await page.getByText('The server is not responding').waitFor();
       await page.unroute('**/api/keys*');
       await page.getByRole('button', { name: 'Try again' }).click();
       await page.getByText('by hand').first().waitFor();
     });
   });
 
-  test('do nothing at a single key once that is turned off', async () => {
+  test('ignore single-key shortcuts once they are turned off', async () => {
     await on('/settings', async (page) => {
       await page.getByLabel('Single-key shortcuts').uncheck();
       await page.getByRole('heading', { name: 'Settings' }).click();
       await page.keyboard.press('g');
       await page.keyboard.press('k');
       await page.keyboard.press('Control+k');
-      await page.getByRole('combobox', { name: 'Page or action' }).waitFor();
+      await page.getByRole('combobox', { name: 'Search pages and actions' }).waitFor();
       await page.keyboard.press('Escape');
       expect(new URL(page.url()).pathname).toBe('/settings');
       await page.getByLabel('Single-key shortcuts').check();
@@ -120,68 +118,68 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     });
   });
 
-  test('rotate a key once, though the reply to it gets lost and it is sent again', async () => {
+  test('rotate a key once, though the response is lost and the request retried', async () => {
     const { body } = await dashboard.administrator.post<{ id: string }>('/api/keys', { name: 'turned' });
     await on('/keys', async (page) => {
-      await choose(page, 'turned', 'Rotate the secret');
+      await choose(page, 'turned', 'Rotate secret');
       await page.route('**/rotate', async (route) => {
         await route.fetch();
         await route.abort();
       });
-      await page.getByRole('button', { name: 'Rotate', exact: true }).click();
-      await page.getByRole('dialog').getByText('The server does not answer').waitFor();
+      await page.getByRole('button', { name: 'Rotate key', exact: true }).click();
+      await page.getByRole('dialog').getByText('The server is not responding').waitFor();
       await page.unroute('**/rotate');
       await page.getByRole('button', { name: 'Try again' }).click();
-      await page.getByText('the reply with the new secret got lost').waitFor();
+      await page.getByText('the response with the new secret was lost').waitFor();
       expect(await rotations(body.id)).toBe(1);
 
-      await page.getByRole('button', { name: 'Prepare another rotation' }).click();
-      await page.getByRole('button', { name: 'Rotate', exact: true }).click();
-      await page.getByText('You will not see this again').waitFor();
+      await page.getByRole('button', { name: 'Rotate again' }).click();
+      await page.getByRole('button', { name: 'Rotate key', exact: true }).click();
+      await page.getByText('won’t be able to see it again').waitFor();
       expect(await rotations(body.id)).toBe(2);
     });
   });
 
-  test('tell why a call would be refused, and what to do about it', async () => {
+  test('explain why a request would be rejected, and what to do', async () => {
     await dashboard.administrator.post('/api/keys', { name: 'kept in', terms: { networks: ['10.0.0.0/8'] } });
     await on('/keys', async (page) => {
-      await choose(page, 'kept in', 'Would this call pass?');
+      await choose(page, 'kept in', 'Test access');
       await page.getByLabel('Model').fill('daybook-demo');
-      await page.getByLabel('Address').fill('192.0.2.1');
+      await page.getByLabel('IP address').fill('192.0.2.1');
       await page.keyboard.press('Enter');
-      await page.getByText('It would be refused').waitFor();
-      const told = await page.getByRole('dialog').innerText();
-      expect(told).toContain('network_not_allowed');
-      expect(told).toContain('Add the address');
-      await page.getByLabel('Address').fill('10.1.2.3');
+      await page.getByText('The request would be rejected').waitFor();
+      const text = await page.getByRole('dialog').innerText();
+      expect(text).toContain('network_not_allowed');
+      expect(text).toContain('Add the address');
+      await page.getByLabel('IP address').fill('10.1.2.3');
       await page.keyboard.press('Enter');
-      await page.getByText('It would pass').waitFor();
+      await page.getByText('The request would be accepted').waitFor();
     });
   });
 
-  test('show an invitation once, and say why the last administrator stays one', async () => {
+  test('show an invitation once, and explain why the last administrator keeps the role', async () => {
     await on('/admin/members', async (page) => {
       await page.keyboard.press('n');
-      await page.getByRole('button', { name: 'Make the link' }).click();
-      await page.getByText('You will not see this again').waitFor();
+      await page.getByRole('button', { name: 'Create link' }).click();
+      await page.getByText('won’t be able to see it again').waitFor();
       const token = /\/join#([0-9A-Za-z]{43})/.exec(await page.getByRole('dialog').innerText())?.[1] ?? '';
       expect(token).not.toBe('');
-      await page.getByRole('button', { name: 'I have kept it' }).click();
+      await page.getByRole('button', { name: 'Done' }).click();
       await page.getByText('invitation.created').waitFor();
       expect(await kept(page)).not.toContain(token);
 
-      await choose(page, dashboard.administrator.email, 'Change the role');
+      await choose(page, dashboard.administrator.email, 'Change role');
       await page.getByLabel('Auditor').check();
-      await page.getByRole('dialog').getByRole('button', { name: 'Change the role' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Change role' }).click();
       await page.getByText('This is the last administrator').waitFor();
     });
   });
 
-  test('keep each letter that is typed into a filter, and follow the address where that changes', async () => {
+  test('keep every typed letter of a filter, and follow the URL when it changes', async () => {
     await on('/keys', async (page) => {
-      const field = page.getByRole('searchbox', { name: 'Name or id' });
+      const field = page.getByRole('searchbox', { name: 'Search by name or ID' });
       await field.pressSequentially('no such key');
-      await page.getByText('No key fits').waitFor();
+      await page.getByText('No matching keys').waitFor();
       expect(await field.inputValue()).toBe('no such key');
       expect(new URL(page.url()).searchParams.get('name')).toBe('no such key');
       await page.getByRole('button', { name: /^Show all/ }).click();
@@ -193,16 +191,16 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     });
   });
 
-  test('show a field that is wrong, though it was folded away', async () => {
+  test('open a collapsed section with an invalid field', async () => {
     await on('/keys', async (page) => {
       await page.keyboard.press('n');
       await page.keyboard.type('wrong');
-      const [fold, field] = [page.getByText('Narrow it'), page.getByLabel('Requests a minute')];
+      const [fold, field] = [page.getByText('Restrict this key'), page.getByLabel('Requests per minute')];
       await fold.click();
       await field.fill('many');
       await fold.click();
       await field.waitFor({ state: 'hidden' });
-      await page.getByRole('button', { name: 'Create the key' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
       await field.waitFor();
       expect(await keysNamed('wrong')).toEqual([]);
     });

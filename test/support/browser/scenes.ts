@@ -32,16 +32,16 @@ const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({
 
 async function openNarrowing(page: Page): Promise<void> {
   await page.keyboard.press('n');
-  await page.getByText('Narrow it').click();
-  await page.getByLabel('Only these').first().check();
-  await page.getByRole('button', { name: 'Add a quota' }).click();
+  await page.getByText('Restrict this key').click();
+  await page.getByLabel('Selected').first().check();
+  await page.getByRole('button', { name: 'Add quota' }).click();
 }
 
 async function makeKey(page: Page): Promise<void> {
   await page.keyboard.press('n');
   await page.getByLabel('Name', { exact: true }).fill('made for a picture');
   await page.keyboard.press('Enter');
-  await page.getByText('You will not see this again').waitFor();
+  await page.getByText('won’t be able to see it again').waitFor();
 }
 
 /** Presses the first button of that name, and waits for the dialog that it opens. */
@@ -63,28 +63,28 @@ const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map(
 async function storyEnd(page: Page): Promise<void> {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Receipt' }).scrollIntoViewIfNeeded();
+  await page.getByRole('button', { name: 'Download receipt' }).scrollIntoViewIfNeeded();
 }
 
 async function verify(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Verify now' }).click();
-  await page.getByText('Begun').waitFor();
+  await page.getByRole('button', { name: 'Verify log' }).click();
+  await page.getByText('Started').waitFor();
 }
 
 async function compareOne(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Compare usage' }).click();
+  await page.getByRole('button', { name: 'Check usage' }).click();
   await page.getByText('differences in').waitFor();
 }
 
 async function showUpstream(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Upstream openai' }).click();
-  await page.getByRole('button', { name: 'Test now' }).click();
-  await page.getByText('It answers, and lists').first().waitFor();
+  await page.getByRole('button', { name: 'Test connection' }).click();
+  await page.getByText('Connected.').first().waitFor();
 }
 
 async function removeUpstream(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Actions for ollama' }).click();
-  await page.getByRole('button', { name: 'Remove…' }).click();
+  await page.getByRole('button', { name: 'Remove' }).click();
   await page.getByRole('dialog').waitFor();
 }
 
@@ -92,7 +92,7 @@ const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
   { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: storyEnd },
-  { name: 'requests-tries', path: '/requests?model=local-first', who: 'administrator', act: storyEnd },
+  { name: 'requests-attempts', path: '/requests?model=local-first', who: 'administrator', act: storyEnd },
   { name: 'audit-proof-verified', path: '/audit/proof', who: 'administrator', act: verify },
   { name: 'audit-state-of-a-plan', path: '/audit/state?plan=team', who: 'auditor' },
   { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
@@ -114,29 +114,29 @@ const DIALOGS: readonly Scene[] = [
     name: 'admin-plans-change',
     path: '/admin/plans',
     who: 'administrator',
-    act: opening('Change plan team'),
+    act: opening('Edit plan team'),
   },
   {
     name: 'admin-upstreams-add',
     path: '/admin/upstreams',
     who: 'administrator',
-    act: opening('Add an upstream'),
+    act: opening('Add upstream'),
   },
   { name: 'admin-upstreams-one', path: '/admin/upstreams', who: 'administrator', act: showUpstream },
   {
     name: 'admin-upstreams-define',
     path: '/admin/upstreams',
     who: 'administrator',
-    act: opening('Change model fast'),
+    act: opening('Edit model fast'),
   },
   { name: 'admin-upstreams-remove', path: '/admin/upstreams', who: 'administrator', act: removeUpstream },
-  { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set a price') },
+  { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set price') },
   { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
   {
     name: 'admin-alerts-webhook',
     path: '/admin/alerts',
     who: 'administrator',
-    act: opening('Add a webhook'),
+    act: opening('Add webhook'),
   },
   {
     name: 'palette',

@@ -16,21 +16,21 @@ describe("the playground's reader of replies", () => {
           const found: string[] = [];
           for (let at = 0; at < text.length;) {
             const length = 1 + (cuts.next().value as number);
-            found.push(...reader.take(text.slice(at, at + length)));
+            found.push(...reader.push(text.slice(at, at + length)));
             at += length;
           }
-          found.push(...reader.take('\n\n'));
+          found.push(...reader.push('\n\n'));
           expect(found).toEqual(data);
         },
       ),
     );
   });
   it('puts the lines of one event together', () =>
-    expect(new EventReader().take('data: a\ndata:b\n\n')).toEqual(['a\nb']));
+    expect(new EventReader().push('data: a\ndata:b\n\n')).toEqual(['a\nb']));
   it('gives up on an event that does not end, instead of keeping all of it', () => {
     const reader = new EventReader();
     expect(() => {
-      for (let n = 0; n < 200; n++) reader.take(`data: ${'x'.repeat(10_000)}\n`);
+      for (let n = 0; n < 200; n++) reader.push(`data: ${'x'.repeat(10_000)}\n`);
     }).toThrow(RangeError);
   });
 });

@@ -40,8 +40,8 @@ const settled = (number: number): FrameOf<'settled'> => ({
 
 const after = (...frames: Frame[]): readonly SeenCall[] => follow([], frames, ACCOUNT);
 
-describe('the calls that the first-call page shows', () => {
-  test('begin, count their tokens and end; a count that comes late changes nothing', () => {
+describe('the requests on the First call page', () => {
+  test('start, count tokens and end; a late progress frame changes nothing', () => {
     expect(after(started(1), progress(1, 4))).toMatchObject([
       { request: request(1), outputTokens: 4, ending: null },
     ]);
@@ -50,7 +50,7 @@ describe('the calls that the first-call page shows', () => {
     expect(follow(ended, [progress(1, 5)], ACCOUNT)).toBe(ended);
   });
 
-  test('are the newest five of the own account, those that were refused among them', () => {
+  test('are the newest five of the account, including rejected ones', () => {
     const refused: Frame = {
       type: 'refused',
       position: 8,
@@ -72,9 +72,9 @@ describe('the calls that the first-call page shows', () => {
   });
 });
 
-test('every refusal of a key, a permission or a limit has advice of its own', () => {
+test('every error of a key, a permission or a limit has advice', () => {
   const OTHER_STATUS = 418;
-  // That of signatures is told to witnesses, who have no key.
+  // The error of cosignatures is for witnesses, which have no key.
   const codes = Object.entries(API_ERRORS).filter(
     ([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_refused',
   );

@@ -4,7 +4,7 @@ import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { atTime, usedUpAtMs, windowEndMs } from '../../../web/lib/limit-rows.ts';
 
-/** Quotas as a page shows them between two looks at what enforces them. */
+/** Limits between two refetches. */
 
 const time = (text: string): number => Date.parse(`${text}Z`);
 const row: LimitRow = {
@@ -22,7 +22,7 @@ const row: LimitRow = {
   overdraft: null,
 };
 
-test('windows end when those of the relay do', () => {
+test('windows end when the relay’s windows end', () => {
   for (const kind of Object.keys(WINDOW_KINDS) as WindowKind[]) {
     for (const at of [
       '2026-01-31T23:59',
@@ -38,7 +38,7 @@ test('windows end when those of the relay do', () => {
   }
 });
 
-test('a window that is over begins anew with nothing used, however long ago it ended', () => {
+test('a past window is replaced by the current one with no usage', () => {
   expect(atTime(row, time('2026-05-04T23:59:59'))).toBe(row);
   expect(atTime(row, time('2026-05-05T00:00'))).toMatchObject({
     used: 0,
@@ -53,7 +53,7 @@ test('a window that is over begins anew with nothing used, however long ago it e
   });
 });
 
-test('the pace of a window tells when it is used up, and only where that is before it begins anew', () => {
+test('the current pace forecasts when a limit is exhausted, if that is before the reset', () => {
   // Half of it within ten hours: the other half within ten more.
   expect(usedUpAtMs(row, time('2026-05-04T10:00'))).toBe(time('2026-05-04T20:00'));
   expect(usedUpAtMs(row, time('2026-05-04T12:00'))).toBeNull();

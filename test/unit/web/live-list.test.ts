@@ -84,7 +84,7 @@ function open(filter: RequestFilter = {}, isOpen = true) {
     },
     shown: () => paint().rows.map(({ request }) => request),
     outcomes: () => paint().rows.map(({ outcome }) => outcome),
-    arrivals: () => paint().arrivals,
+    newCount: () => paint().newCount,
     isCut: () => paint().isCut,
   };
 }
@@ -93,7 +93,7 @@ describe('the list of requests', () => {
   it('shows what was fetched once, and what came since above it, newest first', () => {
     const { list, fetch, shown } = open();
     const [old, both, fresh] = [made(0), made(1), made(2)];
-    list.take([started(both), started(fresh)]);
+    list.apply([started(both), started(fresh)]);
     fetch([row(both), row(old)]);
     expect(shown()).toEqual([fresh.request, both.request, old.request]);
   });
@@ -102,16 +102,16 @@ describe('the list of requests', () => {
     const { list, fetch, outcomes } = open();
     const [first, second] = [made(1), made(0)];
     fetch([row(first, { outcome: 'running', end_position: null }), row(second)]);
-    list.take([settled(first), started(second)]);
+    list.apply([settled(first), started(second)]);
     expect(outcomes()).toEqual(['completed', 'completed']);
   });
 
   it('shows only what fits its filter, and drops what fits no more', () => {
     const { list, shown } = open({ outcome: 'running' });
     const [one, other] = [made(0), made(1)];
-    list.take([started(one), started(other)]);
+    list.apply([started(one), started(other)]);
     expect(shown()).toHaveLength(2);
-    list.take([settled(one)]);
+    list.apply([settled(one)]);
     expect(shown()).toEqual([other.request]);
   });
 
@@ -119,25 +119,25 @@ describe('the list of requests', () => {
     const { list, fetch, shown } = open();
     const [newer, edge, older] = [made(20), made(10), made(0)];
     fetch([row(newer), row(edge)], edge.at);
-    list.take([settled(older)]);
+    list.apply([settled(older)]);
     expect(shown()).toEqual([newer.request, edge.request]);
     fetch([row(newer), row(edge)]);
     expect(shown()).toHaveLength(3);
   });
 
-  it('holds still: no row comes, goes or moves, endings still show, and arrivals are counted', () => {
-    const { list, shown, outcomes, arrivals } = open({ outcome: 'running' });
+  it('paused: no row is added, removed or moved, ends are still shown, and new requests are counted', () => {
+    const { list, shown, outcomes, newCount } = open({ outcome: 'running' });
     const [one, other, late] = [made(0), made(1), made(2)];
-    list.take([started(one), started(other)]);
+    list.apply([started(one), started(other)]);
     const before = shown();
-    list.setHeld(true);
-    list.take([started(late), settled(other)]);
+    list.setPaused(true);
+    list.apply([started(late), settled(other)]);
     expect(shown()).toEqual(before);
     expect(outcomes()).toEqual(['completed', 'running']);
-    expect(arrivals()).toBe(1);
-    list.setHeld(false);
+    expect(newCount()).toBe(1);
+    list.setPaused(false);
     expect(shown()).toEqual([late.request, one.request]);
-    expect(arrivals()).toBe(0);
+    expect(newCount()).toBe(0);
   });
 
   it('keeps so many live rows at most, and says from where on rows are missing', () => {
@@ -145,7 +145,7 @@ describe('the list of requests', () => {
     const fetchedBefore = made(-1);
     fetch([row(fetchedBefore)]);
     const many = Array.from({ length: LIVE_ROWS_MAX + 5 }, (_, ms) => made(ms));
-    list.take(many.map(started));
+    list.apply(many.map(started));
     expect(isCut()).toBe(true);
     expect(shown()).toEqual(
       many
@@ -167,21 +167,21 @@ describe('the list of requests', () => {
   it('keeps what is held while more comes than it keeps', () => {
     const { list, shown, isCut } = open();
     const held = made(0);
-    list.take([started(held)]);
+    list.apply([started(held)]);
     expect(shown()).toEqual([held.request]);
-    list.setHeld(true);
-    list.take(Array.from({ length: LIVE_ROWS_MAX * 2 }, (_, ms) => started(made(ms + 1))));
+    list.setPaused(true);
+    list.apply(Array.from({ length: LIVE_ROWS_MAX * 2 }, (_, ms) => started(made(ms + 1))));
     expect(shown()).toEqual([held.request]);
     expect(isCut()).toBe(false);
-    list.setHeld(false);
+    list.setPaused(false);
     expect(isCut()).toBe(true);
   });
 
   it('calls nothing running any more whose end may be among what was missed', () => {
     const { list, fetch, shown, outcomes } = open();
     const [running, ended] = [made(1), made(0)];
-    list.take([started(running), started(ended), settled(ended)]);
-    list.take([{ type: 'gap', position: 2_000_000 }]);
+    list.apply([started(running), started(ended), settled(ended)]);
+    list.apply([{ type: 'gap', position: 2_000_000 }]);
     expect(shown()).toEqual([ended.request]);
     fetch([row(running), row(ended)]);
     expect(outcomes()).toEqual(['completed', 'completed']);
@@ -191,7 +191,7 @@ describe('the list of requests', () => {
     const { list, fetch, outcomes } = open({}, false);
     const known = made(0);
     fetch([row(known, { outcome: 'running', end_position: null })]);
-    list.take([started(made(5)), settled(known)]);
+    list.apply([started(made(5)), settled(known)]);
     expect(outcomes()).toEqual(['completed']);
   });
 });

@@ -17,13 +17,13 @@ const figuresOf = (endings: readonly Ending[]): UsageFigures => {
   const tally = noTally();
   for (const ending of endings) countEnding(tally, ending);
   return {
-    requests: tally.served + tally.failed,
-    completed: tally.served,
+    requests: tally.successful + tally.failed,
+    completed: tally.successful,
     client_gone: 0,
     upstream_failed: tally.failed,
     cut_short: 0,
     relay_failed: 0,
-    refused: tally.refused,
+    refused: tally.rejected,
     input_tokens: tally.input_tokens,
     cached_tokens: 0,
     output_tokens: tally.output_tokens,
@@ -137,7 +137,7 @@ const runningRow = (position: number): RequestRow => ({
   hold_cost_microusd: null,
 });
 const tell = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void =>
-  store.take({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
+  store.apply({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
 
 /** A log of endings, whose positions have gaps, as a viewer sees it. */
 const logs = fc
@@ -378,7 +378,7 @@ test('calls a second are those of the last ten whole seconds, by the clock of th
   const store = new LiveStore(sameBase([], 0));
   const aheadMs = 3_600_000;
   const nowMs = NOW_MS + aheadMs;
-  store.take({ position: 0, at: new Date(NOW_MS).toISOString(), frames: [] }, nowMs);
+  store.apply({ position: 0, at: new Date(NOW_MS).toISOString(), frames: [] }, nowMs);
   expect(store.view(nowMs).perSecond).toBeNull();
   const frames = Array.from({ length: 100 }, (_, index): Frame => ({
     type: 'refused',
@@ -391,7 +391,7 @@ test('calls a second are those of the last ten whole seconds, by the clock of th
     status: 429,
     refused_count: 2,
   }));
-  store.take({ position: 100, at: new Date(NOW_MS + 10_000).toISOString(), frames }, nowMs + 10_000);
+  store.apply({ position: 100, at: new Date(NOW_MS + 10_000).toISOString(), frames }, nowMs + 10_000);
   expect(store.view(nowMs + 10_000).perSecond).toBe(20);
   expect(store.view(nowMs + 60_000).perSecond).toBe(0);
   expect(store.isMoving(nowMs + 10_000)).toBe(true);

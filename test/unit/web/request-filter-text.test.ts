@@ -7,26 +7,26 @@ const keys = [
 ];
 const read = (text: string) => readFilterText(text, keys, [{ id: 'aaaaaaaa', name: 'Globex' }]);
 
-describe('a filter in one line', () => {
-  it('names fields, and keys and accounts by what they are called', () => {
+describe('a typed filter', () => {
+  it('accepts fields, and keys and accounts by name', () => {
     expect(read('status:429 key:"ci nightly" model:gpt-4o account:globex outcome:refused')).toEqual({
       filter: { status: 429, key: 'kkkkkkkk', model: 'gpt-4o', account: 'aaaaaaaa', outcome: 'refused' },
       problem: null,
     });
   });
-  it('knows a lone status, outcome or model for what it is', () => {
+  it('recognizes a status, outcome or model without a field', () => {
     expect(read('503').filter).toEqual({ status: 503 });
     expect(read('client_gone').filter).toEqual({ outcome: 'client_gone' });
     expect(read('llama-4').filter).toEqual({ model: 'llama-4' });
   });
-  it('keeps to ids that no list has: old requests have them', () =>
+  it('accepts ids that are not listed, which old requests may have', () =>
     expect(read('key:zzzzzzzz').filter).toEqual({ key: 'zzzzzzzz' }));
   it.each([
     ['colour:red', 'colour'],
-    ['key:nobody', 'nobody'],
+    ['key:unknown', 'unknown'],
     ['status:9', '9'],
     ['outcome:odd', 'odd'],
-  ])('says what it can make no sense of: %s', (text, word) => {
+  ])('reports invalid input: %s', (text, word) => {
     const { filter, problem } = read(text);
     expect(filter).toEqual({});
     expect(problem).toContain(`“${word}”`);

@@ -43,7 +43,7 @@ describe('what changes between two terms', () => {
               }
             : each;
         expect(termsChanges(before, after).length === 0).toBe(sameTerms(inOrder(before), inOrder(after)));
-        expect(termsChanges(before, after, 'as in the plan').length === 0).toBe(
+        expect(termsChanges(before, after, 'plan default').length === 0).toBe(
           sameTerms(inOrder(before), inOrder(after)),
         );
       }),
@@ -51,7 +51,7 @@ describe('what changes between two terms', () => {
   });
 
   test('is the other way round where it is undone', () => {
-    const turned = { tighter: 'looser', looser: 'tighter' } as const;
+    const turned = { stricter: 'looser', looser: 'stricter' } as const;
     fc.assert(
       fc.property(terms, terms, (one, other) => {
         const there = termsChanges(one, other).map(
@@ -65,10 +65,10 @@ describe('what changes between two terms', () => {
 
   test.each<[string, PlanTerms, PlanTerms, ReturnType<typeof termsChanges>[number]]>([
     [
-      'a first limit is tighter',
+      'a first limit is stricter',
       {},
       { requests_per_minute: 60 },
-      { what: 'Requests a minute', from: 'no limit', to: '60', effect: 'tighter' },
+      { what: 'Requests per minute', from: 'no limit', to: '60', effect: 'stricter' },
     ],
     [
       'a model more is looser',
@@ -83,10 +83,10 @@ describe('what changes between two terms', () => {
       { what: 'Models', from: 'o3', to: 'gpt-4o*', effect: null },
     ],
     [
-      'no models at all are tighter',
+      'no models at all are stricter',
       {},
       { models: [] },
-      { what: 'Models', from: 'all', to: 'none', effect: 'tighter' },
+      { what: 'Models', from: 'all', to: 'none', effect: 'stricter' },
     ],
     [
       'an amount is told to the last micro-dollar',
@@ -96,7 +96,7 @@ describe('what changes between two terms', () => {
       {
         quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft' }],
       },
-      { what: 'Cost a month', from: '$25.00', to: '$25.000001', effect: 'looser' },
+      { what: 'Monthly cost', from: '$25.00', to: '$25.000001', effect: 'looser' },
     ],
   ])('%s', (_name, before, after, change) => expect(termsChanges(before, after)).toEqual([change]));
 });

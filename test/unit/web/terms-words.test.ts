@@ -2,7 +2,7 @@ import { describe, expect, it, test } from 'vitest';
 import { readAmount, readDollars } from '../../../web/ui/terms/amounts.ts';
 import { describeTerms, glanceAtTerms } from '../../../web/ui/terms/summary.ts';
 
-describe('amounts, as people write them', () => {
+describe('typed amounts', () => {
   test.for([
     ['60', 60],
     ['1,000,000', 1_000_000],
@@ -33,17 +33,17 @@ describe('amounts, as people write them', () => {
   );
 });
 
-describe('terms in words', () => {
-  it('tell what is absent by whose they are', () => {
-    expect(describeTerms({}, 'plan')).toBe('Everything, without a limit.');
-    expect(describeTerms({}, 'key')).toContain('All that its account may use');
-    expect(describeTerms({}, 'override')).toBe('As in the plan.');
+describe('summaries of limits', () => {
+  it('describe unset fields by owner', () => {
+    expect(describeTerms({}, 'plan')).toBe('Unlimited.');
+    expect(describeTerms({}, 'key')).toBe('No restrictions beyond the account’s limits.');
+    expect(describeTerms({}, 'override')).toBe('Same as the plan.');
   });
-  it('tell an empty list from an absent one', () => {
-    expect(describeTerms({ models: [] }, 'plan')).toBe('No models: every call of a model is refused.');
+  it('distinguish an empty list from an unset one', () => {
+    expect(describeTerms({ models: [] }, 'plan')).toBe('No models: all model requests are rejected.');
     expect(describeTerms({ quotas: [] }, 'override')).toBe('No quotas.');
   });
-  it('name everything that is limited', () => {
+  it('name every limit', () => {
     const terms = {
       models: ['gpt-4o*'],
       origins: ['https://app.example.com', 'none'],
@@ -61,14 +61,21 @@ describe('terms in words', () => {
       reads: 'account' as const,
     };
     expect(describeTerms(terms, 'key')).toBe(
-      'Models: gpt-4o*. Web pages of https://app.example.com, and programs. From 10.0.0.0/8. At most 60 requests a minute and 4 at once. Up to $25.00 a month, never above. Reads the usage and requests of its whole account.',
+      [
+        'Models: gpt-4o*.',
+        'Origins: https://app.example.com and non-browser clients.',
+        'Networks: 10.0.0.0/8.',
+        'Up to 60 requests per minute and 4 concurrent requests.',
+        'Quotas: $25.00 per month (hard limit).',
+        'Read access to the whole account.',
+      ].join(' '),
     );
     expect(glanceAtTerms(terms)).toEqual([
       'gpt-4o*',
       '2 origins',
       '1 network',
       '60 requests/min',
-      '4 at once',
+      '4 concurrent',
       '$25.00/month',
     ]);
   });

@@ -3,20 +3,20 @@ import { describe, expect, test } from 'vitest';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
-import { upstreamStanding } from '../../../web/features/upstreams/health-words.ts';
+import { upstreamStatus } from '../../../web/features/upstreams/health-words.ts';
 import { CHOICES, looksPrivate } from '../../../web/features/upstreams/provider-choices.ts';
-import { listedBy, tellTargets } from '../../../web/features/upstreams/target-words.ts';
+import { listedBy, describeTargets } from '../../../web/features/upstreams/target-words.ts';
 import { formOf, newForm, termsOf } from '../../../web/features/upstreams/upstream-form.ts';
 import { anyUpstreamTerms } from '../../support/upstream/arbitrary-upstream.ts';
 
-/** What the page of upstreams makes of terms and of health, in forms and in words. */
+/** Forms and texts of the upstreams page. */
 
 const known = Object.fromEntries(
   Object.entries(DIALECT_TRAITS).map(([dialect, { baseUrl }]) => [dialect, { base_url: baseUrl }]),
 );
 
 describe('the form of an upstream', () => {
-  test('gives back the terms that it was filled with, so that saving what was not touched changes nothing', () => {
+  test('round-trips the terms, so that saving without edits changes nothing', () => {
     fc.assert(
       fc.property(anyUpstreamTerms, (terms) => {
         const { options = {}, ...rest } = terms;
@@ -26,22 +26,19 @@ describe('the form of an upstream', () => {
     );
   });
 
-  test.each(CHOICES)(
-    'begins with what is usual for $name, and needs only what nobody can know',
-    ({ id, provider, example }) => {
-      const form = newForm(id, known);
-      const filled = {
-        ...form,
-        address:
-          form.address === '' && provider !== 'bridge'
-            ? (example ?? '').replace('RESOURCE', 'resource')
-            : form.address,
-        package: '@ai-sdk/amazon-bedrock',
-      };
-      expect(UpstreamTerms.safeParse(termsOf(filled, null)).error).toBeUndefined();
-      expect(form.network).toBe(looksPrivate(form.address) ? 'private' : 'public');
-    },
-  );
+  test.each(CHOICES)('starts with valid defaults for $name', ({ id, provider, example }) => {
+    const form = newForm(id, known);
+    const filled = {
+      ...form,
+      address:
+        form.address === '' && provider !== 'bridge'
+          ? (example ?? '').replace('RESOURCE', 'resource')
+          : form.address,
+      package: '@ai-sdk/amazon-bedrock',
+    };
+    expect(UpstreamTerms.safeParse(termsOf(filled, null)).error).toBeUndefined();
+    expect(form.network).toBe(looksPrivate(form.address) ? 'private' : 'public');
+  });
 });
 
 const target = (upstream: string, more: { model?: string; weight?: number; order?: number } = {}) => ({
@@ -51,44 +48,44 @@ const target = (upstream: string, more: { model?: string; weight?: number; order
   ...more,
 });
 
-describe('where the calls of a model go', () => {
+describe('model routing', () => {
   test.each([
-    ['one', [target('a')], ['Every call goes to a.']],
+    ['one', [target('a')], ['All requests go to a.']],
     [
       'one of another name, with a fallback',
       [target('a', { model: 'gpt-4o' }), target('b', { order: 1 })],
-      ['Every call goes to a (as gpt-4o).', 'When it has failed, b takes over.'],
+      ['All requests go to a (as gpt-4o).', 'If it fails, requests go to b.'],
     ],
     [
       'two by weight, then a third',
       [target('a', { weight: 7 }), target('b', { weight: 3 }), target('c', { order: 2 })],
       [
-        '70 % of calls go to a, 30 % to b; where one fails, the other is tried.',
-        'When both have failed, c takes over.',
+        '70% of requests go to a, 30% to b. If one fails, the other is used.',
+        'If both fail, requests go to c.',
       ],
     ],
     [
-      'one that only stands in',
+      'a standby',
       [target('a'), target('b', { weight: 0 })],
-      ['Every call goes to a.', 'b is tried only when that one fails.'],
+      ['All requests go to a.', 'b is used only if it fails.'],
     ],
     [
-      'a share that is hardly one',
+      'a very small share',
       [target('a', { weight: 999 }), target('b')],
-      ['over 99 % of calls go to a, under 1 % to b; where one fails, the other is tried.'],
+      ['over 99% of requests go to a, under 1% to b. If one fails, the other is used.'],
     ],
     [
-      'none with a weight',
+      'only weights of 0',
       [target('a', { weight: 0 }), target('b', { weight: 0 })],
-      ['Every call goes to b.', 'a is tried only when that one fails.'],
+      ['All requests go to b.', 'a is used only if it fails.'],
     ],
-  ])('is told in plain English: %s', (_what, targets, told) =>
-    expect(tellTargets('fast', targets)).toEqual(told),
+  ])('is described in plain English: %s', (_what, targets, sentences) =>
+    expect(describeTargets('fast', targets)).toEqual(sentences),
   );
 
-  test('names those that are paused', () => {
-    expect(tellTargets('fast', [target('a'), target('b', { order: 1 })], new Set(['a', 'x']))).toContain(
-      'a is paused, and left out until resumed.',
+  test('names paused targets', () => {
+    expect(describeTargets('fast', [target('a'), target('b', { order: 1 })], new Set(['a', 'x']))).toContain(
+      'a is paused and skipped.',
     );
   });
 
@@ -99,19 +96,16 @@ describe('where the calls of a model go', () => {
     ['gpt-4.1', 'a'],
     ['o3', 'c'],
     ['xgpt-4o', 'c'],
-  ])(
-    'without a definition: %s to %s, an exact name before any pattern and then the first',
-    (model, upstream) => {
-      expect(
-        listedBy(model, [lists('a', ['gpt-*']), lists('b', ['gpt-4o', 'gpt-4.*']), lists('c', ['*'])]),
-      ).toBe(upstream);
-    },
-  );
-  test('to nobody where nobody lists it', () =>
+  ])('without a custom model: %s to %s, exact names before patterns, then list order', (model, upstream) => {
+    expect(
+      listedBy(model, [lists('a', ['gpt-*']), lists('b', ['gpt-4o', 'gpt-4.*']), lists('c', ['*'])]),
+    ).toBe(upstream);
+  });
+  test('to no upstream if none lists the model', () =>
     expect(listedBy('gpt-4x1', [lists('a', ['gpt-4.1', 'gpt-4.*'])])).toBeNull());
 });
 
-describe('how an upstream fares', () => {
+describe('the health of an upstream', () => {
   const good = { state: 'good', problem: null, failures: 0, ejected_ms: 0, running: 0 } as const;
   const out = {
     state: 'ejected',
@@ -132,27 +126,27 @@ describe('how an upstream fares', () => {
     row: Partial<Pick<UpstreamRow, 'state' | 'health'>>,
     ...healths: CredentialRow['health'][]
   ): string =>
-    upstreamStanding({ state: 'in_use', health: good, ...row, credentials: healths.map(credential) }).word;
+    upstreamStatus({ state: 'in_use', health: good, ...row, credentials: healths.map(credential) }).word;
 
-  test('is the worst that a call would meet', () => {
-    expect(words({}, good, good)).toBe('No trouble');
-    expect(words({}, good, out)).toBe('In part');
-    expect(words({}, good, null)).toBe('In part');
-    expect(words({}, out, out)).toBe('Left out');
-    expect(words({}, out)).toBe('Left out');
-    expect(words({}, null)).toBe('Does not open');
+  test('is the worst status that a request may meet', () => {
+    expect(words({}, good, good)).toBe('Healthy');
+    expect(words({}, good, out)).toBe('Degraded');
+    expect(words({}, good, null)).toBe('Degraded');
+    expect(words({}, out, out)).toBe('Circuit open');
+    expect(words({}, out)).toBe('Circuit open');
+    expect(words({}, null)).toBe('Can’t decrypt');
     expect(words({ health: { ...good, state: 'failing', failures: 2, problem: 'cut' } }, good)).toBe(
-      'Failing',
+      'Degraded',
     );
-    expect(words({ health: { ...out, problem: 'unreachable' } }, good, good)).toBe('Left out');
-    expect(words({ health: { ...good, state: 'on_trial' } }, out)).toBe('On trial');
+    expect(words({ health: { ...out, problem: 'unreachable' } }, good, good)).toBe('Circuit open');
+    expect(words({ health: { ...good, state: 'on_trial' } }, out)).toBe('Half-open');
     expect(words({ state: 'paused', health: out }, out)).toBe('Paused');
     expect(words({ state: 'no_credential' }, null)).toBe('No credential');
   });
 
-  test('says why, and when it is tried again, in whole seconds', () => {
-    expect(upstreamStanding({ state: 'in_use', health: good, credentials: [credential(out)] }).detail).toBe(
-      'Calls go elsewhere where they can (it answered 401). It is tried again in 2\u00a0s.',
+  test('gives the reason, and when it is retried, in whole seconds', () => {
+    expect(upstreamStatus({ state: 'in_use', health: good, credentials: [credential(out)] }).detail).toBe(
+      'Temporarily skipped (status 401). Retries in 2\u00a0s.',
     );
   });
 });

@@ -6,7 +6,7 @@ import { plansQuery } from '../../lib/plans.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { ChangeTold } from '../../ui/change.tsx';
+import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
@@ -27,15 +27,15 @@ const STEPS = {
 } as const;
 type Step = keyof typeof STEPS;
 const TITLES: Record<Step, (name: string) => string> = {
-  plan: (name) => `Plan of ${name}`,
-  terms: (name) => `Own terms of ${name}`,
+  plan: (name) => `Change plan of ${name}`,
+  terms: (name) => `Override plan for ${name}`,
   suspend: (name) => `Suspend ${name}?`,
   reinstate: (name) => `Reinstate ${name}?`,
 };
 
 /**
- * One account: what it is, the ways to all that belongs to it, and what an administrator can do. A change is
- * one step further in the same dialog.
+ * Account details with links to its resources and the administrator's actions. Each action opens as a step of
+ * the same dialog.
  */
 export function AccountDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const query = useQuery(accountQuery(id));
@@ -59,7 +59,7 @@ export function AccountDialog({ id, onClose }: { id: string; onClose: () => void
       shape="side"
       title={account ? (step === null ? account.name : TITLES[step](account.name)) : `Account ${id}`}
     >
-      <Loaded query={query} title="The account could not be loaded" height="h-64">
+      <Loaded query={query} title="Couldn’t load the account" height="h-64">
         {(row) =>
           Content ? (
             <Content account={row} onBack={back} onDone={finish} />
@@ -78,7 +78,7 @@ function About({
   onStep,
 }: {
   account: AccountRow;
-  /** What was done in the step before. */ last: Done | null;
+  /** The change made in the previous step. */ last: Done | null;
   onStep: (step: Step) => void;
 }) {
   const { id, state, plan, override, created_at: registeredAt, members, keys, month } = account;
@@ -87,7 +87,7 @@ function About({
     <div className="flex flex-col gap-5">
       {last && (
         <p role="status" className="rounded-lg bg-accent-soft px-3 py-2">
-          <ChangeTold {...last} />
+          <ChangeSummary {...last} />
         </p>
       )}
       <Facts
@@ -95,33 +95,33 @@ function About({
           [
             'State',
             state === 'active' ? (
-              <Badge key="state" tone="good">
-                active
+              <Badge key="state" tone="success">
+                Active
               </Badge>
             ) : (
               <Suspended key="state" />
             ),
           ],
-          ['Id', <Copyable key="id" text={id} what="the account’s id" />],
-          ['Registered', <When key="registered" time={registeredAt} />],
+          ['ID', <Copyable key="id" text={id} what="account ID" />],
+          ['Created', <When key="registered" time={registeredAt} />],
           ['Plan', <Plan key="plan" name={plan} />],
-          ['Own terms', override === null ? 'none' : describeTerms(override, 'override')],
+          ['Plan override', override === null ? 'None' : describeTerms(override, 'override')],
           ['Members', showCount(members)],
-          ['Good keys', showCount(keys)],
+          ['Active keys', showCount(keys)],
           [
             'This month',
             `${showCount(month.requests)} requests, ${showCount(month.tokens)} tokens, ${showCost(month.cost_microusd)}`,
           ],
         ]}
       />
-      <Ways id={id} />
+      <AccountLinks id={id} />
       {isAdministrator && (
         <section aria-label="Changes" className="flex flex-wrap gap-2 border-t border-line pt-4">
           <Button icon="tag" onClick={() => onStep('plan')}>
             Change plan
           </Button>
           <Button icon="gauge" onClick={() => onStep('terms')}>
-            {override === null ? 'Give own terms' : 'Change own terms'}
+            {override === null ? 'Override plan' : 'Edit override'}
           </Button>
           {state === 'active' ? (
             <Button look="danger" icon="pause" onClick={() => onStep('suspend')}>
@@ -140,12 +140,16 @@ function About({
 
 function Plan({ name }: { name: string | null }) {
   const { data: plans = [] } = useQuery(plansQuery);
-  if (name === null) return 'none: nothing is limited by a plan';
+  if (name === null) return 'No plan (unlimited)';
   const isRetired = plans.some((plan) => plan.name === name && plan.state === 'retired');
   return (
     <>
       {name}{' '}
-      {isRetired && <span className="text-warn">is retired: calls are refused until it is on another</span>}
+      {isRetired && (
+        <span className="text-warn">
+          Retired: requests are rejected until the account is moved to another plan.
+        </span>
+      )}
     </>
   );
 }
@@ -153,16 +157,16 @@ function Plan({ name }: { name: string | null }) {
 function Suspended() {
   return (
     <>
-      <Badge tone="bad">suspended</Badge> <span className="text-muted">its calls are refused</span>
+      <Badge tone="danger">Suspended</Badge> <span className="text-muted">Requests are rejected</span>
     </>
   );
 }
 
-/** Where to look at what belongs to an account. */
-function Ways({ id }: { id: string }) {
+/** Links to the resources of an account. */
+function AccountLinks({ id }: { id: string }) {
   const look = buttonClass('plain');
   return (
-    <nav aria-label="Of this account" className="flex flex-wrap gap-2">
+    <nav aria-label="Account resources" className="flex flex-wrap gap-2">
       <Link to="/requests" search={{ account: id }} className={look}>
         Requests
       </Link>

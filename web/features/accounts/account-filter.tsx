@@ -5,16 +5,16 @@ import { Select } from '../../ui/field.tsx';
 import { WordOptions } from '../../ui/options.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 
-/** In which order accounts stand. */
+/** Sort orders. */
 const ORDERS = {
-  name: 'By name',
-  newest: 'Newest first',
-  spend: 'Most spent first',
-  requests: 'Most requests first',
+  name: 'Sort by name',
+  newest: 'Sort by newest',
+  cost: 'Sort by cost',
+  requests: 'Sort by requests',
 } as const;
 export type Order = keyof typeof ORDERS;
 
-/** Stands in the address for accounts on no plan: no plan can be named so. */
+/** The URL value for accounts without a plan. No plan can have this name. */
 export const NO_PLAN = 'none';
 
 type AccountFilterProps = {
@@ -41,17 +41,17 @@ export function AccountFilter({
   ].toSorted();
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2.5">
-      <SearchBox label="Search name or id" value={text} onChange={type} />
+      <SearchBox label="Search by name or ID" value={text} onChange={type} />
       <Select aria-label="Plan" value={plan} onChange={({ target }) => onChange({ plan: target.value })}>
         <option value="">All plans</option>
-        <option value={NO_PLAN}>On no plan</option>
+        <option value={NO_PLAN}>No plan</option>
         {plans.map((each) => (
           <option key={each} value={each}>
             {each}
           </option>
         ))}
       </Select>
-      <Select aria-label="Order" value={order} onChange={({ target }) => onOrder(target.value as Order)}>
+      <Select aria-label="Sort order" value={order} onChange={({ target }) => onOrder(target.value as Order)}>
         <WordOptions words={ORDERS} />
       </Select>
     </div>

@@ -4,8 +4,8 @@ import { api, queryString } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 
 /**
- * The newest accounts, as many as a list holds; with a text those that have it in their name. Whatever renews
- * the names renews these, too.
+ * The newest accounts up to the list's bound, optionally filtered by name. Shares the key prefix of the name
+ * queries, so that invalidating those refetches this as well.
  */
 export const accountListQuery = (search: string) =>
   queryOptions({
@@ -15,7 +15,7 @@ export const accountListQuery = (search: string) =>
     staleTime: 30_000,
   });
 
-/** One account; also one that the list leaves out. */
+/** One account, including one beyond the list's bound. */
 export const accountQuery = (id: string) =>
   queryOptions({
     queryKey: [...accountsQuery.queryKey, 'one', id],

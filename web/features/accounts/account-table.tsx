@@ -7,10 +7,10 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { NO_PLAN, type Order } from './account-filter.tsx';
 
-/** More is not read, but searched. */
+/** Longer lists are searched instead of scrolled. */
 const SHOWN_MAX = 200;
-/** What was appended in the moment of asking is no delay. */
-const BEHIND_TOLD_MIN = 100;
+/** A smaller lag is normal and not shown. */
+const BEHIND_SHOWN_MIN = 100;
 
 type AccountTableProps = {
   accounts: readonly AccountRow[];
@@ -18,9 +18,9 @@ type AccountTableProps = {
   order: Order;
   onOpen: (account: string) => void;
   onClear: () => void;
-  /** Left out by the server, because they are too many for a list. */
+  /** Accounts beyond the server's list bound. */
   omitted: number;
-  /** Events that the month's figures lack. */
+  /** Events not yet included in this month's figures. */
   behind: number;
 };
 
@@ -43,18 +43,18 @@ export function AccountTable({
         keyOf={({ id }) => id}
         columns={columns(onOpen)}
         empty={
-          <Empty icon="filter" title="No account fits">
+          <Empty icon="filter" title="No matching accounts">
             <Button className="mt-2" onClick={onClear}>
-              Show all
+              Clear filters
             </Button>
           </Empty>
         }
       />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
         {showCounted(found.length, 'account')}
-        {hidden > 0 && `, ${showCount(hidden)} of them not shown: search for a name`}
-        {omitted > 0 && `; ${showCount(omitted)} older ones are only found by search`}
-        {behind >= BEHIND_TOLD_MIN && `; figures are ${showCount(behind)} events behind`}
+        {hidden > 0 && `, ${showCount(hidden)} not shown. Search to find them.`}
+        {omitted > 0 && ` · ${showCount(omitted)} older accounts are available through search`}
+        {behind >= BEHIND_SHOWN_MIN && ` · Figures are ${showCount(behind)} events behind`}
       </p>
     </>
   );
@@ -69,7 +69,7 @@ function fits({ id, name, plan }: AccountRow, search: AccountSearch): boolean {
 const ORDERED: Record<Order, (one: AccountRow, other: AccountRow) => number> = {
   name: (one, other) => one.name.localeCompare(other.name, 'en'),
   newest: (one, other) => Date.parse(other.created_at) - Date.parse(one.created_at),
-  spend: (one, other) => other.month.cost_microusd - one.month.cost_microusd,
+  cost: (one, other) => other.month.cost_microusd - one.month.cost_microusd,
   requests: (one, other) => other.month.requests - one.month.requests,
 };
 
@@ -85,10 +85,8 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
         >
           {name}
         </button>
-        {state === 'suspended' && <Badge tone="bad">suspended</Badge>}
-        <span className="w-full text-xs text-muted md:hidden">
-          {plan === null ? 'on no plan' : `on ${plan}`}
-        </span>
+        {state === 'suspended' && <Badge tone="danger">Suspended</Badge>}
+        <span className="w-full text-xs text-muted md:hidden">{plan === null ? 'No plan' : plan}</span>
       </span>
     ),
   },
@@ -96,16 +94,16 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
     head: 'Plan',
     cell: ({ plan, override }) => (
       <span className="flex flex-wrap items-center gap-2">
-        {plan ?? <span className="text-muted">none</span>}
-        {override !== null && <Badge>own terms</Badge>}
+        {plan ?? <span className="text-muted">No plan</span>}
+        {override !== null && <Badge>Override</Badge>}
       </span>
     ),
     isExtra: true,
   },
   { head: 'Members', align: 'right', cell: ({ members }) => showCount(members), isExtra: true },
-  { head: 'Keys', align: 'right', cell: ({ keys }) => showCount(keys), isExtra: true },
+  { head: 'Active keys', align: 'right', cell: ({ keys }) => showCount(keys), isExtra: true },
   { head: 'Requests', align: 'right', cell: ({ month }) => showShort(month.requests) },
   { head: 'Tokens', align: 'right', cell: ({ month }) => showShort(month.tokens), isExtra: true },
-  { head: 'Spend', align: 'right', cell: ({ month }) => showCost(month.cost_microusd) },
-  { head: 'Registered', cell: ({ created_at: at }) => <When time={at} form="date" />, isExtra: true },
+  { head: 'Cost', align: 'right', cell: ({ month }) => showCost(month.cost_microusd) },
+  { head: 'Created', cell: ({ created_at: at }) => <When time={at} form="date" />, isExtra: true },
 ];

@@ -12,7 +12,7 @@ import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 import { PlanField } from './plan-field.tsx';
 import { type StepProps, useAccountChange } from './use-account-change.ts';
 
-/** Puts an account on another plan, or on none. */
+/** Moves an account to another plan, or to none. */
 export function ChangePlan({ account: { id, plan: now, override }, onBack, onDone }: StepProps) {
   const { data: plans = [] } = useQuery(plansQuery);
   const [plan, setPlan] = useState(now);
@@ -39,10 +39,12 @@ export function ChangePlan({ account: { id, plan: now, override }, onBack, onDon
       <ChangesList
         changes={termsChanges(termsOf(now), termsOf(plan))}
         windows={windows}
-        none={plan === now ? 'It is on this plan now.' : 'The terms of both are the same.'}
+        none={plan === now ? 'This is the current plan.' : 'Both plans have the same limits.'}
       />
       {override !== null && (
-        <p className="text-muted">Its own terms stay, and stand in place of the plan's.</p>
+        <p className="text-muted">
+          The plan override stays in effect and takes precedence over the new plan.
+        </p>
       )}
       <FormProblem error={put.error} fields={['plan']} />
       <DialogActions>
@@ -53,7 +55,7 @@ export function ChangePlan({ account: { id, plan: now, override }, onBack, onDon
           disabled={plan === now && windows === 'keep'}
           busy={put.isPending}
         >
-          Save
+          Change plan
         </Button>
       </DialogActions>
     </form>

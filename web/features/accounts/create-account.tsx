@@ -11,13 +11,13 @@ import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { PlanField } from './plan-field.tsx';
 
-/** Creates an account, and shows it: what it needs next is a key or a member. */
+/** Creates an account, then opens its details to add keys or members. */
 export function CreateAccount({
   onClose,
-  onMade,
+  onCreated,
 }: {
   onClose: () => void;
-  onMade: (account: string) => void;
+  onCreated: (account: string) => void;
 }) {
   const { data: plans = [] } = useQuery(plansQuery);
   const [name, setName] = useState('');
@@ -30,15 +30,15 @@ export function CreateAccount({
       }),
     {
       done: `Account ${name.trim()} created.`,
-      altered: [accountsQuery.queryKey],
+      invalidates: [accountsQuery.queryKey],
       onDone: ({ id }) => {
         onClose();
-        onMade(id);
+        onCreated(id);
       },
     },
   );
   return (
-    <Dialog onClose={onClose} title="Create an account">
+    <Dialog onClose={onClose} title="Create account">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -52,7 +52,7 @@ export function CreateAccount({
           maxLength={100}
           autoComplete="off"
           placeholder="Data team"
-          hint="It stands in the log for good, so no personal data: a team or a project rather than a person."
+          hint="Stored permanently in the audit log. Use a team or project name, not personal data."
           value={name}
           onChange={({ target }) => setName(target.value)}
           error={fieldError(create.error, 'name')}

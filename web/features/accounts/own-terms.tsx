@@ -14,23 +14,23 @@ import { describeTerms } from '../../ui/terms/summary.ts';
 import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 import { type StepProps, useAccountChange } from './use-account-change.ts';
 
-/** Terms of one account alone, each in place of its plan's. */
+/** Edits an account's plan override: each value set replaces the plan's. */
 export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: StepProps) {
   const { data: plans = [] } = useQuery(plansQuery);
   const [terms, setTerms] = useState<PlanTerms>(override ?? {});
-  /** The editor keeps what is typed; emptied from outside it begins anew. */
-  const [turn, setTurn] = useState(0);
+  /** The editor keeps its own text state; a new key resets it. */
+  const [revision, setRevision] = useState(0);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
   const put = useAccountChange(
     () => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }),
-    'Own terms changed.',
+    'Plan override saved.',
     onDone,
   );
   const planTerms = plans.find(({ name }) => name === plan)?.terms;
-  const changes = termsChanges(override ?? {}, terms, 'as in the plan');
+  const changes = termsChanges(override ?? {}, terms, 'plan default');
   const clear = (): void => {
     setTerms({});
-    setTurn(turn + 1);
+    setRevision(revision + 1);
   };
   return (
     <form
@@ -41,15 +41,14 @@ export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: St
       }}
     >
       <p className="text-muted">
-        What you set here stands in place of the same part of its plan
-        {plan === null ? ', of which it has none' : ` “${plan}”`}, for this account alone; the rest stays as
-        in the plan.
-        {planTerms && ` The plan says: ${describeTerms(planTerms, 'plan')}`}
+        Values set here replace those of {plan === null ? 'the plan (none assigned)' : `plan “${plan}”`} for
+        this account only. Empty fields use the plan’s value.{' '}
+        {planTerms && ` Plan: ${describeTerms(planTerms, 'plan')}`}
       </p>
-      <TermsEditor key={turn} kind="override" terms={terms} onChange={setTerms} errors={put.error} />
+      <TermsEditor key={revision} kind="override" terms={terms} onChange={setTerms} errors={put.error} />
       {Object.keys(terms).length > 0 && (
         <div>
-          <Button onClick={clear}>Take all own terms away</Button>
+          <Button onClick={clear}>Remove override</Button>
         </div>
       )}
       <WindowsField value={windows} onChange={setWindows} />
@@ -63,7 +62,7 @@ export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: St
           disabled={changes.length === 0 && windows === 'keep'}
           busy={put.isPending}
         >
-          Save
+          Save override
         </Button>
       </DialogActions>
     </form>

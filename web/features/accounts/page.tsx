@@ -29,7 +29,7 @@ export function AccountsPage() {
   const isAdministrator = useIsAdministrator();
   const all = useQuery(accountListQuery(''));
   const omitted = all.data?.rows_omitted ?? 0;
-  // Only where the list does not hold all of them is there more to find than it has.
+  // The server is searched only when the list does not hold every account.
   const list = useQuery({
     ...accountListQuery(omitted > 0 ? (search.name ?? '') : ''),
     placeholderData: keepPreviousData,
@@ -44,16 +44,16 @@ export function AccountsPage() {
     <>
       <PageHead
         title="Accounts"
-        about="Who owns keys and quota. Figures are since the beginning of the month, in UTC."
+        about="Accounts own API keys, limits and usage. Figures cover the current month (UTC)."
       >
         {isAdministrator && (
           <Button look="primary" icon="plus" onClick={() => setCreating(true)} title="n">
-            Create an account
+            Create account
           </Button>
         )}
       </PageHead>
       <Card flush>
-        <Loaded query={list} title="The accounts could not be loaded" height="h-96">
+        <Loaded query={list} title="Couldn’t load accounts" height="h-96">
           {({ data, rows_omitted: more, behind }) => (
             <>
               <AccountFilter
@@ -85,7 +85,7 @@ export function AccountsPage() {
           />
         )}
         {isCreating && (
-          <CreateAccount onClose={() => setCreating(false)} onMade={(account) => narrow({ account })} />
+          <CreateAccount onClose={() => setCreating(false)} onCreated={(account) => narrow({ account })} />
         )}
       </Suspense>
     </>

@@ -4,12 +4,12 @@ import { describeTerms } from '../../ui/terms/summary.ts';
 
 type PlanFieldProps = {
   plans: readonly PlanRow[];
-  /** Null: none. */ value: string | null;
+  /** Null for no plan. */ value: string | null;
   onChange: (plan: string | null) => void;
   error?: string | null;
 };
 
-/** The plan of an account, with what it says. Of retired ones only the one that it is on stands there. */
+/** Selects an account's plan. Retired plans are offered only if the account is on one. */
 export function PlanField({ plans, value, onChange, error }: PlanFieldProps) {
   const chosen = plans.find(({ name }) => name === value);
   return (
@@ -21,7 +21,7 @@ export function PlanField({ plans, value, onChange, error }: PlanFieldProps) {
         chosen
           ? describeTerms(chosen.terms, 'plan')
           : value === null
-            ? 'On no plan an account may use everything, without a limit.'
+            ? 'Without a plan the account has unlimited access.'
             : ''
       }
       error={error}

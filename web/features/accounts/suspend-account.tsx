@@ -1,12 +1,12 @@
 import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogActions } from '../../ui/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { type StepProps, useAccountChange } from './use-account-change.ts';
 
-/** Stops an account's calls, after it was said what that does. */
+/** Suspends an account after listing the consequences. */
 export function SuspendAccount({ account: { id, name, keys, members }, onBack, onDone }: StepProps) {
   const suspend = useAccountChange(
     () => api<Change>('POST', `/api/accounts/${id}/suspend`),
@@ -17,16 +17,16 @@ export function SuspendAccount({ account: { id, name, keys, members }, onBack, o
     <div className="flex flex-col gap-3">
       <ul className="flex list-disc flex-col gap-1.5 pl-5">
         <li>
-          Calls with {keys === 1 ? 'its key' : `its ${showCount(keys)} keys`} are refused with 403{' '}
-          <code className="font-mono text-xs">account_disabled</code>, on every server within a second.
+          Requests with {keys === 1 ? 'its key' : `its ${showCount(keys)} keys`} are rejected with 403{' '}
+          <code className="font-mono text-xs">account_disabled</code> on every server within a second.
         </li>
-        <li>Replies that run end at once with an error; what they used until then is charged.</li>
+        <li>Running requests end immediately with an error. Usage up to that point is charged.</li>
         <li>
           {members === 0
-            ? 'It has no members.'
-            : `${members === 1 ? 'Its member' : `Its ${showCount(members)} members`} can still sign in and look, and are told that it is suspended.`}
+            ? 'The account has no members.'
+            : `${showCounted(members, 'member')} can still sign in and will see that the account is suspended.`}
         </li>
-        <li>Keys, figures and events stay as they are. Reinstating undoes it.</li>
+        <li>Keys, usage and events are kept. You can reinstate the account at any time.</li>
       </ul>
       <FormProblem error={suspend.error} />
       <DialogActions>
@@ -47,7 +47,7 @@ export function ReinstateAccount({ account: { id, name }, onBack, onDone }: Step
   );
   return (
     <div className="flex flex-col gap-3">
-      <p>Its keys are good again at once, within what its plan and its own terms let it use.</p>
+      <p>Its keys work again immediately, within the limits of its plan and override.</p>
       <FormProblem error={reinstate.error} />
       <DialogActions>
         <Button onClick={onBack}>Back</Button>

@@ -4,17 +4,17 @@ import type { Change } from '#server/contract/keys.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
 
-/** What was changed, in words, and the event that tells of it. */
+/** A description of the change and the event it appended. */
 export type Done = { done: string; change: Change };
 
-/** What every step of the dialog is given. */
+/** Props of every step of the account dialog. */
 export type StepProps = {
   account: AccountRow;
-  /** Without having done anything. */ onBack: () => void;
+  /** Called without a change. */ onBack: () => void;
   onDone: (done: Done) => void;
 };
 
-/** A change to an account. All that shows accounts is fetched anew. */
+/** Runs a change of an account and refetches account and plan queries. */
 export function useAccountChange(
   change: () => Promise<Change>,
   done: string,

@@ -15,17 +15,23 @@ import { webhooksQuery } from './alert-queries.ts';
 import { ALERTS, KINDS } from './alert-words.ts';
 import { VERIFY_SNIPPET } from './verify-snippet.ts';
 
-/** Adds a webhook, then shows the secret that its deliveries are signed with, this once. */
+/** Adds a webhook, then shows its signing secret once. */
 export function AddWebhook({ onClose }: { onClose: () => void }) {
-  const [made, setMade] = useState<CreatedWebhook | null>(null);
-  return made === null ? (
-    <AddForm onClose={onClose} onMade={setMade} />
+  const [created, setCreated] = useState<CreatedWebhook | null>(null);
+  return created === null ? (
+    <AddForm onClose={onClose} onCreated={setCreated} />
   ) : (
-    <Secret made={made} onClose={onClose} />
+    <Secret created={created} onClose={onClose} />
   );
 }
 
-function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: CreatedWebhook) => void }) {
+function AddForm({
+  onClose,
+  onCreated,
+}: {
+  onClose: () => void;
+  onCreated: (created: CreatedWebhook) => void;
+}) {
   const queries = useQueryClient();
   const { data: accounts = [] } = useQuery(accountsQuery);
   const [url, setUrl] = useState('');
@@ -33,9 +39,9 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Crea
   const [alerts, setAlerts] = useState<readonly AlertKind[]>(KINDS);
   const [isPrivate, setPrivate] = useState(false);
   const add = useMutation({
-    // What it replies holds a secret, so nothing of that is kept where mutations are.
+    // The response contains a secret, so it must not reach the mutation cache.
     mutationFn: async () =>
-      onMade(
+      onCreated(
         await api<CreatedWebhook>('POST', '/api/webhooks', {
           url: url.trim(),
           account: account === '' ? null : account,
@@ -48,7 +54,7 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Crea
   const toggle = (kind: AlertKind): void =>
     setAlerts(KINDS.filter((each) => alerts.includes(each) !== (each === kind)));
   return (
-    <Dialog onClose={onClose} title="Add a webhook">
+    <Dialog onClose={onClose} title="Add webhook">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -57,7 +63,7 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Crea
         }}
       >
         <TextField
-          label="Address"
+          label="Endpoint URL"
           type="url"
           required
           maxLength={2_000}
@@ -65,16 +71,16 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Crea
           value={url}
           onChange={({ target }) => setUrl(target.value)}
           autoComplete="off"
-          hint="It takes a POST for each alert. It is kept sealed; later only its host is shown."
+          hint="Receives a signed POST for each alert. Stored encrypted; only the host is shown later."
           error={fieldError(add.error, 'url')}
         />
         <SelectField
-          label="About"
+          label="Scope"
           value={account}
           onChange={({ target }) => setAccount(target.value)}
           error={fieldError(add.error, 'account')}
         >
-          <option value="">All accounts, and the installation</option>
+          <option value="">All accounts and system alerts</option>
           <NamedOptions rows={accounts} />
         </SelectField>
         <fieldset className="flex min-w-0 flex-col gap-2">
@@ -90,8 +96,8 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Crea
           ))}
         </fieldset>
         <Checkbox
-          label="It may be in a private network"
-          hint="Needed for an address on this machine or in a network of your own. Metadata services of clouds are never called."
+          label="Allow private network addresses"
+          hint="Required for localhost and internal hosts. Cloud metadata services are always blocked."
           checked={isPrivate}
           onChange={({ target }) => setPrivate(target.checked)}
         />
@@ -107,34 +113,34 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Crea
   );
 }
 
-function Secret({ made: { secret }, onClose }: { made: CreatedWebhook; onClose: () => void }) {
+function Secret({ created: { secret }, onClose }: { created: CreatedWebhook; onClose: () => void }) {
   return (
     <Once
-      title="The webhook’s secret"
+      title="Signing secret"
       secret={secret}
       what="secret"
-      about="Give it to the receiver, which checks with it that a delivery is from this relay. It is kept sealed here; whoever loses it adds a new webhook."
+      about="Your endpoint uses it to verify deliveries. If you lose it, add a new webhook."
       onClose={onClose}
     >
       <details className="rounded-lg border border-line">
-        <summary className="px-3 py-2 font-medium">How the receiver checks a signature</summary>
+        <summary className="px-3 py-2 font-medium">Verify signatures</summary>
         <div className="flex flex-col gap-2 border-t border-line p-3">
           <p className="text-xs text-muted">
-            Deliveries follow the{' '}
+            Deliveries are signed according to{' '}
             <a href="https://www.standardwebhooks.com" rel="noreferrer" target="_blank" className="underline">
               Standard Webhooks
             </a>{' '}
-            scheme, for which there are libraries in most languages. In Node without one:
+            , with libraries for most languages. In Node.js without a library:
           </p>
           <pre
             className="max-h-56 overflow-auto rounded-md bg-sunken p-2.5 font-mono text-xs"
             tabIndex={0}
-            aria-label="Lines of JavaScript"
+            aria-label="JavaScript code"
           >
             {VERIFY_SNIPPET}
           </pre>
           <div>
-            <CopyButton text={VERIFY_SNIPPET} label="Copy the lines" />
+            <CopyButton text={VERIFY_SNIPPET} label="Copy code" />
           </div>
         </div>
       </details>

@@ -6,21 +6,21 @@ import { When } from '../../ui/when.tsx';
 import { alertLine } from './alert-words.ts';
 
 const COLUMNS: readonly Column<AlertRow>[] = [
-  { head: 'When', cell: ({ raised_at: at }) => <When time={at} />, isExtra: true },
+  { head: 'Time', cell: ({ raised_at: at }) => <When time={at} />, isExtra: true },
   {
-    head: 'What',
+    head: 'Alert',
     cell: (alert) => (
       <div>
         {alert.state === 'recovered' ? (
-          <Badge tone="good">over</Badge>
+          <Badge tone="success">Resolved</Badge>
         ) : alert.kind === 'test' ? (
-          <Badge>test</Badge>
+          <Badge>Test</Badge>
         ) : (
-          <Badge tone="warn">alert</Badge>
+          <Badge tone="warn">Firing</Badge>
         )}{' '}
         {alertLine(alert)}
         <p className="text-xs text-muted md:hidden">
-          {alert.account_name ?? 'the installation'}, <When time={alert.raised_at} />
+          {alert.account_name ?? 'System'}, <When time={alert.raised_at} />
         </p>
       </div>
     ),
@@ -28,10 +28,10 @@ const COLUMNS: readonly Column<AlertRow>[] = [
   {
     head: 'Account',
     cell: ({ account, account_name: name }) =>
-      account === null ? <span className="text-muted">the installation</span> : (name ?? account),
+      account === null ? <span className="text-muted">System</span> : (name ?? account),
     isExtra: true,
   },
-  { head: 'Sent', cell: ({ deliveries }) => <Sent {...deliveries} /> },
+  { head: 'Deliveries', cell: ({ deliveries }) => <Sent {...deliveries} /> },
 ];
 
 export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
@@ -42,9 +42,9 @@ export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
       keyOf={({ id }) => id}
       columns={COLUMNS}
       empty={
-        <Empty icon="bell" title="Nothing had to be told yet">
-          Alerts are raised by the worker: of quotas at 50, 80 and 100 %, of keys about to end, of upstreams
-          that fail, and of figures that fall behind.
+        <Empty icon="alert" title="No alerts yet">
+          You are alerted when a quota reaches 50, 80 or 100%, a key is about to expire, an upstream fails, or
+          figures fall behind.
         </Empty>
       }
     />
@@ -52,12 +52,12 @@ export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
 }
 
 function Sent({ delivered, pending: waiting, failed }: AlertRow['deliveries']) {
-  if (delivered + waiting + failed === 0) return <span className="text-muted">to nobody</span>;
+  if (delivered + waiting + failed === 0) return <span className="text-muted">None</span>;
   return (
     <span className="inline-flex flex-wrap gap-1">
-      {delivered > 0 && <Badge tone="good">{showCount(delivered)} delivered</Badge>}
-      {waiting > 0 && <Badge tone="warn">{showCount(waiting)} waiting</Badge>}
-      {failed > 0 && <Badge tone="bad">{showCount(failed)} failed</Badge>}
+      {delivered > 0 && <Badge tone="success">{showCount(delivered)} delivered</Badge>}
+      {waiting > 0 && <Badge tone="warn">{showCount(waiting)} pending</Badge>}
+      {failed > 0 && <Badge tone="danger">{showCount(failed)} failed</Badge>}
     </span>
   );
 }

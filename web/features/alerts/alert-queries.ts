@@ -14,12 +14,12 @@ export const webhooksQuery = queryOptions({
     (await api<List<WebhookRow>>('GET', '/api/webhooks', undefined, signal)).data,
 });
 
-/** A receiver has ten seconds; a little longer than that tells what came of an attempt. */
+/** An endpoint has ten seconds to respond, so this covers the first attempt. */
 const FOLLOW_MS = 20_000;
 
 /**
- * The newest deliveries to a webhook. One that was begun just now is followed until it has come to
- * something: deliveries are in no log, so no feed tells of them.
+ * The newest deliveries of a webhook. A pending first attempt is polled, because deliveries are not events
+ * and don't appear in the live feed.
  */
 export const deliveriesQuery = (webhook: string) =>
   queryOptions({

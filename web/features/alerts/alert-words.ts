@@ -3,19 +3,19 @@ import { type Meter, METERS } from '#db/limits/meters.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 
-/** Alerts and what became of them, in words. Pure. */
+/** Texts for alerts and their deliveries. Pure. */
 
-/** What each kind of alert tells of, for those who choose. */
+/** Each kind of alert with its description. */
 export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
-  quota: { name: 'Quotas', about: 'When 50, 80 and 100 % of a quota are used.' },
-  key_expiring: { name: 'Keys that expire', about: 'Seven days and one day before a key ends.' },
+  quota: { name: 'Quota usage', about: 'A quota reaches 50, 80 or 100%.' },
+  key_expiring: { name: 'Expiring keys', about: 'A key expires in seven days, and again in one day.' },
   upstream_failing: {
     name: 'Failing upstreams',
-    about: 'When half of at least 20 calls in five minutes failed, and when it works again.',
+    about: 'Half of at least 20 requests within five minutes failed, and when it recovers.',
   },
   projector_behind: {
-    name: 'Figures behind',
-    about: 'When lists and figures are older than a minute, and when they have caught up.',
+    name: 'Delayed figures',
+    about: 'Lists and figures are more than a minute old, and when they have caught up.',
   },
 };
 export const KINDS = Object.keys(ALERTS) as AlertKind[];
@@ -28,46 +28,52 @@ const amount = (meter: unknown, value: unknown): string =>
     ? showCost(value)
     : `${count(value)} ${text(METERS[meter as Meter]?.name ?? meter)}`;
 
-/** What happened, in a sentence. The account and the time stand beside it. */
+const failureRate = ({ failed, ended }: AlertRow['details']): string =>
+  `${count(failed)} of ${count(ended)} requests failed`;
+const lag = ({ ms, events }: AlertRow['details']): string =>
+  `${typeof ms === 'number' ? showDuration(ms) : '?'} (${count(events)} events)`;
+
+/** The alert in one sentence. Account and time are shown next to it. */
 export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'state' | 'details'>): string {
   switch (kind) {
     case 'quota': {
       const { percent, meter, window, limit, used, subject } = details;
-      const whose = text(subject).startsWith('key/') ? ` of key ${text(subject).slice('key/'.length)}` : '';
-      return `${text(percent)} % of the quota${whose} is used: ${amount(meter, used)} of ${amount(meter, limit)} this ${text(window)}.`;
+      const key = text(subject).startsWith('key/') ? `Key ${text(subject).slice('key/'.length)}: ` : '';
+      const usage = `${amount(meter, used)} of ${amount(meter, limit)} this ${text(window)}`;
+      return `${key}${text(percent)}% of the quota used (${usage}).`;
     }
     case 'key_expiring': {
       const { key_name: name, key, days } = details;
-      return `Key “${text(name ?? key)}” ends within ${days === 1 ? 'a day' : `${text(days)} days`}.`;
+      return `Key “${text(name ?? key)}” expires in ${days === 1 ? '1 day' : `${text(days)} days`}.`;
     }
     case 'upstream_failing':
       return state === 'recovered'
-        ? `Upstream ${text(details['upstream'])} works again.`
-        : `Upstream ${text(details['upstream'])} fails: ${count(details['failed'])} of ${count(details['ended'])} calls within five minutes.`;
+        ? `Upstream ${text(details['upstream'])} recovered.`
+        : `Upstream ${text(details['upstream'])} is failing: ${failureRate(details)} within five minutes.`;
     case 'projector_behind':
       return state === 'recovered'
-        ? 'Lists and figures have caught up with the log.'
-        : `Lists and figures are behind the log by ${typeof details['ms'] === 'number' ? showDuration(details['ms']) : '?'}, ${count(details['events'])} events.`;
+        ? 'Lists and figures have caught up with the event log.'
+        : `Lists and figures are ${lag(details)} behind the event log.`;
     case 'test':
-      return 'A test that somebody asked for.';
+      return 'Test alert.';
   }
 }
 
-/** The same for the kind of alert that a delivery carries. */
+/** Display name of the alert kind of a delivery. */
 export const kindName = (kind: string): string =>
   kind === 'test' ? 'Test' : Object.hasOwn(ALERTS, kind) ? ALERTS[kind as AlertKind].name : kind;
 
-/** What the receiver did, attempt by attempt. */
+/** The result of one delivery attempt. */
 export function attemptLine({
   status,
   error: fault,
   duration_ms: durationMs,
 }: DeliveryRow['attempts'][number]): string {
-  const what =
+  const result =
     status === null
-      ? (fault ?? 'no reply')
+      ? (fault ?? 'No response')
       : status >= 200 && status < 300
-        ? `taken with ${status}`
-        : `refused with ${status}`;
-  return `${what}, after ${showDuration(durationMs)}`;
+        ? `Accepted with ${status}`
+        : `Rejected with ${status}`;
+  return `${result} after ${showDuration(durationMs)}`;
 }

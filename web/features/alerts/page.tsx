@@ -20,7 +20,7 @@ const WebhookDialog = lazy(() =>
   import('./webhook-dialog.tsx').then(({ WebhookDialog: component }) => ({ default: component })),
 );
 
-type Open = { what: 'add' } | { what: 'show' | 'remove'; webhook: WebhookRow } | null;
+type Open = { view: 'add' } | { view: 'show' | 'remove'; webhook: WebhookRow } | null;
 
 export function AlertsPage() {
   const queries = useQueryClient();
@@ -34,45 +34,45 @@ export function AlertsPage() {
   };
   return (
     <>
-      <PageHead title="Alerts" about="What somebody should know of, and where it is sent.">
+      <PageHead title="Alerts" about="Notifications and where they are delivered.">
         <Button icon="refresh" busy={alerts.isFetching && !alerts.isPending} onClick={refresh}>
           Refresh
         </Button>
         {isAdministrator && (
-          <Button look="primary" icon="plus" onClick={() => setOpen({ what: 'add' })}>
-            Add a webhook
+          <Button look="primary" icon="plus" onClick={() => setOpen({ view: 'add' })}>
+            Add webhook
           </Button>
         )}
       </PageHead>
       <div className="flex flex-col gap-5">
         <Card title="Webhooks" flush>
-          <Loaded query={webhooks} title="The webhooks could not be loaded" height="h-40">
+          <Loaded query={webhooks} title="Couldn’t load webhooks" height="h-40">
             {(rows) => (
               <WebhookList
                 webhooks={rows}
                 mayChange={isAdministrator}
-                onShow={(webhook) => setOpen({ what: 'show', webhook })}
-                onRemove={(webhook) => setOpen({ what: 'remove', webhook })}
+                onShow={(webhook) => setOpen({ view: 'show', webhook })}
+                onRemove={(webhook) => setOpen({ view: 'remove', webhook })}
               />
             )}
           </Loaded>
         </Card>
-        <Card title="Newest alerts" flush>
-          <Loaded query={alerts} title="The alerts could not be loaded">
+        <Card title="Recent alerts" flush>
+          <Loaded query={alerts} title="Couldn’t load alerts">
             {(rows) => <AlertList alerts={rows} />}
           </Loaded>
         </Card>
       </div>
       <Suspense>
-        {open?.what === 'add' && <AddWebhook onClose={close} />}
-        {open?.what === 'show' && (
+        {open?.view === 'add' && <AddWebhook onClose={close} />}
+        {open?.view === 'show' && (
           <WebhookDialog
             webhook={webhooks.data?.find(({ id }) => id === open.webhook.id) ?? open.webhook}
             mayTest={isAdministrator}
             onClose={close}
           />
         )}
-        {open?.what === 'remove' && <RemoveWebhook webhook={open.webhook} onClose={close} />}
+        {open?.view === 'remove' && <RemoveWebhook webhook={open.webhook} onClose={close} />}
       </Suspense>
     </>
   );

@@ -24,11 +24,10 @@ export function RemoveWebhook({
     },
   });
   return (
-    <Dialog onClose={onClose} title="Remove this webhook?">
+    <Dialog onClose={onClose} title="Remove webhook?">
       <p>
-        Nothing is sent to <strong className="font-semibold break-all">{origin}</strong> any more. What waits
-        to be sent is dropped, the record of its deliveries goes, and its secret and address are erased.
-        Alerts themselves stay.
+        Alerts are no longer delivered to <strong className="font-semibold break-all">{origin}</strong> .
+        Pending deliveries, the delivery history, the URL and the secret are deleted. Alerts are kept.
       </p>
       <FormProblem error={remove.error} />
       <DialogActions>

@@ -12,7 +12,7 @@ import { alertsQuery, deliveriesQuery, webhooksQuery } from './alert-queries.ts'
 import { ALERTS, attemptLine, kindName } from './alert-words.ts';
 import { WebhookState } from './webhook-list.tsx';
 
-/** One webhook: how it fares, a test, and its newest deliveries with every attempt. */
+/** Webhook details: state, a test, and the newest deliveries with their attempts. */
 export function WebhookDialog({
   webhook,
   mayTest,
@@ -44,49 +44,46 @@ export function WebhookDialog({
       ),
   });
   return (
-    <Dialog onClose={onClose} shape="side" title={<>Webhook to {origin}</>}>
+    <Dialog onClose={onClose} shape="side" title={<>Webhook {origin}</>}>
       <div className="flex flex-col gap-5">
         {offAt !== null && (
-          <p className="rounded-lg border border-bad bg-bad-soft px-3 py-2 text-bad">
-            Switched off since <When time={offAt} />: its receiver failed for a day, or said with 410 that it
-            is gone. Nothing is sent until a test is taken; then it is on again. Alerts from in between are
-            not sent later.
+          <p className="rounded-lg border border-danger bg-danger-soft px-3 py-2 text-danger">
+            Disabled since <When time={offAt} />: the endpoint failed for a day or responded with 410 Gone. A
+            successful test enables it again. Alerts raised in between are not delivered.
           </p>
         )}
         <Facts
           facts={[
             ['State', <WebhookState key="state" webhook={webhook} />],
             [
-              'Id',
+              'ID',
               <code key="id" className="font-mono text-xs">
                 {id}
               </code>,
             ],
             ['Alerts', alerts.map((kind) => ALERTS[kind].name).join(', ')],
-            ['About', account === null ? 'All accounts, and the installation' : nameOf(account)],
-            ['Private addresses', isPrivate ? 'Allowed' : 'Refused'],
+            ['Scope', account === null ? 'All accounts and system alerts' : nameOf(account)],
+            ['Private network', isPrivate ? 'Allowed' : 'Blocked'],
             ['Added', <When key="added" time={createdAt} />],
           ]}
         />
         {mayTest && (
           <div className="flex flex-wrap items-center gap-3">
             <Button icon="rocket" busy={test.isPending} onClick={() => test.mutate()}>
-              Test now
+              Send test alert
             </Button>
-            <p className="text-xs text-muted">
-              The worker sends one signed test, once. What the receiver says stands below.
-            </p>
+            <p className="text-xs text-muted">Sends one signed delivery. The response appears below.</p>
           </div>
         )}
         <FormProblem error={test.error} />
         <section aria-labelledby={`deliveries-${id}`}>
           <h3 id={`deliveries-${id}`} className="mb-2 font-semibold">
-            Newest deliveries
+            Recent deliveries
           </h3>
-          <Loaded query={deliveries} title="The deliveries could not be loaded" height="h-32">
+          <Loaded query={deliveries} title="Couldn’t load deliveries" height="h-32">
             {(rows) =>
               rows.length === 0 ? (
-                <p className="text-muted">Nothing was sent there yet.</p>
+                <p className="text-muted">No deliveries yet.</p>
               ) : (
                 <ul className="flex flex-col divide-y divide-line rounded-lg border border-line">
                   {rows.map((row) => (
@@ -102,7 +99,11 @@ export function WebhookDialog({
   );
 }
 
-const STATES = { pending: 'warn', delivered: 'good', failed: 'bad' } as const;
+const STATES = {
+  pending: ['warn', 'Pending'],
+  delivered: ['success', 'Delivered'],
+  failed: ['danger', 'Failed'],
+} as const;
 
 function Delivery({
   delivery: { id, alert_kind: kind, state, created_at: at, attempts },
@@ -112,7 +113,7 @@ function Delivery({
   return (
     <li className="px-3 py-2">
       <p className="flex flex-wrap items-center gap-x-2">
-        <Badge tone={STATES[state]}>{state}</Badge>
+        <Badge tone={STATES[state][0]}>{STATES[state][1]}</Badge>
         <span>{kindName(kind)}</span>
         <span className="text-muted">
           <When time={at} />
@@ -124,8 +125,8 @@ function Delivery({
       {attempts.length === 0 ? (
         <p className="mt-1 text-xs text-muted">
           {state === 'pending'
-            ? 'The worker has not sent it yet. Is one running?'
-            : 'It was given up before it was sent.'}
+            ? 'Not sent yet. Check under Status that a worker is running.'
+            : 'Canceled before it was sent.'}
         </p>
       ) : (
         <ol className="mt-1 text-xs text-muted">

@@ -8,12 +8,12 @@ import { ALERTS, KINDS } from './alert-words.ts';
 
 type WebhookListProps = {
   webhooks: readonly WebhookRow[];
-  /** Auditors only look. */ mayChange: boolean;
+  /** False for auditors. */ mayChange: boolean;
   onShow: (webhook: WebhookRow) => void;
   onRemove: (webhook: WebhookRow) => void;
 };
 
-/** Where alerts are sent. Of an address only its origin is known: the rest may be a secret. */
+/** Webhooks by origin. The rest of a URL may be secret and is never returned. */
 export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
   const nameOf = useAccountNames();
   return (
@@ -23,10 +23,10 @@ export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
       keyOf={({ id }) => id}
       columns={columns(nameOf, rest)}
       empty={
-        <Empty icon="bell" title="Alerts are sent nowhere">
+        <Empty icon="alert" title="No webhooks yet">
           {rest.mayChange
-            ? 'Add a webhook: an address of yours that takes a signed POST for each alert.'
-            : 'An administrator can add a webhook: an address that takes a signed POST for each alert.'}
+            ? 'Add a webhook to receive a signed POST for each alert.'
+            : 'An administrator can add a webhook that receives a signed POST for each alert.'}
         </Empty>
       }
     />
@@ -41,13 +41,13 @@ const columns = (
   { mayChange, onShow, onRemove }: Omit<WebhookListProps, 'webhooks'>,
 ): Column<WebhookRow>[] => [
   {
-    head: 'To',
+    head: 'Endpoint',
     cell: (webhook) => (
       <>
         <button
           type="button"
           onClick={() => onShow(webhook)}
-          aria-label={`Webhook ${webhook.id} to ${webhook.origin}`}
+          aria-label={`Webhook ${webhook.id}, ${webhook.origin}`}
           className={NAME_LOOK}
         >
           {webhook.origin}
@@ -62,14 +62,12 @@ const columns = (
   {
     head: 'Alerts',
     cell: ({ alerts }) =>
-      alerts.length === KINDS.length
-        ? 'all'
-        : alerts.map((kind) => ALERTS[kind].name.toLowerCase()).join(', '),
+      alerts.length === KINDS.length ? 'All' : alerts.map((kind) => ALERTS[kind].name).join(', '),
     isExtra: true,
   },
   {
-    head: 'About',
-    cell: ({ account }) => (account === null ? 'all accounts' : nameOf(account)),
+    head: 'Scope',
+    cell: ({ account }) => (account === null ? 'All accounts' : nameOf(account)),
     isExtra: true,
   },
   ...(mayChange
@@ -79,7 +77,7 @@ const columns = (
             look="quiet"
             className="-my-1.5 max-md:px-1"
             onClick={() => onRemove(webhook)}
-            aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}
+            aria-label={`Remove webhook ${webhook.id}, ${webhook.origin}`}
           >
             Remove
           </Button>
@@ -89,10 +87,10 @@ const columns = (
 ];
 
 export function WebhookState({ webhook: { failures, disabled_at: offAt } }: { webhook: WebhookRow }) {
-  if (offAt !== null) return <Badge tone="bad">switched off</Badge>;
+  if (offAt !== null) return <Badge tone="danger">Disabled</Badge>;
   return failures > 0 ? (
-    <Badge tone="warn">{showCount(failures)} failed in a row</Badge>
+    <Badge tone="warn">{showCount(failures)} consecutive failures</Badge>
   ) : (
-    <Badge tone="good">on</Badge>
+    <Badge tone="success">Active</Badge>
   );
 }

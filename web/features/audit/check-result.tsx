@@ -7,11 +7,11 @@ import { Badge, type Tone } from '../../ui/parts.tsx';
 import { Ago } from '../../ui/when.tsx';
 
 const OUTCOMES: Record<CheckResult['outcome'], readonly [tone: Tone, words: string]> = {
-  verified: ['good', 'as it should be'],
-  mismatch: ['bad', 'not as it should be'],
-  failed: ['warn', 'could not be checked'],
-  timed_out: ['warn', 'took too long'],
-  canceled: ['plain', 'cancelled'],
+  verified: ['success', 'Verified'],
+  mismatch: ['danger', 'Verification failed'],
+  failed: ['warn', 'Check failed'],
+  timed_out: ['warn', 'Timed out'],
+  canceled: ['plain', 'Canceled'],
 };
 
 export function CheckOutcome({ check }: { check: CheckResult }) {
@@ -19,7 +19,7 @@ export function CheckOutcome({ check }: { check: CheckResult }) {
   return <Badge tone={tone}>{words}</Badge>;
 }
 
-/** What a check came to, with the places where something is wrong. */
+/** The result of a check with its findings. */
 export function CheckResult({
   check,
   memberName,
@@ -35,7 +35,7 @@ export function CheckResult({
         <span className="min-w-0 break-words">{check.summary}</span>
       </p>
       {check.findings.length > 0 && (
-        <ol className="flex flex-col gap-1 rounded-md bg-bad-soft px-3 py-2">
+        <ol className="flex flex-col gap-1 rounded-md bg-danger-soft px-3 py-2">
           {check.findings.map(({ position, where, problem }, index) => (
             <li key={index} className="min-w-0 wrap-anywhere">
               {position !== null && (
@@ -52,18 +52,18 @@ export function CheckResult({
         </ol>
       )}
       {check.findings_omitted > 0 && (
-        <p className="text-muted">And {showCounted(check.findings_omitted, 'more')}.</p>
+        <p className="text-muted">{showCount(check.findings_omitted)} more findings.</p>
       )}
       <p className="text-xs text-muted">
-        Begun <Ago time={check.started_at} /> by {check.member === me.id ? 'you' : memberName(check.member)},
-        done in {showDuration(check.duration_ms)}
-        {check.position > 0 && `, up to position ${showCount(check.position)}`}.
+        Started <Ago time={check.started_at} /> by {check.member === me.id ? 'you' : memberName(check.member)}
+        , took {showDuration(check.duration_ms)}{' '}
+        {check.position > 0 && `, checked up to position ${showCount(check.position)}`}.
       </p>
     </div>
   );
 }
 
-/** How far a check is, and the way to end it. */
+/** The progress of a check, with a cancel button. */
 export function CheckRunning({ done, of, onCancel }: { done: number; of: number; onCancel: () => void }) {
   const share = of === 0 ? 0 : Math.min(1, done / of);
   return (
@@ -71,7 +71,7 @@ export function CheckRunning({ done, of, onCancel }: { done: number; of: number;
       <div className="min-w-40 flex-1">
         <div
           role="progressbar"
-          aria-label="How far the check is"
+          aria-label="Check progress"
           aria-valuemin={0}
           aria-valuemax={100}
           aria-valuenow={Math.floor(share * 100)}

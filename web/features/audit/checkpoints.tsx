@@ -11,23 +11,23 @@ import { shortRoot } from './proof-parts.tsx';
 import { checkpointsQuery } from './proof-queries.ts';
 
 const COLUMNS: readonly Column<CheckpointRow>[] = [
-  { head: 'Covers up to', align: 'right', cell: ({ size }) => showCount(size) },
+  { head: 'Tree size', align: 'right', cell: ({ size }) => showCount(size) },
   { head: 'Published', cell: ({ published_at }) => <When time={published_at} /> },
   {
-    head: 'Root',
+    head: 'Root hash',
     cell: ({ root, size }) => (
-      <Copyable text={root} shown={shortRoot(root)} what={`the root at position ${size}`} />
+      <Copyable text={root} shown={shortRoot(root)} what={`root hash at size ${size}`} />
     ),
   },
   {
     head: 'Cosigned by',
     cell: ({ witnesses }) =>
-      witnesses.length === 0 ? <span className="text-muted">nobody</span> : witnesses.join(', '),
+      witnesses.length === 0 ? <span className="text-muted">None</span> : witnesses.join(', '),
     isExtra: true,
   },
 ];
 
-/** All checkpoints that are kept, the newest first; what is newer comes when it is asked for. */
+/** The retained checkpoints, newest first. Newer ones are loaded on request. */
 export function Checkpoints({ newest }: { newest: CheckpointRow }) {
   const query = useInfiniteQuery({
     ...checkpointsQuery,
@@ -47,14 +47,14 @@ export function Checkpoints({ newest }: { newest: CheckpointRow }) {
           disabled={!hasNewer}
           onClick={() => void queries.resetQueries({ queryKey: checkpointsQuery.queryKey })}
         >
-          Newer ones
+          Load newer
         </Button>
       }
     >
       {query.error && (
         <Problem
           error={query.error}
-          title="The checkpoints could not be loaded"
+          title="Couldn’t load checkpoints"
           onRetry={() => void (query.data ? query.fetchNextPage() : query.refetch())}
         />
       )}
@@ -68,10 +68,10 @@ export function Checkpoints({ newest }: { newest: CheckpointRow }) {
         />
       )}
       <div className="flex flex-wrap items-center justify-between gap-2 border-t border-line px-4 py-2.5">
-        <p className="text-xs text-muted">Of those that are older than two days, one an hour is kept.</p>
+        <p className="text-xs text-muted">After two days, one checkpoint per hour is retained.</p>
         {query.hasNextPage && (
           <Button busy={query.isFetching} onClick={() => void query.fetchNextPage()}>
-            Older ones
+            Load older
           </Button>
         )}
       </div>

@@ -13,17 +13,17 @@ import { Sections } from './sections.tsx';
 import { useCheck } from './use-check.ts';
 import { useNames } from './use-names.ts';
 
-/** Whether the tables that lists and figures are read from are as the log says. */
+/** Compares the projection tables with a replay of the event log. */
 export function ComparisonPage() {
   const query = useQuery(checksQuery);
   return (
     <>
       <PageHead
-        title="Comparison"
-        about="Lists and figures come from tables that are made from the log. Here they are made once more, and compared row by row."
+        title="Consistency check"
+        about="Rebuilds the dashboard’s tables from the event log and compares them row by row."
       />
       <Sections />
-      <Loaded query={query} title="The checks could not be loaded">
+      <Loaded query={query} title="Couldn’t load checks">
         {(checks) => <Comparisons checks={checks} />}
       </Loaded>
     </>
@@ -31,10 +31,10 @@ export function ComparisonPage() {
 }
 
 const ABOUT: Readonly<Record<string, string>> = {
-  requests: 'One row for each call, as the list of requests shows them.',
-  usage: 'Calls, tokens and cost, by minute, hour and day.',
-  quotas: 'What was used and held of each window of a quota.',
-  directory: 'Accounts, keys, plans and prices, as they are listed.',
+  requests: 'One row per request.',
+  usage: 'Requests, tokens and cost per minute, hour and day.',
+  quotas: 'Used and reserved amounts per quota window.',
+  directory: 'Accounts, keys, plans and prices.',
 };
 
 function Comparisons({ checks }: { checks: Checks }) {
@@ -44,10 +44,9 @@ function Comparisons({ checks }: { checks: Checks }) {
   return (
     <div className="flex flex-col gap-4">
       {isLong && (
-        <Card title="By the command line">
+        <Card title="Command line">
           <p className="mb-2">
-            This log has more than {showShort(checks.events_max)} events. A comparison goes through all of
-            them, which is better done beside the server:
+            This log has more than {showShort(checks.events_max)} events. Run the check on the server instead:
           </p>
           <CommandLine command="npm run -s daybook -- audit diff" />
         </Card>
@@ -68,9 +67,9 @@ function Comparisons({ checks }: { checks: Checks }) {
                   icon="refresh"
                   disabled={check.what !== null}
                   onClick={() => check.run(name)}
-                  aria-label={`Compare ${name}`}
+                  aria-label={`Check ${name}`}
                 >
-                  Compare
+                  Run check
                 </Button>
               )
             }
@@ -82,7 +81,7 @@ function Comparisons({ checks }: { checks: Checks }) {
               ) : newest ? (
                 <CheckResult check={newest} memberName={member} />
               ) : (
-                <p>Not compared yet since this server started.</p>
+                <p>Not checked since this server started.</p>
               )}
             </div>
           </Card>
@@ -92,9 +91,8 @@ function Comparisons({ checks }: { checks: Checks }) {
         <FormProblem error={check.error} />
       </div>
       <p className="text-xs text-muted">
-        A comparison runs while this page is open, one at a time on a server, and is put down in the log as a
-        reading of it. The results are those of the server process that answers, and are forgotten when it
-        ends. Limits never read these tables.
+        A check stops when you leave this page, and is recorded in the audit log. Results are kept in the
+        server’s memory until it restarts. Limit enforcement never uses these tables.
       </p>
     </div>
   );

@@ -14,7 +14,7 @@ import { EVENT_GROUPS, type Names } from './event-words.ts';
 type EventFilterProps = {
   search: EventSearch;
   names: Names;
-  /** Undefined takes one away. */
+  /** Undefined clears a field. */
   onChange: (change: Partial<Record<keyof EventSearch, string | number | undefined>>) => void;
   input: RefObject<HTMLInputElement | null>;
 };
@@ -32,7 +32,7 @@ const CLEARED = {
 };
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Which events are meant. */
+/** Filters of the event list. */
 export function EventFilter({ search, names, onChange, input }: EventFilterProps) {
   const isOverseer = useIsOverseer();
   const keys = useQuery(keysQuery).data ?? [];
@@ -41,8 +41,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
   const read = (typed: string): string | null => {
     const text = typed.trim().replaceAll(/(?<=\d)[,\s](?=\d)/g, '');
     const isPosition = /^[1-9]\d{0,14}$/.test(text);
-    if (!isPosition && !UUID.test(text))
-      return 'This is neither the id of a request nor a position, which is a whole number.';
+    if (!isPosition && !UUID.test(text)) return 'Enter a request ID or a position, which is a whole number.';
     onChange(isPosition ? { at: Number(text) } : { request: text.toLowerCase() });
     return null;
   };
@@ -50,7 +49,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
     rows.filter(({ account }) => search.account === undefined || account === search.account);
   const valueOf = (name: keyof EventSearch): string => {
     const value = search[name];
-    if (name === 'at') return `from ${showCount(Number(value))} down`;
+    if (name === 'at') return `up to ${showCount(Number(value))}`;
     if (name === 'key' || name === 'account' || name === 'member') return names[name](String(value));
     return String(value);
   };
@@ -62,7 +61,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
   if (search.from !== undefined || search.to !== undefined)
     chips.push({
       name: 'time',
-      value: 'as chosen',
+      value: 'custom range',
       onRemove: () => onChange({ from: undefined, to: undefined }),
     });
 
@@ -70,22 +69,22 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
     <div className="mb-3 flex min-w-0 flex-col gap-2">
       <FilterLine
         icon="search"
-        label="Id of a request, or a position"
-        placeholder="Id of a request, or a position"
+        label="Request ID or position"
+        placeholder="Request ID or position"
         maxLength={60}
         input={input}
         onLine={read}
       >
         <Select
-          aria-label="Type"
+          aria-label="Event type"
           className="w-44 max-sm:min-w-36 max-sm:flex-1"
           value={search.type ?? ''}
           onChange={({ target }) => onChange({ type: target.value || undefined })}
         >
-          <option value="">All types</option>
+          <option value="">All event types</option>
           {EVENT_GROUPS.map(({ group, name, types }) => (
             <optgroup key={group} label={name}>
-              <option value={group}>All: {name.toLowerCase()}</option>
+              <option value={group}>All {name.toLowerCase()} events</option>
               {types.map((type) => (
                 <option key={type} value={type}>
                   {type}

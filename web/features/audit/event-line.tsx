@@ -5,25 +5,25 @@ import type { Zone } from '../../lib/show.ts';
 import { showCount, showTime } from '../../lib/show.ts';
 import { isOtherYear } from '../../lib/year.ts';
 import { Icon } from '../../ui/icon.tsx';
-import { type Names, tellActor, tellEvent } from './event-words.ts';
+import { type Names, describeActor, describeEvent } from './event-words.ts';
 
-/** One event: what it says in a line, and all that it holds when it is opened. */
+/** One event: a one-line description that expands to all fields. */
 export function EventLine({
   event,
   names,
-  isMeant,
+  isTarget,
 }: {
   event: EventRow;
   names: Names;
-  /** The one that was asked for. */ isMeant: boolean;
+  /** The event that the URL points to. */ isTarget: boolean;
 }) {
-  const [isOpen, setOpen] = useState(isMeant);
-  const actor = tellActor(event.actor, names);
+  const [isOpen, setOpen] = useState(isTarget);
+  const actor = describeActor(event.actor, names);
   return (
     <li className="border-b border-line last:border-b-0">
       <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
         <summary className="relative flex list-none gap-x-3 px-4 max-lg:pr-10 py-2 hover:bg-sunken focus-visible:outline-offset-[-2px] max-lg:flex-wrap lg:grid lg:grid-cols-[5rem_9.5rem_11rem_minmax(0,1fr)_minmax(0,9rem)_1rem] lg:items-baseline [&::-webkit-details-marker]:hidden">
-          <span className={isMeant ? 'font-semibold text-accent' : 'text-muted'}>
+          <span className={isTarget ? 'font-semibold text-accent' : 'text-muted'}>
             {showCount(event.position)}
           </span>
           <time dateTime={event.at} title={event.at} className="whitespace-nowrap text-muted max-lg:ml-auto">
@@ -33,7 +33,7 @@ export function EventLine({
             <code className="font-mono text-xs">{event.type}</code>
           </span>
           <span className={`min-w-0 break-words max-lg:w-full ${actor === '' ? 'lg:col-span-2' : ''}`}>
-            {tellEvent(event, names)}
+            {describeEvent(event, names)}
           </span>
           {actor !== '' && (
             <span className="min-w-0 truncate text-muted max-lg:text-xs" title={actor}>
@@ -53,11 +53,11 @@ export function EventLine({
   );
 }
 
-/** To the second; with the year where it is not this one. */
+/** To the second, with the year unless it is the current one. */
 const showDay = (at: string, zone: Zone): string =>
   isOtherYear(at, zone)
     ? `${showTime(at, zone, 'date')}, ${showTime(at, zone, 'time')}`
-    : `${showTime(at, zone, 'day')}:${at.slice(17, 19)}`;
+    : showTime(at, zone, 'second');
 
 function Fields({
   event: { position, at, type, stream, version, instance, actor, fields },
@@ -109,7 +109,7 @@ function Fields({
 
 const LINK = 'underline hover:text-accent';
 
-/** What a field holds, with the way to what it names. */
+/** A field's value, linked to the resource that it names. */
 function linked(name: string, value: unknown): ReactNode {
   if (typeof value === 'object' && value !== null)
     return <pre className="whitespace-pre-wrap">{JSON.stringify(value, null, 2)}</pre>;

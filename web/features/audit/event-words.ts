@@ -5,7 +5,7 @@ import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showCounted, showDuration, showTime } from '../../lib/show.ts';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 
-/** Events in one line of plain English. Pure. */
+/** One-line descriptions of events. Pure. */
 
 const TYPES: Record<EventType, true> = {
   'request.accepted': true,
@@ -62,18 +62,18 @@ const GROUP_NAMES: Record<Group, string> = {
   plan: 'Plans',
   model: 'Models and prices',
   upstream: 'Upstreams',
-  registration: 'Registration',
-  log: 'The log itself',
+  registration: 'Sign-up',
+  log: 'Event log',
 };
 
-/** Every type, by what it is about. */
+/** Every event type, grouped by subject. */
 export const EVENT_GROUPS = Object.entries(GROUP_NAMES).map(([group, name]) => ({
   group,
   name,
   types: Object.keys(TYPES).filter((type) => type.startsWith(`${group}.`)),
 }));
 
-/** What ids are called, and in which zone times are told. */
+/** Display names of ids, and the time zone to show times in. */
 export type Names = {
   key: (id: string) => string;
   account: (id: string) => string;
@@ -83,109 +83,150 @@ export type Names = {
 
 const quoted = (name: string): string => `“${name}”`;
 const inWords = (name: string): string => name.replaceAll('_', ' ');
-const listed = (terms: KeyTerms): string => glanceAtTerms(terms).join(', ') || 'nothing is limited';
+const listed = (terms: KeyTerms): string => glanceAtTerms(terms).join(', ') || 'unlimited';
 const targets = (list: readonly Target[]): string =>
   list.map(({ upstream, model }) => (model === undefined ? upstream : `${upstream} (${model})`)).join(', ');
-const place = ({ provider, package: name, base_url, paused }: UpstreamTerms): string =>
-  `${provider} at ${base_url ?? name ?? 'its own address'}${paused ? ', paused' : ''}`;
+const endpoint = ({ provider, package: name, base_url, paused }: UpstreamTerms): string =>
+  `${provider} at ${base_url ?? name ?? 'its default address'}${paused ? ', paused' : ''}`;
+const planName = (plan: string | null): string => (plan === null ? 'no plan' : `plan ${quoted(plan)}`);
 const windows = (choice: 'keep' | 'reset'): string =>
-  choice === 'reset' ? ' Running windows began anew.' : '';
+  choice === 'reset' ? ' Current windows were reset.' : '';
 
-/** What an event says; its type, for one that this page does not know yet. */
-export function tellEvent({ type, actor, fields }: EventRow, names: Names): string {
-  // What the server told is an event of its vocabulary, but for the digest of a secret.
+/** Describes an event in one sentence. Returns the type of an event that this page does not know. */
+export function describeEvent({ type, actor, fields }: EventRow, names: Names): string {
+  // The server returns events of the shared schema, without the digests of secrets.
   const event = { type, actor, ...fields } as unknown as Event;
   const time = (iso: string): string => showTime(iso, names.zone);
+  const key = (id: string): string => `Key ${quoted(names.key(id))}`;
+  const account = (id: string): string => `Account ${quoted(names.account(id))}`;
   switch (event.type) {
     case 'account.registered':
-      return `Account ${quoted(event.name)} registered.`;
+      return `Account ${quoted(event.name)} created.`;
     case 'account.suspended':
-      return `Account ${quoted(names.account(event.account))} suspended: its calls are refused.`;
+      return `${account(event.account)} suspended.`;
     case 'account.reinstated':
-      return `Account ${quoted(names.account(event.account))} reinstated.`;
+      return `${account(event.account)} reinstated.`;
     case 'account.plan_changed':
-      return `Account ${quoted(names.account(event.account))} put on ${event.plan === null ? 'no plan, which limits nothing' : `plan ${quoted(event.plan)}`}.${windows(event.windows)}`;
-    case 'account.terms_overridden':
-      return `Account ${quoted(names.account(event.account))} given ${Object.keys(event.terms).length === 0 ? 'the terms of its plan again' : `terms of its own: ${listed(event.terms)}`}.${windows(event.windows)}`;
-    case 'key.created':
-      return `Key ${quoted(event.name)} created${event.expires_at === undefined ? '' : `, good until ${time(event.expires_at)}`}.`;
-    case 'key.rotated':
-      return `Key ${quoted(names.key(event.key))} given a new secret; the old one ${event.overlap_ends_at === undefined ? 'ended at once' : `is good until ${time(event.overlap_ends_at)}`}.`;
+      return `${account(event.account)} moved to ${planName(event.plan)}.${windows(event.windows)}`;
+    case 'account.terms_overridden': {
+      const isRemoved = Object.keys(event.terms).length === 0;
+      const done = isRemoved ? 'override removed' : `overridden: ${listed(event.terms)}`;
+      return `${account(event.account)}: plan ${done}.${windows(event.windows)}`;
+    }
+    case 'key.created': {
+      const expiry = event.expires_at === undefined ? '' : `, expires ${time(event.expires_at)}`;
+      return `Key ${quoted(event.name)} created${expiry}.`;
+    }
+    case 'key.rotated': {
+      const ends = event.overlap_ends_at;
+      const old = ends === undefined ? 'expired immediately' : `expires ${time(ends)}`;
+      return `${key(event.key)} rotated. The old secret ${old}.`;
+    }
     case 'key.revoked':
-      return `Key ${quoted(names.key(event.key))} revoked.`;
+      return `${key(event.key)} revoked.`;
     case 'key.expired':
-      return `Key ${quoted(names.key(event.key))} expired.`;
+      return `${key(event.key)} expired.`;
     case 'key.renamed':
       return `Key ${event.key} renamed to ${quoted(event.name)}.`;
-    case 'key.restricted':
-      return `Key ${quoted(names.key(event.key))} restricted: ${listed(event.terms)}.${event.expires_at == null ? '' : ` Good until ${time(event.expires_at)}.`}${windows(event.windows)}`;
+    case 'key.restricted': {
+      const expiry = event.expires_at == null ? '' : ` Expires ${time(event.expires_at)}.`;
+      return `${key(event.key)} restrictions set: ${listed(event.terms)}.${expiry}${windows(event.windows)}`;
+    }
     case 'plan.defined':
-      return `Plan ${quoted(event.plan)} defined: ${listed(event.terms)}.`;
+      return `Plan ${quoted(event.plan)} created: ${listed(event.terms)}.`;
     case 'plan.changed':
       return `Plan ${quoted(event.plan)} changed: ${listed(event.terms)}.${windows(event.windows)}`;
     case 'plan.retired':
       return `Plan ${quoted(event.plan)} retired.`;
-    case 'model.priced':
-      return `Model ${quoted(event.model)} priced at ${showCost(event.prices.input)} in and ${showCost(event.prices.output)} out for a million tokens.`;
-    case 'model.defined':
-      return `Model ${quoted(event.model)} ${'alias_of' in event.terms ? `made another name of ${quoted(event.terms.alias_of)}` : `sent to ${targets(event.terms.targets)}`}.`;
+    case 'model.priced': {
+      const { input, output } = event.prices;
+      const prices = `${showCost(input)} input, ${showCost(output)} output`;
+      return `Model ${quoted(event.model)} price set: ${prices} per million tokens.`;
+    }
+    case 'model.defined': {
+      const { terms } = event;
+      const route =
+        'alias_of' in terms
+          ? `is an alias of ${quoted(terms.alias_of)}`
+          : `routes to ${targets(terms.targets)}`;
+      return `Model ${quoted(event.model)} ${route}.`;
+    }
     case 'model.retired':
       return `Model ${quoted(event.model)} retired.`;
     case 'upstream.added':
-      return `Upstream ${quoted(event.upstream)} added: ${place(event.terms)}.`;
+      return `Upstream ${quoted(event.upstream)} added: ${endpoint(event.terms)}.`;
     case 'upstream.changed':
-      return `Upstream ${quoted(event.upstream)} changed: ${place(event.terms)}.`;
+      return `Upstream ${quoted(event.upstream)} changed: ${endpoint(event.terms)}.`;
     case 'upstream.removed':
-      return `Upstream ${quoted(event.upstream)} removed with its credentials.`;
+      return `Upstream ${quoted(event.upstream)} and its credentials removed.`;
     case 'upstream.credential_added':
-      return `Credential ${quoted(event.label)} given to upstream ${quoted(event.upstream)}.`;
+      return `Credential ${quoted(event.label)} added to upstream ${quoted(event.upstream)}.`;
     case 'upstream.credential_removed':
-      return `Credential ${event.credential} taken from upstream ${quoted(event.upstream)}.`;
-    case 'member.added':
-      return `${names.member(event.member)} joined account ${quoted(names.account(event.account))} as ${event.role}.`;
+      return `Credential ${event.credential} removed from upstream ${quoted(event.upstream)}.`;
+    case 'member.added': {
+      const joined = `joined account ${quoted(names.account(event.account))}`;
+      return `${names.member(event.member)} ${joined} as ${event.role}.`;
+    }
     case 'member.role_changed':
       return `${names.member(event.member)} is now ${event.role}.`;
     case 'member.removed':
       return `${names.member(event.member)} removed.`;
     case 'member.password_changed':
-      return `${names.member(event.member)} chose a new password.`;
+      return `${names.member(event.member)} changed their password.`;
     case 'member.totp_changed':
-      return `${names.member(event.member)} signs in ${event.enabled ? 'with a code from a device as well' : 'without a code'} from now on.`;
+      return `${names.member(event.member)} turned two-factor authentication ${event.enabled ? 'on' : 'off'}.`;
     case 'member.reset_link_created':
-      return `Link made by which ${names.member(event.member)} chooses a new password.`;
+      return `Password reset link created for ${names.member(event.member)}.`;
     case 'invitation.created':
-      return `Invitation made for a${event.role === 'member' ? '' : 'n'} ${event.role}, good until ${time(event.expires_at)}.`;
+      return `Invitation created for the role ${event.role}, expires ${time(event.expires_at)}.`;
     case 'invitation.revoked':
-      return `Invitation ${event.invitation} withdrawn.`;
+      return `Invitation ${event.invitation} revoked.`;
     case 'session.opened':
       return `${names.member(event.member)} signed in.`;
     case 'session.closed':
       return `${names.member(event.member)} signed out.`;
-    case 'registration.changed':
-      return `Registration is ${event.policy === 'invite' ? 'by invitation' : event.policy}; new accounts land on ${event.plan === null ? 'no plan' : `plan ${quoted(event.plan)}`}.`;
+    case 'registration.changed': {
+      const policy = event.policy === 'invite' ? 'invite only' : event.policy;
+      return `Sign-up is ${policy}. New accounts start on ${planName(event.plan)}.`;
+    }
     case 'log.signer_changed':
-      return `Checkpoints are signed by key ${event.verifier_key.split('+')[1] ?? ''} from here on.`;
-    case 'log.epoch_started':
-      return `Epoch ${event.epoch} of the log begins: it goes on from a backup, and ${showCounted(event.lost_size, 'event')} had been published.`;
-    case 'log.read':
-      return `The log was read (${event.what}), positions ${showCount(event.from_position)} to ${showCount(event.to_position)}.`;
-    case 'request.accepted':
-      return `Key ${quoted(names.key(event.key))} calls ${event.model}; ${showCounted(event.hold_tokens, 'token')} held.`;
+      return `Signing key changed to ${event.verifier_key.split('+')[1] ?? ''}.`;
+    case 'log.epoch_started': {
+      const published = showCounted(event.lost_size, 'event');
+      return `Epoch ${event.epoch} started from a backup. The previous epoch had published ${published}.`;
+    }
+    case 'log.read': {
+      const range = `${showCount(event.from_position)} to ${showCount(event.to_position)}`;
+      return `Event log read (${event.what}), positions ${range}.`;
+    }
+    case 'request.accepted': {
+      const reserved = showCounted(event.hold_tokens, 'token');
+      return `${key(event.key)} requested ${event.model}; ${reserved} reserved.`;
+    }
     case 'request.extended':
-      return `Hold of a call of ${event.model} grown to ${showCounted(event.hold_tokens, 'token')}.`;
-    case 'request.settled':
-      return `Call of ${event.model} with key ${quoted(names.key(event.key))} ended, ${inWords(event.end_reason)}, in ${showDuration(event.duration_ms)}: ${showCount(event.input_tokens)} → ${showCounted(event.output_tokens, 'token')}${event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`}.`;
-    case 'request.abandoned':
-      return `Call of ${event.model} with key ${quoted(names.key(event.key))} abandoned: its server died, and its hold stays charged.`;
-    case 'request.rejected':
-      return `${event.refused_count > 1 ? `${showCounted(event.refused_count, 'call')} with key` : 'Call with key'} ${quoted(names.key(event.key))} refused with ${event.status} ${event.refusal}.`;
+      return `Reservation for ${event.model} extended to ${showCounted(event.hold_tokens, 'token')}.`;
+    case 'request.settled': {
+      const ended = `${inWords(event.end_reason)} after ${showDuration(event.duration_ms)}`;
+      const tokens = `${showCount(event.input_tokens)} input, ${showCount(event.output_tokens)} output tokens`;
+      const cost = event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`;
+      return `${event.model} with key ${quoted(names.key(event.key))}: ${ended}. ${tokens}${cost}.`;
+    }
+    case 'request.abandoned': {
+      const request = `${event.model} with key ${quoted(names.key(event.key))}`;
+      return `${request}: abandoned because its server crashed. The reservation stays charged.`;
+    }
+    case 'request.rejected': {
+      const requests = event.refused_count > 1 ? showCounted(event.refused_count, 'request') : 'Request';
+      const reason = `${event.status} ${event.refusal}`;
+      return `${requests} with key ${quoted(names.key(event.key))} rejected: ${reason}.`;
+    }
     default:
       return type;
   }
 }
 
-/** Who caused an event. */
-export function tellActor(actor: string | null, names: Names): string {
+/** The member or process that caused an event. */
+export function describeActor(actor: string | null, names: Names): string {
   if (actor === null) return '';
   return actor.startsWith('member/')
     ? names.member(actor.slice('member/'.length))

@@ -5,10 +5,10 @@ import { showCount } from '../../lib/show.ts';
 import { useFrames } from '../../lib/use-feed.ts';
 import { Button } from '../../ui/button.tsx';
 
-/** Beyond it nobody wants to know how many. */
+/** Larger counts are not shown. */
 const COUNT_MAX = 1_000;
 
-/** The type of the event that a frame tells of; null: of none. */
+/** The type of the event behind a frame, or null. */
 function typeOf(frame: Frame): string | null {
   switch (frame.type) {
     case 'started':
@@ -24,7 +24,7 @@ function typeOf(frame: Frame): string | null {
   }
 }
 
-/** Whether a frame tells of an event that the page would show. */
+/** Whether the event behind a frame matches the page's filter. */
 function fits(frame: Frame, { type, account, key, request }: EventSearch): boolean {
   const found = typeOf(frame);
   if (found === null || (type !== undefined && found !== type && !found.startsWith(`${type}.`))) return false;
@@ -40,15 +40,15 @@ function fits(frame: Frame, { type, account, key, request }: EventSearch): boole
   );
 }
 
-/** How many events came since the list was fetched, which shows them when it is pressed. */
+/** Counts events appended since the list was fetched and loads them when pressed. */
 export function NewEvents({ search, onShow }: { search: EventSearch; onShow: () => void }) {
   const [count, setCount] = useState(0);
   const [isUnknown, setUnknown] = useState(false);
-  // Of changes to members the feed does not tell whose; and a list with an end is not carried on.
-  const isCarriedOn = search.member === undefined && search.at === undefined && search.to === undefined;
+  // The feed does not name the member of a change, and a list with an end has no new events.
+  const isLive = search.member === undefined && search.at === undefined && search.to === undefined;
   useFrames((frames) => {
-    if (!isCarriedOn || count >= COUNT_MAX) return;
-    // What was missed may be of those, or not.
+    if (!isLive || count >= COUNT_MAX) return;
+    // The missed events may or may not match.
     if (frames.some(({ type }) => type === 'gap')) setUnknown(true);
     const found = frames.filter((frame) => fits(frame, search)).length;
     if (found > 0) setCount(count + found);
@@ -64,7 +64,7 @@ export function NewEvents({ search, onShow }: { search: EventSearch; onShow: () 
         onShow();
       }}
     >
-      {count >= COUNT_MAX ? 'Many new' : isUnknown ? 'Look again' : `${showCount(count)} new`}
+      {count >= COUNT_MAX ? '1,000+ new' : isUnknown ? 'Refresh' : `${showCount(count)} new`}
     </Button>
   );
 }

@@ -21,7 +21,7 @@ import { useNames } from './use-names.ts';
 
 const EVERYTHING = {};
 
-/** The log as it is: every event that concerns whoever looks. */
+/** Every event that the member may see. */
 export function AuditPage() {
   const search = useSearch({ from: '/inside/audit' });
   const change = useAddressChange({ replace: false });
@@ -46,15 +46,15 @@ export function AuditPage() {
   const newest = data?.pages[0];
   const last = data?.pages.at(-1);
   const found = data?.pages.flatMap((page) => page.data) ?? [];
-  // A request is read from its beginning, as soon as all of it is there.
-  const isStory = search.request !== undefined && !hasNextPage;
-  const events = isStory ? found.toReversed() : found;
+  // The events of one request are shown oldest first once all are loaded.
+  const isOneRequest = search.request !== undefined && !hasNextPage;
+  const events = isOneRequest ? found.toReversed() : found;
 
   return (
     <>
       <PageHead
         title="Audit log"
-        about="All that happened, in the order in which it was written down. Nothing in it is ever changed."
+        about="Every event in the order it was recorded. Events are never changed or deleted."
       >
         <NewEvents
           key={`${newest?.head} ${JSON.stringify(search)}`}
@@ -64,7 +64,7 @@ export function AuditPage() {
         <Download
           href={`/api/events.ndjson${queryString(search)}`}
           name="NDJSON"
-          title="The events of this filter, one a line, the oldest first"
+          title="Download matching events, one per line, oldest first"
         />
       </PageHead>
       <Sections />
@@ -73,7 +73,7 @@ export function AuditPage() {
         <div className="mb-3">
           <Problem
             error={error}
-            title="The events could not be loaded"
+            title="Couldn’t load events"
             onRetry={() => void (data ? query.fetchNextPage() : query.refetch())}
           />
         </div>
@@ -82,30 +82,30 @@ export function AuditPage() {
       {data && (
         <Card flush className="overflow-hidden">
           {events.length > 0 && (
-            <ol ref={list} aria-label={isStory ? 'Events, the oldest first' : 'Events, the newest first'}>
+            <ol ref={list} aria-label={isOneRequest ? 'Events, oldest first' : 'Events, newest first'}>
               {events.map((event) => (
                 <EventLine
                   key={event.position}
                   event={event}
                   names={names}
-                  isMeant={event.position === search.at}
+                  isTarget={event.position === search.at}
                 />
               ))}
             </ol>
           )}
           {events.length === 0 && !hasNextPage && (
-            <Empty icon="scroll" title="No event fits">
-              <p>Take a part of the filter away, or choose another time.</p>
+            <Empty icon="scroll" title="No matching events">
+              <p>Change the filters or the time range.</p>
             </Empty>
           )}
           {hasNextPage && last && (
             <div className="flex flex-wrap items-center justify-between gap-2 border-t border-line px-4 py-2.5 first:border-t-0">
               <p className="text-muted" role="status">
-                {events.length === 0 ? 'None was found so far.' : `${showCount(events.length)} events.`}{' '}
-                Looked back to position {showCount(last.scanned_to)}.
+                {events.length === 0 ? 'No matches so far.' : `${showCounted(events.length, 'event')}.`}{' '}
+                Searched back to position {showCount(last.scanned_to)}.
               </p>
               <Button busy={isFetching} onClick={() => void query.fetchNextPage()}>
-                {last.data.length === 0 ? 'Look further' : 'Older events'}
+                {last.data.length === 0 ? 'Keep searching' : 'Load older'}
               </Button>
             </div>
           )}
@@ -122,8 +122,8 @@ export function AuditPage() {
 
 function endOf({ request, from, ...rest }: EventSearch, count: number): string {
   const all = showCounted(count, 'event');
-  if (request !== undefined) return `${all} of this request, the oldest first.`;
+  if (request !== undefined) return `${all} of this request, oldest first.`;
   return from !== undefined || Object.keys(rest).length > 0
-    ? `${all}; there are no older ones that fit.`
-    : `${all}; the first stands at the beginning of the log.`;
+    ? `${all}. No older matches.`
+    : `${all}. This is the beginning of the log.`;
 }

@@ -12,20 +12,20 @@ import { Keys, Lost, NewestCheckpoint, Witnesses } from './proof-parts.tsx';
 import { Sections } from './sections.tsx';
 import { VerifyCard } from './verify-card.tsx';
 
-/** A checkpoint is published every ten seconds while there is anything new. */
+/** Checkpoints are published every ten seconds while there are new events. */
 const LATE_MS = 60_000;
 
-/** How much of the log is proved, by whom, and the way to check it. */
+/** Checkpoints, witnesses and verification of the event log. */
 export function ProofPage() {
   const query = useQuery(proofQuery);
   return (
     <>
       <PageHead
-        title="Proof"
-        about="Signed checkpoints say what the log held. Whoever keeps one finds out whatever is changed, added or cut off before it."
+        title="Integrity"
+        about="Signed checkpoints commit to the event log. Any later change to covered events can be detected."
       />
       <Sections />
-      <Loaded query={query} title="The proof could not be loaded" height="h-[40rem]">
+      <Loaded query={query} title="Couldn’t load checkpoints" height="h-[40rem]">
         {(proof) => (
           <div className="flex flex-col gap-4">
             <Late proof={proof} />
@@ -34,11 +34,8 @@ export function ProofPage() {
             </Card>
             {proof.latest === null ? (
               <Card>
-                <Empty icon="shield" title="No checkpoint has been published yet">
-                  <p>
-                    The worker publishes the first one within seconds of the first event. Nothing of the log
-                    is proved to anybody else until then.
-                  </p>
+                <Empty icon="shield" title="No checkpoints yet">
+                  <p>The worker publishes the first checkpoint within seconds of the first event.</p>
                 </Empty>
               </Card>
             ) : (
@@ -61,8 +58,8 @@ function Late({ proof: { uncovered } }: { proof: Proof }) {
   if (uncovered.since === null || now - Date.parse(uncovered.since) < LATE_MS) return null;
   return (
     <p role="alert" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
-      No checkpoint has been published for more than a minute although there are newer events. Is a worker
-      running? Its own log says what keeps it from signing.
+      No checkpoint was published for more than a minute, although there are newer events. Check that a worker
+      is running; its log has the reason.
     </p>
   );
 }
@@ -74,30 +71,28 @@ function Figures({ proof: { log, latest: newest, uncovered, witnesses } }: { pro
       <Figure
         label="Events in the log"
         value={showCount(log.head)}
-        note={log.first > 1 ? `those before ${showCount(log.first)} are archived` : 'all in the database'}
+        note={log.first > 1 ? `Events before ${showCount(log.first)} are archived` : 'All in the database'}
       />
       <Figure
-        label="Covered by a checkpoint"
+        label="Covered by checkpoint"
         value={
-          uncovered.events === 0 && log.head > 0
-            ? 'all of them'
-            : `up to ${showCount(log.head - uncovered.events)}`
+          uncovered.events === 0 && log.head > 0 ? 'All' : `Up to ${showCount(log.head - uncovered.events)}`
         }
         note={
           uncovered.events === 0
-            ? 'nothing is newer'
-            : `all but the newest ${showCounted(uncovered.events, 'event')}`
+            ? 'No newer events'
+            : `${showCounted(uncovered.events, 'newer event')} pending`
         }
       />
       <Figure
-        label="Newest checkpoint"
-        value={newest === null ? 'none' : <Ago time={newest.published_at} />}
-        note={newest === null ? 'published by the worker' : `at position ${showCount(newest.size)}`}
+        label="Latest checkpoint"
+        value={newest === null ? 'None' : <Ago time={newest.published_at} />}
+        note={newest === null ? 'Published by the worker' : `Tree size ${showCount(newest.size)}`}
       />
       <Figure
         label="Witnesses"
         value={showCount(cosigning)}
-        note={cosigning === 0 ? 'nobody else keeps watch' : 'have cosigned this history'}
+        note={cosigning === 0 ? 'No witness cosigns' : 'Cosigning this log'}
       />
     </div>
   );

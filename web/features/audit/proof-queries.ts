@@ -3,11 +3,11 @@ import type { CheckpointPage, Checks, Proof, PastState } from '#server/contract/
 import { api, queryString } from '../../lib/api.ts';
 import type { StateSearch } from '../../lib/state-search.ts';
 
-/** A checkpoint comes every ten seconds at most. */
+/** Checkpoints are at least ten seconds apart. */
 const REFRESH_MS = 5_000;
 const PAGE_CHECKPOINTS = 20;
 
-/** How much of the log is proved: asked for anew while somebody looks, since checkpoints are no events. */
+/** Checkpoint coverage. Polled, because checkpoints are not events and don't appear in the live feed. */
 export const proofQuery = queryOptions({
   queryKey: ['audit', 'proof'],
   queryFn: ({ signal }) => api<Proof>('GET', '/api/audit/proof', undefined, signal),
@@ -15,7 +15,7 @@ export const proofQuery = queryOptions({
   staleTime: REFRESH_MS,
 });
 
-/** Checkpoints from one on, which a page names, down. */
+/** Checkpoints, newest first, page by page. */
 export const checkpointsQuery = infiniteQueryOptions({
   queryKey: ['audit', 'checkpoints'],
   queryFn: ({ pageParam, signal }) =>
@@ -37,7 +37,7 @@ export const checksQuery = queryOptions({
   staleTime: REFRESH_MS,
 });
 
-/** What was so then never changes, and each asking is put down in the log. */
+/** A past state never changes, and every view is recorded in the audit log. */
 export const stateQuery = (search: StateSearch) =>
   queryOptions({
     queryKey: ['audit', 'state', search],

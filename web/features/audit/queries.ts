@@ -5,7 +5,7 @@ import type { EventSearch } from '../../lib/event-search.ts';
 
 const PAGE_EVENTS = 50;
 
-/** The log, newest first, page by page. */
+/** Events, newest first, page by page. */
 export const eventsQuery = (search: EventSearch) =>
   infiniteQueryOptions({
     queryKey: ['events', search],
@@ -18,7 +18,7 @@ export const eventsQuery = (search: EventSearch) =>
       ),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }) => next,
-    // Nothing that is there ever changes; what is new is counted, and shown when somebody wants it.
+    // Events never change. New ones are counted and loaded on request.
     staleTime: Infinity,
     gcTime: 0,
   });

@@ -11,7 +11,7 @@ import { Card } from '../../ui/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { Sections } from './sections.tsx';
 
-/** Whether a receipt is one of this log, and what it proves. */
+/** Verifies a receipt against this log. */
 export function ReceiptPage() {
   const [text, setText] = useState('');
   const check = useMutation({
@@ -34,8 +34,8 @@ export function ReceiptPage() {
   return (
     <>
       <PageHead
-        title="Receipt"
-        about="A receipt proves that a call stands in the log as it says. Everybody can have one of each call of their own, on its page under Requests."
+        title="Verify receipt"
+        about="A receipt proves that a request is recorded in the event log. Download one from the request’s details."
       />
       <Sections />
       <div className="flex flex-col gap-4">
@@ -47,8 +47,8 @@ export function ReceiptPage() {
             className="flex flex-col gap-3"
           >
             <TextArea
-              label="The receipt"
-              hint="Paste it, drop its file here, or choose it."
+              label="Receipt"
+              hint="Paste the receipt, or drop or select its file."
               rows={8}
               required
               spellCheck={false}
@@ -58,11 +58,11 @@ export function ReceiptPage() {
             />
             <div className="flex flex-wrap items-center gap-3">
               <Button type="submit" look="primary" busy={check.isPending}>
-                Check it
+                Verify receipt
               </Button>
               <input
                 type="file"
-                aria-label="The file of a receipt"
+                aria-label="Receipt file"
                 accept=".json,application/json"
                 className="max-w-full text-xs text-muted file:mr-2 file:min-h-8 file:rounded-md file:border file:border-solid file:border-line file:bg-surface file:px-3 file:text-sm file:font-medium file:text-ink hover:file:bg-sunken"
                 onChange={({ target }) => void target.files?.[0]?.text().then(take)}
@@ -73,8 +73,8 @@ export function ReceiptPage() {
         </Card>
         <div role="status">{check.data && <Checked checked={check.data} />}</div>
         <p className="text-xs text-muted">
-          This server says so of its own log. Who does not want to trust it checks the file on a machine of
-          their own, with the verifier key:
+          This check runs on the server that keeps the log. To verify independently, run this on your own
+          machine with the verifier key:
         </p>
         <CommandLine command="npm run -s audit -- receipt FILE --key VERIFIER_KEY" />
       </div>
@@ -86,9 +86,9 @@ function Checked({ checked: { valid, statements, problem } }: { checked: Receipt
   return (
     <Card
       title={
-        <span className={`flex items-center gap-2 ${valid ? 'text-good' : 'text-bad'}`}>
+        <span className={`flex items-center gap-2 ${valid ? 'text-success' : 'text-danger'}`}>
           <Icon name={valid ? 'check' : 'warning'} />
-          {valid ? 'It is genuine' : 'It proves nothing'}
+          {valid ? 'Valid receipt' : 'Invalid receipt'}
         </span>
       }
     >

@@ -3,18 +3,18 @@ import { useIsOverseer } from '../../lib/names.ts';
 
 const SECTIONS = [
   { path: '/audit', name: 'Events', isForAll: true },
-  { path: '/audit/proof', name: 'Proof', isForAll: false },
-  { path: '/audit/state', name: 'As of', isForAll: false },
-  { path: '/audit/comparison', name: 'Comparison', isForAll: false },
+  { path: '/audit/proof', name: 'Integrity', isForAll: false },
+  { path: '/audit/state', name: 'Point in time', isForAll: false },
+  { path: '/audit/comparison', name: 'Consistency check', isForAll: false },
   { path: '/audit/receipt', name: 'Receipt', isForAll: true },
 ] as const;
 
-/** The ways between the pages about the log. */
+/** Navigation between the audit pages. */
 export function Sections() {
   const isOverseer = useIsOverseer();
   return (
     <nav
-      aria-label="The audit log"
+      aria-label="Audit log sections"
       className="mb-4 flex gap-1 overflow-x-auto overflow-y-hidden border-b border-line"
     >
       {SECTIONS.filter(({ isForAll }) => isForAll || isOverseer).map(({ path, name }) => (

@@ -19,7 +19,7 @@ const kindOf = ({ key, plan }: StateSearch): Kind =>
 const whenOf = ({ at, time }: StateSearch): WhenKind =>
   at !== undefined ? 'position' : time !== undefined ? 'time' : 'now';
 
-/** What is to be shown, and as of when. */
+/** Selects the resource and the point in time. */
 export function StateForm({
   search,
   onShow,
@@ -59,7 +59,7 @@ export function StateForm({
       className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-[9rem_minmax(0,24rem)_10rem_minmax(0,14rem)_auto] lg:justify-start"
     >
       <SelectField
-        label="What"
+        label="Resource"
         value={kind}
         onChange={({ target }) => {
           setKind(target.value as Kind);
@@ -68,11 +68,15 @@ export function StateForm({
       >
         <NamedOptions rows={Object.entries(KINDS).map(([id, name]) => ({ id, name }))} chosen={kind} />
       </SelectField>
-      <SelectField label="Which" required value={subject} onChange={({ target }) => setSubject(target.value)}>
-        <option value="">Choose one</option>
+      <SelectField label="Name" required value={subject} onChange={({ target }) => setSubject(target.value)}>
+        <option value="">Select…</option>
         <NamedOptions rows={rows} chosen={subject || undefined} />
       </SelectField>
-      <SelectField label="When" value={when} onChange={({ target }) => setWhen(target.value as WhenKind)}>
+      <SelectField
+        label="Point in time"
+        value={when}
+        onChange={({ target }) => setWhen(target.value as WhenKind)}
+      >
         <NamedOptions rows={Object.entries(WHENS).map(([id, name]) => ({ id, name }))} chosen={when} />
       </SelectField>
       {when === 'position' && (
@@ -88,7 +92,7 @@ export function StateForm({
       )}
       {when === 'time' && (
         <TextField
-          label={zone === 'utc' ? 'Time, UTC' : 'Time, local'}
+          label={zone === 'utc' ? 'Time (UTC)' : 'Time (local)'}
           name="time"
           type="datetime-local"
           step={1}
@@ -97,7 +101,7 @@ export function StateForm({
         />
       )}
       <Button type="submit" look="primary" className="self-end justify-self-start">
-        Show
+        View state
       </Button>
     </form>
   );

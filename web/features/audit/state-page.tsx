@@ -9,7 +9,7 @@ import { Sections } from './sections.tsx';
 import { StateForm } from './state-form.tsx';
 import { StateResult } from './state-result.tsx';
 
-/** What an account, a key or a plan was at a place in the log. */
+/** An account, key or plan at a position of the log. */
 export function StatePage() {
   const search = useSearch({ from: '/inside/audit/state' });
   const change = useAddressChange({ replace: false });
@@ -18,8 +18,8 @@ export function StatePage() {
   return (
     <>
       <PageHead
-        title="As of"
-        about="An account, a key or a plan as it was then: made from its events up to there, and from nothing else."
+        title="Point in time"
+        about="The state of an account, key or plan at any position, rebuilt from its events."
       />
       <Sections />
       <div className="flex flex-col gap-4">
@@ -27,22 +27,17 @@ export function StatePage() {
           <StateForm key={JSON.stringify(search)} search={search} onShow={change} />
         </Card>
         {isAsked ? (
-          <Loaded query={query} title="The state could not be loaded" height="h-72">
+          <Loaded query={query} title="Couldn’t load the state" height="h-72">
             {(then) => <StateResult then={then} search={search} />}
           </Loaded>
         ) : (
           <Card>
-            <Empty icon="clock" title="Choose what and when">
-              <p>
-                A position is the number of an event in the log. Without a position or a time, it is as of
-                now.
-              </p>
+            <Empty icon="clock" title="Select a resource">
+              <p>A position is the sequence number of an event in the log.</p>
             </Empty>
           </Card>
         )}
-        <p className="text-xs text-muted">
-          Each time that this is asked for, it is put down in the log who did.
-        </p>
+        <p className="text-xs text-muted">Every view is recorded in the audit log.</p>
       </div>
     </>
   );

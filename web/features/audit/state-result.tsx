@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { PastState, SubjectState } from '#server/contract/audit.ts';
 import { useAccountNames } from '../../lib/names.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
+import { capitalized, showCount } from '../../lib/show.ts';
 import type { StateSearch } from '../../lib/state-search.ts';
 import { CommandLine } from '../../ui/command-line.tsx';
 import { Badge, Card, Empty, Facts } from '../../ui/parts.tsx';
@@ -9,7 +9,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 
-const GOOD = new Set(['active', 'rotating']);
+const ACTIVE_STATES = new Set(['active', 'rotating']);
 const EVENTS: readonly Column<PastState['events'][number]>[] = [
   {
     head: 'Position',
@@ -19,11 +19,11 @@ const EVENTS: readonly Column<PastState['events'][number]>[] = [
       </Link>
     ),
   },
-  { head: 'When', cell: ({ at }) => <When time={at} /> },
+  { head: 'Time', cell: ({ at }) => <When time={at} /> },
   { head: 'Event', cell: ({ type }) => <code className="font-mono text-xs">{type}</code> },
 ];
 
-/** The state then, and the events that made it. */
+/** The state, and the events that produced it. */
 export function StateResult({ then, search }: { then: PastState; search: StateSearch }) {
   const { subject, position, head } = then;
   return (
@@ -31,17 +31,19 @@ export function StateResult({ then, search }: { then: PastState; search: StateSe
       <Card
         title={
           <span className="flex flex-wrap items-center gap-x-2">
-            {subject === null ? 'Nothing yet' : subject.name}{' '}
+            {subject === null ? 'Not created yet' : subject.name}{' '}
             {subject !== null && (
-              <Badge tone={GOOD.has(subject.state) ? 'good' : 'warn'}>{subject.state}</Badge>
+              <Badge tone={ACTIVE_STATES.has(subject.state) ? 'success' : 'warn'}>
+                {capitalized(subject.state)}
+              </Badge>
             )}
           </span>
         }
       >
         <p className="mb-3 text-muted">
           {position === head
-            ? `As of now, position ${showCount(position)}`
-            : `As of position ${showCount(position)}`}
+            ? `Current state, position ${showCount(position)}`
+            : `Position ${showCount(position)}`}
           {then.at !== null && (
             <>
               {', '}
@@ -51,15 +53,15 @@ export function StateResult({ then, search }: { then: PastState; search: StateSe
           .
         </p>
         {subject === null ? (
-          <Empty icon="clock" title="It was not there yet">
-            <p>Its first event stands behind this place in the log.</p>
+          <Empty icon="clock" title="Not created yet">
+            <p>Its first event was recorded after this position.</p>
           </Empty>
         ) : (
           <Subject subject={subject} />
         )}
       </Card>
       {then.events.length > 0 && (
-        <Card title="The events that made it so" flush>
+        <Card title="Events" flush>
           <Table
             label="Events"
             rows={then.events}
@@ -68,17 +70,19 @@ export function StateResult({ then, search }: { then: PastState; search: StateSe
           />
           {then.events_omitted > 0 && (
             <p className="border-t border-line px-4 py-2 text-xs text-muted">
-              And {showCounted(then.events_omitted, 'older one')}.
+              {showCount(then.events_omitted)} older events.
             </p>
           )}
         </Card>
       )}
-      <Card title="Usage and quotas then">
-        <p className="mb-2">
-          What had been used takes a replay of all calls up to there, so it is for the command line:
-        </p>
+      <Card title="Usage and quotas">
+        <p className="mb-2">Past usage requires a replay of all requests. Run this on the server:</p>
         <CommandLine
-          command={`npm run -s daybook -- audit replay --at ${position}${search.account === undefined ? '' : ` --account ${search.account}`}`}
+          command={[
+            'npm run -s daybook -- audit replay --at',
+            position,
+            ...(search.account === undefined ? [] : ['--account', search.account]),
+          ].join(' ')}
         />
       </Card>
     </>
@@ -92,14 +96,12 @@ function Subject({ subject }: { subject: SubjectState }) {
       return (
         <Facts
           facts={[
-            ['Plan', subject.plan ?? 'none, which limits nothing'],
+            ['Plan', subject.plan ?? 'No plan (unlimited)'],
             [
-              'Of its own',
-              subject.override === null
-                ? 'nothing: as in the plan'
-                : describeTerms(subject.override, 'override'),
+              'Plan override',
+              subject.override === null ? 'None' : describeTerms(subject.override, 'override'),
             ],
-            ['Might use', describeTerms(subject.terms, 'plan')],
+            ['Limits', describeTerms(subject.terms, 'plan')],
           ]}
         />
       );
@@ -109,34 +111,30 @@ function Subject({ subject }: { subject: SubjectState }) {
           facts={[
             ['Account', accountName(subject.account)],
             [
-              'Secret ends in',
+              'Secret',
               <code key="last4" className="font-mono text-xs">
                 {subject.last4}
               </code>,
             ],
             ['Created', <When key="created" time={subject.created_at} />],
             [
-              'Good until',
-              subject.expires_at === null ? (
-                'no end was set'
-              ) : (
-                <When key="expires" time={subject.expires_at} />
-              ),
+              'Expires',
+              subject.expires_at === null ? 'Never' : <When key="expires" time={subject.expires_at} />,
             ],
             ['Revoked', subject.revoked_at !== null && <When key="revoked" time={subject.revoked_at} />],
             [
               'Old secret',
               subject.old_secret_until !== null && (
                 <>
-                  good until <When key="old" time={subject.old_secret_until} />
+                  valid until <When key="old" time={subject.old_secret_until} />
                 </>
               ),
             ],
-            ['Might use', describeTerms(subject.terms ?? {}, 'key')],
+            ['Limits', describeTerms(subject.terms ?? {}, 'key')],
           ]}
         />
       );
     case 'plan':
-      return <Facts facts={[['Gives', describeTerms(subject.terms, 'plan')]]} />;
+      return <Facts facts={[['Limits', describeTerms(subject.terms, 'plan')]]} />;
   }
 }

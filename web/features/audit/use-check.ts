@@ -6,11 +6,11 @@ import { readObjects } from '../../lib/ndjson.ts';
 import { checksQuery } from './proof-queries.ts';
 
 type State = { what: string | null; done: number; of: number; result: CheckResult | null; error: unknown };
-const NOTHING: State = { what: null, done: 0, of: 0, result: null, error: null };
+const IDLE: State = { what: null, done: 0, of: 0, result: null, error: null };
 
-/** Runs a check for as long as the page is there: whoever leaves it ends it. */
+/** Runs a check and cancels it when the page is left. */
 export function useCheck(): State & { run: (what: string) => void; cancel: () => void } {
-  const [state, setState] = useState(NOTHING);
+  const [state, setState] = useState(IDLE);
   const queries = useQueryClient();
   const running = useRef<AbortController>(null);
   useEffect(() => () => running.current?.abort(), []);
@@ -18,7 +18,7 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
   const run = async (what: string): Promise<void> => {
     const leave = new AbortController();
     running.current = leave;
-    setState({ ...NOTHING, what });
+    setState({ ...IDLE, what });
     try {
       let result: CheckResult | null = null;
       const reply = fetch('/api/audit/checks', {
@@ -33,10 +33,10 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
         else setState((before) => ({ ...before, ...line }));
       }
       if (result === null) throw noReply('GET');
-      setState({ ...NOTHING, result });
+      setState({ ...IDLE, result });
     } catch (error) {
       setState({
-        ...NOTHING,
+        ...IDLE,
         error: leave.signal.aborted ? null : error instanceof ApiError ? error : noReply('GET'),
       });
     } finally {

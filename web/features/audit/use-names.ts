@@ -5,7 +5,7 @@ import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';
 import type { Names } from './event-words.ts';
 
-/** What the ids in events are called. */
+/** Display names for the ids in events. */
 export function useNames(): Names {
   const key = useKeyNames();
   const account = useAccountNames();

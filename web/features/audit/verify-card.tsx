@@ -9,7 +9,7 @@ import { checksQuery } from './proof-queries.ts';
 import { useCheck } from './use-check.ts';
 import { useNames } from './use-names.ts';
 
-/** The check that this very server makes of its log, and how somebody makes it who does not trust it. */
+/** Verification by this server, and the command for independent verification. */
 export function VerifyCard() {
   const { data } = useQuery(checksQuery);
   const check = useCheck();
@@ -18,14 +18,14 @@ export function VerifyCard() {
   const isLong = data !== undefined && data.head > data.events_max;
   return (
     <Card
-      title="Verify"
+      title="Verification"
       actions={
         <Button
           icon="shield"
           disabled={data === undefined || isLong || check.what !== null}
           onClick={() => check.run('log')}
         >
-          Verify now
+          Verify log
         </Button>
       }
     >
@@ -37,15 +37,15 @@ export function VerifyCard() {
         ) : (
           <p>
             {isLong
-              ? `This log has more than ${showShort(data.events_max)} events, so it is verified by the command line.`
-              : 'Not verified yet since this server started.'}
+              ? `This log has more than ${showShort(data.events_max)} events. Verify it on the command line.`
+              : 'Not verified since this server started.'}
           </p>
         )}
         <FormProblem error={check.error} />
         <div>
           <p className="mb-1 text-muted">
-            The server says this of itself. Whoever does not trust it verifies from their own machine, with a
-            login of their own and the verifier key:
+            This check runs on the server that keeps the log. To verify independently, run this on your own
+            machine with a database login and the verifier key:
           </p>
           <CommandLine command="npm run -s audit -- verify --key VERIFIER_KEY" />
         </div>

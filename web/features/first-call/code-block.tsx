@@ -1,13 +1,13 @@
 import { CopyButton } from '../../ui/copy.tsx';
 
-/** Text to paste, with a button that copies it. It scrolls sideways in its own frame. */
+/** A code block with a copy button and horizontal scrolling. */
 export function CodeBlock({
   text,
   label,
   use,
 }: {
   text: string;
-  /** Of what, for readers. */ label: string;
+  /** For screen readers. */ label: string;
   use: string;
 }) {
   return (

@@ -2,24 +2,21 @@ import { type ShouldBlockFn, useBlocker } from '@tanstack/react-router';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 
-/** Whoever is signed out has nothing left here to keep. */
+/** Signing out does not ask: there is nothing left to protect. */
 const isLeaving: ShouldBlockFn = ({ current, next }) =>
   next.pathname !== current.pathname && next.pathname !== '/sign-in';
 
-/**
- * While a secret is on the page: asks before a link takes its place, and has the browser ask before the tab
- * closes.
- */
+/** Asks for confirmation before navigation or closing the tab discards a visible secret. */
 export function LeaveGuard() {
   const { status, proceed, reset } = useBlocker({ shouldBlockFn: isLeaving, withResolver: true });
   if (status !== 'blocked') return null;
   return (
-    <Dialog onClose={reset} title="Leave the secret behind?">
-      <p>You will not see it again. If you have not kept it, stay and copy it.</p>
+    <Dialog onClose={reset} title="Leave without saving the key?">
+      <p>The secret can’t be shown again. Copy it before you leave.</p>
       <DialogActions>
-        <Button onClick={reset}>Stay here</Button>
+        <Button onClick={reset}>Stay on page</Button>
         <Button look="danger" onClick={proceed}>
-          Leave
+          Leave page
         </Button>
       </DialogActions>
     </Dialog>

@@ -3,7 +3,7 @@ import type { KeyRow } from '#server/contract/keys.ts';
 import { api, type List } from '../../lib/api.ts';
 import { keysQuery } from '../../lib/names.ts';
 
-/** The account's own keys, whoever else's somebody may see as well. */
+/** Keys of the member's own account, even for roles that see all accounts. */
 export const ownKeysQuery = (account: string) =>
   queryOptions({
     queryKey: [...keysQuery.queryKey, { account }],

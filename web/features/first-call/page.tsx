@@ -17,10 +17,10 @@ import { TestCallPanel } from './test-call-panel.tsx';
 
 const DEMO = 'daybook-demo';
 
-/** From nothing to a call that worked, on one page. */
+/** From an empty account to a successful request on one page. */
 export function FirstCallPage() {
   const { base_url } = useMe();
-  // It is in this page's memory alone, and goes with the page.
+  // Kept in this page's memory only.
   const [secret, setSecret] = useState<string | null>(null);
   const [chosen, choose] = useState<string | null>(null);
   const models = useQuery(modelsQuery);
@@ -30,31 +30,31 @@ export function FirstCallPage() {
     <div className="max-w-4xl">
       <PageHead
         title="First call"
-        about="Point any client of the OpenAI API at this relay. Nothing else changes."
+        about="Point any OpenAI-compatible or Anthropic-compatible client at this relay."
       />
       <div className="flex flex-col gap-4">
-        <Card title="1. The address">
+        <Card title="1. Base URL">
           <Facts
             facts={[
-              ['Base URL', <Copyable key="base" text={base_url} what="the base URL" />],
+              ['Base URL', <Copyable key="base" text={base_url} what="base URL" />],
               [
                 'Endpoint',
                 <Copyable
                   key="endpoint"
                   text={`${base_url}/chat/completions`}
                   shown={`POST ${base_url}/chat/completions`}
-                  what="the endpoint"
+                  what="endpoint"
                 />,
               ],
             ]}
           />
         </Card>
-        <Card title="2. A key">
+        <Card title="2. API key">
           <KeyStep secret={secret} onSecret={setSecret} />
           {secret !== null && <LeaveGuard />}
         </Card>
         <Card
-          title="3. A test call"
+          title="3. Test request"
           actions={
             <label className="flex items-center gap-2 text-muted">
               Model
@@ -74,15 +74,15 @@ export function FirstCallPage() {
             </label>
           }
         >
-          <Loaded query={models} title="The models could not be loaded" height="h-28">
+          <Loaded query={models} title="Couldn’t load models" height="h-28">
             {(rows) =>
               rows.length === 0 ? (
-                <Empty icon="layers" title="There is no model that you may call">
-                  Your plan allows none of those that this relay serves.{' '}
+                <Empty icon="layers" title="No models available">
+                  Your plan doesn’t include any of this relay’s models.{' '}
                   <Link to="/limits" className="text-accent underline">
-                    See your limits
-                  </Link>
-                  , and ask an administrator.
+                    View your limits
+                  </Link>{' '}
+                  or ask an administrator.
                 </Empty>
               ) : (
                 <TestCallPanel
@@ -94,10 +94,10 @@ export function FirstCallPage() {
             }
           </Loaded>
         </Card>
-        <Card title="What the relay saw" actions={<LiveMark />}>
+        <Card title="4. Result" actions={<LiveMark />}>
           <SeenPanel />
         </Card>
-        <Card title="4. From where you work">
+        <Card title="5. Use it in your code">
           <SnippetTabs filling={{ baseUrl: base_url, model, secret }} />
         </Card>
       </div>

@@ -1,21 +1,21 @@
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
 
-/** The account's newest calls, as the live feed tells of them. Pure. */
+/** The account's newest requests, from the live feed. Pure. */
 
 export type SeenCall = {
   request: string;
   key: string;
-  /** Empty where a call was refused before its model mattered. */
+  /** Empty for a request rejected before its model was read. */
   model: string;
   at: string;
-  /** So far, by the relay's count; the true figure comes with the end. */
+  /** The relay's running count; the final count comes with the end. */
   outputTokens: number;
   ending: FrameOf<'settled'> | FrameOf<'refused'> | null;
 };
 
 const SEEN_MAX = 5;
 
-/** The calls after some frames, the newest first; the same list where the frames say nothing about it. */
+/** Applies frames to the list, newest first. Returns the same list if nothing changed. */
 export function follow(
   calls: readonly SeenCall[],
   frames: readonly Frame[],
@@ -38,7 +38,7 @@ export function follow(
       seen = [call, ...seen.filter((each) => each.request !== request)].slice(0, SEEN_MAX);
     } else if (frame.type === 'progress' || frame.type === 'settled') {
       const known = seen.find(({ request }) => request === frame.request);
-      // One that has ended is not brought back by a count that came late.
+      // A late progress frame does not reopen an ended request.
       if (!known || known.ending !== null) continue;
       const next: SeenCall = {
         ...known,

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useMe } from '../../lib/session.ts';
-import { showCost, showCount, showDuration } from '../../lib/show.ts';
+import { capitalized, showCost, showCount, showDuration } from '../../lib/show.ts';
 import { useFeed, useFrames } from '../../lib/use-feed.ts';
 import { Badge } from '../../ui/parts.tsx';
 import { Icon } from '../../ui/icon.tsx';
@@ -11,7 +11,7 @@ import { whatToDo } from './explain.ts';
 import { ownKeysQuery } from './own-keys.ts';
 import { follow, type SeenCall } from './seen-calls.ts';
 
-/** The account's calls as they happen, whoever makes them: this page, or a terminal beside it. */
+/** The account's requests as they happen, from this page or any other client. */
 export function SeenPanel() {
   const { account, member } = useMe();
   const [calls, setCalls] = useState<readonly SeenCall[]>([]);
@@ -21,7 +21,8 @@ export function SeenPanel() {
     <div className="min-h-20" aria-live="polite" aria-relevant="additions">
       {calls.length === 0 ? (
         <p className="flex min-h-20 items-center justify-center gap-2 text-muted">
-          <Icon name="clock" /> Waiting for a call. It appears here as soon as the relay has taken it.
+          <Icon name="clock" />
+          Waiting for a request. It appears here as soon as the relay accepts it.
         </p>
       ) : (
         <ol className="flex flex-col divide-y divide-line">
@@ -43,14 +44,14 @@ function Seen({ call }: { call: SeenCall }) {
         <State call={call} />
         {model !== '' && <span className="font-medium">{model}</span>}
         <span className="text-muted">
-          by {name}, <When time={at} form="time" />
+          with {name}, <When time={at} form="time" />
         </span>
         <Link
           to="/requests"
           search={{ request }}
           className="ml-auto inline-flex items-center gap-1 text-accent underline"
         >
-          Its whole story <Icon name="arrow" size={14} />
+          View request <Icon name="arrow" size={14} />
         </Link>
       </div>
       <Figures call={call} />
@@ -64,14 +65,14 @@ function State({ call: { ending } }: { call: SeenCall }) {
   if (ending.type === 'refused') {
     return (
       <Badge tone="warn">
-        Refused: {ending.status} {ending.refusal}
+        Rejected: {ending.status} {ending.refusal}
       </Badge>
     );
   }
-  if (ending.outcome === 'completed') return <Badge tone="good">Completed</Badge>;
+  if (ending.outcome === 'completed') return <Badge tone="success">Completed</Badge>;
   return (
-    <Badge tone={ending.outcome === 'client_gone' ? 'warn' : 'bad'}>
-      {ending.end_reason.replaceAll('_', ' ')}
+    <Badge tone={ending.outcome === 'client_gone' ? 'warn' : 'danger'}>
+      {capitalized(ending.end_reason.replaceAll('_', ' '))}
     </Badge>
   );
 }
@@ -79,16 +80,16 @@ function State({ call: { ending } }: { call: SeenCall }) {
 function Figures({ call: { ending, outputTokens } }: { call: SeenCall }) {
   if (ending?.type === 'refused') return null;
   const figures: [string, string][] = [];
-  if (ending?.input_tokens !== undefined) figures.push(['Tokens in', showCount(ending.input_tokens)]);
-  figures.push([ending === null ? 'Tokens out so far' : 'Tokens out', showCount(outputTokens)]);
+  if (ending?.input_tokens !== undefined) figures.push(['Input tokens', showCount(ending.input_tokens)]);
+  figures.push([ending === null ? 'Output tokens so far' : 'Output tokens', showCount(outputTokens)]);
   if (ending)
     figures.push([
       'Cost',
-      ending.cost_microusd === undefined ? 'no price is known' : showCost(ending.cost_microusd),
+      ending.cost_microusd === undefined ? 'No price set' : showCost(ending.cost_microusd),
     ]);
   if (ending?.first_byte_ms !== undefined)
-    figures.push(['First byte after', showDuration(ending.first_byte_ms)]);
-  if (ending?.duration_ms !== undefined) figures.push(['Time in all', showDuration(ending.duration_ms)]);
+    figures.push(['Time to first token', showDuration(ending.first_byte_ms)]);
+  if (ending?.duration_ms !== undefined) figures.push(['Duration', showDuration(ending.duration_ms)]);
   return (
     <dl className="flex flex-wrap gap-x-5 gap-y-1">
       {figures.map(([name, value]) => (

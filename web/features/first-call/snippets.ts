@@ -1,23 +1,20 @@
-/**
- * What people paste to make their first call: text in, text out. Each was run, or read as the
- * program reads it that it is for, by the tests. Pure.
- */
+/** Example code for the first request. The tests run each snippet or parse it as its program does. Pure. */
 import { curlOf, shellWord } from '../../lib/curl.ts';
 
-/** What a snippet is filled in with. */
+/** The values inserted into a snippet. */
 export type Filling = {
   /** Ends in `/v1`. */
   baseUrl: string;
   model: string;
-  /** Null: it is not on the screen, so a placeholder stands for it. */
+  /** Null inserts a placeholder. */
   secret: string | null;
 };
 
 export type Snippet = {
   id: string;
-  /** On its tab, or above it. */
+  /** The tab's label. */
   name: string;
-  /** What to do with it, in a line. */
+  /** One line of instructions. */
   use: string;
   text: string;
 };
@@ -25,7 +22,7 @@ export type Snippet = {
 export const PLACEHOLDER = 'YOUR_API_KEY';
 export const PROMPT = 'Say hello to Daybook in one sentence.';
 
-/** As a string of JSON, which Python, TypeScript and YAML read alike. */
+/** A JSON string, which is valid in Python, TypeScript, TOML and YAML as well. */
 const quoted = (text: string): string => JSON.stringify(text);
 const keyOf = ({ secret }: Filling): string => secret ?? PLACEHOLDER;
 
@@ -34,7 +31,7 @@ export function curlSnippet(filling: Filling): Snippet {
   return {
     id: 'curl',
     name: 'curl',
-    use: 'Paste it into a terminal.',
+    use: 'Run in a terminal',
     text: curlOf({ baseUrl, secret: keyOf(filling), model, prompt: PROMPT }),
   };
 }
@@ -43,7 +40,7 @@ export function pythonSnippet(filling: Filling): Snippet {
   return {
     id: 'python',
     name: 'Python',
-    use: 'First: pip install openai',
+    use: 'Install: pip install openai',
     text: `from openai import OpenAI
 
 client = OpenAI(
@@ -66,7 +63,7 @@ export function typescriptSnippet(filling: Filling): Snippet {
   return {
     id: 'typescript',
     name: 'TypeScript',
-    use: 'First: npm install openai',
+    use: 'Install: npm install openai',
     text: `import OpenAI from "openai";
 
 const client = new OpenAI({
@@ -85,7 +82,7 @@ process.stdout.write("\\n");`,
   };
 }
 
-/** Coding agents that speak chat completions today, and the variables that others read. */
+/** Configuration of coding agents, and the environment variables that other clients read. */
 export function agentSnippets(filling: Filling): Snippet[] {
   const { baseUrl, model } = filling;
   const key = keyOf(filling);
@@ -103,15 +100,41 @@ export function agentSnippets(filling: Filling): Snippet[] {
   };
   return [
     {
+      id: 'claude',
+      name: 'Claude Code',
+      use: 'Run in a terminal',
+      text: [
+        `export ANTHROPIC_BASE_URL=${shellWord(anthropicBase(baseUrl))}`,
+        `export ANTHROPIC_API_KEY=${shellWord(key)}`,
+        `claude --model ${shellWord(model)}`,
+      ].join('\n'),
+    },
+    {
+      id: 'codex',
+      name: 'Codex',
+      use: 'Add to ~/.codex/config.toml, and run the first line in your shell',
+      text: [
+        `# export DAYBOOK_KEY=${shellWord(key)}`,
+        `model = ${quoted(model)}`,
+        'model_provider = "daybook"',
+        '',
+        '[model_providers.daybook]',
+        'name = "Daybook"',
+        `base_url = ${quoted(baseUrl)}`,
+        'env_key = "DAYBOOK_KEY"',
+        'wire_api = "responses"',
+      ].join('\n'),
+    },
+    {
       id: 'opencode',
       name: 'opencode',
-      use: 'In ~/.config/opencode/opencode.json',
+      use: 'Add to ~/.config/opencode/opencode.json',
       text: JSON.stringify(opencode, null, 2),
     },
     {
       id: 'aider',
       name: 'aider',
-      use: 'In the terminal where aider runs',
+      use: 'Run in a terminal',
       text: [
         `export OPENAI_API_BASE=${shellWord(baseUrl)}`,
         `export OPENAI_API_KEY=${shellWord(key)}`,
@@ -121,7 +144,7 @@ export function agentSnippets(filling: Filling): Snippet[] {
     {
       id: 'cline',
       name: 'Cline',
-      use: 'In a terminal. In VS Code: API Provider "OpenAI Compatible", then the same base URL, key and model',
+      use: 'Run in a terminal. In VS Code, choose the provider "OpenAI Compatible"',
       text: [
         'cline auth -p openai-compatible \\',
         `  -b ${shellWord(baseUrl)} \\`,
@@ -132,13 +155,13 @@ export function agentSnippets(filling: Filling): Snippet[] {
     {
       id: 'continue',
       name: 'Continue',
-      use: 'In ~/.continue/config.yaml',
+      use: 'Add to ~/.continue/config.yaml',
       text: [
         'name: Daybook',
         'version: 0.0.1',
         'schema: v1',
         'models:',
-        `  - name: ${quoted(`${model} by Daybook`)}`,
+        `  - name: ${quoted(`${model} (Daybook)`)}`,
         '    provider: openai',
         `    model: ${quoted(model)}`,
         `    apiBase: ${quoted(baseUrl)}`,
@@ -148,8 +171,8 @@ export function agentSnippets(filling: Filling): Snippet[] {
     },
     {
       id: 'environment',
-      name: 'Variables',
-      use: 'For the OpenAI SDKs, Qwen Code and others that read them',
+      name: 'Environment',
+      use: 'Read by the OpenAI SDKs, Qwen Code and other clients',
       text: [
         `export OPENAI_BASE_URL=${shellWord(baseUrl)}`,
         `export OPENAI_API_KEY=${shellWord(key)}`,
@@ -159,19 +182,25 @@ export function agentSnippets(filling: Filling): Snippet[] {
   ];
 }
 
-/**
- * What to tell an agent that works on somebody's code. Never with the secret: what an agent reads goes to a
- * model.
- */
+/** Instructions for a coding agent. Without the secret, because the prompt is sent to a model. */
 export function agentPrompt({ baseUrl, model }: Omit<Filling, 'secret'>): string {
-  return `Let this project make its calls of language models through our relay, Daybook. It speaks the OpenAI chat-completions API.
-
-- Base URL: ${baseUrl} (the calls go to POST ${baseUrl}/chat/completions, streamed or not).
-- Model: ${model}. GET ${baseUrl}/models lists the others.
-- Key: read it from the environment variable DAYBOOK_API_KEY, and send it as "Authorization: Bearer <key>", with one space. Never write it into code, settings that are committed, logs or your replies.
-- Use the OpenAI SDK of the language where there is one: set its base URL and key, and change nothing else. Use chat completions, not the Responses API.
-- Errors have the shape {"error":{"message","type","param","code"},"request_id"}. Do not retry 400, 401, 403, 404 and 413. Do not retry a 429 with the header "x-should-retry: false": the quota is spent. Wait for Retry-After on another 429, and back off on 5xx.
-- A streamed reply that ends without finish_reason, or with an error in it, is not complete.
-
-Then make one call and show me the reply and its x-request-id header.`;
+  return [
+    'Send this project’s LLM requests through our relay, Daybook.',
+    '',
+    `- OpenAI-compatible base URL: ${baseUrl} (chat completions, completions, embeddings and responses).`,
+    `- Anthropic-compatible base URL: ${anthropicBase(baseUrl)} (messages).`,
+    `- Model: ${model}. GET ${baseUrl}/models lists the available models.`,
+    '- Key: read it from the environment variable DAYBOOK_API_KEY and send it as',
+    '  "Authorization: Bearer <key>". Never write it to code, committed files, logs or your replies.',
+    '- Use the provider’s SDK if the language has one: set its base URL and key, and change nothing else.',
+    '- Errors have the shape {"error":{"message","type","param","code"},"request_id"}.',
+    '- Do not retry 400, 401, 403, 404 and 413. Do not retry a 429 with "x-should-retry: false": the quota',
+    '  is exhausted. For any other 429 wait for Retry-After. Use exponential backoff for 5xx.',
+    '- A streamed reply without finish_reason, or with an error event, is incomplete.',
+    '',
+    'Then send one request and show me the reply and its x-request-id header.',
+  ].join('\n');
 }
+
+/** The base URL for Anthropic clients, which append `/v1/messages` themselves. */
+const anthropicBase = (baseUrl: string): string => baseUrl.replace(/\/v1$/, '');

@@ -9,7 +9,7 @@ import { type Reply, sendTestCall } from './test-call.ts';
 
 type State = { step: 'none' | 'sent' } | { step: 'done'; reply: Reply } | { step: 'failed'; error: ApiError };
 
-/** The browser itself makes the call, with the secret that is on the screen. */
+/** Sends the request from the browser with the visible secret. */
 export function TestCallPanel({
   endpoint,
   model,
@@ -41,7 +41,7 @@ export function TestCallPanel({
           error:
             error instanceof ApiError
               ? error
-              : new ApiError('The reply could not be read.', { status: 0, code: 'unreadable' }),
+              : new ApiError('The reply is not valid.', { status: 0, code: 'unreadable' }),
         });
     }
   };
@@ -55,10 +55,10 @@ export function TestCallPanel({
           disabled={secret === null}
           onClick={() => secret !== null && void send(secret)}
         >
-          Send a test call
+          Send test request
         </Button>
         <p role="status" className="min-w-0 flex-1 basis-56 text-muted">
-          {secret === null ? 'Create a key first: the call is made with its secret.' : aboutState(state)}
+          {secret === null ? 'Create a key first.' : aboutState(state)}
         </p>
       </div>
       {state.step === 'failed' ? (
@@ -76,15 +76,15 @@ export function TestCallPanel({
 function aboutState(state: State): string {
   switch (state.step) {
     case 'none':
-      return 'This page calls the relay as any client does.';
+      return 'Sent from your browser with your new key.';
     case 'sent':
-      return 'Sent. Waiting for words…';
+      return 'Sent. Waiting for the reply…';
     case 'done':
       return state.reply.firstWordMs === null
-        ? 'The reply is complete. It has no text.'
-        : `The reply is complete. Its first word came after ${showDuration(state.reply.firstWordMs)}.`;
+        ? 'Completed. The reply is empty.'
+        : `Completed. Time to first token: ${showDuration(state.reply.firstWordMs)}.`;
     case 'failed':
-      return 'The call failed.';
+      return 'The request failed.';
   }
 }
 
@@ -92,7 +92,7 @@ function Failure({ error }: { error: ApiError }) {
   const advice = whatToDo(error.status, error.code);
   return (
     <div className="flex flex-col gap-1.5">
-      <Problem error={error} title="The call failed" />
+      <Problem error={error} title="Request failed" />
       {advice !== null && <p>{advice}</p>}
     </div>
   );

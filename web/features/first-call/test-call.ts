@@ -1,17 +1,17 @@
 import { ApiError } from '../../lib/api.ts';
 import { choicesOf } from '../../lib/chat-stream.ts';
 
-/** A call of the relay as any client makes one: with the secret, and without the session of this page. */
+/** A request as an API client sends it: with the secret and without the session cookie. */
 
 export type Sent = { endpoint: string; secret: string; model: string; prompt: string; signal: AbortSignal };
 export type Reply = {
   requestId: string | null;
-  /** From sending to the first word; null: there was none. */ firstWordMs: number | null;
+  /** Time from sending to the first word; null if there was none. */ firstWordMs: number | null;
 };
 
 /**
- * Makes the call and tells of each word as it comes.
- * @throws {ApiError} whatever went wrong, a reply that was cut included.
+ * Sends the request and reports each word as it is received.
+ * @throws {ApiError} for any failure, including an incomplete reply.
  */
 export async function sendTestCall(
   { endpoint, secret, model, prompt, signal }: Sent,
@@ -25,7 +25,9 @@ export async function sendTestCall(
     body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: prompt }] }),
     signal,
   }).catch((error: unknown) => {
-    throw signal.aborted ? error : new ApiError('No reply came.', { status: 0, code: 'no_reply' });
+    throw signal.aborted
+      ? error
+      : new ApiError('No response from the relay.', { status: 0, code: 'no_reply' });
   });
   const requestId = response.headers.get('x-request-id');
   let firstWordMs: number | null = null;
@@ -38,7 +40,7 @@ export async function sendTestCall(
     onWord(word);
   }
   if (!isComplete)
-    throw new ApiError('The reply ended before it was complete.', {
+    throw new ApiError('The reply is incomplete.', {
       status: response.status,
       code: 'incomplete',
       requestId,

@@ -3,12 +3,9 @@ import type { Change, CreatedKey } from '#server/contract/keys.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { useChange } from '../../ui/use-change.ts';
 
-/** How the page's dialogs change keys. */
+/** Mutations of the key dialogs. */
 
-/**
- * A secret, as long as it is on the screen. It is never put where it would outlive that: no query and no
- * mutation keeps it.
- */
+/** A secret while it is visible. It is never stored in a query or mutation cache. */
 export type Made = {
   why: 'created' | 'rotated' | 'leaked';
   id: string;
@@ -18,13 +15,13 @@ export type Made = {
   change: Change;
 };
 
-/** Carries out a change of keys. @param done what to say of it: "The key is revoked." */
+/** Runs a change of a key. @param done the confirmation, such as "Key revoked." */
 export const useKeyChange = (ask: () => Promise<Change>, done: string, onDone: () => void) =>
-  useChange(ask, { done, altered: [keysQuery.queryKey], onDone });
+  useChange(ask, { done, invalidates: [keysQuery.queryKey], onDone });
 
 /**
- * What makes a secret: it goes to whoever shows it, and nothing of it stays here.
- * @param show is told of it; the event is told of when it closes.
+ * Runs a change that returns a secret, and passes it on without keeping it.
+ * @param show opens the secret dialog; the event is announced when that closes.
  */
 export function useSecretMaking(
   ask: () => Promise<CreatedKey>,

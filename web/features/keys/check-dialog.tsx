@@ -13,21 +13,21 @@ import { WordOptions } from '../../ui/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ROUTE_NAMES } from '../../ui/terms/summary.ts';
 
-/** What is asked at each step, in words. */
+/** Labels of the access checks. */
 const STEPS: Record<CheckStep, string> = {
   key: 'Key',
   account: 'Account',
-  plan: 'Plan of the account',
+  plan: 'Plan',
   route: 'Route',
   origin: 'Origin',
-  network: 'Address',
+  network: 'Network',
   model: 'Model',
-  upstream: 'Upstream that serves the model',
-  price: 'Price, for quotas in money',
+  upstream: 'Upstream',
+  price: 'Price (for cost quotas)',
   limits: 'Limits',
 };
 
-/** Judges a call that is not made. */
+/** Checks whether a request would be accepted, without sending it. */
 export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
   const models = useQuery(modelsQuery);
   const [model, setModel] = useState('');
@@ -44,7 +44,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
       }),
   });
   return (
-    <Dialog onClose={onClose} title={`Would this call with ${row.name} pass?`}>
+    <Dialog onClose={onClose} title={`Test access of ${row.name}`}>
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -53,7 +53,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
         }}
       >
         <p className="text-muted">
-          It is asked what a real call is asked, in the same order. Nothing is held, sent or recorded.
+          Runs the same checks as a real request. Nothing is sent, charged or recorded.
         </p>
         <div className="grid items-start gap-3 sm:grid-cols-2">
           <TextField
@@ -84,18 +84,18 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
             label="Origin"
             maxLength={200}
             autoComplete="off"
-            placeholder="none: a program"
-            hint="Of a web page, such as https://app.example.com."
+            placeholder="None"
+            hint="For browser requests, such as https://app.example.com."
             value={origin}
             onChange={({ target }) => setOrigin(target.value)}
             error={fieldError(check.error, 'origin')}
           />
           <TextField
-            label="Address"
+            label="IP address"
             maxLength={60}
             autoComplete="off"
-            placeholder="anywhere"
-            hint="Of the caller, such as 203.0.113.7."
+            placeholder="Any"
+            hint="Of the client, such as 203.0.113.7."
             value={address}
             onChange={({ target }) => setAddress(target.value)}
             error={fieldError(check.error, 'address')}
@@ -108,7 +108,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
         <DialogActions>
           <Button onClick={onClose}>Close</Button>
           <Button type="submit" look="primary" busy={check.isPending}>
-            Check
+            Test access
           </Button>
         </DialogActions>
       </form>
@@ -119,22 +119,22 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
 function Verdict({ checked: { allowed, checks } }: { checked: KeyCheckResult }) {
   return (
     <section
-      className={`rounded-lg border p-3 ${allowed ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}
+      className={`rounded-lg border p-3 ${allowed ? 'border-line bg-accent-soft' : 'border-danger bg-danger-soft'}`}
     >
-      <h3 className={`font-medium ${allowed ? 'text-accent' : 'text-bad'}`}>
-        {allowed ? 'It would pass.' : 'It would be refused.'}
+      <h3 className={`font-medium ${allowed ? 'text-accent' : 'text-danger'}`}>
+        {allowed ? 'The request would be accepted' : 'The request would be rejected'}
       </h3>
       <ol className="mt-2 flex flex-col gap-1.5">
         {checks.map(({ step: what, passed, error: refusal }) => (
           <li key={what} className="flex gap-2">
             <Icon
               name={passed ? 'check' : 'close'}
-              className={`mt-0.5 ${passed ? 'text-good' : 'text-bad'}`}
+              className={`mt-0.5 ${passed ? 'text-success' : 'text-danger'}`}
             />
             <div className="min-w-0">
               <p>
                 {STEPS[what]}
-                <span className={passed ? 'sr-only' : 'text-bad'}>{passed ? ': passes' : ': refuses'}</span>
+                <span className={passed ? 'sr-only' : 'text-danger'}>{passed ? ': passed' : ': failed'}</span>
               </p>
               {refusal && (
                 <>

@@ -16,12 +16,12 @@ import { type Made, useSecretMaking } from './change-key.ts';
 import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
 
 type CreateDialogProps = {
-  /** Of which account at first, where somebody may choose. */ account: string | undefined;
+  /** The preselected account, where the role may choose one. */ account: string | undefined;
   onClose: () => void;
-  onMade: (made: Made) => void;
+  onCreated: (made: Made) => void;
 };
 
-export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateDialogProps) {
+export function CreateDialog({ account: firstAccount, onClose, onCreated }: CreateDialogProps) {
   const { account: own } = useMe();
   const zone = useZone();
   const isAdministrator = useIsAdministrator();
@@ -41,11 +41,11 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
       });
     },
     { why: 'created', name: name.trim(), models: terms.models },
-    onMade,
+    onCreated,
   );
   const isNarrowed = Object.keys(terms).length > 0;
   return (
-    <Dialog onClose={onClose} title="Create a key">
+    <Dialog onClose={onClose} title="Create key">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -59,7 +59,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
           maxLength={100}
           autoComplete="off"
           placeholder="ci-nightly"
-          hint="What it is for, or who uses it. It can be changed later."
+          hint="For example, the application or team that uses it. You can change it later."
           value={name}
           onChange={({ target }) => setName(target.value)}
           error={fieldError(create.error, 'name')}
@@ -86,9 +86,11 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
           open={isTermsError(create.error) || undefined}
         >
           <summary className="px-3 py-2 font-medium">
-            Narrow it
+            Restrict this key (optional)
             <span className="ml-2 font-normal text-muted">
-              {isNarrowed ? describeTerms(terms, 'key') : 'Else it may use all that its account may.'}
+              {isNarrowed
+                ? describeTerms(terms, 'key')
+                : 'Without restrictions the key can use everything its account can.'}
             </span>
           </summary>
           <div className="border-t border-line p-3">
@@ -101,7 +103,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={create.isPending}>
-            Create the key
+            Create key
           </Button>
         </DialogActions>
       </form>

@@ -19,7 +19,7 @@ type DetailsDialogProps = {
   onClose: () => void;
 };
 
-/** All that is known of a key, and the ways from there. */
+/** Key details with links and actions. */
 export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogProps) {
   const {
     id,
@@ -48,7 +48,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
                 {shownSecret(id, last4)}
               </code>,
             ],
-            ['Id', <Copyable key="id" text={id} what="the key’s id" />],
+            ['ID', <Copyable key="id" text={id} what="key ID" />],
             ['Account', account_name],
             ['Last used', <LastUsed key="used" time={last_used_at} />],
             ['Created', <When key="created" time={created_at} />],
@@ -56,7 +56,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
             [
               'Expires',
               expires_at === null ? (
-                'never'
+                'Never'
               ) : (
                 <span key="expires" className="flex flex-wrap gap-x-2">
                   <When time={expires_at} /> <Expiry row={row} />
@@ -68,37 +68,40 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
               'This month',
               `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`,
             ],
-            ['May use', describeTerms(terms ?? {}, 'key')],
+            ['Restrictions', describeTerms(terms ?? {}, 'key')],
           ]}
         />
-        <nav aria-label="Of this key" className="flex flex-wrap gap-2">
+        <nav aria-label="Key resources" className="flex flex-wrap gap-2">
           <Link to="/requests" search={{ key: id }} className={buttonClass()}>
-            <Icon name="list" /> Requests
+            <Icon name="list" />
+            Requests
           </Link>
           <Link to="/usage" search={{ key: id }} className={buttonClass()}>
-            <Icon name="bars" /> Usage
+            <Icon name="bars" />
+            Usage
           </Link>
           <Link to="/audit" search={{ key: id }} className={buttonClass()}>
-            <Icon name="scroll" /> Events
+            <Icon name="scroll" />
+            Events
           </Link>
         </nav>
         <div className="flex flex-wrap gap-2 border-t border-line pt-4">
           <Button icon="check" onClick={() => onAct('check')}>
-            Would this call pass?
+            Test access
           </Button>
           {canChange && isActive(row) && (
             <>
               <Button icon="cog" onClick={() => onAct('change')}>
-                Change
+                Edit
               </Button>
               <Button icon="refresh" onClick={() => onAct('rotate')}>
                 Rotate
               </Button>
               <Button icon="warning" look="danger" onClick={() => onAct('leaked')}>
-                It has leaked
+                Report leak
               </Button>
               <Button icon="close" look="danger" onClick={() => onAct('revoke')}>
-                Revoke now
+                Revoke
               </Button>
             </>
           )}
@@ -108,7 +111,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
   );
 }
 
-/** Both secrets of a key in rotation, and whether the old one is still needed. */
+/** Both secrets of a rotating key, and whether the old one is still in use. */
 function Overlap({
   row: { last4, last_used_at, previous_last4, previous_last_used_at, overlap_ends_at, rotated_at },
 }: {
@@ -118,23 +121,23 @@ function Overlap({
     previous_last_used_at === null || (rotated_at !== null && previous_last_used_at < rotated_at);
   return (
     <section className="rounded-lg border border-warn bg-warn-soft p-3">
-      <h3 className="font-medium text-warn">Two secrets are good</h3>
+      <h3 className="font-medium text-warn">Two active secrets</h3>
       <dl className="mt-2 grid grid-cols-[auto_auto_1fr] gap-x-4 gap-y-1">
         <dt>New</dt>
         <dd className="contents">
           <code className="font-mono text-xs leading-5">…{last4}</code>
           <span>
-            last used <LastUsed time={last_used_at} />
+            Last used <LastUsed time={last_used_at} />
           </span>
         </dd>
         <dt>Old</dt>
         <dd className="contents">
           <code className="font-mono text-xs leading-5">…{previous_last4}</code>
           <span>
-            last used <LastUsed time={previous_last_used_at} />
+            Last used <LastUsed time={previous_last_used_at} />
             {overlap_ends_at !== null && (
               <>
-                , ends <Ago time={overlap_ends_at} />
+                , expires <Ago time={overlap_ends_at} />
               </>
             )}
           </span>
@@ -142,8 +145,8 @@ function Overlap({
       </dl>
       <p className="mt-2">
         {isQuiet
-          ? 'Nobody has used the old secret since the rotation.'
-          : 'Somebody has used the old secret since the rotation: change that program before it ends.'}
+          ? 'The old secret has not been used since the rotation.'
+          : 'The old secret is still in use. Update its clients before it expires.'}
       </p>
     </section>
   );

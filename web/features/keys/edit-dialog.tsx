@@ -15,7 +15,7 @@ import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
 const countsAnything = ({ requests_per_minute, tokens_per_minute, quotas }: KeyTerms): boolean =>
   requests_per_minute !== undefined || tokens_per_minute !== undefined || (quotas ?? []).length > 0;
 
-/** Name, expiry and terms of a key. Only what differs is sent. */
+/** Edits name, expiry and restrictions. Only changed fields are sent. */
 export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
   const zone = useZone();
   const before = row.terms ?? {};
@@ -34,11 +34,11 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
         ...(expires === undefined ? {} : { expires_at: expires }),
       });
     },
-    'The key is changed.',
+    'Key updated.',
     onClose,
   );
   return (
-    <Dialog onClose={onClose} title={`Change ${row.name}`}>
+    <Dialog onClose={onClose} title={`Edit ${row.name}`}>
       <form
         className="flex flex-col gap-5"
         onSubmit={(event) => {
@@ -63,12 +63,14 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
         />
         <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={change.error} />
         {countsAnything(terms) && <WindowsField value={windows} onChange={setWindows} />}
-        <p className="text-muted">It holds at once: calls that run and are no longer permitted are ended.</p>
+        <p className="text-muted">
+          Takes effect immediately. Running requests that are no longer permitted are ended.
+        </p>
         {!isTermsError(change.error) && <FormProblem error={change.error} fields={['name', 'expires_at']} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={change.isPending}>
-            Save
+            Save changes
           </Button>
         </DialogActions>
       </form>

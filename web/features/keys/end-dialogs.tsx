@@ -6,80 +6,78 @@ import { FormProblem } from '../../ui/problem.tsx';
 import { type Made, useKeyChange, useSecretMaking } from './change-key.ts';
 import { LastUsed, shownSecret } from './key-marks.tsx';
 
-/** Ends a key for good. */
+/** Revokes a key permanently. */
 export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
   const revoke = useKeyChange(
     () => api<Change>('POST', `/api/keys/${row.id}/revoke`),
-    'The key is revoked.',
+    'Key revoked.',
     onClose,
   );
   return (
-    <Dialog onClose={onClose} title={`Revoke ${row.name}`}>
+    <Dialog onClose={onClose} title={`Revoke ${row.name}?`}>
       <div className="flex flex-col gap-3">
         <p>
           <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used{' '}
-          <LastUsed time={row.last_used_at} />, ends at once and for good:
+          <LastUsed time={row.last_used_at} />, stops working immediately. This can’t be undone.
         </p>
         <ul className="flex list-disc flex-col gap-1 pl-5">
           <li>
-            New calls with it are refused: 401 <code className="font-mono text-xs">revoked_api_key</code>.
+            New requests are rejected with 401 <code className="font-mono text-xs">revoked_api_key</code>.
           </li>
-          <li>Calls that run now end within a second. What they used until then is charged.</li>
-          {row.state === 'rotating' && <li>Both of its secrets end, the old one as well.</li>}
-          <li>Its requests, usage and events stay.</li>
+          <li>Running requests end within a second. Usage up to that point is charged.</li>
+          {row.state === 'rotating' && <li>Both secrets stop working, including the old one.</li>}
+          <li>Its requests, usage and events are kept.</li>
         </ul>
-        <p>To change only the secret, rotate the key.</p>
+        <p>To replace only the secret, rotate the key instead.</p>
         <FormProblem error={revoke.error} />
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button look="danger" busy={revoke.isPending} onClick={() => revoke.mutate()}>
-          Revoke now
+          Revoke key
         </Button>
       </DialogActions>
     </Dialog>
   );
 }
 
-/** For a secret that others may have seen: one button that ends it, and says what it does. */
+/** Replaces a leaked secret without an overlap. */
 export function LeakedDialog({
   row,
   onClose,
-  onMade,
+  onCreated,
 }: {
   row: KeyRow;
   onClose: () => void;
-  onMade: (made: Made) => void;
+  onCreated: (made: Made) => void;
 }) {
   const replace = useSecretMaking(
     () => api<CreatedKey>('POST', `/api/keys/${row.id}/leaked`),
     { why: 'leaked', name: row.name, models: row.terms?.models },
-    onMade,
+    onCreated,
   );
   return (
-    <Dialog onClose={onClose} title={`The secret of ${row.name} has leaked`}>
+    <Dialog onClose={onClose} title={`Replace leaked secret of ${row.name}?`}>
       <div className="flex flex-col gap-3">
         <p>
           <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used{' '}
-          <LastUsed time={row.last_used_at} />. One press does what has to be done at once:
+          <LastUsed time={row.last_used_at} />. This takes effect immediately:
         </p>
         <ul className="flex list-disc flex-col gap-1 pl-5">
           <li>
-            The secret ends now
             {row.state === 'rotating'
-              ? ', and so does the older one: its overlap is over'
-              : ', without an overlap'}
-            .
+              ? 'Both current secrets stop working.'
+              : 'The current secret stops working, without an overlap.'}
           </li>
-          <li>The key gets a new secret, which you see next. Its id, limits and history stay.</li>
-          <li>Programs that use the old one are refused, 401, until you give them the new one.</li>
+          <li>The key gets a new secret, shown next. Its ID, restrictions and history are kept.</li>
+          <li>Clients with the old secret are rejected with 401 until you update them.</li>
         </ul>
         <FormProblem error={replace.error} />
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button look="danger" icon="warning" busy={replace.isPending} onClick={() => replace.mutate()}>
-          Replace it now
+          Replace secret
         </Button>
       </DialogActions>
     </Dialog>

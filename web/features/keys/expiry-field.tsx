@@ -4,13 +4,14 @@ import { inputTimeOf, timeOfInput } from '../../lib/zone-time.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { When } from '../../ui/when.tsx';
+import { showTime } from '../../lib/show.ts';
 
 const DAY_MS = 86_400_000;
 
-/** `keep`: as it is; a number: so many days from now; `date`: what the second field says. */
+/** `keep`: unchanged; a number: days from now; `date`: the value of the date field. */
 export type ExpiryChoice = { choice: 'keep' | 'never' | '7' | '30' | '90' | 'date'; date: string };
 
-/** @returns ISO 8601; null: never; undefined: as it is. */
+/** @returns ISO 8601; null for never; undefined for unchanged. */
 export function expiryOf(
   { choice, date }: ExpiryChoice,
   zone: Zone,
@@ -26,11 +27,11 @@ export function expiryOf(
 type ExpiryFieldProps = {
   value: ExpiryChoice;
   onChange: (value: ExpiryChoice) => void;
-  /** Of a key that is there already. */ current?: string | null;
+  /** The expiry of an existing key. */ current?: string | null;
   error?: string | null;
 };
 
-/** When a key ends by itself. */
+/** Selects when a key expires. */
 export function ExpiryField({ value, onChange, current, error }: ExpiryFieldProps) {
   const zone = useZone();
   const now = useNow(60_000);
@@ -46,9 +47,7 @@ export function ExpiryField({ value, onChange, current, error }: ExpiryFieldProp
         error={choice === 'date' ? undefined : error}
       >
         {current !== undefined && (
-          <option value="keep">
-            As it is: {current === null ? 'never' : inputTimeOf(current, zone).replace('T', ' ').slice(0, 16)}
-          </option>
+          <option value="keep">Keep: {current === null ? 'never' : showTime(current, zone, 'full')}</option>
         )}
         {current !== null && <option value="never">Never</option>}
         <option value="7">In 7 days</option>
@@ -58,7 +57,7 @@ export function ExpiryField({ value, onChange, current, error }: ExpiryFieldProp
       </SelectField>
       {choice === 'date' && (
         <TextField
-          label={zone === 'utc' ? 'On, in UTC' : 'On'}
+          label={zone === 'utc' ? 'Date and time (UTC)' : 'Date and time'}
           type="datetime-local"
           required
           value={value.date}

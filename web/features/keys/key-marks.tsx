@@ -5,10 +5,10 @@ import { Badge, type Tone } from '../../ui/parts.tsx';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 import { Ago } from '../../ui/when.tsx';
 
-/** What is seen of a key in several places. */
+/** Parts of a key that several views show. */
 
 const STATES: Record<KeyRow['state'], [text: string, tone: Tone]> = {
-  active: ['Active', 'good'],
+  active: ['Active', 'success'],
   rotating: ['Rotating', 'warn'],
   expired: ['Expired', 'plain'],
   revoked: ['Revoked', 'plain'],
@@ -19,11 +19,11 @@ export function StateBadge({ state }: Pick<KeyRow, 'state'>) {
   return <Badge tone={tone}>{text}</Badge>;
 }
 
-/** What people see of a secret. */
+/** The visible part of a secret. */
 export const shownSecret = (id: string, last4: string): string => `dbk_${id}_…${last4}`;
 
 export function LastUsed({ time }: { time: string | null }) {
-  return time === null ? <span className="text-muted">never</span> : <Ago time={time} />;
+  return time === null ? <span className="text-muted">Never</span> : <Ago time={time} />;
 }
 
 const SOON_MS = 7 * 86_400_000;
@@ -31,7 +31,7 @@ const SOON_MS = 7 * 86_400_000;
 export function Expiry({ row }: { row: KeyRow }) {
   const { expires_at } = row;
   const now = useNow(60_000);
-  if (expires_at === null) return <span className="text-muted">never</span>;
+  if (expires_at === null) return <span className="text-muted">Never</span>;
   const isSoon = isActive(row) && Date.parse(expires_at) - now < SOON_MS;
   return isSoon ? (
     <Badge tone="warn">
@@ -46,7 +46,7 @@ const GLANCED_MAX = 3;
 
 export function TermsGlance({ terms }: Pick<KeyRow, 'terms'>) {
   const all = terms === null ? [] : glanceAtTerms(terms);
-  if (all.length === 0) return <span className="text-muted">as the account</span>;
+  if (all.length === 0) return <span className="text-muted">None</span>;
   return (
     <span className="flex flex-wrap gap-1">
       {all.slice(0, GLANCED_MAX).map((each) => (

@@ -30,7 +30,7 @@ export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterPr
   const accounts = new Map(rows.map(({ account, account_name }) => [account, account_name]));
   return (
     <>
-      <SearchBox input={name} label="Name or id" value={text} onChange={type} />
+      <SearchBox input={name} label="Search by name or ID" value={text} onChange={type} />
       {hasAccounts && accounts.size > 1 && (
         <NamedSelect
           label="Account"
@@ -46,7 +46,7 @@ export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterPr
         value={search.state ?? ''}
         onChange={({ target }) => onChange({ state: KEY_STATES.find((state) => state === target.value) })}
       >
-        <option value="">In use</option>
+        <option value="">Active and rotating</option>
         <WordOptions words={STATE_NAMES} />
       </Select>
     </>

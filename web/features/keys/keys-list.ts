@@ -4,12 +4,10 @@ import { api, queryString } from '../../lib/api.ts';
 import type { KeySearch } from '../../lib/key-search.ts';
 import { keysQuery } from '../../lib/names.ts';
 
-/**
- * While a key rotates, people wait for its old secret to fall silent, and use brings no notice of the feed.
- */
+/** Polled while a key rotates: the last use of its old secret is not in the live feed. */
 const ROTATING_REFETCH_MS = 30_000;
 
-/** Begins as the list of names does, so that a change of keys has both fetched anew. */
+/** Shares the key prefix of the name query, so that a change invalidates both. */
 const keyListQuery = (narrowed: { account?: string | undefined; search?: string | undefined }) =>
   queryOptions({
     queryKey: [...keysQuery.queryKey, 'list', narrowed],
@@ -18,9 +16,7 @@ const keyListQuery = (narrowed: { account?: string | undefined; search?: string 
       state.data?.data.some((key) => key.state === 'rotating') === true ? ROTATING_REFETCH_MS : false,
   });
 
-/**
- * The keys that there are; where those are too many for one list, the server looks for those that are meant.
- */
+/** All keys, or a server-side search if there are too many for one list. */
 export function useKeyList({ account, name: search = '' }: KeySearch) {
   const all = useQuery(keyListQuery({}));
   const isPartial = (all.data?.rows_omitted ?? 0) > 0 && (account !== undefined || search !== '');

@@ -6,7 +6,7 @@ import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { Expiry, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-marks.tsx';
 
-/** What can be done with a key. */
+/** Actions on a key. */
 export type KeyAct = 'change' | 'rotate' | 'check' | 'leaked' | 'revoke';
 
 type KeysTableProps = {
@@ -36,13 +36,13 @@ function columnsFor({
     });
     return [
       { label: 'Details', icon: 'list', onChoose: () => onOpen(row.id) },
-      item('check', 'Would this call pass?', 'check'),
+      item('check', 'Test access', 'check'),
       ...(canChange && isActive(row)
         ? [
-            item('change', 'Change', 'cog'),
-            item('rotate', 'Rotate the secret', 'refresh'),
-            item('leaked', 'It has leaked', 'warning', true),
-            item('revoke', 'Revoke now', 'close', true),
+            item('change', 'Edit', 'cog'),
+            item('rotate', 'Rotate secret', 'refresh'),
+            item('leaked', 'Report leak', 'warning', true),
+            item('revoke', 'Revoke', 'close', true),
           ]
         : []),
     ];
@@ -77,7 +77,7 @@ function columnsFor({
         </span>
       ),
     },
-    { head: 'Limits', cell: (row) => <TermsGlance terms={row.terms} />, isExtra: true },
+    { head: 'Restrictions', cell: (row) => <TermsGlance terms={row.terms} />, isExtra: true },
     actionsColumn((row) => (
       <span className="-my-1.5 inline-flex">
         <Menu label={`Actions for ${row.name}`} items={itemsOf(row)} />
@@ -102,17 +102,17 @@ function Name({ row, onOpen }: { row: KeyRow; onOpen: () => void }) {
   );
 }
 
-/** While two secrets are good: how the old one fares. */
+/** The state; for a rotating key, also the use of the old secret. */
 function State({ row: { state, previous_last4, previous_last_used_at, overlap_ends_at } }: { row: KeyRow }) {
   return (
     <>
       <StateBadge state={state} />
       {state === 'rotating' && overlap_ends_at !== null && (
         <span className="mt-1 block text-xs whitespace-nowrap text-muted">
-          old <code className="font-mono">…{previous_last4}</code> last used{' '}
+          Old <code className="font-mono">…{previous_last4}</code> last used{' '}
           <LastUsed time={previous_last_used_at} />
           <br />
-          ends <Ago time={overlap_ends_at} />
+          expires <Ago time={overlap_ends_at} />
         </span>
       )}
     </>

@@ -7,14 +7,14 @@ import { Once } from '../../ui/once.tsx';
 import type { Made } from './change-key.ts';
 
 const TITLES = {
-  created: (name: string) => `The secret of ${name}`,
-  rotated: (name: string) => `The new secret of ${name}`,
-  leaked: (name: string) => `The new secret of ${name}`,
+  created: (name: string) => `Secret of ${name}`,
+  rotated: (name: string) => `New secret of ${name}`,
+  leaked: (name: string) => `New secret of ${name}`,
 };
 
-/** A secret, once, with a call to try it. */
+/** Shows a secret once, with an example request. */
 export function MadeDialog({
-  made: { why, id, name, secret, models: narrowed },
+  made: { why, id, name, secret, models: restrictedTo },
   onClose,
 }: {
   made: Made;
@@ -22,22 +22,22 @@ export function MadeDialog({
 }) {
   const { base_url: baseUrl } = useMe();
   const models = useQuery(modelsQuery);
-  // One that the key may call, as far as that is known without asking.
-  const model = narrowed?.find((each) => !each.includes('*')) ?? models.data?.[0]?.id ?? 'MODEL';
+  // A model that the key may use, as far as this page knows.
+  const model = restrictedTo?.find((each) => !each.includes('*')) ?? models.data?.[0]?.id ?? 'MODEL';
   const curl = curlOf({ baseUrl, secret, model, prompt: 'Say hello.' });
   return (
     <Once
       title={TITLES[why](name)}
       secret={secret}
       what="secret"
-      about="Only a digest of it is kept. Copy it now to where your program reads it."
+      about="Only its digest is stored."
       onClose={onClose}
     >
       {why === 'leaked' && <LeakedSteps id={id} />}
-      <section aria-label="A call with it">
+      <section aria-label="Example request">
         <div className="mb-1.5 flex flex-wrap items-center justify-between gap-2">
           <h3 className="font-medium">Try it</h3>
-          <CopyButton text={curl} label="Copy the call" />
+          <CopyButton text={curl} label="Copy command" />
         </div>
         <pre
           tabIndex={0}
@@ -50,27 +50,22 @@ export function MadeDialog({
   );
 }
 
-/** What no button can do. Links open beside this page, since leaving it loses the secret. */
+/** Manual steps after a leak. Links open a new tab, because leaving this page discards the secret. */
 function LeakedSteps({ id }: { id: string }) {
   return (
-    <section aria-label="What else to do">
-      <h3 className="mb-1 font-medium">The leaked secret has ended. What else to do</h3>
+    <section aria-label="Next steps">
+      <h3 className="mb-1 font-medium">The leaked secret no longer works. Next steps</h3>
       <ol className="flex list-decimal flex-col gap-1 pl-5">
-        <li>Give the new secret to your programs.</li>
+        <li>Update your clients with the new secret.</li>
         <li>
-          Look at{' '}
+          Review{' '}
           <a className="underline" href={`/requests?key=${id}&range=7d`} target="_blank" rel="noopener">
-            the calls of the last days
-          </a>
-          : what you do not know was somebody else.
+            the requests of the last 7 days
+          </a>{' '}
+          for unknown use.
         </li>
-        <li>
-          Take it out of logs, chats and the history of repositories, where it was found. It opens nothing any
-          more, but it tells what to look for.
-        </li>
-        <li>
-          Narrow the key to the networks and models that it needs, so that a secret alone is of little use.
-        </li>
+        <li>Remove the old secret from logs, chats and repositories.</li>
+        <li>Restrict the key to the networks and models that it needs.</li>
       </ol>
     </section>
   );

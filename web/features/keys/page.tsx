@@ -54,19 +54,19 @@ export function KeysPage() {
 
   return (
     <>
-      <PageHead title="API keys" about="What programs call with. A secret is shown once, when it is made.">
+      <PageHead title="API keys" about="Keys for calling the API. The secret is shown only once.">
         {canChange && (
           <Button look="primary" icon="plus" onClick={() => setOpen({ act: 'create' })} title="n">
-            Create a key
+            Create key
           </Button>
         )}
       </PageHead>
-      <Loaded query={keys} title="The keys could not be loaded">
+      <Loaded query={keys} title="Couldn’t load keys">
         {({ rows_omitted: omitted }) =>
           rows.length === 0 ? (
             <Card>
               <Empty icon="key" title="No API keys yet">
-                <p>Every call is made with a key, and its usage and limits are its own.</p>
+                <p>Create a key to send requests. Usage and limits are tracked per key.</p>
                 {canChange && (
                   <Button
                     look="primary"
@@ -74,7 +74,7 @@ export function KeysPage() {
                     className="mt-3"
                     onClick={() => setOpen({ act: 'create' })}
                   >
-                    Create the first key
+                    Create key
                   </Button>
                 )}
               </Empty>
@@ -94,18 +94,19 @@ export function KeysPage() {
                   onAct={act}
                 />
               ) : (
-                <Empty icon="filter" title="No key fits">
+                <Empty icon="filter" title="No matching keys">
                   <Button
                     className="mt-2"
                     onClick={() => narrow({ name: undefined, account: undefined, state: 'all' })}
                   >
-                    Show all {rows.length}
+                    Show all keys
                   </Button>
                 </Empty>
               )}
               {omitted > 0 && (
                 <p className="border-t border-line px-4 py-2 text-muted">
-                  The {showCount(omitted)} oldest are left out. A name, an id or an account finds them.
+                  The oldest {showCount(omitted)} keys are not listed. Search by name, ID or account to find
+                  them.
                 </p>
               )}
             </Card>
@@ -120,11 +121,11 @@ export function KeysPage() {
           onClose={() => narrow({ key: undefined })}
         />
       )}
-      {open?.act === 'create' && <CreateDialog onClose={close} onMade={show} account={search.account} />}
+      {open?.act === 'create' && <CreateDialog onClose={close} onCreated={show} account={search.account} />}
       {open?.act === 'change' && <EditDialog row={open.key} onClose={close} />}
-      {open?.act === 'rotate' && <RotateDialog row={open.key} onClose={close} onMade={show} />}
+      {open?.act === 'rotate' && <RotateDialog row={open.key} onClose={close} onCreated={show} />}
       {open?.act === 'check' && <CheckDialog row={open.key} onClose={close} />}
-      {open?.act === 'leaked' && <LeakedDialog row={open.key} onClose={close} onMade={show} />}
+      {open?.act === 'leaked' && <LeakedDialog row={open.key} onClose={close} onCreated={show} />}
       {open?.act === 'revoke' && <RevokeDialog row={open.key} onClose={close} />}
       {open?.act === 'made' && (
         <MadeDialog
@@ -132,9 +133,9 @@ export function KeysPage() {
           onClose={() => {
             announceChange(
               {
-                created: 'The key is there.',
-                rotated: 'The key has a new secret.',
-                leaked: 'The leaked secret has ended.',
+                created: 'Key created.',
+                rotated: 'Key rotated.',
+                leaked: 'Leaked secret replaced.',
               }[open.made.why],
               open.made.change,
             );
@@ -153,7 +154,7 @@ function KeysCount({ rows, search }: { rows: readonly KeyRow[]; search: KeySearc
     <span>
       {showCounted(shown, 'key')}
       {search.state === undefined && ended > 0 && (
-        <span className="ml-2 text-sm font-normal text-muted">{ended} ended</span>
+        <span className="ml-2 text-sm font-normal text-muted">{ended} inactive</span>
       )}
     </span>
   );

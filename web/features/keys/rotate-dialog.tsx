@@ -7,7 +7,6 @@ import { Choices } from '../../ui/choices.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
-import { Ago } from '../../ui/when.tsx';
 import { type Made, useSecretMaking } from './change-key.ts';
 import { LastUsed } from './key-marks.tsx';
 
@@ -16,26 +15,26 @@ const DAY_S = 86_400;
 const OVERLAPS = { none: 0, hour: HOUR_S, day: DAY_S, week: 7 * DAY_S } as const;
 type Overlap = keyof typeof OVERLAPS | 'own';
 
-/** A new secret for the same key. */
+/** Issues a new secret for a key. */
 export function RotateDialog({
   row,
   onClose,
-  onMade,
+  onCreated,
 }: {
   row: KeyRow;
   onClose: () => void;
-  onMade: (made: Made) => void;
+  onCreated: (made: Made) => void;
 }) {
   const [overlap, setOverlap] = useState<Overlap>('day');
   const [length, setLength] = useState('48');
   const [unitS, setUnitS] = useState(HOUR_S);
-  // One for this dialog: sent twice because the first reply got lost, it does not rotate twice.
+  // The idempotency key: a retry after a lost response does not rotate twice.
   const [rotation, setRotation] = useState(newUuid);
   const overlapS = overlap === 'own' ? Number(length) * unitS : OVERLAPS[overlap];
   const rotate = useSecretMaking(
     () => api<CreatedKey>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
     { why: 'rotated', name: row.name, models: row.terms?.models },
-    onMade,
+    onCreated,
   );
   const wasDone = rotate.error instanceof ApiError && rotate.error.code === 'already_done';
   return (
@@ -48,38 +47,36 @@ export function RotateDialog({
         }}
       >
         <p>
-          The key stays what it is, with its id, limits and history, and gets a new secret. During the overlap
-          both secrets work, so you can change your programs one after the other; the list tells when the old
-          one was last used.
+          Issues a new secret for this key. During the overlap both secrets work, so that you can update
+          clients one by one.
         </p>
         {row.state === 'rotating' && row.overlap_ends_at !== null && (
           <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2">
-            <strong className="font-semibold text-warn">An overlap is running already.</strong> A key has at
-            most two secrets: the older one, <code className="font-mono text-xs">…{row.previous_last4}</code>,
-            last used <LastUsed time={row.previous_last_used_at} />, ends as soon as you rotate, not{' '}
-            <Ago time={row.overlap_ends_at} />.
+            <strong className="font-semibold text-warn">This key is already rotating.</strong> The old secret{' '}
+            <code className="font-mono text-xs">…{row.previous_last4}</code>, last used{' '}
+            <LastUsed time={row.previous_last_used_at} />, expires immediately when you rotate again.
           </p>
         )}
         <Choices
-          legend="The old secret works on for"
+          legend="Old secret expires"
           value={overlap}
           onChange={setOverlap}
           choices={[
             {
               value: 'none',
-              label: 'No time',
-              hint: 'Programs that still use it are refused from now on: 401.',
+              label: 'Immediately',
+              hint: 'Clients that still use it are rejected with 401.',
             },
-            { value: 'hour', label: '1 hour' },
-            { value: 'day', label: '24 hours' },
-            { value: 'week', label: '7 days' },
-            { value: 'own', label: 'Another time, up to 30 days' },
+            { value: 'hour', label: 'In 1 hour' },
+            { value: 'day', label: 'In 24 hours' },
+            { value: 'week', label: 'In 7 days' },
+            { value: 'own', label: 'Custom, up to 30 days' },
           ]}
         />
         {overlap === 'own' && (
           <div className="grid grid-cols-2 gap-3 pl-6">
             <TextField
-              label="How long"
+              label="Overlap"
               type="number"
               required
               min={1}
@@ -89,20 +86,20 @@ export function RotateDialog({
               onChange={({ target }) => setLength(target.value)}
               error={fieldError(rotate.error, 'overlap_s')}
             />
-            <SelectField label="In" value={unitS} onChange={({ target }) => setUnitS(Number(target.value))}>
-              <option value={HOUR_S}>hours</option>
-              <option value={DAY_S}>days</option>
+            <SelectField label="Unit" value={unitS} onChange={({ target }) => setUnitS(Number(target.value))}>
+              <option value={HOUR_S}>Hours</option>
+              <option value={DAY_S}>Days</option>
             </SelectField>
           </div>
         )}
         {wasDone ? (
-          <div role="alert" className="rounded-lg border border-bad bg-bad-soft px-3 py-2">
-            <p className="font-medium text-bad">
-              The key was rotated, but the reply with the new secret got lost.
+          <div role="alert" className="rounded-lg border border-danger bg-danger-soft px-3 py-2">
+            <p className="font-medium text-danger">
+              The key was rotated, but the response with the new secret was lost.
             </p>
             <p className="mt-1">
-              Nobody knows that secret. Your programs can use the old one until its overlap ends. Rotating
-              once more gives you a secret that you see, and ends the old one at once.
+              The new secret can’t be recovered. Rotate again to get another one. The old secret then expires
+              immediately.
             </p>
             <Button
               className="mt-2"
@@ -111,7 +108,7 @@ export function RotateDialog({
                 setRotation(newUuid());
               }}
             >
-              Prepare another rotation
+              Rotate again
             </Button>
           </div>
         ) : (
@@ -120,7 +117,7 @@ export function RotateDialog({
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={rotate.isPending} disabled={wasDone}>
-            {rotate.isError && !wasDone ? 'Try again' : 'Rotate'}
+            {rotate.isError && !wasDone ? 'Try again' : 'Rotate key'}
           </Button>
         </DialogActions>
       </form>

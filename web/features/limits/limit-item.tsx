@@ -3,17 +3,16 @@ import { showAmount } from '../../lib/limit-words.ts';
 import { showShort } from '../../lib/show.ts';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
-/** One limit with its window, and how strictly it is kept. */
+/** One limit with its usage and how it is enforced. */
 export function LimitItem({ row }: { row: LimitRow }) {
-  return <QuotaBar row={row} isOwnerKnown note={strictnessOf(row)} />;
+  return <QuotaBar row={row} isOwnerKnown note={enforcementOf(row)} />;
 }
 
-function strictnessOf({ meter, window, enforcement, overdraft }: LimitRow): string {
-  if (meter === 'concurrent') return 'Counts calls that run: each leaves room again when it ends.';
-  if (window === 'minute') return 'A rate: of each minute of the clock.';
-  if (enforcement === 'hard')
-    return 'Exact: never a unit above. A reply is asked to stop where the rest would not do.';
-  if (overdraft === 0) return 'Never above: each call is counted before it begins.';
-  const most = overdraft === null ? '' : `, by at most ${showAmount(meter, overdraft, showShort)}`;
-  return `Soft limit: a call that was admitted runs to its end, and may go above it${most}.`;
+function enforcementOf({ meter, window, enforcement, overdraft }: LimitRow): string {
+  if (meter === 'concurrent') return 'Frees up as requests finish.';
+  if (window === 'minute') return 'Resets every minute.';
+  if (enforcement === 'hard') return 'Hard limit: never exceeded. Replies are capped at the remaining quota.';
+  if (overdraft === 0) return 'Hard limit: each request is counted before it starts.';
+  const most = overdraft === null ? '' : ` by up to ${showAmount(meter, overdraft, showShort)}`;
+  return `Soft limit: in-flight requests finish and may exceed it${most}.`;
 }

@@ -14,31 +14,28 @@ import { NamedOptions } from '../../ui/options.tsx';
 import { PageHead } from '../../ui/page-head.tsx';
 import { Badge, Card, Empty } from '../../ui/parts.tsx';
 import { LimitItem } from './limit-item.tsx';
-import { RefusalsCard } from './refusals-card.tsx';
+import { RejectionsCard } from './refusals-card.tsx';
 
-/** Every limit of an account and its keys: what is used, and what comes when it is used up. */
+/** Limits of an account and its keys, with usage and the errors returned when they are reached. */
 export function LimitsPage() {
   const { account: own } = useMe();
   const { account: asked } = useSearch({ from: '/inside/limits' });
   const isOverseer = useIsOverseer();
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
   const account = (isOverseer ? asked : undefined) ?? own.id;
-  // Another's name and plan come with the list of accounts, or not at all.
+  // Other accounts' names and plans come from the account list.
   const shown = accounts.find(({ id }) => id === account) ?? (account === own.id ? own : undefined);
   const query = useLimits(account);
   useFeed(isOverseer ? { account } : {}, null);
   return (
     <>
-      <PageHead
-        title="Limits"
-        about="What may be used in which time. From what enforces, not from the tables."
-      >
+      <PageHead title="Limits" about="Rate limits and quotas, and how much is left. Always up to date.">
         <LiveMark />
         {isOverseer && (
           <AccountChoice account={account} accounts={accounts.length === 0 ? [own] : accounts} />
         )}
       </PageHead>
-      <Loaded query={query} title="The limits could not be loaded" height="h-96">
+      <Loaded query={query} title="Couldn’t load limits" height="h-96">
         {({ data: rows, rows_omitted }) => (
           <div className="flex flex-col gap-4 *:min-w-0">
             <Subject
@@ -50,9 +47,9 @@ export function LimitsPage() {
               <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />
             ))}
             {rows_omitted > 0 && (
-              <p className="text-muted">{showCount(rows_omitted)} more limits of keys are left out here.</p>
+              <p className="text-muted">{showCount(rows_omitted)} more key limits are not shown.</p>
             )}
-            {rows.length > 0 && <RefusalsCard rows={rows} />}
+            {rows.length > 0 && <RejectionsCard rows={rows} />}
           </div>
         )}
       </Loaded>
@@ -74,11 +71,10 @@ function Subject({
   rows,
 }: {
   title: string;
-  /** Undefined: it has none of its own, or it is not known. */ plan?: string | null | undefined;
+  /** Undefined for keys, and if it is not known. */ plan?: string | null | undefined;
   rows: readonly LimitRow[];
 }) {
-  const badge =
-    plan === undefined ? undefined : <Badge>{plan === null ? 'on no plan' : `plan ${plan}`}</Badge>;
+  const badge = plan === undefined ? undefined : <Badge>{plan === null ? 'No plan' : `Plan ${plan}`}</Badge>;
   return (
     <Card title={<span className="break-words">{title}</span>} actions={badge}>
       {rows.length === 0 ? (
@@ -99,16 +95,16 @@ function Subject({
 function Unlimited() {
   const { member } = useMe();
   return (
-    <Empty icon="gauge" title="Nothing is limited">
+    <Empty icon="gauge" title="No limits">
       <p>
-        Usage is counted, and no call is refused for it.{' '}
+        Usage is tracked but not limited.{' '}
         {member.role === 'administrator'
-          ? 'A plan sets limits for all accounts on it.'
-          : 'A key may still have limits of its own.'}
+          ? 'Assign a plan to set limits.'
+          : 'Keys can have limits of their own.'}
       </p>
       {member.role === 'administrator' && (
         <Link to="/admin/plans" className={buttonClass('plain', 'mt-3')}>
-          Plans
+          View plans
         </Link>
       )}
     </Empty>

@@ -2,45 +2,45 @@ import type { LimitRow } from '#server/contract/limits.ts';
 import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
-type Kind = { name: string; code: string; says: string; todo: string; isOf: (row: LimitRow) => boolean };
+type Kind = { name: string; code: string; headers: string; todo: string; isOf: (row: LimitRow) => boolean };
 
 const KINDS: readonly Kind[] = [
   {
-    name: 'A rate',
+    name: 'Rate limit',
     code: 'rate_limit_exceeded',
-    says: 'Retry-After and retry-after-ms: the rest of the minute. x-ratelimit-* tell how much is left.',
-    todo: 'Wait as long as it says. Most clients do by themselves.',
+    headers: 'Retry-After, retry-after-ms and x-ratelimit-*.',
+    todo: 'Retry after the given time. Most clients do so automatically.',
     isOf: ({ window }) => window === 'minute',
   },
   {
-    name: 'Too many at the same time',
+    name: 'Concurrency limit',
     code: 'rate_limit_exceeded',
-    says: 'How many run, and how many may. Retry-After: a second.',
-    todo: 'Wait for one to end, or send fewer at once.',
+    headers: 'Retry-After: 1 second.',
+    todo: 'Send fewer requests in parallel.',
     isOf: ({ meter }) => meter === 'concurrent',
   },
   {
-    name: 'A quota',
+    name: 'Quota',
     code: 'insufficient_quota',
-    says: 'x-should-retry: false, and x-quota-reset with the time when it begins anew.',
-    todo: 'Wait for the next window, or ask for a larger quota. Trying again does not help.',
+    headers: 'x-should-retry: false and x-quota-reset with the reset time.',
+    todo: 'Wait for the reset or request a larger quota. Don’t retry.',
     isOf: ({ window }) => window !== 'minute' && window !== 'none',
   },
 ];
 
-/** What a call is told that is refused by one of these limits. */
-export function RefusalsCard({ rows }: { rows: readonly LimitRow[] }) {
+/** The responses returned when a limit is reached. */
+export function RejectionsCard({ rows }: { rows: readonly LimitRow[] }) {
   return (
-    <Card title="What a refused call is told" flush>
+    <Card title="Rejection responses" flush>
       <Table
-        label="Refusals"
+        label="Rejection responses"
         keyOf={({ name }) => name}
         rows={KINDS.filter(({ isOf }) => rows.some(isOf))}
         columns={COLUMNS}
       />
       <p className="border-t border-line px-4 py-3 text-muted">
-        Every such reply has the status 429 and, in <code className="font-mono text-xs">error.limit</code>,
-        the limit with what is used, held and free.
+        The status is always 429. The field <code className="font-mono text-xs">error.limit</code> contains
+        the limit with its used, reserved and remaining amounts.
       </p>
     </Card>
   );
@@ -52,6 +52,6 @@ const COLUMNS: Column<Kind>[] = [
     head: 'Code',
     cell: ({ code }) => <code className="font-mono text-xs whitespace-nowrap">429 {code}</code>,
   },
-  { head: 'Headers', cell: ({ says }) => says },
-  { head: 'What to do', cell: ({ todo }) => todo },
+  { head: 'Headers', cell: ({ headers }) => headers },
+  { head: 'Action', cell: ({ todo }) => todo },
 ];

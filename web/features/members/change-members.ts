@@ -6,21 +6,21 @@ import { meQuery, welcomeQuery } from '../../lib/session.ts';
 import { useChange } from '../../ui/use-change.ts';
 import { invitationsQuery, registrationQuery } from './queries.ts';
 
-/** How the page's dialogs change who may come and do what. */
+/** Mutations of the member dialogs. */
 
-/** All that such a change may alter; one's own role too. */
+/** Queries that such a change may affect, including the member's own role. */
 const ALTERED = [membersQuery, invitationsQuery, registrationQuery, meQuery, welcomeQuery].map(
   ({ queryKey }) => queryKey,
 );
 
-/** Carries out such a change. @param done what to say of it: "They have another role." */
+/** Runs a change of members. @param done the confirmation, such as "Role changed." */
 export const useMemberChange = (ask: () => Promise<Change>, done: string, onDone: () => void) =>
-  useChange(ask, { done, altered: ALTERED, onDone });
+  useChange(ask, { done, invalidates: ALTERED, onDone });
 
-/** A link that lets somebody in, as long as it is on the screen. */
+/** An invitation or reset link while it is visible. */
 export type Made = { why: 'invitation' | 'reset'; link: CreatedLink };
 
-/** What makes a link: it goes to whoever shows it, and nothing of it stays here. */
+/** Creates a link and passes it on without keeping it. */
 export function useLinkMaking(why: Made['why'], ask: () => Promise<CreatedLink>, show: (made: Made) => void) {
   const queries = useQueryClient();
   return useMutation({

@@ -15,23 +15,23 @@ import { invitationsQuery } from './queries.ts';
 import { Omitted } from './omitted.tsx';
 import { ROLE_NAMES } from './roles.ts';
 
-/** Links that were given out and not used yet. */
+/** Invitations that are not used yet. */
 export function InvitationsCard({ canChange }: { canChange: boolean }) {
   const invitations = useQuery(invitationsQuery);
-  const [withdrawn, withdraw] = useState<InvitationRow | null>(null);
+  const [revoked, revoke] = useState<InvitationRow | null>(null);
   return (
-    <Card flush title="Open invitations">
-      <Loaded query={invitations} title="The invitations could not be loaded" height="h-24">
+    <Card flush title="Pending invitations">
+      <Loaded query={invitations} title="Couldn’t load invitations" height="h-24">
         {({ data: rows, rows_omitted }) => (
           <>
             <Table
-              label="Open invitations"
-              columns={columnsFor(canChange, withdraw)}
+              label="Pending invitations"
+              columns={columnsFor(canChange, revoke)}
               rows={rows}
               keyOf={({ id }) => id}
               empty={
                 <p className="px-4 py-5 text-muted">
-                  None is open.{canChange && ' Invite somebody to get a link that you can pass on.'}
+                  No pending invitations.{canChange && ' Invite a member to get a link that you can share.'}
                 </p>
               }
             />
@@ -39,30 +39,30 @@ export function InvitationsCard({ canChange }: { canChange: boolean }) {
           </>
         )}
       </Loaded>
-      {withdrawn && <WithdrawDialog row={withdrawn} onClose={() => withdraw(null)} />}
+      {revoked && <RevokeDialog row={revoked} onClose={() => revoke(null)} />}
     </Card>
   );
 }
 
-function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void): Column<InvitationRow>[] {
+function columnsFor(canChange: boolean, onRevoke: (row: InvitationRow) => void): Column<InvitationRow>[] {
   return [
     {
-      head: 'Into',
+      head: 'Account',
       cell: ({ account, account_name }) =>
         account === null ? (
-          'an account of their own'
+          'New account'
         ) : (
           <span className="block max-w-56 truncate">{account_name ?? account}</span>
         ),
     },
-    { head: 'As', cell: ({ role }) => ROLE_NAMES[role] },
-    { head: 'Made', cell: ({ created_at }) => <Ago time={created_at} />, isExtra: true },
-    { head: 'Ends', cell: ({ expires_at }) => <Ago time={expires_at} /> },
+    { head: 'Role', cell: ({ role }) => ROLE_NAMES[role] },
+    { head: 'Created', cell: ({ created_at }) => <Ago time={created_at} />, isExtra: true },
+    { head: 'Expires', cell: ({ expires_at }) => <Ago time={expires_at} /> },
     ...(canChange
       ? [
           actionsColumn<InvitationRow>((row) => (
-            <Button look="quiet" className="-my-1.5" onClick={() => onWithdraw(row)}>
-              Withdraw
+            <Button look="quiet" className="-my-1.5" onClick={() => onRevoke(row)}>
+              Revoke
             </Button>
           )),
         ]
@@ -70,24 +70,23 @@ function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void
   ];
 }
 
-function WithdrawDialog({ row, onClose }: { row: InvitationRow; onClose: () => void }) {
-  const withdraw = useMemberChange(
+function RevokeDialog({ row, onClose }: { row: InvitationRow; onClose: () => void }) {
+  const revokeInvitation = useMemberChange(
     () => api<Change>('DELETE', `/api/invitations/${row.id}`),
-    'The invitation is withdrawn.',
+    'Invitation revoked.',
     onClose,
   );
   return (
-    <Dialog onClose={onClose} title="Withdraw the invitation">
+    <Dialog onClose={onClose} title="Revoke invitation?">
       <p className="mb-3">
-        Its link, as {ROLE_NAMES[row.role].toLowerCase()} into{' '}
-        {row.account === null ? 'an account of their own' : (row.account_name ?? row.account)}, opens nothing
-        any more.
+        The link for the role {ROLE_NAMES[row.role].toLowerCase()} in{' '}
+        {row.account === null ? 'New account' : (row.account_name ?? row.account)} stops working.
       </p>
-      <FormProblem error={withdraw.error} />
+      <FormProblem error={revokeInvitation.error} />
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
-        <Button look="danger" busy={withdraw.isPending} onClick={() => withdraw.mutate()}>
-          Withdraw
+        <Button look="danger" busy={revokeInvitation.isPending} onClick={() => revokeInvitation.mutate()}>
+          Revoke
         </Button>
       </DialogActions>
     </Dialog>

@@ -14,10 +14,16 @@ import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { type Made, useLinkMaking } from './change-members.ts';
 import { ROLE_CHOICES } from './roles.ts';
 
-/** The value of the choice for an account that is yet to be. */
+/** The option value for a new account. */
 const OWN = '';
 
-export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade: (made: Made) => void }) {
+export function InviteDialog({
+  onClose,
+  onCreated,
+}: {
+  onClose: () => void;
+  onCreated: (made: Made) => void;
+}) {
   const { data: accounts = [] } = useQuery(accountsQuery);
   const welcome = useQuery(welcomeQuery);
   const [role, setRole] = useState<Role>('member');
@@ -32,10 +38,10 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
         account: account === OWN ? null : account,
         ...(email.trim() === '' || !canSend ? {} : { email: email.trim() }),
       }),
-    onMade,
+    onCreated,
   );
   return (
-    <Dialog onClose={onClose} title="Invite somebody">
+    <Dialog onClose={onClose} title="Invite member">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -49,35 +55,35 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
           onChange={({ target }) => setAccount(target.value)}
           hint={
             account === OWN
-              ? 'They name it when they join; it lands on the plan for new accounts.'
-              : 'They share its keys, usage and limits with its other members.'
+              ? 'Named by the member on joining. Starts on the plan for new accounts.'
+              : 'The member shares its keys, usage and limits.'
           }
           error={fieldError(invite.error, 'account')}
         >
-          <option value={OWN}>An account of their own</option>
+          <option value={OWN}>New account</option>
           <NamedOptions rows={accounts} />
         </SelectField>
         <Choices legend="Role" choices={ROLE_CHOICES} value={role} onChange={setRole} />
         {canSend && (
           <TextField
-            label="E-mail address"
+            label="Email (optional)"
             type="email"
             autoComplete="off"
             maxLength={254}
-            hint="Optional: the link is sent there as well. You see it in any case."
+            hint="We also email the link to this address."
             value={email}
             onChange={({ target }) => setEmail(target.value)}
             error={fieldError(invite.error, 'email')}
           />
         )}
         <p className="text-muted">
-          You get a link to pass on. It is good once, for a day; whoever has it can join.
+          Creates a link that can be used once and expires after one day. Anyone with the link can join.
         </p>
         <FormProblem error={invite.error} fields={['account', 'email']} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={invite.isPending}>
-            Make the link
+            Create link
           </Button>
         </DialogActions>
       </form>

@@ -4,23 +4,23 @@ import type { Made } from './change-members.ts';
 
 const WORDS: Record<Made['why'], { title: string; about: string }> = {
   invitation: {
-    title: 'An invitation',
-    about: 'Pass it on to whom it is for: whoever opens it first joins.',
+    title: 'Invitation link',
+    about: 'Share it only with the person you invite.',
   },
   reset: {
-    title: 'A reset link',
-    about: 'Pass it on to whom it is for: whoever opens it chooses their password.',
+    title: 'Password reset link',
+    about: 'Share it only with this member: it sets a new password.',
   },
 };
 
-/** A link that lets somebody in, once. */
+/** Shows an invitation or reset link once. */
 export function LinkDialog({ made: { why, link }, onClose }: { made: Made; onClose: () => void }) {
   const { title, about } = WORDS[why];
   return (
     <Once title={title} secret={link.link} what="link" about={about} onClose={onClose}>
       <p>
-        It is good once, until <When time={link.expires_at} />.
-        {link.email_sent && ' It was sent by e-mail as well.'}
+        Valid for one use, until <When time={link.expires_at} />.
+        {link.email_sent && ' It was also sent by email.'}
       </p>
     </Once>
   );

@@ -12,7 +12,7 @@ import { ROLE_CHOICES } from './roles.ts';
 
 type MemberDialogProps = {
   row: MemberRow;
-  /** It is about whoever looks. */ isOwn: boolean;
+  /** Whether this is the signed-in member. */ isOwn: boolean;
   onClose: () => void;
 };
 
@@ -20,11 +20,11 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const [role, setRole] = useState(row.role);
   const change = useMemberChange(
     () => api<Change>('PATCH', `/api/members/${row.id}`, { role }),
-    'They have another role.',
+    'Role changed.',
     onClose,
   );
   return (
-    <Dialog onClose={onClose} title={`The role of ${nameOf(row)}`}>
+    <Dialog onClose={onClose} title={`Change role of ${nameOf(row)}`}>
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -35,17 +35,15 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
         <Choices legend="Role" choices={ROLE_CHOICES} value={role} onChange={setRole} />
         {isOwn && role !== row.role && (
           <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2 text-warn">
-            This is your own role. You cannot take it back yourself: another administrator has to.
+            This is your own role. Only another administrator can change it back.
           </p>
         )}
-        {!isOwn && (
-          <p className="text-muted">It holds from their next click on, in every session that they have.</p>
-        )}
+        {!isOwn && <p className="text-muted">Takes effect immediately in all of their sessions.</p>}
         <FormProblem error={change.error} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={change.isPending} disabled={role === row.role}>
-            Change the role
+            Change role
           </Button>
         </DialogActions>
       </form>
@@ -56,32 +54,32 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
 export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const remove = useMemberChange(
     () => api<Change>('DELETE', `/api/members/${row.id}`),
-    'The member is removed.',
+    'Member removed.',
     onClose,
   );
   return (
-    <Dialog onClose={onClose} title={`Remove ${nameOf(row)}`}>
+    <Dialog onClose={onClose} title={`Remove ${nameOf(row)}?`}>
       <div className="flex flex-col gap-3">
         {isOwn && (
           <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2 text-warn">
-            This is you. You are signed out at once and cannot sign in again.
+            This is your own membership. You are signed out immediately and can’t sign in again.
           </p>
         )}
         <ul className="flex list-disc flex-col gap-1 pl-5">
-          <li>Their e-mail address and password are erased, and all their sessions end at once.</li>
+          <li>Their email address and password are deleted, and all their sessions end.</li>
           <li>
-            The account {row.account_name} and its keys stay, and calls with those keys go on. If they know a
-            secret, rotate or revoke that key too.
+            The account {row.account_name} and its keys keep working. If the member knows a secret, rotate or
+            revoke that key too.
           </li>
-          <li>The event log goes on to name them by their id alone. It never held their address.</li>
+          <li>The event log refers to them by ID only. It never contained their email address.</li>
         </ul>
-        <p>They can be invited again, as somebody new.</p>
+        <p>They can be invited again as a new member.</p>
         <FormProblem error={remove.error} />
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
-          Remove
+          Remove member
         </Button>
       </DialogActions>
     </Dialog>
@@ -91,25 +89,27 @@ export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
 export function ResetDialog({
   row,
   onClose,
-  onMade,
-}: Omit<MemberDialogProps, 'isOwn'> & { onMade: (made: Made) => void }) {
-  const make = useLinkMaking('reset', () => api<CreatedLink>('POST', `/api/members/${row.id}/reset`), onMade);
+  onCreated,
+}: Omit<MemberDialogProps, 'isOwn'> & { onCreated: (made: Made) => void }) {
+  const make = useLinkMaking(
+    'reset',
+    () => api<CreatedLink>('POST', `/api/members/${row.id}/reset`),
+    onCreated,
+  );
   return (
-    <Dialog onClose={onClose} title={`A reset link for ${nameOf(row)}`}>
+    <Dialog onClose={onClose} title={`Create reset link for ${nameOf(row)}`}>
       <div className="flex flex-col gap-3">
         <p>
-          By the link they choose a new password. It is good once and for an hour, and ends an earlier one.
-          Whoever has it can sign in as them, so give it to nobody else.
+          The member sets a new password with this link. It works once, expires after one hour and replaces
+          earlier links. Anyone with the link can sign in as this member.
         </p>
-        <p>
-          Until it is used, their password and sessions stay as they are; then all their other sessions end.
-        </p>
+        <p>Their password and sessions stay valid until the link is used.</p>
         <FormProblem error={make.error} />
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button look="primary" busy={make.isPending} onClick={() => make.mutate()}>
-          Make the link
+          Create link
         </Button>
       </DialogActions>
     </Dialog>

@@ -13,7 +13,7 @@ import { ROLE_NAMES } from './roles.ts';
 export type MemberAct = 'role' | 'reset' | 'remove';
 
 type MembersCardProps = {
-  /** The member who looks. */ own: string;
+  /** The signed-in member's id. */ own: string;
   canChange: boolean;
   onAct: (act: MemberAct, row: MemberRow) => void;
 };
@@ -23,7 +23,7 @@ export function MembersCard(props: MembersCardProps) {
   const count = members.data && members.data.data.length + members.data.rows_omitted;
   return (
     <Card flush title={count === undefined ? 'Members' : showCounted(count, 'member')}>
-      <Loaded query={members} title="The members could not be loaded">
+      <Loaded query={members} title="Couldn’t load members">
         {({ data: rows, rows_omitted }) => (
           <>
             <Table label="Members" columns={columnsFor(props)} rows={rows} keyOf={({ id }) => id} />
@@ -35,8 +35,8 @@ export function MembersCard(props: MembersCardProps) {
   );
 }
 
-/** What people know them by; auditors see no addresses. */
-export const nameOf = ({ email, id }: Pick<MemberRow, 'email' | 'id'>): string => email ?? `member ${id}`;
+/** The display name. Auditors don't see email addresses. */
+export const nameOf = ({ email, id }: Pick<MemberRow, 'email' | 'id'>): string => email ?? `Member ${id}`;
 
 function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberRow>[] {
   return [
@@ -47,7 +47,7 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
           <span className="block max-w-64 truncate font-medium" title={nameOf(row)}>
             {nameOf(row)}
           </span>
-          {row.id === own && <span className="text-xs text-muted">you</span>}
+          {row.id === own && <span className="text-xs text-muted">You</span>}
         </>
       ),
     },
@@ -62,28 +62,20 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
     {
       head: 'Role',
       cell: ({ role }) => (
-        <Badge tone={role === 'administrator' ? 'good' : 'plain'}>{ROLE_NAMES[role]}</Badge>
+        <Badge tone={role === 'administrator' ? 'success' : 'plain'}>{ROLE_NAMES[role]}</Badge>
       ),
     },
     {
-      head: 'Second factor',
-      cell: ({ has_totp }) => (has_totp ? 'on' : <span className="text-muted">off</span>),
+      head: 'Two-factor',
+      cell: ({ has_totp }) => (has_totp ? 'On' : <span className="text-muted">Off</span>),
       isExtra: true,
     },
     {
-      head: 'Last seen',
+      head: 'Last active',
       cell: ({ last_seen_at }) =>
-        last_seen_at === null ? (
-          <span className="text-muted">not signed in</span>
-        ) : (
-          <Ago time={last_seen_at} />
-        ),
+        last_seen_at === null ? <span className="text-muted">Never</span> : <Ago time={last_seen_at} />,
     },
-    {
-      head: 'Since',
-      cell: ({ created_at }) => <When time={created_at} form="date" />,
-      isExtra: true,
-    },
+    { head: 'Added', cell: ({ created_at }) => <When time={created_at} form="date" />, isExtra: true },
     ...(canChange
       ? [
           actionsColumn<MemberRow>((row) => (
@@ -91,8 +83,8 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
               <Menu
                 label={`Actions for ${nameOf(row)}`}
                 items={[
-                  { label: 'Change the role', icon: 'people', onChoose: () => onAct('role', row) },
-                  { label: 'Make a reset link', icon: 'key', onChoose: () => onAct('reset', row) },
+                  { label: 'Change role', icon: 'people', onChoose: () => onAct('role', row) },
+                  { label: 'Create reset link', icon: 'key', onChoose: () => onAct('reset', row) },
                   { label: 'Remove', icon: 'close', isDanger: true, onChoose: () => onAct('remove', row) },
                 ]}
               />

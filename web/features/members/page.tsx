@@ -35,13 +35,13 @@ export function MembersPage() {
         title="Members"
         about={
           canChange
-            ? 'Who signs in here, and what each may do.'
-            : 'Who signs in here. Their addresses are shown to administrators alone.'
+            ? 'People who can sign in, and their roles.'
+            : 'People who can sign in. Only administrators see email addresses.'
         }
       >
         {canChange && (
           <Button look="primary" icon="plus" onClick={() => setOpen({ act: 'invite' })} title="n">
-            Invite somebody
+            Invite member
           </Button>
         )}
       </PageHead>
@@ -50,11 +50,11 @@ export function MembersPage() {
         <InvitationsCard canChange={canChange} />
         <RegistrationCard canChange={canChange} />
       </div>
-      {open?.act === 'invite' && <InviteDialog onClose={close} onMade={show} />}
+      {open?.act === 'invite' && <InviteDialog onClose={close} onCreated={show} />}
       {open?.act === 'role' && (
         <RoleDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />
       )}
-      {open?.act === 'reset' && <ResetDialog row={open.row} onClose={close} onMade={show} />}
+      {open?.act === 'reset' && <ResetDialog row={open.row} onClose={close} onCreated={show} />}
       {open?.act === 'remove' && (
         <RemoveDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />
       )}
@@ -64,7 +64,7 @@ export function MembersPage() {
           onClose={() => {
             const { why, link } = open.made;
             // A reset link changes nothing until it is used.
-            if (why === 'invitation') announceChange('The invitation is open.', link);
+            if (why === 'invitation') announceChange('Invitation created.', link);
             close();
           }}
         />

@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query';
 import type { InvitationRow, RegistrationSettings } from '#server/contract/members.ts';
 import { api, type LongList } from '../../lib/api.ts';
 
-/** Those that are open: neither used, withdrawn nor expired. */
+/** Pending invitations: not used, revoked or expired. */
 export const invitationsQuery = queryOptions({
   queryKey: ['invitations'],
   queryFn: ({ signal }) => api<LongList<InvitationRow>>('GET', '/api/invitations', undefined, signal),

@@ -21,27 +21,27 @@ const POLICIES: readonly Choice<RegistrationPolicy>[] = [
   {
     value: 'open',
     label: 'Open',
-    hint: 'Anybody who reaches this page makes an account. Choose a plan that costs you nothing: only models without a paid upstream, with rates and a quota.',
+    hint: 'Anyone who can open this page can create an account. Use a plan with strict limits.',
   },
   {
     value: 'invite',
-    label: 'By invitation',
-    hint: 'Only those with a link from an administrator make an account, or join one.',
+    label: 'Invite only',
+    hint: 'An invitation link from an administrator is required.',
   },
   {
     value: 'closed',
     label: 'Closed',
-    hint: 'Nobody registers, and the sign-in page does not offer it. Links that administrators make still work.',
+    hint: 'Sign-up is hidden. Invitation links still work.',
   },
 ];
 
-/** Who may come, and on which plan they land. */
+/** The sign-up policy and the plan of new accounts. */
 export function RegistrationCard({ canChange }: { canChange: boolean }) {
   const registration = useQuery(registrationQuery);
   const plans = useQuery(plansQuery);
   return (
-    <Card title="Registration">
-      <Loaded query={registration} title="The registration could not be loaded" height="h-56">
+    <Card title="Sign-up">
+      <Loaded query={registration} title="Couldn’t load the sign-up settings" height="h-56">
         {(shown) =>
           canChange ? (
             <RegistrationForm key={`${shown.policy} ${shown.plan}`} shown={shown} plans={plans.data} />
@@ -65,7 +65,7 @@ function RegistrationForm({
   const [plan, setPlan] = useState(shown.plan ?? '');
   const change = useMemberChange(
     () => api<Change>('PUT', '/api/registration', { policy, plan: plan === '' ? null : plan }),
-    'Registration is changed.',
+    'Sign-up settings saved.',
     () => {},
   );
   const chosen = plans?.find(({ name }) => name === plan);
@@ -80,40 +80,40 @@ function RegistrationForm({
         change.mutate();
       }}
     >
-      <Choices legend="Who may make an account" choices={POLICIES} value={policy} onChange={setPolicy} />
+      <Choices legend="Who can create an account" choices={POLICIES} value={policy} onChange={setPolicy} />
       <SelectField
-        label="Plan of new accounts"
+        label="Plan for new accounts"
         className="max-w-sm"
         value={plan}
         onChange={({ target }) => setPlan(target.value)}
         hint={
           plan === ''
-            ? 'Without a plan an account may use everything, without a limit.'
+            ? 'Without a plan accounts have unlimited access.'
             : chosen && describeTerms(chosen.terms, 'plan')
         }
         error={fieldError(change.error, 'plan')}
       >
-        <option value="">None</option>
+        <option value="">No plan</option>
         {plan !== '' && !chosen && <option value={plan}>{plan}</option>}
         {plans
           ?.filter(({ state, name }) => state === 'active' || name === plan)
           .map(({ name, state }) => (
             <option key={name} value={name}>
               {name}
-              {state === 'retired' ? ' (retired: new accounts are refused)' : ''}
+              {state === 'retired' ? ' (retired: new accounts are rejected)' : ''}
             </option>
           ))}
       </SelectField>
       {isCostly && (
         <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2 text-warn">
           {needsPlan
-            ? 'Choose a plan first: without one, strangers could call every model at your cost, without a limit.'
-            : 'Strangers could call every model of this plan at your cost.'}{' '}
-          If there is none that fits,{' '}
+            ? 'Select a plan. Without one, anyone could use every model at your cost.'
+            : 'Anyone could use every model of this plan at your cost.'}{' '}
+          You can{' '}
           <Link to="/admin/plans" className="underline">
-            define a plan
+            create a plan
           </Link>{' '}
-          that names the models they may use.
+          that allows only specific models.
         </p>
       )}
       <FormProblem error={change.error} fields={['plan']} />
@@ -131,7 +131,7 @@ function RegistrationText({ shown: { policy, plan } }: { shown: RegistrationSett
   return (
     <p>
       <span className="font-medium">{choice?.label}.</span> {choice?.hint}{' '}
-      {plan === null ? 'New accounts are on no plan.' : `New accounts land on the plan ${plan}.`}
+      {plan === null ? 'New accounts have no plan.' : `New accounts start on plan ${plan}.`}
     </p>
   );
 }

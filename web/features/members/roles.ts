@@ -7,21 +7,21 @@ export const ROLE_NAMES: Record<Role, string> = {
   auditor: 'Auditor',
 };
 
-/** What each role may do. */
+/** Roles with their permissions. */
 export const ROLE_CHOICES: readonly Choice<Role>[] = [
   {
     value: 'member',
     label: ROLE_NAMES.member,
-    hint: 'Makes calls; sees and manages the keys, requests and usage of their own account.',
+    hint: 'Sends requests. Manages keys and sees requests and usage of their own account.',
   },
   {
     value: 'administrator',
     label: ROLE_NAMES.administrator,
-    hint: 'Manages everything: accounts, members, plans, prices, alerts and all keys.',
+    hint: 'Full access: accounts, members, plans, prices, upstreams, alerts and all keys.',
   },
   {
     value: 'auditor',
     label: ROLE_NAMES.auditor,
-    hint: 'Looks at everything and changes nothing. Sees no e-mail addresses.',
+    hint: 'Read-only access to everything except email addresses.',
   },
 ];

@@ -24,34 +24,33 @@ const providersOf = (text: string): string[] => text.split(/[,\s]+/).filter((eac
 const importPrices = (wanted: Wanted, dryRun: boolean): Promise<PriceImportResult> =>
   api<PriceImportResult>('POST', '/api/prices/import', { ...wanted, dry_run: dryRun });
 
-/** Takes prices from the list that is installed. What would change is shown first; only then it is done. */
+/** Imports prices from the bundled list, after a preview of the changes. */
 export function ImportPrices({ onClose }: { onClose: () => void }) {
   const [providers, setProviders] = useState('');
   const [replacesManual, setReplacesManual] = useState(false);
-  const look = useMutation({ mutationFn: (wanted: Wanted) => importPrices(wanted, true) });
-  const take = useChange((wanted: Wanted) => importPrices(wanted, false), {
-    done: ({ changed }) => `${showCounted(changed.length, 'price')} taken.`,
-    altered: [pricesQuery.queryKey, modelsQuery.queryKey],
+  const preview = useMutation({ mutationFn: (wanted: Wanted) => importPrices(wanted, true) });
+  const apply = useChange((wanted: Wanted) => importPrices(wanted, false), {
+    done: ({ changed }) => `${showCounted(changed.length, 'price')} imported.`,
+    invalidates: [pricesQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,
   });
-  const lookNow = useEffectEvent(() => look.mutate({ providers: [], replace_manual: false }));
-  useEffect(() => lookNow(), []);
-  const { data: found, variables: shownFor } = look;
-  /** The list has nothing under these names, or under the upstreams' addresses. */
-  const isUnknown = look.error instanceof ApiError && look.error.code === 'not_found';
+  const previewNow = useEffectEvent(() => preview.mutate({ providers: [], replace_manual: false }));
+  useEffect(() => previewNow(), []);
+  const { data: found, variables: shownFor } = preview;
+  /** The list has no entry for these providers or the upstreams' addresses. */
+  const isUnknown = preview.error instanceof ApiError && preview.error.code === 'not_found';
   const unknown =
     shownFor?.providers.length === 0
-      ? 'None of your upstreams has an address that the price list knows. Name a provider, such as openai.'
-      : (look.error?.message ?? null);
+      ? 'The price list has no entry for your upstreams. Enter a provider, such as openai.'
+      : (preview.error?.message ?? null);
   const again = (): void =>
-    look.mutate({ providers: providersOf(providers), replace_manual: replacesManual });
+    preview.mutate({ providers: providersOf(providers), replace_manual: replacesManual });
 
   return (
     <Dialog onClose={onClose} title="Import prices" shape="side">
       <div className="flex flex-col gap-4">
         <p className="text-muted">
-          From the price list that is installed with Daybook. Nothing is fetched, and nothing changes before
-          you have seen what would.
+          Imports from the price list bundled with Daybook. Review the changes before you apply them.
         </p>
         <form
           className="flex flex-col gap-3"
@@ -62,44 +61,44 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
         >
           <TextField
             label="Providers"
-            placeholder="Those that your upstreams’ addresses belong to"
-            hint="Such as openai, anthropic. Separate several by a comma."
+            placeholder="Providers of your upstreams"
+            hint="For example: openai, anthropic"
             value={providers}
             onChange={({ target }) => setProviders(target.value)}
-            error={isUnknown && !look.isPending ? unknown : null}
+            error={isUnknown && !preview.isPending ? unknown : null}
             autoComplete="off"
             autoCapitalize="none"
             spellCheck={false}
           />
           <Checkbox
-            label="Replace prices that were set by hand"
-            hint="Else they stay as they are."
+            label="Replace manual prices"
+            hint="By default, prices set manually are kept."
             checked={replacesManual}
             onChange={({ target }) => setReplacesManual(target.checked)}
           />
           <div>
-            <Button type="submit" busy={look.isPending}>
-              Show what would change
+            <Button type="submit" busy={preview.isPending}>
+              Preview changes
             </Button>
           </div>
         </form>
-        {look.isPending && <Waiting height="h-48" label="Reading the list" />}
-        {look.error && !isUnknown && !look.isPending && (
-          <Problem error={look.error} title="The list could not be read" />
+        {preview.isPending && <Waiting height="h-48" label="Loading price list" />}
+        {preview.error && !isUnknown && !preview.isPending && (
+          <Problem error={preview.error} title="Couldn’t load the price list" />
         )}
-        {take.error && <Problem error={take.error} title="The prices could not be taken" />}
-        {found && !look.isPending && <Found found={found} />}
+        {apply.error && <Problem error={apply.error} title="Couldn’t import prices" />}
+        {found && !preview.isPending && <Found found={found} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button
             look="primary"
-            disabled={!found || !shownFor || look.isPending || found.changed.length === 0}
-            busy={take.isPending}
-            onClick={() => shownFor && take.mutate(shownFor)}
+            disabled={!found || !shownFor || preview.isPending || found.changed.length === 0}
+            busy={apply.isPending}
+            onClick={() => shownFor && apply.mutate(shownFor)}
           >
             {found && found.changed.length > 0
-              ? `Take ${showCounted(found.changed.length, 'price')}`
-              : 'Take prices'}
+              ? `Import ${showCounted(found.changed.length, 'price')}`
+              : 'Import prices'}
           </Button>
         </DialogActions>
       </div>
@@ -107,7 +106,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** What an import would do: added, changed, and left as it is. */
+/** The preview: added, changed, kept and skipped prices. */
 function Found({
   found: { source, providers, changed, kept_manual: kept, unchanged, skipped },
 }: {
@@ -118,12 +117,12 @@ function Found({
   return (
     <div className="flex flex-col gap-4">
       <p role="status">
-        {source}, {providers.length === 0 ? 'no provider' : providers.join(', ')}: {showCount(added.length)}{' '}
-        would be added, {showCount(others.length)} changed; {showCount(unchanged)} are the same,{' '}
-        {showCount(kept.length)} set by hand are kept, {showCount(skipped.length)} left out.
+        {source} ({providers.length === 0 ? 'no provider' : providers.join(', ')}): {showCount(added.length)}{' '}
+        new, {showCount(others.length)} changed, {showCount(unchanged)} unchanged, {showCount(kept.length)}{' '}
+        manual kept, {showCount(skipped.length)} skipped.
       </p>
       <p className="text-xs text-muted">
-        Dollars for a million tokens: input / cached input / output / reasoning.
+        US dollars per million tokens: input / cached input / output / reasoning
       </p>
       <Lines
         title="Added"
@@ -138,15 +137,15 @@ function Found({
         }))}
       />
       <Lines
-        title="Kept, since set by hand"
+        title="Manual prices kept"
         lines={kept.map(({ model, set, offered }) => ({
           model,
-          text: `${inShort(set)}; the list has ${inShort(offered)}`,
+          text: `${inShort(set)} (list: ${inShort(offered)})`,
           notes: [],
         }))}
       />
       <Lines
-        title="Left out"
+        title="Skipped"
         lines={skipped.map(({ provider, model, reason: why }) => ({
           model,
           text: `${provider}: ${why}`,
@@ -188,7 +187,7 @@ function Lines({
           </li>
         ))}
         {lines.length > SHOWN_MAX && (
-          <li className="px-3 py-1.5 text-xs text-muted">and {showCount(lines.length - SHOWN_MAX)} more</li>
+          <li className="px-3 py-1.5 text-xs text-muted">{showCount(lines.length - SHOWN_MAX)} more</li>
         )}
       </ul>
     </details>

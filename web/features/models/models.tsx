@@ -14,10 +14,10 @@ import type { PriceWanted } from './set-price.tsx';
 type ModelsProps = {
   models: UseQueryResult<ModelRow[]>;
   prices: readonly PriceRow[];
-  /** Null: whoever looks may not. */ onSet: ((wanted: PriceWanted) => void) | null;
+  /** Null without permission. */ onSet: ((wanted: PriceWanted) => void) | null;
 };
 
-/** The models that calls may ask for, each with the price that it has and where that is from. */
+/** Available models with their effective price and its source. */
 export function Models({ models, prices, onSet }: ModelsProps) {
   const [onlyUnpriced, setOnlyUnpriced] = useState(false);
   const unpriced = models.data?.filter((row) => row.prices === null).length ?? 0;
@@ -28,7 +28,7 @@ export function Models({ models, prices, onSet }: ModelsProps) {
       actions={
         unpriced > 0 && (
           <Checkbox
-            label={`Without a price (${showCount(unpriced)})`}
+            label={`No price set (${showCount(unpriced)})`}
             checked={onlyUnpriced}
             onChange={({ target }) => setOnlyUnpriced(target.checked)}
           />
@@ -37,12 +37,12 @@ export function Models({ models, prices, onSet }: ModelsProps) {
     >
       {unpriced > 0 && (
         <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
-          {showCount(unpriced)} {unpriced === 1 ? 'model has' : 'models have'} no price. Their calls pass with
-          tokens counted and no cost; under a quota of cost they are refused with 403{' '}
+          {showCount(unpriced)} {unpriced === 1 ? 'model has' : 'models have'} no price. Their requests have
+          no cost, and accounts with a cost quota can’t use them: 403{' '}
           <code className="font-mono text-xs">model_not_priced</code>.
         </p>
       )}
-      <Loaded query={models} title="The models could not be loaded">
+      <Loaded query={models} title="Couldn’t load models">
         {(rows) => (
           <Table
             label="Models"
@@ -59,13 +59,13 @@ export function Models({ models, prices, onSet }: ModelsProps) {
 
 function NoModels() {
   return (
-    <Empty icon="tag" title="Your account may call no model">
-      Either no upstream is configured, or the account's plan permits none of their models.
+    <Empty icon="tag" title="No models available">
+      No upstream is configured, or your plan doesn’t include any of their models.
     </Empty>
   );
 }
 
-/** A price of one kind, where there is one. */
+/** A price, or a dash if none is set. */
 const dollars = (price: number | undefined) =>
   price === undefined ? <span className="text-muted">–</span> : formatDollars(price);
 
@@ -112,13 +112,13 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
   ];
 }
 
-/** Which price it is, and where that is from. */
+/** The source of the effective price. */
 function Price({ now, row, model }: { now: ModelRow['prices']; row: PriceRow | null; model: string }) {
-  if (now === null) return <Badge tone="warn">no price</Badge>;
+  if (now === null) return <Badge tone="warn">No price set</Badge>;
   if (row === null) return null;
   return (
     <span className="text-muted">
-      {row.source === 'manual' ? 'by hand' : row.source}
+      {row.source === 'manual' ? 'Manual' : row.source}
       {row.model !== model && (
         <>
           , as <code className="font-mono text-xs">{row.model}</code>

@@ -29,7 +29,7 @@ export function ModelsPage() {
     <>
       <PageHead
         title="Models and prices"
-        about="What calls may ask for, and what they cost in US dollars for a million tokens."
+        about="Available models and their prices in US dollars per million tokens."
       >
         {isAdministrator && (
           <>
@@ -37,7 +37,7 @@ export function ModelsPage() {
               Import prices
             </Button>
             <Button look="primary" icon="plus" onClick={() => setWanted({ model: '', now: null })}>
-              Set a price
+              Set price
             </Button>
           </>
         )}

@@ -1,12 +1,9 @@
 import { costOf, formatDollars, parseDollars, type Prices } from '#db/money.ts';
 import type { PriceRow } from '#server/contract/models.ts';
 
-/** Prices of models: which of them counts for a name, and how they are typed. Pure. */
+/** Price lookup by model name, and parsing of typed prices. Pure. */
 
-/**
- * The price that calls of a model have: the one by its full name, else the one by the longest
- * beginning of names. Letter case makes no difference.
- */
+/** The effective price of a model: an exact match, else the longest matching prefix. Case-insensitive. */
 export function priceFor(model: string, prices: readonly PriceRow[]): PriceRow | null {
   const name = model.toLowerCase();
   let best: PriceRow | null = null;
@@ -21,14 +18,14 @@ export function priceFor(model: string, prices: readonly PriceRow[]): PriceRow |
   return best;
 }
 
-/** The fields of a price, as they are typed: dollars for a million tokens. */
+/** Fields of a price in dollars per million tokens. */
 export const PRICE_FIELDS = ['input', 'cached_input', 'output', 'reasoning'] as const;
 export type PriceField = (typeof PRICE_FIELDS)[number];
 export type TypedPrices = Record<PriceField, string>;
 
 export const NO_PRICE: TypedPrices = { input: '', cached_input: '', output: '', reasoning: '' };
 
-/** A price in the form that is typed. What is like the one that it stands in for is left empty. */
+/** A price as typed text. A field that equals its default is empty. */
 export function typedFrom({ input, cached_input, output, reasoning }: Prices): TypedPrices {
   return {
     input: formatDollars(input),
@@ -38,29 +35,29 @@ export function typedFrom({ input, cached_input, output, reasoning }: Prices): T
   };
 }
 
-const WRONG = 'Dollars such as 2.50: from 0 to 1000, at most six digits after the point.';
+const WRONG = 'Enter dollars from 0 to 1000 with at most six decimals, such as 2.50.';
 
 /**
- * Reads what was typed: whole micro-dollars, or what is wrong with which field. Exact: nothing passes through
- * a binary fraction.
+ * Parses typed prices to whole micro-dollars, or returns an error per field. Exact: no floating-point
+ * arithmetic.
  */
 export function readTyped(
   typed: TypedPrices,
 ): { prices: Prices } | { wrong: Partial<Record<PriceField, string>> } {
-  const stands: Partial<Record<PriceField, PriceField>> = { cached_input: 'input', reasoning: 'output' };
+  const defaults: Partial<Record<PriceField, PriceField>> = { cached_input: 'input', reasoning: 'output' };
   const read = (field: PriceField): number | null => {
     const text = typed[field].trim().replace(/^\$\s*/, '');
-    const other = stands[field];
+    const other = defaults[field];
     return text === '' && other !== undefined ? read(other) : parseDollars(text);
   };
   const values = PRICE_FIELDS.map((field) => [field, read(field)] as const);
   const wrong = values.filter(
-    ([field, value]) => value === null && (stands[field] === undefined || typed[field].trim() !== ''),
+    ([field, value]) => value === null && (defaults[field] === undefined || typed[field].trim() !== ''),
   );
   if (wrong.length > 0) return { wrong: Object.fromEntries(wrong.map(([field]) => [field, WRONG])) };
   return { prices: Object.fromEntries(values) as Prices };
 }
 
-/** What a call of ten thousand tokens and a reply of one thousand costs: a price that one can imagine. */
+/** The cost of a request with 10,000 input and 1,000 output tokens, as an example. */
 export const exampleCost = (prices: Prices): number =>
   costOf({ input: 10_000, cached: 0, output: 1_000, reasoning: 0 }, prices);

@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query';
 import type { PriceRow } from '#server/contract/models.ts';
 import { api, type List } from '../../lib/api.ts';
 
-/** All prices that were set, by name. */
+/** All configured prices. */
 export const pricesQuery = queryOptions({
   queryKey: ['prices'],
   queryFn: async ({ signal }) => (await api<List<PriceRow>>('GET', '/api/prices', undefined, signal)).data,

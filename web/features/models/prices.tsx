@@ -10,10 +10,10 @@ import { SearchBox } from '../../ui/search-box.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import type { PriceWanted } from './set-price.tsx';
 
-/** An import brings hundreds; nobody reads them all. */
+/** An import can add hundreds; longer lists are searched. */
 const SHOWN_MAX = 50;
 
-/** Every price that was set, by hand or by an import. */
+/** Every price, set manually or by an import. */
 export function Prices({
   prices,
   onSet,
@@ -29,7 +29,7 @@ export function Prices({
       flush
       actions={total > 0 && <SearchBox label="Search prices" value={text} onChange={setText} />}
     >
-      <Loaded query={prices} title="The prices could not be loaded">
+      <Loaded query={prices} title="Couldn’t load prices">
         {(rows) => {
           const found = rows.filter(({ model, source }) =>
             `${model} ${source}`.toLowerCase().includes(text.trim().toLowerCase()),
@@ -42,16 +42,12 @@ export function Prices({
                 keyOf={({ model }) => model}
                 columns={columns(onSet)}
                 empty={
-                  total === 0 ? (
-                    <NoPrices />
-                  ) : (
-                    <p className="px-4 py-6 text-muted">No price has this in its name.</p>
-                  )
+                  total === 0 ? <NoPrices /> : <p className="px-4 py-6 text-muted">No matching prices.</p>
                 }
               />
               {found.length > SHOWN_MAX && (
                 <p className="border-t border-line px-4 py-2.5 text-muted">
-                  and {showCount(found.length - SHOWN_MAX)} more: search for a name to see it.
+                  {showCount(found.length - SHOWN_MAX)} more. Search to find them.
                 </p>
               )}
             </>
@@ -59,9 +55,8 @@ export function Prices({
         }}
       </Loaded>
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
-        A price by a model's full name goes before one by its beginning (
-        <code className="font-mono">gpt-4o*</code>), a longer beginning before a shorter one. Letter case
-        makes no difference. A new price holds for calls that begin from then on.
+        An exact name takes precedence over a prefix (<code className="font-mono text-xs">gpt-4o*</code>), and
+        a longer prefix over a shorter one. Changes apply to new requests.
       </p>
     </Card>
   );
@@ -69,15 +64,14 @@ export function Prices({
 
 function NoPrices() {
   return (
-    <Empty icon="tag" title="No price is set yet">
-      Import those of your providers from the list that is installed, or set them by hand. Until then calls
-      have no cost.
+    <Empty icon="tag" title="No prices yet">
+      Import prices for your providers or set them manually. Until then requests have no cost.
     </Empty>
   );
 }
 
 const showSource = (source: string, version: number): string =>
-  `${source === 'manual' ? 'by hand' : source}, version ${version}`;
+  `${source === 'manual' ? 'Manual' : source}, version ${version}`;
 
 function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow>[] {
   const change: Column<PriceRow>[] = onSet
@@ -87,9 +81,9 @@ function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow
             look="quiet"
             className="-my-1.5 max-md:px-1"
             onClick={() => onSet({ model, now: prices })}
-            aria-label={`Change the price of ${model}`}
+            aria-label={`Edit price of ${model}`}
           >
-            Change
+            Edit
           </Button>
         )),
       ]
@@ -119,7 +113,7 @@ function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow
       isExtra: true,
     },
     {
-      head: 'From',
+      head: 'Source',
       cell: ({ source, version }) => <span className="text-muted">{showSource(source, version)}</span>,
       isExtra: true,
     },

@@ -3,7 +3,7 @@ import type { Change } from '#server/contract/keys.ts';
 import type { PriceRow } from '#server/contract/models.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
-import { showCost } from '../../lib/show.ts';
+import { showCost, showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -20,17 +20,17 @@ import {
   type TypedPrices,
 } from './price-match.ts';
 
-/** Of which model a price is set; empty: that is still to be typed. */
+/** The model to price; empty if not chosen yet. */
 export type PriceWanted = { model: string; now: PriceRow['prices'] | null };
 
 const LABELS: Record<PriceField, readonly [label: string, hint: string]> = {
-  input: ['Input', 'Prompt tokens.'],
-  cached_input: ['Cached input', 'Empty: as input.'],
-  output: ['Output', 'Reply tokens.'],
-  reasoning: ['Reasoning', 'Empty: as output.'],
+  input: ['Input', 'Prompt tokens'],
+  cached_input: ['Cached input', 'Defaults to input'],
+  output: ['Output', 'Reply tokens'],
+  reasoning: ['Reasoning', 'Defaults to output'],
 };
 
-/** Sets what calls of a model, or of all whose names begin alike, cost from now on. */
+/** Sets the price of a model or of a name prefix for new requests. */
 export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: () => void }) {
   const [model, setModel] = useState(wanted.model);
   const [typed, setTyped] = useState<TypedPrices>(wanted.now === null ? NO_PRICE : typedFrom(wanted.now));
@@ -41,7 +41,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
     (prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }),
     {
       done: `Price of ${model.trim()} set.`,
-      altered: [pricesQuery.queryKey, modelsQuery.queryKey],
+      invalidates: [pricesQuery.queryKey, modelsQuery.queryKey],
       onDone: onClose,
     },
   );
@@ -51,7 +51,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
     if ('prices' in read) put.mutate(read.prices);
   };
   return (
-    <Dialog onClose={onClose} title={wanted.model === '' ? 'Set a price' : <>Price of {wanted.model}</>}>
+    <Dialog onClose={onClose} title={wanted.model === '' ? 'Set price' : <>Price of {wanted.model}</>}>
       <form onSubmit={send} className="flex flex-col gap-4">
         <TextField
           label="Model"
@@ -65,15 +65,14 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
           className="font-mono"
           hint={
             <>
-              A name, or the beginning of names with <code className="font-mono">*</code> at its end:{' '}
-              <code className="font-mono">gpt-4o*</code>. A price by the full name goes before one by its
-              beginning, and a longer beginning before a shorter one.
+              A model name, or a prefix with <code className="font-mono text-xs">*</code>, such as{' '}
+              <code className="font-mono">gpt-4o*</code>. An exact name takes precedence over a prefix.
             </>
           }
           error={fieldError(put.error, 'model')}
         />
         <fieldset className="min-w-0">
-          <legend className="mb-2 font-medium">US dollars for a million tokens</legend>
+          <legend className="mb-2 font-medium">US dollars per million tokens</legend>
           <div className="grid grid-cols-2 gap-3 sm:grid-cols-4">
             {PRICE_FIELDS.map((field) => (
               <TextField
@@ -96,15 +95,15 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
         <p className="min-h-10 rounded-lg bg-sunken px-3 py-2">
           {'prices' in read ? (
             <>
-              A call of 10,000 tokens with a reply of 1,000 then costs {showCost(exampleCost(read.prices))}.
+              Example: {showCount(10_000)} input and {showCount(1_000)} output tokens cost{' '}
+              {showCost(exampleCost(read.prices))}.
             </>
           ) : (
-            <span className="text-muted">What an example call costs is shown here.</span>
+            <span className="text-muted">Enter prices to see an example.</span>
           )}
         </p>
         <p className="text-xs text-muted">
-          It holds for calls that begin from now on. What is in the log keeps the price that it was charged
-          at.
+          Applies to new requests. Recorded requests keep the price they were charged at.
         </p>
         <FormProblem
           error={put.error}

@@ -10,13 +10,13 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { BUCKET_NAMES, type Overview } from './overview-query.ts';
 
 const SERIES = [
-  { name: 'Served', colour: SERVED },
-  { name: 'Refused or failed', colour: FAULTY },
+  { name: 'Successful', colour: SERVED },
+  { name: 'Errors', colour: FAULTY },
 ];
 
 type Bucket = { atMs: number; tally: Tally };
 
-/** Requests over time, by how they ended. */
+/** Requests over time by outcome. */
 export function CallsChart({
   buckets,
   bucketMs,
@@ -30,12 +30,12 @@ export function CallsChart({
     atMs,
     label: bucketLabel(atMs, bucketMs, zone, bucketMs * buckets.length),
     title: bucketTitle(atMs, bucketMs, zone),
-    values: [tally.served, tally.refused + tally.failed],
+    values: [tally.successful, tally.rejected + tally.failed],
   }));
   return (
     <ChartFrame
       title={title}
-      chart={<Bars series={SERIES} bars={bars} show={showShort} label={`${title}, by how they ended`} />}
+      chart={<Bars series={SERIES} bars={bars} show={showShort} label={`${title}by outcome`} />}
       table={
         <Table
           label={title}
@@ -50,8 +50,8 @@ export function CallsChart({
 
 const columnsOf = (bucketMs: number, zone: Zone): Column<Bucket>[] => [
   { head: 'Time', cell: ({ atMs }) => bucketTitle(atMs, bucketMs, zone) },
-  { head: 'All', align: 'right', cell: ({ tally }) => showCount(callsOf(tally)) },
-  { head: 'Served', align: 'right', cell: ({ tally }) => showCount(tally.served) },
-  { head: 'Refused', align: 'right', cell: ({ tally }) => showCount(tally.refused) },
+  { head: 'Total', align: 'right', cell: ({ tally }) => showCount(callsOf(tally)) },
+  { head: 'Successful', align: 'right', cell: ({ tally }) => showCount(tally.successful) },
+  { head: 'Rejected', align: 'right', cell: ({ tally }) => showCount(tally.rejected) },
   { head: 'Failed', align: 'right', cell: ({ tally }) => showCount(tally.failed) },
 ];

@@ -1,21 +1,29 @@
 import type { UsageReport } from '#server/contract/usage.ts';
 import type { LiveView } from '../../lib/live-store.ts';
 import { useZone } from '../../lib/preferences.ts';
-import { showCost, showCount, showDuration, showPercent, showShort, showTime } from '../../lib/show.ts';
+import {
+  showCost,
+  showCount,
+  showDecimal,
+  showDuration,
+  showPercent,
+  showShort,
+  showTime,
+} from '../../lib/show.ts';
 import { callsOf, errorShareOf } from '../../lib/tally.ts';
 import { Sparkline } from '../../ui/chart/sparkline.tsx';
 import { Figure } from '../../ui/parts.tsx';
 
-/** Beyond it the time of day alone does not tell which day is meant. */
+/** Longer ranges are labelled with the date. */
 const DAY_MS = 86_400_000;
 
-/** The few figures that people look for first. */
+/** Key figures of the selected range. */
 export function Figures({
   view: { total, firstByte, perSecond, seconds },
   report,
 }: {
   view: LiveView;
-  /** What they began with. */ report: UsageReport;
+  /** The report that the live figures started from. */ report: UsageReport;
 }) {
   const zone = useZone();
   const lengthMs = Date.parse(report.to) - Date.parse(report.from);
@@ -33,27 +41,27 @@ export function Figures({
         <Sparkline values={seconds} className="pointer-events-none absolute top-9 right-4 h-7 w-20" />
       </div>
       <Figure
-        label="Refused or failed"
+        label="Errors"
         value={share === null ? '–' : showPercent(share)}
-        note={`${showCount(total.refused)} refused, ${showCount(total.failed)} failed`}
+        note={`${showCount(total.rejected)} rejected, ${showCount(total.failed)} failed`}
       />
       <Figure
-        label="First token, median"
+        label="Time to first token (median)"
         value={firstByte ? showDuration(firstByte.p50_ms) : '–'}
-        note={firstByte ? `95 % within ${showDuration(firstByte.p95_ms)}` : ''}
+        note={firstByte ? `95th percentile ${showDuration(firstByte.p95_ms)}` : ''}
       />
       <Figure
         label="Tokens"
         value={showShort(total.input_tokens + total.output_tokens)}
-        note={`${showShort(total.input_tokens)} in, ${showShort(total.output_tokens)} out`}
+        note={`${showShort(total.input_tokens)} input, ${showShort(total.output_tokens)} output`}
       />
-      <Figure label="Spend" value={showCost(total.cost_microusd)} note={since} />
+      <Figure label="Cost" value={showCost(total.cost_microusd)} note={since} />
     </section>
   );
 }
 
-/** As fine as it tells something: 200, 12.4, 0.05, 0. */
+/** A rate with as many digits as are meaningful: 200, 12.4, 0.05, 0. */
 function showRate(rate: number): string {
   if (rate >= 100) return showCount(Math.round(rate));
-  return rate >= 0.1 ? rate.toFixed(1) : rate >= 0.01 ? rate.toFixed(2) : '0';
+  return rate >= 0.01 ? showDecimal(rate, rate >= 0.1 ? 1 : 2) : '0';
 }

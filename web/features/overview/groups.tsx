@@ -14,12 +14,12 @@ const TITLES = { key: 'By key', model: 'By model' } as const;
 type GroupsProps = {
   by: 'key' | 'model';
   ranking: Ranking;
-  /** Rows that the report had no room for. */ omitted: number;
+  /** Rows beyond the report's bound. */ omitted: number;
   filter: RequestFilter;
   range: Range;
 };
 
-/** Who or what calls most: the first few, and how many more there are. */
+/** The keys or models with the most requests. */
 export function Groups({ by, ranking: { first, count }, omitted, filter, range }: GroupsProps) {
   const nameOf = useKeyNames();
   const more = count - first.length;
@@ -38,12 +38,13 @@ export function Groups({ by, ranking: { first, count }, omitted, filter, range }
           label={TITLES[by]}
           keyOf={({ id }) => id}
           rows={first}
-          empty={<p className="grid h-64 place-items-center text-muted">No calls in this time.</p>}
+          empty={<p className="grid h-64 place-items-center text-muted">No requests in this time range.</p>}
           columns={columnsOf({ by, filter, range, nameOf })}
         />
         {more > 0 && (
           <p className="px-4 py-2 text-muted">
-            and {showCount(more)} {omitted > 0 ? 'or ' : ''}more
+            {showCount(more)}
+            {omitted > 0 ? '+' : ''} more
           </p>
         )}
       </div>
@@ -62,8 +63,8 @@ const columnsOf = ({
     cell: ({ id }) => {
       if (id === '')
         return (
-          <span className="text-muted" title="Refused before the model mattered">
-            none
+          <span className="text-muted" title="Rejected before a model was resolved">
+            None
           </span>
         );
       return by === 'key' ? (

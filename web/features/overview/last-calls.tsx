@@ -12,41 +12,41 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { RowLink } from './row-link.tsx';
 
 const TONES: Record<LastCall['outcome'], Tone> = {
-  completed: 'good',
+  completed: 'success',
   client_gone: 'plain',
-  upstream_failed: 'bad',
+  upstream_failed: 'danger',
   cut_short: 'warn',
-  relay_failed: 'bad',
+  relay_failed: 'danger',
   refused: 'warn',
   running: 'plain',
 };
 
-type Still = { calls: readonly LastCall[]; endings: number };
+type Snapshot = { calls: readonly LastCall[]; endings: number };
 
-/** The newest endings. Whoever points at one, or has the focus on it, sees it stand still. */
+/** The most recently ended requests. The list pauses while it is hovered or focused. */
 export function LastCalls({
   calls,
   endings,
   filter,
 }: {
   calls: readonly LastCall[];
-  /** Counts those that come. */ endings: number;
+  /** Counts ended requests. */ endings: number;
   filter: RequestFilter;
 }) {
   const nameOf = useKeyNames();
   const zone = useZone();
-  const [still, setStill] = useState<Still | null>(null);
-  const hold = (): void => setStill((before) => before ?? { calls, endings });
-  const letGo = (): void => setStill(null);
-  const shown = still?.calls ?? calls;
-  const missed = still ? endings - still.endings : 0;
+  const [paused, setSnapshot] = useState<Snapshot | null>(null);
+  const pause = (): void => setSnapshot((before) => before ?? { calls, endings });
+  const resume = (): void => setSnapshot(null);
+  const shown = paused?.calls ?? calls;
+  const missed = paused ? endings - paused.endings : 0;
   return (
     <Card
-      title="Last requests"
+      title="Recent requests"
       flush
       actions={
         <>
-          {missed > 0 && <span className="text-muted">{showCount(missed)} newer</span>}
+          {missed > 0 && <span className="text-muted">{showCount(missed)} new</span>}
           <Link to="/requests" search={filter} className="text-accent hover:underline">
             All requests
           </Link>
@@ -55,21 +55,19 @@ export function LastCalls({
     >
       <div
         className="min-h-[27rem]"
-        onPointerEnter={hold}
-        onPointerLeave={({ currentTarget }) => currentTarget.contains(document.activeElement) || letGo()}
-        onFocus={hold}
+        onPointerEnter={pause}
+        onPointerLeave={({ currentTarget }) => currentTarget.contains(document.activeElement) || resume()}
+        onFocus={pause}
         onBlur={({ currentTarget, relatedTarget }) =>
-          currentTarget.contains(relatedTarget) || currentTarget.matches(':hover') || letGo()
+          currentTarget.contains(relatedTarget) || currentTarget.matches(':hover') || resume()
         }
       >
         <Table
-          label="Last requests"
+          label="Recent requests"
           keyOf={({ request, at }) => `${request} ${at}`}
           rows={shown}
           empty={
-            <p className="grid h-[27rem] place-items-center text-muted">
-              No request has ended in the last day.
-            </p>
+            <p className="grid h-[27rem] place-items-center text-muted">No requests in the last 24 hours.</p>
           }
           columns={columnsOf(filter, nameOf, zone)}
         />
@@ -86,7 +84,7 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<La
     ),
   },
   {
-    head: 'Ending',
+    head: 'Outcome',
     cell: ({ outcome, refused_count }) => (
       <Badge tone={TONES[outcome]}>
         {OUTCOME_WORDS[outcome]}
@@ -108,13 +106,13 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<La
     ),
   },
   {
-    head: 'Tokens',
+    head: <abbr title="Input tokens → output tokens">Tokens</abbr>,
     align: 'right',
     cell: ({ input_tokens, output_tokens }) => (
       <span className="whitespace-nowrap">
         {input_tokens === null && output_tokens === null
           ? '–'
-          : `${showShort(input_tokens ?? 0)} in, ${showShort(output_tokens ?? 0)} out`}
+          : `${showShort(input_tokens ?? 0)} → ${showShort(output_tokens ?? 0)}`}
       </span>
     ),
   },

@@ -12,16 +12,16 @@ import type { Overview } from './overview-query.ts';
 import { Quotas } from './quotas.tsx';
 import { Running } from './running.tsx';
 import { useLive } from './use-live.ts';
-import { Vintage } from './vintage.tsx';
+import { FreshnessNotice } from './vintage.tsx';
 
-/** The figures of one filter and range, brought on by the feed. */
-export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean }) {
-  const view = useLive(base, isHeld);
+/** Figures of one filter and range, kept up to date by the live feed. */
+export function LiveOverview({ base, isPaused }: { base: Overview; isPaused: boolean }) {
+  const view = useLive(base, isPaused);
   const neverUsed = useNeverUsed(base, view);
   if (neverUsed) return <FirstUse />;
   return (
     <div className="flex flex-col gap-4 *:min-w-0">
-      <Vintage report={base.series} isMissing={view.isMissing} />
+      <FreshnessNotice report={base.series} isMissing={view.isMissing} />
       <Figures view={view} report={base.series} />
       <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
@@ -34,9 +34,9 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
         <Quotas account={base.filter.account} />
       </div>
       {base.isWhole ? (
-        <Card title="By key and by model">
+        <Card title="By key and model">
           <p className="text-muted">
-            There are too many keys to tell apart over this time. Choose an account, or a shorter time.
+            Too many keys for this time range. Select an account or a shorter range.
           </p>
         </Card>
       ) : (
@@ -62,7 +62,7 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
   );
 }
 
-/** Whether none of the keys that somebody sees was ever used, as far as anybody knows. */
+/** Whether none of the visible keys was ever used. */
 function useNeverUsed({ filter }: Overview, { total, last, runningCount }: LiveView): boolean {
   const keys = useQuery(keysQuery).data;
   const isNarrow = Object.keys(filter).length > 0;

@@ -8,23 +8,23 @@ import type { Base } from '../../lib/live-store.ts';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** By their length. */
+/** Bucket names by length. */
 export const BUCKET_NAMES = { [MINUTE_MS]: 'minute', [HOUR_MS]: 'hour', [DAY_MS]: 'day' } as const;
 const RUNNING_MAX = 100;
-/** Those that run are listed first, so that so many have ended among the newest. */
+/** Running requests are listed first, so more rows are fetched than shown. */
 const LAST_MAX = 30;
 
-/** Figures to begin with, and whose they are. */
+/** The initial figures and their filter. */
 export type Overview = Base & {
   filter: RequestFilter;
   range: Range;
   bucketMs: keyof typeof BUCKET_NAMES;
-  /** Keys and models were too many to tell apart over this time. */ isWhole: boolean;
+  /** True if there were too many keys and models to group by. */ isWhole: boolean;
 };
 
 /**
- * What the tables know of a range, all of its time included. It begins where a bucket does, so that
- * figures by time, by key and by model are of the very same calls.
+ * The projected figures of a range. The range starts at a bucket boundary, so that figures by time, key and
+ * model cover the same requests.
  */
 export const overviewQuery = (filter: RequestFilter, range: Range) =>
   queryOptions({
@@ -56,21 +56,18 @@ export const overviewQuery = (filter: RequestFilter, range: Range) =>
         buckets: Math.floor((nowMs - fromMs) / bucketMs) + 1,
       };
     },
-    // Brought on by the feed from its position, which only the newest is near enough for.
+    // The live feed continues from its position, so only a fresh result is usable.
     staleTime: 0,
     gcTime: 0,
   });
 
-/**
- * All accounts together may have more keys than can be summed up one by one; what they come to is still to be
- * shown.
- */
+/** All accounts together may have too many keys to group by. The totals are shown nevertheless. */
 function whenTooMuch(error: unknown): null {
   if (error instanceof ApiError && error.code === 'report_too_slow') return null;
   throw error;
 }
 
-/** Minutes for what is short. By key or model there are no hours of longer ago than two days. */
+/** Minutes for short ranges. Hours per key or model are retained for two days. */
 function bucketOfRange(range: Range, { key, model }: RequestFilter): keyof typeof BUCKET_NAMES {
   if (range === '15m' || range === '1h') return MINUTE_MS;
   return range === '24h' || (range === '7d' && key === undefined && model === undefined) ? HOUR_MS : DAY_MS;

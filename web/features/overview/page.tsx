@@ -13,23 +13,23 @@ import { TimeRange } from '../../ui/time-range.tsx';
 import { LiveOverview } from './live-overview.tsx';
 import { overviewQuery } from './overview-query.ts';
 
-/** How things are, live. */
+/** Live figures. */
 export function OverviewPage() {
   const search = useSearch({ from: '/inside/' });
   const change = useAddressChange({ replace: true });
-  const [isHeld, setHeld] = useState(false);
+  const [isPaused, setPaused] = useState(false);
   const range = search.range ?? '15m';
   const { outcome: _, status: __, ...filter } = requestFilterOf(search);
   const query = useQuery({ ...overviewQuery(filter, range), placeholderData: keepPreviousData });
-  const toggle = (): void => setHeld(!isHeld);
+  const toggle = (): void => setPaused(!isPaused);
   useShortcuts({ ' ': toggle });
 
   return (
     <>
-      <PageHead title="Overview" about="Calls, tokens and costs as they happen.">
-        <LiveMark isHeld={isHeld} />
-        <Button icon={isHeld ? 'play' : 'pause'} onClick={toggle} aria-keyshortcuts="Space" title="Space">
-          {isHeld ? 'Go on' : 'Pause'}
+      <PageHead title="Overview" about="Requests, tokens and cost in real time.">
+        <LiveMark isPaused={isPaused} />
+        <Button icon={isPaused ? 'play' : 'pause'} onClick={toggle} aria-keyshortcuts="Space" title="Space">
+          {isPaused ? 'Resume' : 'Pause'}
         </Button>
       </PageHead>
       <div className="mb-4 flex flex-wrap items-center justify-between gap-2">
@@ -45,10 +45,10 @@ export function OverviewPage() {
           onChange={change}
         />
       </div>
-      <Loaded query={query} title="The figures could not be loaded" height="h-[40rem]">
+      <Loaded query={query} title="Couldn’t load figures" height="h-[40rem]">
         {(base) => (
           <div aria-busy={query.isPlaceholderData} className={query.isPlaceholderData ? 'opacity-60' : ''}>
-            <LiveOverview key={JSON.stringify([base.filter, base.range])} base={base} isHeld={isHeld} />
+            <LiveOverview key={JSON.stringify([base.filter, base.range])} base={base} isPaused={isPaused} />
           </div>
         )}
       </Loaded>

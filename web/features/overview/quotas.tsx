@@ -6,7 +6,7 @@ import { Loaded } from '../../ui/loaded.tsx';
 import { Card } from '../../ui/parts.tsx';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
-/** Quotas with their windows; rates and what runs at once are on the page of limits. */
+/** Quota usage. Rate and concurrency limits are on the Limits page. */
 export function Quotas({ account: chosen }: { account: string | undefined }) {
   const { account: own } = useMe();
   const isOverseer = useIsOverseer();
@@ -15,7 +15,7 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
   const query = useLimits(account);
   return (
     <Card
-      title={isOverseer ? `Quotas of ${nameOf(account)}` : 'Quotas'}
+      title={isOverseer ? `Quotas: ${nameOf(account)}` : 'Quotas'}
       actions={
         <Link
           to="/limits"
@@ -28,13 +28,13 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
       flush
     >
       <div className="h-64 overflow-y-auto p-4" tabIndex={0} role="region" aria-label="Quotas">
-        <Loaded query={query} title="The limits could not be loaded" height="h-56">
+        <Loaded query={query} title="Couldn’t load limits" height="h-56">
           {({ data: rows }) => {
             const quotas = rows.filter(({ window }) => window !== 'none' && window !== 'minute');
             if (quotas.length === 0)
               return (
                 <p className="grid h-56 place-items-center text-center text-muted">
-                  No quota is set: usage is counted, not limited.
+                  No quotas. Usage is tracked but not limited.
                 </p>
               );
             return (

@@ -3,13 +3,13 @@ import { memo } from 'react';
 import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Range } from '../../lib/filter-search.ts';
 
-/** Links of rows that are drawn four times a second: drawn anew only where they lead somewhere else. */
+/** A memoized link for rows that are painted four times a second. */
 type RowLinkProps = {
   text: string;
-  /** What the list is narrowed to: the same object each time. */
+  /** The page's filter. Must be the same object on each render. */
   filter: RequestFilter;
   range?: Range;
-  /** And to one of these besides. */
+  /** Additional filters. */
   request?: string;
   keyId?: string;
   model?: string;

@@ -8,26 +8,26 @@ import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { RowLink } from './row-link.tsx';
 
-/** As many as somebody can follow. */
+/** The maximum number of rows. */
 const SHOWN = 25;
 
-/** Calls that run now, with their tokens so far. */
+/** Running requests with their tokens so far. */
 export function Running({
   calls,
   count,
   hasMore,
   filter,
 }: {
-  /** The newest. */ calls: readonly RunningCall[];
+  /** Newest first. */ calls: readonly RunningCall[];
   count: number;
-  /** Than are counted. */ hasMore: boolean;
+  /** Whether there are more than `count`. */ hasMore: boolean;
   filter: RequestFilter;
 }) {
   const nameOf = useKeyNames();
   const nowMs = useNow();
   return (
     <Card
-      title={`Running now: ${showCount(count)}${hasMore ? '+' : ''}`}
+      title={`Running requests: ${showCount(count)}${hasMore ? '+' : ''}`}
       flush
       actions={
         <Link
@@ -35,20 +35,20 @@ export function Running({
           search={{ ...filter, outcome: 'running' }}
           className="text-accent hover:underline"
         >
-          All running
+          View all
         </Link>
       }
     >
       <div className="h-64 overflow-y-auto">
         <Table
-          label="Running calls"
+          label="Running requests"
           keyOf={({ request }) => request}
           rows={calls.slice(0, SHOWN)}
-          empty={<p className="grid h-64 place-items-center text-muted">No call is running.</p>}
+          empty={<p className="grid h-64 place-items-center text-muted">No running requests.</p>}
           columns={columnsOf(filter, nameOf, nowMs)}
         />
         {count > SHOWN && (
-          <p className="px-4 py-2 text-muted">and {showCount(count - SHOWN) + (hasMore ? '+' : '')} more</p>
+          <p className="px-4 py-2 text-muted">{showCount(count - SHOWN) + (hasMore ? '+' : '')} more</p>
         )}
       </div>
     </Card>
@@ -68,12 +68,12 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, nowMs: number): Column
     cell: ({ key }) => <span className="block max-w-32 truncate">{nameOf(key)}</span>,
   },
   {
-    head: 'Since',
+    head: 'Running for',
     align: 'right',
     cell: ({ atMs }) => <span className="whitespace-nowrap">{showSeconds(nowMs - atMs)}</span>,
   },
   {
-    head: 'Tokens out',
+    head: 'Output tokens',
     align: 'right',
     cell: ({ outputTokens }) => (outputTokens === null ? '–' : showCount(outputTokens)),
   },

@@ -4,7 +4,7 @@ import type { PlanRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { plansQuery } from '../../lib/plans.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCounted } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -15,16 +15,16 @@ import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 
-/** The word that stands for no plan on the command line. */
+/** The command line's word for no plan. */
 const RESERVED = 'none';
 
 type EditPlanProps = {
-  /** Null: a new one. */ plan: PlanRow | null;
-  /** Those that are taken. */ names: readonly string[];
+  /** Null to create a plan. */ plan: PlanRow | null;
+  /** Names in use. */ names: readonly string[];
   onClose: () => void;
 };
 
-/** Defines a plan, or gives one other terms. What would change stands above the button that does it. */
+/** Creates or edits a plan. Edits show the resulting changes before saving. */
 export function EditPlan({ plan, names, onClose }: EditPlanProps) {
   const [name, setName] = useState(plan?.name ?? '');
   const [terms, setTerms] = useState<PlanTerms>(plan?.terms ?? {});
@@ -34,8 +34,8 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
   const put = useChange(
     () => api<Change>('PUT', `/api/plans/${encodeURIComponent(name)}`, { terms, windows }),
     {
-      done: plan === null ? `Plan ${name} defined.` : `Plan ${name} changed.`,
-      altered: [plansQuery.queryKey],
+      done: plan === null ? `Plan ${name} created.` : `Plan ${name} saved.`,
+      invalidates: [plansQuery.queryKey],
       onDone: onClose,
     },
   );
@@ -44,11 +44,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
     put.mutate();
   };
   return (
-    <Dialog
-      onClose={onClose}
-      shape="side"
-      title={plan === null ? 'Define a plan' : `Change plan ${plan.name}`}
-    >
+    <Dialog onClose={onClose} shape="side" title={plan === null ? 'Create plan' : `Edit plan ${plan.name}`}>
       <form onSubmit={send} className="flex flex-col gap-5">
         {plan === null && (
           <NameField value={name} onChange={setName} names={names} error={fieldError(put.error, 'plan')} />
@@ -59,11 +55,8 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
             <WindowsField value={windows} onChange={setWindows} />
             <ChangesList changes={changes} windows={windows} />
             <p className="text-muted">
-              {plan.accounts === 0
-                ? 'No account is on it.'
-                : `${showCount(plan.accounts)} ${plan.accounts === 1 ? 'account is' : 'accounts are'} on it.`}{' '}
-              The terms hold on every server within a second, and replies that run and are no longer permitted
-              end with an error.
+              Used by {showCounted(plan.accounts, 'account')}. Changes take effect on every server within a
+              second. Running requests that are no longer permitted end with an error.
             </p>
           </>
         )}
@@ -71,7 +64,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" disabled={isIdle} busy={put.isPending}>
-            {plan === null ? 'Define plan' : 'Save changes'}
+            {plan === null ? 'Create plan' : 'Save changes'}
           </Button>
         </DialogActions>
       </form>
@@ -79,7 +72,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
   );
 }
 
-/** A plan is known by its name for good: another under the same one would change it instead. */
+/** A plan's name is permanent: saving under an existing name would change that plan. */
 function NameField({
   value,
   onChange,
@@ -93,9 +86,9 @@ function NameField({
 }) {
   const taken =
     value === RESERVED
-      ? '“none” stands for no plan.'
+      ? '“none” is reserved.'
       : names.includes(value)
-        ? 'There is a plan of this name already. Names of retired plans are not given again.'
+        ? 'A plan with this name exists. Names of retired plans can’t be reused.'
         : null;
   return (
     <TextField
@@ -108,7 +101,7 @@ function NameField({
       autoCapitalize="none"
       spellCheck={false}
       placeholder="free"
-      hint="Small letters, digits, dots, dashes and underscores. It can't be changed later."
+      hint="Lowercase letters, digits, dots, hyphens and underscores. Can’t be changed later."
       value={value}
       onChange={({ target }) => onChange(target.value)}
       error={taken ?? error}

@@ -19,44 +19,44 @@ const RetirePlan = lazy(() =>
   import('./retire-plan.tsx').then(({ RetirePlan: component }) => ({ default: component })),
 );
 
-type Open = { what: 'edit'; plan: PlanRow | null } | { what: 'retire'; plan: PlanRow } | null;
+type Open = { view: 'edit'; plan: PlanRow | null } | { view: 'retire'; plan: PlanRow } | null;
 
 export function PlansPage() {
   const plans = useQuery(plansQuery);
   const isAdministrator = useIsAdministrator();
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
-  const define = (): void => setOpen({ what: 'edit', plan: null });
+  const define = (): void => setOpen({ view: 'edit', plan: null });
   useNotices(['plan.', 'account.'], [plansQuery.queryKey, accountsQuery.queryKey]);
   useShortcuts(isAdministrator ? { n: define } : {});
   return (
     <>
       <PageHead
         title="Plans"
-        about="What accounts may use: models, routes, origins, rates and quotas. An account on no plan may use everything."
+        about="Models, routes, rate limits and quotas for accounts. Accounts without a plan are unlimited."
       >
         {isAdministrator && (
           <Button look="primary" icon="plus" onClick={define} title="n">
-            Define a plan
+            Create plan
           </Button>
         )}
       </PageHead>
       <Card flush>
-        <Loaded query={plans} title="The plans could not be loaded">
+        <Loaded query={plans} title="Couldn’t load plans">
           {(rows) => (
             <PlanTable
               plans={rows}
-              onEdit={isAdministrator ? (plan) => setOpen({ what: 'edit', plan }) : null}
-              onRetire={isAdministrator ? (plan) => setOpen({ what: 'retire', plan }) : null}
+              onEdit={isAdministrator ? (plan) => setOpen({ view: 'edit', plan }) : null}
+              onRetire={isAdministrator ? (plan) => setOpen({ view: 'retire', plan }) : null}
             />
           )}
         </Loaded>
       </Card>
       <Suspense>
-        {open?.what === 'edit' && (
+        {open?.view === 'edit' && (
           <EditPlan plan={open.plan} names={plans.data?.map(({ name }) => name) ?? []} onClose={close} />
         )}
-        {open?.what === 'retire' && <RetirePlan plan={open.plan} onClose={close} />}
+        {open?.view === 'retire' && <RetirePlan plan={open.plan} onClose={close} />}
       </Suspense>
     </>
   );

@@ -6,10 +6,10 @@ import { Badge, Empty } from '../../ui/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 
-/** Null: whoever looks may not. */
+/** Null without permission. */
 type Act = ((plan: PlanRow) => void) | null;
 
-/** Plans that hold first, those that are over last. */
+/** Active plans first, retired plans last. */
 export function PlanTable({
   plans,
   onEdit,
@@ -31,8 +31,8 @@ export function PlanTable({
       empty={
         <Empty icon="tag" title="No plans yet">
           {onEdit
-            ? 'Define one and put accounts on it, or let new accounts begin on it. Until then every account may use everything, without a limit.'
-            : 'Until an administrator defines one, every account may use everything, without a limit.'}
+            ? 'Create a plan to limit models, rates and quotas. Without a plan accounts are unlimited.'
+            : 'Without a plan accounts are unlimited. An administrator can create one.'}
         </Empty>
       }
     />
@@ -46,14 +46,14 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
       <>
         <p className="font-medium break-all">{name}</p>
         <p className="flex items-center gap-2 text-xs whitespace-nowrap text-muted">
-          version {version} {state === 'retired' && <Badge>retired</Badge>}
+          Version {version} {state === 'retired' && <Badge>Retired</Badge>}
         </p>
         <p className="mt-1 md:hidden">{describeTerms(terms, 'plan')}</p>
       </>
     ),
   },
   {
-    head: 'Terms',
+    head: 'Limits',
     cell: ({ terms }) => <p className="max-w-xl">{describeTerms(terms, 'plan')}</p>,
     isExtra: true,
   },
@@ -68,7 +68,7 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
           <Link to="/admin/accounts" search={{ plan: name }} className="underline">
             {showCount(accounts)}
           </Link>
-          {state === 'retired' && <p className="text-xs text-warn">all refused</p>}
+          {state === 'retired' && <p className="text-xs text-warn">Requests rejected</p>}
         </>
       ),
   },
@@ -78,8 +78,8 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
           (plan) =>
             plan.state === 'active' && (
               <span className="-my-1.5 inline-flex flex-wrap justify-end gap-1">
-                <Button look="quiet" onClick={() => onEdit(plan)} aria-label={`Change plan ${plan.name}`}>
-                  Change
+                <Button look="quiet" onClick={() => onEdit(plan)} aria-label={`Edit plan ${plan.name}`}>
+                  Edit
                 </Button>
                 <Button look="quiet" onClick={() => onRetire(plan)} aria-label={`Retire plan ${plan.name}`}>
                   Retire

@@ -5,7 +5,7 @@ import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
@@ -13,30 +13,29 @@ import { useChange } from '../../ui/use-change.ts';
 
 const NAMED_MAX = 10;
 
-/** Ends a plan for good, after it was said whose calls that stops. */
+/** Retires a plan permanently, after listing the affected accounts. */
 export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRow; onClose: () => void }) {
   const { data = [] } = useQuery(accountsQuery);
   const on = data.filter(({ plan }) => plan === name).slice(0, NAMED_MAX);
   const retire = useChange(() => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`), {
     done: `Plan ${name} retired.`,
-    altered: [plansQuery.queryKey],
+    invalidates: [plansQuery.queryKey],
     onDone: onClose,
   });
   return (
     <Dialog onClose={onClose} title={`Retire plan ${name}?`}>
       <div className="flex flex-col gap-3">
-        <p>This is for good: the plan can't be changed or used again, and its name is not given again.</p>
+        <p>This can’t be undone. The plan can’t be edited or assigned again, and its name can’t be reused.</p>
         {accounts === 0 ? (
-          <p>No account is on it, so no call is affected.</p>
+          <p>No accounts use this plan.</p>
         ) : (
           <div className="rounded-lg border border-warn bg-warn-soft px-3 py-2.5">
             <p className="text-warn">
-              {showCount(accounts)} {accounts === 1 ? 'account is' : 'accounts are'} on it. All of their calls
-              are refused with 403 <code className="font-mono text-xs">plan_not_active</code> at once, and
-              replies that run end with an error, until {accounts === 1 ? 'it is' : 'they are'} put on another
-              plan.{' '}
+              {showCounted(accounts, 'account')} {accounts === 1 ? 'uses' : 'use'} this plan. Their requests
+              are rejected with 403 <code className="font-mono text-xs">plan_not_active</code> and running
+              requests end, until you move {accounts === 1 ? 'it' : 'them'} to another plan.{' '}
               <Link to="/admin/accounts" search={{ plan: name }} className="underline">
-                Move {accounts === 1 ? 'it' : 'them'} first
+                View {accounts === 1 ? 'account' : 'accounts'}
               </Link>
               .
             </p>
@@ -47,7 +46,7 @@ export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRo
                 </li>
               ))}
               {accounts > on.length && on.length > 0 && (
-                <li className="list-none text-muted">and {showCount(accounts - on.length)} more</li>
+                <li className="list-none text-muted">{showCount(accounts - on.length)} more</li>
               )}
             </ul>
           </div>

@@ -4,7 +4,7 @@ import { choicesOf } from '../../lib/chat-stream.ts';
 export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
 
 export type Question = {
-  /** The id of a key of the own account; the server knows its secret. */
+  /** A key id of the member's account; the server has its secret. */
   key: string;
   model: string;
   messages: readonly Message[];
@@ -13,19 +13,19 @@ export type Question = {
 };
 
 type Listener = {
-  /** The reply begins; its id is known. */
+  /** The reply has started. */
   onRequest: (request: string | null) => void;
   onText: (text: string) => void;
 };
 
-/** What the page keeps of one reply. */
+/** The maximum length of one reply. */
 const REPLY_CHARACTERS_MAX = 500_000;
 
 /**
- * Makes a call as any program would, with a key's id in place of its secret.
- * @returns why the reply ended, as the model says; null: it did not say.
- * @throws {ApiError} when it is refused or fails, also in the middle of a reply.
- * @throws {DOMException} when it was stopped.
+ * Sends a request like any client, with a key's id instead of its secret.
+ * @returns the model's finish reason, or null.
+ * @throws {ApiError} if the request is rejected or fails, also in the middle of a reply.
+ * @throws {DOMException} if it was stopped.
  */
 export async function ask(
   { key, model, messages, temperature, maxTokens }: Question,
@@ -50,7 +50,7 @@ export async function ask(
     if (text === '') continue;
     characters += text.length;
     if (characters > REPLY_CHARACTERS_MAX)
-      throw new ApiError('The reply is longer than this page keeps, so it was stopped.', {
+      throw new ApiError('The reply exceeded the maximum length of this page and was stopped.', {
         status: response.status,
         code: 'too_long',
         requestId: request,
@@ -71,7 +71,7 @@ async function send(key: string, body: object, signal: AbortSignal): Promise<Res
     });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new ApiError('The server does not answer. Check your connection and try again.', {
+    throw new ApiError('The server is not responding. Check your connection and try again.', {
       status: 0,
       code: 'no_reply',
     });

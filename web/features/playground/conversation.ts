@@ -1,16 +1,16 @@
 import { useEffect, useRef, useState } from 'react';
 import { ask, type Message, type Question } from './ask.ts';
 
-/** One thing that was said. */
+/** One message of the conversation. */
 export type Turn = {
   id: number;
   role: 'user' | 'assistant';
   text: string;
   state: 'running' | 'done' | 'stopped' | 'failed';
-  /** The model that replies. */
+  /** The replying model. */
   model?: string;
   request?: string | null;
-  /** Why the model ended; null: it did not say. */
+  /** The model's finish reason, or null. */
   finish?: string | null;
   error?: unknown;
 };
@@ -21,13 +21,13 @@ type Conversation = {
   turns: readonly Turn[];
   isRunning: boolean;
   say: (text: string, asking: Asking) => void;
-  /** Asks the last question again. */
+  /** Sends the last message again. */
   retry: (asking: Asking) => void;
   stop: () => void;
   clear: () => void;
 };
 
-/** A conversation, which this page's memory alone has: it is gone when the page is left. */
+/** A conversation in this page's memory only. */
 export function useConversation(): Conversation {
   const [turns, setTurns] = useState<readonly Turn[]>([]);
   const running = useRef<AbortController>(null);
@@ -43,7 +43,7 @@ export function useConversation(): Conversation {
       setTurns((all) => all.map((turn) => (turn.id === id ? { ...turn, ...part(turn) } : turn)));
     const messages: Message[] = [
       ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
-      // A reply that failed before its first word was none.
+      // A reply that failed before its first word is not part of the history.
       ...before.filter(({ text }) => text !== '').map(({ role, text }) => ({ role, content: text })),
     ];
     const listener = {
@@ -73,13 +73,13 @@ export function useConversation(): Conversation {
 
 const PAINT_EVERY_MS = 50;
 
-/** Puts what comes in quick succession together: words come faster than anybody reads. */
-function paced(tell: (text: string) => void): (text: string) => void {
+/** Batches words into one update per interval. */
+function paced(emit: (text: string) => void): (text: string) => void {
   let waiting = '';
   return (text) => {
     if (waiting === '') {
       setTimeout(() => {
-        tell(waiting);
+        emit(waiting);
         waiting = '';
       }, PAINT_EVERY_MS);
     }

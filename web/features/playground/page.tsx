@@ -14,50 +14,50 @@ import { PageHead } from '../../ui/page-head.tsx';
 import { Card, Empty, Waiting } from '../../ui/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
 import { type Asking, useConversation } from './conversation.ts';
-import { Turns } from './turns.tsx';
+import { Messages } from './turns.tsx';
 import { useFigures } from './use-figures.ts';
 
-/** A small chat with the models that the own keys may use. */
+/** A chat with the models available to the account's keys. */
 export function PlaygroundPage() {
   const { account } = useMe();
   const keys = useQuery(keysQuery);
   const models = useQuery(modelsQuery);
   const error = keys.error ?? models.error;
-  const good = keys.data?.filter((key) => key.account === account.id && isActive(key));
+  const usableKeys = keys.data?.filter((key) => key.account === account.id && isActive(key));
   return (
     <>
       <PageHead
         title="Playground"
-        about="Try a model with one of your keys. These are real calls: they are recorded, limited and charged like any other."
+        about="Try models with one of your keys. Requests are recorded, limited and charged as usual."
       />
       {error ? (
         <Problem
           error={error}
-          title="Keys and models could not be loaded"
+          title="Couldn’t load keys and models"
           onRetry={() => {
             void keys.refetch();
             void models.refetch();
           }}
         />
-      ) : good === undefined || models.data === undefined ? (
+      ) : usableKeys === undefined || models.data === undefined ? (
         <Waiting height="h-[32rem]" />
-      ) : good.length === 0 ? (
+      ) : usableKeys.length === 0 ? (
         <Card>
-          <Empty icon="key" title="You have no key to call with">
-            <p>The playground makes its calls as one of your keys.</p>
+          <Empty icon="key" title="No active keys">
+            <p>Create a key to use the playground.</p>
             <Link to="/keys" className={buttonClass('primary', 'mt-3')}>
-              Create a key
+              Create key{' '}
             </Link>
           </Empty>
         </Card>
       ) : (
-        <Chat keys={good} models={models.data} />
+        <Chat keys={usableKeys} models={models.data} />
       )}
     </>
   );
 }
 
-/** Whether a name fits a pattern of a key's terms, with `*` for anything. */
+/** Whether a model name matches a key's pattern, with `*` as wildcard. */
 const fits = (pattern: string, name: string): boolean =>
   new RegExp(
     `^${pattern
@@ -108,7 +108,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
 
   return (
     <form onSubmit={send} className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_18rem]">
-      <Card className="lg:sticky lg:top-7 lg:order-2" title="The call">
+      <Card className="lg:sticky lg:top-7 lg:order-2" title="Request">
         <div className="flex flex-col gap-3">
           <SelectField label="Key" value={key?.id} onChange={({ target }) => choose({ key: target.value })}>
             <NamedOptions rows={keys} />
@@ -116,7 +116,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
           {models.length === 0 ? (
             <TextField
               label="Model"
-              hint="The list of models is empty right now; its name still works."
+              hint="The model list is unavailable. You can still enter a name."
               value={chosen.model}
               required
               maxLength={256}
@@ -127,7 +127,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
               label="Model"
               value={model}
               onChange={({ target }) => choose({ model: target.value })}
-              error={usable.length === 0 ? 'This key may use none of the models.' : null}
+              error={usable.length === 0 ? 'This key can’t use any of the models.' : null}
             >
               {usable.map(({ id }) => (
                 <option key={id} value={id}>
@@ -137,7 +137,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
             </SelectField>
           )}
           <details onInvalidCapture={({ currentTarget }) => (currentTarget.open = true)}>
-            <summary className="text-muted hover:text-ink">System prompt, temperature, length</summary>
+            <summary className="text-muted hover:text-ink">Advanced options</summary>
             <div className="mt-3 flex flex-col gap-3">
               <TextArea
                 label="System prompt"
@@ -156,10 +156,10 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
                   inputMode="decimal"
                   value={chosen.temperature}
                   onChange={({ target }) => choose({ temperature: target.value })}
-                  placeholder="The model’s"
+                  placeholder="Default"
                 />
                 <TextField
-                  label="Most tokens"
+                  label="Max tokens"
                   type="number"
                   min={1}
                   max={1_000_000}
@@ -167,7 +167,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
                   inputMode="numeric"
                   value={chosen.maxTokens}
                   onChange={({ target }) => choose({ maxTokens: target.value })}
-                  placeholder="Any"
+                  placeholder="Default"
                 />
               </div>
             </div>
@@ -179,16 +179,20 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
           className={`flex min-h-[max(18rem,calc(100dvh-26rem))] flex-col p-4 ${turns.length === 0 ? 'justify-center' : 'justify-end'}`}
         >
           {turns.length === 0 ? (
-            <Empty icon="chat" title="Nothing was said yet">
-              <p>The conversation is kept in the memory of this page alone, and is gone when you leave it.</p>
+            <Empty icon="chat" title="Start a conversation">
+              <p>The conversation is not stored and is cleared when you leave this page.</p>
             </Empty>
           ) : (
-            <Turns turns={turns} figures={figures} onRetry={asking === null ? null : () => retry(asking)} />
+            <Messages
+              messages={turns}
+              figures={figures}
+              onRetry={asking === null ? null : () => retry(asking)}
+            />
           )}
         </div>
         <div className="flex flex-col gap-2 border-t border-line p-4">
           <textarea
-            aria-label="Your message"
+            aria-label="Message"
             rows={3}
             value={text}
             maxLength={200_000}
@@ -198,11 +202,11 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
             className="w-full resize-y rounded-md border border-line-strong bg-surface px-3 py-2 text-base placeholder:text-muted"
           />
           <div className="flex flex-wrap items-center justify-between gap-2">
-            <p className="text-xs text-muted">Enter sends, Shift + Enter begins a new line.</p>
+            <p className="text-xs text-muted">Enter to send, Shift + Enter for a new line</p>
             <div className="flex gap-2">
               {turns.length > 0 && (
                 <Button look="quiet" onClick={clear}>
-                  Begin anew
+                  New chat
                 </Button>
               )}
               {isRunning ? (

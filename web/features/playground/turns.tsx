@@ -4,22 +4,22 @@ import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Problem } from '../../ui/problem.tsx';
-import { WhatToDo } from '../../ui/what-to-do.tsx';
+import { AdviceText } from '../../ui/what-to-do.tsx';
 import type { Turn } from './conversation.ts';
 import type { Figures } from './use-figures.ts';
 
-type TurnsProps = {
-  turns: readonly Turn[];
+type MessagesProps = {
+  messages: readonly Turn[];
   figures: ReadonlyMap<string, Figures>;
   onRetry: (() => void) | null;
 };
 
-/** What was said so far. Told to readers when a reply is complete. */
-export function Turns({ turns, figures, onRetry }: TurnsProps) {
+/** The conversation. Screen readers announce a reply when it is complete. */
+export function Messages({ messages, figures, onRetry }: MessagesProps) {
   return (
-    <div role="log" aria-label="The conversation" aria-busy={turns.at(-1)?.state === 'running'}>
+    <div role="log" aria-label="Conversation" aria-busy={messages.at(-1)?.state === 'running'}>
       <ol className="flex flex-col gap-5">
-        {turns.map((turn, index) => (
+        {messages.map((turn, index) => (
           <li key={turn.id} className={turn.role === 'user' ? 'ml-auto max-w-[85%]' : 'max-w-full'}>
             <p className="mb-1 text-xs text-muted">{turn.role === 'user' ? 'You' : turn.model}</p>
             {turn.role === 'user' ? (
@@ -30,7 +30,7 @@ export function Turns({ turns, figures, onRetry }: TurnsProps) {
               <Reply
                 turn={turn}
                 figures={figures.get(turn.request ?? '')}
-                onRetry={index === turns.length - 1 ? onRetry : null}
+                onRetry={index === messages.length - 1 ? onRetry : null}
               />
             )}
           </li>
@@ -65,18 +65,18 @@ function Reply({
       {state === 'done' && text === '' && <p className="text-muted">The reply has no text.</p>}
       {state === 'failed' && <Failure error={error} />}
       <div className="flex min-h-8 flex-wrap items-center gap-x-3 gap-y-1 text-xs text-muted">
-        {state === 'running' && <span>{text === '' ? 'Waiting for the first word…' : 'Replying…'}</span>}
-        {state === 'stopped' && <span>You stopped it; what came until then is charged.</span>}
-        {finish === 'length' && <span className="text-warn">Cut off at its longest length.</span>}
+        {state === 'running' && <span>{text === '' ? 'Waiting for the first token…' : 'Streaming…'}</span>}
+        {state === 'stopped' && <span>Stopped. Usage up to this point is charged.</span>}
+        {finish === 'length' && <span className="text-warn">Stopped at the token limit.</span>}
         {figures && <FiguresOf figures={figures} />}
         {request != null && state !== 'running' && (
           <Link to="/requests" search={{ request }} className="underline hover:text-ink">
-            The request
+            View request
           </Link>
         )}
         {onRetry && state !== 'running' && (
           <Button look="quiet" icon="refresh" className="min-h-6 px-2 text-xs" onClick={onRetry}>
-            Ask again
+            Retry
           </Button>
         )}
       </div>
@@ -96,14 +96,14 @@ function FiguresOf({
           {showCount(input_tokens)} → {showCount(output_tokens)} tokens
         </span>
       )}
-      <span>{cost_microusd === undefined ? 'No price is set' : showCost(cost_microusd)}</span>
-      {first_byte_ms !== undefined && <span>first token after {showDuration(first_byte_ms)}</span>}
-      {duration_ms !== undefined && <span>{showDuration(duration_ms)} in all</span>}
+      <span>{cost_microusd === undefined ? 'No price set' : showCost(cost_microusd)}</span>
+      {first_byte_ms !== undefined && <span>TTFT {showDuration(first_byte_ms)}</span>}
+      {duration_ms !== undefined && <span>Duration {showDuration(duration_ms)}</span>}
     </>
   );
 }
 
-/** A refusal as programs get it, and what to do about it. */
+/** The error response and advice. */
 function Failure({ error }: { error: unknown }) {
   const advice = error instanceof ApiError && error.status >= 400 ? adviceOn(error.code) : null;
   return (
@@ -112,13 +112,13 @@ function Failure({ error }: { error: unknown }) {
         error={error}
         title={
           error instanceof ApiError && error.status >= 400 && error.status < 500
-            ? 'The call was refused'
-            : 'The call failed'
+            ? 'Request rejected'
+            : 'Request failed'
         }
       />
       {advice && (
         <p>
-          <WhatToDo advice={advice} />
+          <AdviceText advice={advice} />
         </p>
       )}
     </div>

@@ -2,15 +2,15 @@ import { useRef, useState } from 'react';
 import type { FrameOf } from '#server/contract/frames.ts';
 import { useFeed, useFrames } from '../../lib/use-feed.ts';
 
-/** What a call came to, as the log has it. */
+/** The final figures of a request, as recorded. */
 export type Figures = FrameOf<'settled'>;
 
-/** Calls of the account that ended last: one may have ended before this page knows its id. */
+/** Recently ended requests of the account: a request can end before this page knows its id. */
 const KEPT_MAX = 1_000;
 
 /**
- * The endings of these calls, as the feed tells of them: of all of the account's keys, since another may be
- * chosen while a call runs.
+ * The final figures of these requests from the live feed, for all keys of the account, because the selected
+ * key may change while a request runs.
  */
 export function useFigures(account: string, requests: readonly string[]): ReadonlyMap<string, Figures> {
   const [figures, setFigures] = useState<ReadonlyMap<string, Figures>>(new Map());

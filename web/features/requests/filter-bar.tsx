@@ -12,15 +12,12 @@ import { FILTER_NAMES, type FilterName, readFilterText } from './filter-text.ts'
 
 type FilterBarProps = {
   search: FilterSearch;
-  /** Undefined takes one away. */
+  /** Undefined clears a field. */
   onChange: (change: Partial<Record<FilterName, string | number | undefined>>) => void;
   input: RefObject<HTMLInputElement | null>;
 };
 
-/**
- * Which requests are meant: by lists to choose from, or typed as one line. What is chosen stands beneath, to
- * be taken away.
- */
+/** Filters as selects or as one typed line. Active filters are shown below as removable chips. */
 export function FilterBar({ search, onChange, input }: FilterBarProps) {
   const isOverseer = useIsOverseer();
   const keys = useQuery(keysQuery).data ?? [];
@@ -46,8 +43,8 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
     <div className="flex min-w-0 flex-col gap-2">
       <FilterLine
         icon="filter"
-        label="Filter, such as status:429 key:ci"
-        placeholder="status:429 key:ci model:…"
+        label="Filter requests"
+        placeholder="Filter: status:429 model:gpt-4o"
         maxLength={400}
         input={input}
         onLine={read}
@@ -58,7 +55,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
           value={search.outcome ?? ''}
           onChange={({ target }) => onChange({ outcome: target.value || undefined })}
         >
-          <option value="">Any outcome</option>
+          <option value="">All outcomes</option>
           <WordOptions words={OUTCOME_WORDS} />
         </Select>
         {isOverseer && (

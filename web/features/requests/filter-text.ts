@@ -1,7 +1,7 @@
 import { type FilterSearch, readFilterSearch } from '../../lib/filter-search.ts';
 import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
 
-/** The filter as one line of text: `status:429 key:ci model:gpt-4o outcome:refused`. Pure. */
+/** Parses a typed filter such as `status:429 key:ci model:gpt-4o`. Pure. */
 
 export type FilterName = 'outcome' | 'status' | 'key' | 'model' | 'account';
 export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 'model', 'account'];
@@ -9,12 +9,12 @@ export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 
 type Named = { id: string; name: string };
 type FilterRead = {
   filter: Pick<FilterSearch, FilterName>;
-  /** What could not be made sense of; null: nothing. */ problem: string | null;
+  /** The first error, or null. */ problem: string | null;
 };
 
 /**
- * Reads a line. Keys and accounts may be called by their names; a word alone is a status, an outcome,
- * or else a model's name.
+ * Parses a line. Keys and accounts are given by name or id. A word without a field is a status, an outcome or
+ * a model.
  */
 export function readFilterText(text: string, keys: readonly Named[], accounts: readonly Named[]): FilterRead {
   const filter: Record<string, string> = {};
@@ -22,7 +22,7 @@ export function readFilterText(text: string, keys: readonly Named[], accounts: r
     const value = quoted ?? plain ?? '';
     const field = name === undefined ? fieldOf(value) : name.toLowerCase();
     if (!FILTER_NAMES.includes(field as FilterName))
-      return { filter: {}, problem: `There is no “${field}” to filter by: use ${FILTER_NAMES.join(', ')}.` };
+      return { filter: {}, problem: `Unknown filter “${field}”. Use ${FILTER_NAMES.join(', ')}.` };
     const read =
       field === 'key'
         ? idOf(value, keys)
@@ -31,14 +31,14 @@ export function readFilterText(text: string, keys: readonly Named[], accounts: r
           : field === 'outcome'
             ? value.toLowerCase().replaceAll(/[ -]/g, '_')
             : value;
-    if (read === null) return { filter: {}, problem: `No ${field} is called “${value}”.` };
+    if (read === null) return { filter: {}, problem: `No ${field} named “${value}”.` };
     filter[field] = read;
   }
   const usable = readFilterSearch(filter);
   const wrong = Object.keys(filter).find((name) => !(name in usable));
   return wrong === undefined
     ? { filter: usable, problem: null }
-    : { filter: {}, problem: `“${filter[wrong]}” is no ${wrong}.` };
+    : { filter: {}, problem: `Invalid ${wrong} “${filter[wrong]}”.` };
 }
 
 function fieldOf(value: string): FilterName {
@@ -49,6 +49,6 @@ function fieldOf(value: string): FilterName {
 function idOf(value: string, all: readonly Named[]): string | null {
   const wanted = value.toLowerCase();
   const found = all.find(({ id }) => id === value) ?? all.find(({ name }) => name.toLowerCase() === wanted);
-  // One that is not in the list may still be in old requests.
+  // An id that is not in the list may still occur in old requests.
   return found?.id ?? (/^[0-9A-Za-z]{8}$/.test(value) ? value : null);
 }

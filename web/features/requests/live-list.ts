@@ -3,49 +3,45 @@ import type { Frame } from '#server/contract/frames.ts';
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { compareRows, rowAfter } from './live-rows.ts';
 
-/** Rows that came by the feed and are kept; at 200 a second, those of ten seconds. */
+/** The maximum number of live rows: ten seconds at 200 requests per second. */
 export const LIVE_ROWS_MAX = 2_000;
-/** A table that is painted more often is not read any better, and costs the page its calm. */
+/** Faster updates don't improve readability but cost CPU time. */
 const PAINT_EVERY_MS = 250;
 
-/**
- * What was fetched: rows, newest first, and how far back they reach without a hole. Null: to the beginning of
- * the time that is shown.
- */
+/** Fetched rows, newest first, and how far back they are complete. Null: back to the start of the range. */
 export type Fetched = { rows: readonly RequestRow[]; reachesTo: string | null };
 
-/** What the table shows. */
+/** The rows to render. */
 export type Shown = {
   rows: readonly RequestRow[];
-  /** Requests that came while the table holds still. */
-  arrivals: number;
-  /** Older rows are not there any more, because many came since: they are fetched from the last row on. */
+  /** Requests received while paused. */
+  newCount: number;
+  /** Older live rows were dropped; they are fetched again from the last row on. */
   isCut: boolean;
 };
 
-/** A row of the feed, with its number in the order of arrival. */
-type Live = { row: RequestRow; arrival: number };
-type Hold = { arrival: number; requests: ReadonlySet<string>; floor: string | null };
+/** A live row with its sequence number. */
+type Live = { row: RequestRow; sequence: number };
+type Pause = { sequence: number; requests: ReadonlySet<string>; floor: string | null };
 
 /**
- * The requests that are listed: what was fetched, carried on by the live feed. It is kept outside of
- * what is painted, takes hundreds of frames a second, and tells of changes four times a second.
- *
- * While it holds still no row comes, goes or moves; those that are there still get their endings.
+ * The listed requests: fetched rows continued by the live feed. Kept outside React; accepts hundreds of
+ * frames per second and notifies four times per second.
+ * While paused no row is added, removed or moved, but visible rows are still updated.
  */
 export class LiveList {
   readonly #filter: RequestFilter;
-  /** False: the time that is shown is over, so nothing new belongs to it. */
+  /** False if the range has an end, so that no new request belongs to it. */
   readonly #isOpen: boolean;
   readonly #live = new Map<string, Live>();
   readonly #listeners = new Set<() => void>();
   #fetched: Fetched = { rows: [], reachesTo: null };
   #fetchedByRequest = new Map<string, RequestRow>();
-  #hold: Hold | null = null;
-  #arrivals = 0;
-  /** When the newest row was accepted that was dropped to make place: older ones have holes among them. */
+  #pause: Pause | null = null;
+  #sequence = 0;
+  /** The time of the newest dropped row: rows before it are incomplete. */
   #floor: string | null = null;
-  #shown: Shown = { rows: [], arrivals: 0, isCut: false };
+  #shown: Shown = { rows: [], newCount: 0, isCut: false };
   #timer: ReturnType<typeof setTimeout> | undefined;
   #paintedAtMs = 0;
 
@@ -58,7 +54,7 @@ export class LiveList {
     return this.#shown;
   }
 
-  /** Tells of changes to what is shown. @returns what ends it. */
+  /** @returns the function that ends the subscription. */
   subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => {
@@ -69,28 +65,28 @@ export class LiveList {
     };
   };
 
-  /** What was fetched now stands in place of what was before. */
+  /** Replaces the fetched rows. */
   setFetched(fetched: Fetched): void {
     this.#fetched = fetched;
     this.#fetchedByRequest = new Map(fetched.rows.map((row) => [row.request, row]));
     this.#paint();
   }
 
-  /** Older rows were fetched from the last one on: there is no hole any more. */
+  /** Called when the dropped rows were fetched again. */
   closeGap(): void {
-    // While it holds still, newer ones may have been dropped besides.
-    if (this.#hold === null || this.#hold.floor === this.#floor) this.#floor = null;
-    if (this.#hold) this.#hold = { ...this.#hold, floor: null };
+    // While paused, newer rows may have been dropped as well.
+    if (this.#pause === null || this.#pause.floor === this.#floor) this.#floor = null;
+    if (this.#pause) this.#pause = { ...this.#pause, floor: null };
     this.#paint();
   }
 
-  take(frames: readonly Frame[]): void {
+  apply(frames: readonly Frame[]): void {
     let isChanged = false;
-    for (const frame of frames) isChanged = this.#takeOne(frame) || isChanged;
+    for (const frame of frames) isChanged = this.#applyOne(frame) || isChanged;
     if (isChanged) this.#paintSoon();
   }
 
-  #takeOne(frame: Frame): boolean {
+  #applyOne(frame: Frame): boolean {
     if (frame.type === 'gap') return this.#forgetRunning();
     if (!('request' in frame)) return false;
     const live = this.#live.get(frame.request);
@@ -102,12 +98,14 @@ export class LiveList {
       return true;
     }
     if (!fetched && (!this.#isOpen || !matches(this.#filter, row))) return false;
-    this.#live.set(row.request, { row, arrival: ++this.#arrivals });
+    this.#live.set(row.request, { row, sequence: ++this.#sequence });
     this.#trim();
     return true;
   }
 
-  /** Whose endings may be among what was missed: those that still run are in what is fetched anew. */
+  /**
+   * Drops running rows after a gap: their end may have been missed, and a refetch returns the current ones.
+   */
   #forgetRunning(): boolean {
     let isChanged = false;
     for (const [request, { row }] of this.#live)
@@ -116,25 +114,25 @@ export class LiveList {
   }
 
   #trim(): void {
-    if (this.#live.size <= LIVE_ROWS_MAX + (this.#hold?.requests.size ?? 0)) return;
+    if (this.#live.size <= LIVE_ROWS_MAX + (this.#pause?.requests.size ?? 0)) return;
     for (const [request, { row }] of this.#live) {
-      if (this.#hold?.requests.has(request) === true) continue;
+      if (this.#pause?.requests.has(request) === true) continue;
       this.#live.delete(request);
       if (this.#floor === null || row.accepted_at > this.#floor) this.#floor = row.accepted_at;
       return;
     }
   }
 
-  get isHeld(): boolean {
-    return this.#hold !== null;
+  get isPaused(): boolean {
+    return this.#pause !== null;
   }
 
-  /** Holds still, or goes on with all that came since. */
-  setHeld(isHeld: boolean): void {
-    if (isHeld === (this.#hold !== null)) return;
-    this.#hold = isHeld
+  /** Pauses the list, or resumes with everything received since. */
+  setPaused(isPaused: boolean): void {
+    if (isPaused === (this.#pause !== null)) return;
+    this.#pause = isPaused
       ? {
-          arrival: this.#arrivals,
+          sequence: this.#sequence,
           requests: new Set(this.#shown.rows.map(({ request }) => request)),
           floor: this.#floor,
         }
@@ -159,28 +157,28 @@ export class LiveList {
   }
 
   #listed(): Shown {
-    const hold = this.#hold;
-    const floor = hold ? hold.floor : this.#floor;
+    const pause = this.#pause;
+    const floor = pause ? pause.floor : this.#floor;
     const { rows: fetched, reachesTo } = this.#fetched;
     const rows: RequestRow[] = [];
-    let arrivals = 0;
+    let newCount = 0;
     const add = (row: RequestRow): void => {
-      const isKept = hold?.requests.has(row.request) === true || matches(this.#filter, row);
+      const isKept = pause?.requests.has(row.request) === true || matches(this.#filter, row);
       if (isKept && (floor === null || row.accepted_at > floor)) rows.push(row);
     };
     for (const row of fetched) add(newer(this.#live.get(row.request)?.row, row) ?? row);
-    for (const { row, arrival } of this.#live.values()) {
+    for (const { row, sequence } of this.#live.values()) {
       if (this.#fetchedByRequest.has(row.request)) continue;
-      if (hold && arrival > hold.arrival) {
-        if (matches(this.#filter, row)) arrivals++;
-        // Older than what was fetched so far: it comes with the page that it belongs to.
+      if (pause && sequence > pause.sequence) {
+        if (matches(this.#filter, row)) newCount++;
+        // Rows older than the fetched range come with their page.
       } else if (reachesTo === null || row.accepted_at >= reachesTo) add(row);
     }
-    return { rows: rows.toSorted(compareRows), arrivals, isCut: floor !== null };
+    return { rows: rows.toSorted(compareRows), newCount, isCut: floor !== null };
   }
 }
 
-/** Of two rows of one request the one that says more. */
+/** The more complete of two rows of one request. */
 function newer(live: RequestRow | undefined, fetched: RequestRow | undefined): RequestRow | undefined {
   if (live === undefined || fetched === undefined) return live ?? fetched;
   return fetched.end_position === null ? live : fetched;

@@ -1,9 +1,9 @@
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
 
-/** What frames of the live feed say of requests, as the rows of the list have it. Pure. */
+/** Applies live frames to rows of the request list. Pure. */
 
-const NOTHING_YET = {
+const EMPTY_ROW = {
   ended_at: null,
   upstream: null,
   end_reason: null,
@@ -26,16 +26,14 @@ const NOTHING_YET = {
   end_position: null,
 } as const;
 
-/**
- * When a request was made, by its id: close to when it was accepted, for those whose beginning was not seen.
- */
-const madeAt = (request: string): string =>
+/** The creation time in a request's id, for requests whose start frame was not received. */
+const createdAt = (request: string): string =>
   new Date(Number.parseInt(request.replace('-', '').slice(0, 12), 16)).toISOString();
 
 function startedRow(frame: FrameOf<'started'>): RequestRow {
   const { request, account, key, model, position, at, sse, hold_tokens } = frame;
   return {
-    ...NOTHING_YET,
+    ...EMPTY_ROW,
     request,
     account,
     key,
@@ -53,13 +51,13 @@ function startedRow(frame: FrameOf<'started'>): RequestRow {
 function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): RequestRow {
   const { request, account, key, model, at, position, outcome, end_reason, usage_source } = frame;
   const began = known ?? {
-    ...NOTHING_YET,
+    ...EMPTY_ROW,
     request,
     account,
     key,
     model,
     position,
-    accepted_at: madeAt(request),
+    accepted_at: createdAt(request),
   };
   return {
     ...began,
@@ -92,7 +90,7 @@ function refusedRow({
   refused_count,
 }: FrameOf<'refused'>): RequestRow {
   return {
-    ...NOTHING_YET,
+    ...EMPTY_ROW,
     request,
     account,
     key,
@@ -109,10 +107,9 @@ function refusedRow({
 }
 
 /**
- * The row after a frame.
- * @param known the row before it, if there is one.
- * @returns null where the frame says nothing new of a request: it is about something else, came twice, or
- * late.
+ * Applies a frame to a row.
+ * @param known the row before, if any.
+ * @returns null if the frame does not change a request: another type, a duplicate, or late.
  */
 export function rowAfter(frame: Frame, known: RequestRow | undefined): RequestRow | null {
   switch (frame.type) {
@@ -131,9 +128,9 @@ export function rowAfter(frame: Frame, known: RequestRow | undefined): RequestRo
   }
 }
 
-/** Newest first, as the server lists them. */
+/** The server's order, newest first. */
 export function compareRows(left: RequestRow, right: RequestRow): number {
-  // ISO times of one form sort as texts.
+  // ISO times of one format sort as text.
   if (left.accepted_at !== right.accepted_at) return left.accepted_at < right.accepted_at ? 1 : -1;
   return right.position - left.position;
 }

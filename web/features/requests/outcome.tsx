@@ -4,15 +4,15 @@ import { showCount } from '../../lib/show.ts';
 
 const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
   running: { text: 'text-accent', dot: 'bg-accent motion-safe:animate-pulse' },
-  completed: { text: 'text-ink', dot: 'bg-good' },
+  completed: { text: 'text-ink', dot: 'bg-success' },
   refused: { text: 'text-warn', dot: 'bg-warn' },
   client_gone: { text: 'text-muted', dot: 'bg-line-strong' },
-  upstream_failed: { text: 'text-bad', dot: 'bg-bad' },
+  upstream_failed: { text: 'text-danger', dot: 'bg-danger' },
   cut_short: { text: 'text-warn', dot: 'bg-warn' },
-  relay_failed: { text: 'text-bad', dot: 'bg-bad' },
+  relay_failed: { text: 'text-danger', dot: 'bg-danger' },
 };
 
-/** How a request stands: the word, the status, and of how many alike. */
+/** Outcome, status code, and the number of identical rejections. */
 export function OutcomeOf({
   row: { outcome, status, refused_count },
 }: {

@@ -15,7 +15,7 @@ import { FALLBACK_RANGE, listQuery } from './queries.ts';
 import { RequestsList } from './requests-list.tsx';
 import { StoryDialog } from './story-dialog.tsx';
 
-/** All requests: listed, live, filtered, and one of them told from beginning to end. */
+/** The live request list, with details of one request in a side panel. */
 export function RequestsPage() {
   const { request, ...search } = useSearch({ from: '/inside/requests' });
   const change = useAddressChange({ replace: false });
@@ -26,7 +26,7 @@ export function RequestsPage() {
 
   return (
     <>
-      <PageHead title="Requests" about="Every call as it was recorded: running, ended and refused.">
+      <PageHead title="Requests" about="Every request with its outcome, tokens, cost and duration.">
         <CsvLink search={search} />
       </PageHead>
       <div className="mb-3 flex flex-col gap-2">
@@ -56,14 +56,14 @@ export function RequestsPage() {
 
 const MINUTE_MS = 60_000;
 
-/** The same requests as a file. */
+/** Downloads the listed requests. */
 function CsvLink({ search }: { search: FilterSearch }) {
   const nowMs = useNow(MINUTE_MS);
   return (
     <Download
       href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`}
       name="CSV"
-      title="The requests of this filter and time as CSV"
+      title="Download matching requests as CSV"
     />
   );
 }

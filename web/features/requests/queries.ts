@@ -5,10 +5,10 @@ import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/filter-sea
 
 export const FALLBACK_RANGE = '24h';
 const PAGE_ROWS = 100;
-/** Whoever wants older ones narrows the time. */
+/** Older requests are found by a custom time range. */
 const PAGES_MAX = 20;
 
-/** The query that list and CSV have in common: what is in the address, with its time from now. */
+/** The query shared by list and CSV, with relative ranges resolved. */
 export function listQuery(search: FilterSearch, nowMs: number): Record<string, string | number | undefined> {
   const { fromMs, toMs } = timeOf(search, FALLBACK_RANGE, nowMs);
   return {
@@ -20,39 +20,35 @@ export function listQuery(search: FilterSearch, nowMs: number): Record<string, s
 
 /**
  * Requests, newest first, page by page.
- * @param before in place of the address's own end: a list that the feed has outgrown goes on from there.
+ * @param before overrides the end of the range, to continue a list whose older live rows were dropped.
  */
 export const requestsQuery = ({ range, from, to, ...filter }: FilterSearch, before: string | null) =>
   infiniteQueryOptions({
     queryKey: ['requests', requestFilterOf(filter), range, from, to, before],
     queryFn: ({ pageParam, signal }) => {
       const query = listQuery({ ...filter, range, from, to } as FilterSearch, Date.now());
-      return api<RequestPage>(
-        'GET',
-        `/api/requests${queryString({ ...query, to: before ?? query['to'], limit: PAGE_ROWS, cursor: pageParam })}`,
-        undefined,
-        signal,
-      );
+      const page = { to: before ?? query['to'], limit: PAGE_ROWS, cursor: pageParam };
+      return api<RequestPage>('GET', `/api/requests${queryString({ ...query, ...page })}`, undefined, signal);
     },
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }, pages) => (pages.length < PAGES_MAX ? next : null),
-    // The feed carries it on. What lies about from an earlier visit would have a hole.
+    // The live feed continues this result. A cached one would have a gap.
     staleTime: Infinity,
     gcTime: 0,
   });
 
-const LAG_TRIES_MAX = 6;
+const LAG_RETRIES_MAX = 6;
 const LAG_PAUSE_MS = 500;
 
-/** All that is known of one request. One that has just been made is asked for again for three seconds. */
-export const storyQuery = (request: string) =>
+/** Details of one request. Retried for three seconds, because the projections lag behind a new request. */
+export const requestQuery = (request: string) =>
   queryOptions({
     queryKey: ['request', request],
     queryFn: ({ signal }) =>
       api<RequestDetail>('GET', `/api/requests/${encodeURIComponent(request)}`, undefined, signal),
     staleTime: 2_000,
     retry: (count, error) =>
-      count < LAG_TRIES_MAX &&
+      count < LAG_RETRIES_MAX &&
       error instanceof ApiError &&
       (error.status === 404 || error.status === 0 || error.status >= 500),
     retryDelay: LAG_PAUSE_MS,

@@ -5,10 +5,7 @@ import { FormProblem } from '../../ui/problem.tsx';
 
 const RELEASED_AFTER_MS = 10_000;
 
-/**
- * The receipt of a call, as a file. Fetched first, so that why there is none is told here and not in the
- * file.
- */
+/** Downloads the receipt of a request. Fetched first, so that errors are shown on the page. */
 export function Receipt({ request }: { request: string }) {
   const fetched = useMutation({
     mutationFn: () => api<object>('GET', `/api/requests/${encodeURIComponent(request)}/receipt`),
@@ -17,7 +14,7 @@ export function Receipt({ request }: { request: string }) {
   return (
     <div className="flex flex-wrap items-center gap-3">
       <Button icon="download" busy={fetched.isPending} onClick={() => fetched.mutate()}>
-        Receipt
+        Download receipt
       </Button>
       <div role="status">
         <FormProblem error={fetched.error} />
@@ -30,6 +27,6 @@ function save(name: string, text: string): void {
   const address = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
   const link = Object.assign(document.createElement('a'), { href: address, download: name });
   link.click();
-  // Some browsers begin to read it only after this.
+  // Some browsers start reading only after the click.
   setTimeout(() => URL.revokeObjectURL(address), RELEASED_AFTER_MS);
 }

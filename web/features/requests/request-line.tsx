@@ -7,16 +7,15 @@ import { isOtherYear } from '../../lib/year.ts';
 import { OutcomeOf } from './outcome.tsx';
 
 /**
- * How much room there is: `wide` has every column, `middle` leaves out what a row can do without, `narrow`
- * has two lines.
+ * Available width: `wide` shows every column, `middle` omits optional ones, `narrow` uses two lines per row.
  */
 export type Room = 'wide' | 'middle' | 'narrow';
 export const LINE_HEIGHT_PX: Record<Room, number> = { wide: 34, middle: 34, narrow: 56 };
 
-/** What a table shows of names and times. */
-export type Reading = {
+/** Names and time settings used by the cells. */
+export type CellContext = {
   zone: Zone;
-  /** To the minute. */ nowMs: number;
+  /** Updated every minute. */ nowMs: number;
   keyName: NameOf;
   accountName: NameOf;
   hasAccounts: boolean;
@@ -24,10 +23,11 @@ export type Reading = {
 
 type Column = {
   name: string;
+  /** Explains an abbreviated name. */ title?: string;
   width: string;
   isRight?: boolean;
   isShown: (room: Room, hasAccounts: boolean) => boolean;
-  cell: (row: RequestRow, reading: Reading) => ReactNode;
+  cell: (row: RequestRow, context: CellContext) => ReactNode;
 };
 
 const always = (): boolean => true;
@@ -39,7 +39,7 @@ const COLUMNS: readonly Column[] = [
     name: 'Time',
     width: '6.25rem',
     isShown: always,
-    cell: ({ accepted_at }, reading) => <Time time={accepted_at} reading={reading} />,
+    cell: ({ accepted_at }, context) => <Time time={accepted_at} context={context} />,
   },
   { name: 'Outcome', width: '9.5rem', isShown: always, cell: (row) => <OutcomeOf row={row} /> },
   { name: 'Model', width: 'minmax(7rem,1.2fr)', isShown: always, cell: (row) => <ModelOf row={row} /> },
@@ -51,21 +51,23 @@ const COLUMNS: readonly Column[] = [
     cell: ({ account }, { accountName }) => accountName(account),
   },
   {
-    name: 'First token',
+    name: 'TTFT',
+    title: 'Time to first token',
     width: '4.75rem',
     isRight: true,
     isShown: inWide,
     cell: ({ first_byte_ms }) => (first_byte_ms === null ? none : showDuration(first_byte_ms)),
   },
   {
-    name: 'Total',
-    width: '4.5rem',
+    name: 'Duration',
+    width: '5rem',
     isRight: true,
     isShown: always,
     cell: ({ duration_ms }) => (duration_ms === null ? none : showDuration(duration_ms)),
   },
   {
-    name: 'Tokens in → out',
+    name: 'Tokens',
+    title: 'Input tokens → output tokens',
     width: '7.5rem',
     isRight: true,
     isShown: always,
@@ -93,20 +95,20 @@ type LineProps = {
   startPx: number;
   columns: readonly Column[];
   template: string;
-  reading: Reading;
+  context: CellContext;
   isReachable: boolean;
   isOpen: boolean;
   onOpen: (request: string) => void;
 };
 
-/** One request of the table. */
+/** One row of the request table. */
 export const RequestLine = memo(function RequestLine({
   row,
   index,
   startPx,
   columns,
   template,
-  reading,
+  context,
   isReachable,
   isOpen,
   onOpen,
@@ -137,12 +139,12 @@ export const RequestLine = memo(function RequestLine({
           <div className="flex items-center justify-between gap-3">
             <OutcomeOf row={row} />
             <span className="text-muted">
-              <Time time={row.accepted_at} reading={reading} />
+              <Time time={row.accepted_at} context={context} />
             </span>
           </div>
           <div className="flex items-center justify-between gap-3 text-xs text-muted">
             <span className="min-w-0 truncate">
-              <ModelOf row={row} /> · {reading.keyName(row.key)}
+              <ModelOf row={row} /> · {context.keyName(row.key)}
             </span>
             <span className="whitespace-nowrap">
               <TokensOf row={row} />
@@ -157,7 +159,7 @@ export const RequestLine = memo(function RequestLine({
             role="gridcell"
             className={`min-w-0 truncate ${isRight === true ? 'text-right' : ''}`}
           >
-            {cell(row, reading)}
+            {cell(row, context)}
           </div>
         ))
       )}
@@ -167,8 +169,8 @@ export const RequestLine = memo(function RequestLine({
 
 const DAY_MS = 86_400_000;
 
-/** The time of day; with its date where that is some time ago, and only the date of another year. */
-function Time({ time, reading: { zone, nowMs } }: { time: string; reading: Reading }) {
+/** The time of day, with the date after 24 hours; only the date for other years. */
+function Time({ time, context: { zone, nowMs } }: { time: string; context: CellContext }) {
   const form = nowMs - Date.parse(time) < DAY_MS ? 'time' : isOtherYear(time, zone) ? 'date' : 'day';
   return (
     <time dateTime={time} title={showTime(time, zone)}>
@@ -177,13 +179,15 @@ function Time({ time, reading: { zone, nowMs } }: { time: string; reading: Readi
   );
 }
 
-/** Of calls that were refused the model is not known, but why. */
+/** The model, or the error code of a rejected request without a model. */
 function ModelOf({ row: { model, refusal, attempts } }: { row: RequestRow }) {
   if (model !== null) {
     return (
       <>
         {model}
-        {attempts !== null && attempts > 1 && <span className="text-xs text-muted"> · {attempts} tries</span>}
+        {attempts !== null && attempts > 1 && (
+          <span className="text-xs text-muted"> · {attempts} attempts</span>
+        )}
       </>
     );
   }

@@ -18,17 +18,17 @@ import { useNow } from '../../lib/use-now.ts';
 import {
   columnsFor,
   LINE_HEIGHT_PX,
-  type Reading,
+  type CellContext,
   RequestLine,
   type Room,
   templateOf,
 } from './request-line.tsx';
-import type { Hold } from './use-hold.ts';
+import type { Pause } from './use-hold.ts';
 
-/** What is left of the window by the head of the page. */
+/** The viewport height below the page header. */
 export const HEIGHT = 'h-[max(24rem,calc(100dvh-17.5rem))]';
 const OVERSCAN_ROWS = 8;
-/** So near to the end more is fetched. */
+/** Fetches more within this many rows of the end. */
 const NEAR_END_ROWS = 15;
 const STEPS: Record<string, number> = {
   ArrowDown: 1,
@@ -40,36 +40,36 @@ const STEPS: Record<string, number> = {
 };
 
 export type TableHandle = {
-  /** Moves the focus by so many rows; into the table, where it is elsewhere. */
+  /** Moves the focus by a number of rows, or into the table. */
   move: (step: number) => void;
-  /** Back to the top, and out of it. */
+  /** Scrolls to the top and removes the focus. */
   leave: () => void;
 };
 
 type TableProps = {
   rows: readonly RequestRow[];
-  /** The one that is looked at. */
+  /** The request whose details are open. */
   open: string | undefined;
-  hold: Hold;
+  pause: Pause;
   onOpen: (request: string) => void;
-  /** The end of the list is near. */
+  /** Called when scrolled close to the end. */
   onNearEnd: () => void;
-  /** In place of rows, where there are none. */
+  /** Shown instead of an empty table. */
   empty: ReactNode;
   ref: Ref<TableHandle>;
 };
 
-/** The requests as a table of which only the part is drawn that is in sight. */
-export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }: TableProps) {
+/** A virtualized table of requests. */
+export function RequestTable({ rows, open, pause, onOpen, onNearEnd, empty, ref }: TableProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const isNarrow = useMedia('(width < 72rem)');
   const isWide = useMedia('(width >= 84rem)');
   const room: Room = isNarrow ? 'narrow' : isWide ? 'wide' : 'middle';
-  const reading = useReading();
-  const columns = useMemo(() => columnsFor(room, reading.hasAccounts), [room, reading.hasAccounts]);
+  const context = useCellContext();
+  const columns = useMemo(() => columnsFor(room, context.hasAccounts), [room, context.hasAccounts]);
   const template = templateOf(columns);
   const [at, setAt] = useState(0);
-  // Its functions are called here alone and never passed on.
+  // Its functions are only called here and never passed on.
   // oxlint-disable-next-line react/incompatible-library
   const virtual = useVirtualizer({
     count: rows.length,
@@ -94,7 +94,7 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
       scroller.current?.querySelector<HTMLElement>(`[data-index="${wanted}"]`);
     const there = find();
     if (there) there.focus({ preventScroll: true });
-    // It has to be drawn first.
+    // The row must be rendered first.
     else requestAnimationFrame(() => requestAnimationFrame(() => find()?.focus({ preventScroll: true })));
   };
   useImperativeHandle(ref, () => ({
@@ -123,7 +123,7 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
     focus(Number.isFinite(step) ? at + step : step < 0 ? 0 : rows.length - 1);
   };
   const onFocus = ({ target }: FocusEvent): void => {
-    hold.set('focus', true);
+    pause.set('focus', true);
     const index = (target as HTMLElement).dataset['index'];
     if (index !== undefined) setAt(Number(index));
   };
@@ -161,12 +161,12 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
         ref={scroller}
         role="rowgroup"
         className="min-h-0 flex-1 overflow-y-auto overscroll-contain [scrollbar-gutter:stable]"
-        onScroll={({ currentTarget }) => hold.set('scroll', currentTarget.scrollTop > LINE_HEIGHT_PX[room])}
-        onPointerEnter={({ pointerType }) => pointerType === 'mouse' && hold.set('pointer', true)}
-        onPointerLeave={() => hold.set('pointer', false)}
+        onScroll={({ currentTarget }) => pause.set('scroll', currentTarget.scrollTop > LINE_HEIGHT_PX[room])}
+        onPointerEnter={({ pointerType }) => pointerType === 'mouse' && pause.set('pointer', true)}
+        onPointerLeave={() => pause.set('pointer', false)}
         onFocus={onFocus}
         onBlur={({ currentTarget, relatedTarget }) =>
-          currentTarget.contains(relatedTarget) || hold.set('focus', false)
+          currentTarget.contains(relatedTarget) || pause.set('focus', false)
         }
         onKeyDown={onKeyDown}
       >
@@ -182,7 +182,7 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
                   startPx={start}
                   columns={columns}
                   template={template}
-                  reading={reading}
+                  context={context}
                   isReachable={index === reachable}
                   isOpen={row.request === open}
                   onOpen={onOpen}
@@ -196,8 +196,8 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
   );
 }
 
-/** Stays the same while nothing of it changes: lines are drawn anew only for news of their own. */
-function useReading(): Reading {
+/** Memoized, so that rows are rendered only when they change. */
+function useCellContext(): CellContext {
   const zone = useZone();
   const keyName = useKeyNames();
   const hasAccounts = useIsOverseer();

@@ -1,7 +1,7 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
-import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
+import { BEHIND_SHOWN_MIN } from '../../lib/behind.ts';
 import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
 import { useMe } from '../../lib/session.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
@@ -15,7 +15,7 @@ import { When } from '../../ui/when.tsx';
 import { LiveList } from './live-list.ts';
 import { requestsQuery } from './queries.ts';
 import { HEIGHT, RequestTable, type TableHandle } from './request-table.tsx';
-import { useHold } from './use-hold.ts';
+import { usePause } from './use-hold.ts';
 
 const LAG_PAUSE_MS = 500;
 
@@ -26,15 +26,12 @@ type RequestsListProps = {
   onClear: () => void;
 };
 
-/**
- * The requests of one filter: what was fetched, and on top what the feed brings. With another filter it
- * begins anew.
- */
+/** The requests of one filter: fetched pages continued by the live feed. Remounted for another filter. */
 export function RequestsList({ search, open, onOpen, onClear }: RequestsListProps) {
   const filter = requestFilterOf(search);
   const [list] = useState(() => new LiveList(filter, search.to === undefined));
-  const { rows, arrivals, isCut } = useSyncExternalStore(list.subscribe, () => list.shown);
-  const hold = useHold(list);
+  const { rows, newCount, isCut } = useSyncExternalStore(list.subscribe, () => list.shown);
+  const pause = usePause(list);
   const table = useRef<TableHandle>(null);
   const [before, setBefore] = useState<string | null>(null);
   const [after, setAfter] = useState<number>();
@@ -45,7 +42,7 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
     useInfiniteQuery({ ...options, refetchOnWindowFocus: false, refetchOnReconnect: false });
   const newest = data?.pages[0];
   const oldest = data?.pages.at(-1);
-  // The feed goes on behind what was fetched first.
+  // The feed continues after the first fetched page.
   if (after === undefined && newest !== undefined) setAfter(newest.position);
   const isLagging = newest !== undefined && newest.position < needed;
 
@@ -57,17 +54,17 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
     });
     if (before !== null) list.closeGap();
   }, [list, data, before]);
-  // The figures are behind the gap that they are to fill.
+  // The projections have not reached the gap yet.
   useEffect(() => {
     if (!isLagging || isFetching) return undefined;
     const timer = setTimeout(() => void refetch(), LAG_PAUSE_MS);
     return () => clearTimeout(timer);
   }, [isLagging, isFetching, refetch]);
-  useEffect(() => hold.set('open', open !== undefined));
+  useEffect(() => pause.set('open', open !== undefined));
 
   useFeed(filter, after);
   useFrames((frames) => {
-    list.take(frames);
+    list.apply(frames);
     const gap = frames.find((frame) => frame.type === 'gap');
     if (!gap) return;
     setNeeded(gap.position);
@@ -77,19 +74,19 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
 
   const resume = (): void => {
     table.current?.leave();
-    hold.letGo();
+    pause.resume();
   };
   useShortcuts({
     j: () => table.current?.move(1),
     k: () => table.current?.move(-1),
-    ' ': () => (hold.isHeld ? resume() : hold.set('wish', true)),
+    ' ': () => (pause.isPaused ? resume() : pause.set('button', true)),
   });
   const onNearEnd = (): void => {
     if (isFetching || error) return;
     if (isCut) {
       const last = rows.at(-1);
-      // Its own millisecond as well: rows that are there already are not listed twice.
-      if (last && hold.isHeld) setBefore(new Date(Date.parse(last.accepted_at) + 1).toISOString());
+      // Includes the last row's millisecond; rows already listed are not repeated.
+      if (last && pause.isPaused) setBefore(new Date(Date.parse(last.accepted_at) + 1).toISOString());
     } else if (hasNextPage) void fetchNextPage();
   };
 
@@ -98,26 +95,26 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
     <div>
       <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-1.5">
         {search.to === undefined ? (
-          <LiveMark isHeld={hold.isHeld} />
+          <LiveMark isPaused={pause.isPaused} />
         ) : (
           <span className="text-muted">
-            Up to <When time={search.to} />
+            Until <When time={search.to} />
           </span>
         )}
         {search.to === undefined && (
           <Button
-            icon={hold.isHeld ? 'play' : 'pause'}
+            icon={pause.isPaused ? 'play' : 'pause'}
             className="min-w-32"
             title="Space"
-            onClick={() => (hold.isHeld ? resume() : hold.set('wish', true))}
+            onClick={() => (pause.isPaused ? resume() : pause.set('button', true))}
           >
-            {hold.isHeld ? `Resume (${showCount(arrivals)})` : 'Hold still'}
+            {pause.isPaused ? `Resume (${showCount(newCount)} new)` : 'Pause'}
           </Button>
         )}
       </div>
       {error && (
         <div className="border-b border-line p-4">
-          <Problem error={error} title="The requests could not be loaded" onRetry={() => void refetch()} />
+          <Problem error={error} title="Couldn’t load requests" onRetry={() => void refetch()} />
         </div>
       )}
       {!isLoaded && !error && <Waiting height={HEIGHT} label="Loading requests" />}
@@ -126,7 +123,7 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
           ref={table}
           rows={rows}
           open={open}
-          hold={hold}
+          pause={pause}
           onOpen={onOpen}
           onNearEnd={onNearEnd}
           empty={isFetching ? <Waiting height={HEIGHT} /> : <NoRequests search={search} onClear={onClear} />}
@@ -134,12 +131,11 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
       )}
       <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
         <span>
-          {showCounted(rows.length, 'request')} listed
-          {isFetchingNextPage && ', loading older ones…'}
-          {!hasNextPage && !isCut && oldest?.next != null && '. For older ones choose a time.'}
+          {isLoaded && showCounted(rows.length, 'request')} {isFetchingNextPage && ', loading more…'}{' '}
+          {!hasNextPage && !isCut && oldest?.next != null && '. Select a time range to see older requests.'}
         </span>
-        {search.to !== undefined && newest && newest.behind >= BEHIND_TOLD_MIN && (
-          <span>{showCount(newest.behind)} events were not in these figures yet</span>
+        {search.to !== undefined && newest && newest.behind >= BEHIND_SHOWN_MIN && (
+          <span>{showCount(newest.behind)} events not included yet</span>
         )}
       </p>
     </div>
@@ -150,20 +146,20 @@ function NoRequests({ search, onClear }: { search: FilterSearch; onClear: () => 
   const { member } = useMe();
   if (Object.keys(requestFilterOf(search)).length > 0) {
     return (
-      <Empty icon="filter" title="No request fits this filter">
-        <p>New ones that fit appear here by themselves.</p>
+      <Empty icon="filter" title="No matching requests">
+        <p>New matching requests appear here automatically.</p>
         <Button className="mt-3" onClick={onClear}>
-          Take the filter away
+          Clear filters
         </Button>
       </Empty>
     );
   }
   return (
-    <Empty icon="list" title="No requests in this time">
-      <p>Every call appears here within a moment, with its tokens, its cost and why it was refused.</p>
+    <Empty icon="list" title="No requests in this time range">
+      <p>Requests appear here as they happen.</p>
       {member.role !== 'auditor' && (
         <Link to="/first-call" className={buttonClass('primary', 'mt-3')}>
-          Make a call
+          Send a request
         </Link>
       )}
     </Empty>

@@ -8,35 +8,32 @@ import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Empty, Waiting } from '../../ui/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
-import { storyQuery } from './queries.ts';
+import { requestQuery } from './queries.ts';
 import { Story } from './story.tsx';
 
-/** The tables follow the log within moments. */
+/** Polling interval after the end was seen, until the projections include it. */
 const ENDING_LOOK_MS = 400;
-/**
- * A running call that the feed does not tell of, since the filter leaves it out, or may have told of in what
- * was missed.
- */
+/** Polling interval for a running request that the feed does not cover, because of the filter or a gap. */
 const UNHEARD_LOOK_MS = 3_000;
 
 type StoryDialogProps = {
   request: string;
-  /** What the feed tells of. */ filter: RequestFilter;
+  /** The filter of the open feed. */ filter: RequestFilter;
   onClose: () => void;
 };
 
-/** One request from beginning to end; one that runs goes on while it is looked at. */
+/** Details of one request. A running request is updated live. */
 export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
   const [hasEnded, setEnded] = useState(false);
   const [hasMissed, setMissed] = useState(false);
   const [tokens, setTokens] = useState<number | null>(null);
-  const lookAgain = (story: RequestDetail | undefined): number | false => {
-    if (story?.outcome !== 'running') return false;
+  const lookAgain = (detail: RequestDetail | undefined): number | false => {
+    if (detail?.outcome !== 'running') return false;
     if (hasEnded) return ENDING_LOOK_MS;
-    return matches(filter, story) && !hasMissed ? false : UNHEARD_LOOK_MS;
+    return matches(filter, detail) && !hasMissed ? false : UNHEARD_LOOK_MS;
   };
   const { data, error, refetch } = useQuery({
-    ...storyQuery(request),
+    ...requestQuery(request),
     refetchInterval: ({ state }) => lookAgain(state.data),
   });
   useFrames((frames) => {
@@ -57,24 +54,24 @@ export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
       shape="side"
       title={
         <span className="flex flex-wrap items-center gap-x-2">
-          Request <Copyable text={request} what="the id of the request" />
+          Request <Copyable text={request} what="request ID" />
         </span>
       }
     >
       {data ? (
-        <Story story={data} soFar={tokens} />
+        <Story detail={data} soFar={tokens} />
       ) : isUnknown ? (
-        <Empty icon="search" title="No such request is known">
+        <Empty icon="search" title="Request not found">
           <p>{error.message}</p>
           <p className="mt-2">
-            Calls that were refused before a key was known (401), or that could not be read (400, 413), leave
-            no record. A call of another account is not shown either.
+            Requests without a valid key (401) and invalid requests (400, 413) are not recorded. Requests of
+            other accounts are not shown.
           </p>
         </Empty>
       ) : error ? (
-        <Problem error={error} title="The request could not be loaded" onRetry={() => void refetch()} />
+        <Problem error={error} title="Couldn’t load the request" onRetry={() => void refetch()} />
       ) : (
-        <Waiting height="h-96" label="Loading the request" />
+        <Waiting height="h-96" label="Loading request" />
       )}
     </Dialog>
   );

@@ -1,150 +1,144 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { METERS } from '#db/limits/meters.ts';
-import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
+import { limitTitle, showAmount } from '../../lib/limit-words.ts';
 import type { RequestDetail, RequestQuota } from '#server/contract/requests.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showSeconds } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Facts } from '../../ui/parts.tsx';
-import { WhatToDo } from '../../ui/what-to-do.tsx';
+import { AdviceText } from '../../ui/what-to-do.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Receipt } from './receipt.tsx';
-import { Spans, StoryEvents, StoryTries } from './story-timeline.tsx';
-import { END_WORDS, SOURCE_WORDS, triesOf } from './story-words.ts';
+import { Spans, EventList, AttemptList } from './story-timeline.tsx';
+import { END_WORDS, SOURCE_WORDS, attemptsOf } from './story-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
-/** All that is known of one request. @param soFar tokens of a running reply, as the feed tells them. */
-export function Story({ story, soFar }: { story: RequestDetail; soFar: number | null }) {
+/** Request details. @param soFar output tokens of a running reply, from the live feed. */
+export function Story({ detail, soFar }: { detail: RequestDetail; soFar: number | null }) {
   const keyName = useKeyNames();
   const accountName = useAccountNames();
-  const isRunning = story.outcome === 'running';
-  const tries = triesOf(story);
+  const isRunning = detail.outcome === 'running';
+  const attempts = attemptsOf(detail);
   return (
     <div className="flex flex-col gap-6">
       <div className="flex flex-col gap-3">
         <p className="text-base">
-          <OutcomeOf row={story} />
+          <OutcomeOf row={detail} />
         </p>
         <p>
           {isRunning ? (
-            <Running story={story} soFar={soFar} />
-          ) : story.refusal === null ? (
-            story.end_reason !== null && END_WORDS[story.end_reason]
+            <Running detail={detail} soFar={soFar} />
+          ) : detail.refusal === null ? (
+            detail.end_reason !== null && END_WORDS[detail.end_reason]
           ) : (
-            <Refused code={story.refusal} />
+            <Rejected code={detail.refusal} />
           )}
         </p>
-        <Spans story={story} />
+        <Spans detail={detail} />
       </div>
-      <Part title="The call">
+      <Part title="Request">
         <Facts
           facts={[
-            [story.refusal === null ? 'Accepted' : 'Refused', <When key="at" time={story.accepted_at} />],
+            [detail.refusal === null ? 'Accepted' : 'Rejected', <When key="at" time={detail.accepted_at} />],
             [
               'Ended',
-              story.ended_at !== null && story.ended_at !== story.accepted_at && (
-                <When key="at" time={story.ended_at} />
+              detail.ended_at !== null && detail.ended_at !== detail.accepted_at && (
+                <When key="at" time={detail.ended_at} />
               ),
             ],
             [
               'Key',
-              <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>
-                {keyName(story.key)}
+              <Link key="key" to="/requests" search={{ key: detail.key }} className={LINK}>
+                {keyName(detail.key)}
               </Link>,
             ],
-            ['Account', accountName(story.account)],
-            ['Model', story.model],
+            ['Account', accountName(detail.account)],
+            ['Model', detail.model],
             [
               'Upstream',
-              story.upstream !== null &&
-                `${story.upstream}${story.attempts !== null && story.attempts > 1 ? `, after ${story.attempts} tries` : ''}`,
+              detail.upstream !== null &&
+                `${detail.upstream}${(detail.attempts ?? 1) > 1 ? ` (${detail.attempts} attempts)` : ''}`,
             ],
-            ['Delivery', story.sse !== null && (story.sse ? 'Streamed' : 'In one piece')],
-            ['Body', story.body_bytes !== null && `${showCount(story.body_bytes)} bytes`],
+            ['Response', detail.sse !== null && (detail.sse ? 'Streamed' : 'Not streamed')],
+            ['Request body', detail.body_bytes !== null && `${showCount(detail.body_bytes)} bytes`],
             [
-              'Retry',
-              story.retry_count !== null && story.retry_count > 0 && `the client’s ${story.retry_count}.`,
+              'Client retry',
+              detail.retry_count !== null && detail.retry_count > 0 && `Number ${detail.retry_count}`,
             ],
-            ['Served by', `instance ${story.instance}`],
+            ['Instance', detail.instance],
           ]}
         />
       </Part>
-      {tries.length > 1 && (
-        <Part title="Tries">
-          <StoryTries tries={tries} />
+      {attempts.length > 1 && (
+        <Part title="Attempts">
+          <AttemptList attempts={attempts} />
         </Part>
       )}
-      {story.usage_source !== null && (
+      {detail.usage_source !== null && (
         <Part title="Tokens and cost">
           <Facts
             facts={[
-              [
-                'Input',
-                story.input_tokens !== null &&
-                  `${showCount(story.input_tokens)}${story.cached_tokens ? `, ${showCount(story.cached_tokens)} of them cached` : ''}`,
-              ],
-              [
-                'Output',
-                story.output_tokens !== null &&
-                  `${showCount(story.output_tokens)}${story.reasoning_tokens ? `, ${showCount(story.reasoning_tokens)} of them reasoning` : ''}`,
-              ],
-              ['Source', SOURCE_WORDS[story.usage_source]],
+              ['Input', withPart(detail.input_tokens, detail.cached_tokens, 'cached')],
+              ['Output', withPart(detail.output_tokens, detail.reasoning_tokens, 'reasoning')],
+              ['Usage source', SOURCE_WORDS[detail.usage_source]],
               [
                 'Cost',
-                story.cost_microusd === null
-                  ? 'Not known: the model has no price.'
-                  : `${showCost(story.cost_microusd)}${story.price_version === null ? '' : `, by version ${story.price_version} of the model’s price`}`,
+                detail.cost_microusd === null
+                  ? 'No price set'
+                  : [
+                      showCost(detail.cost_microusd),
+                      ...(detail.price_version === null ? [] : [`(price version ${detail.price_version})`]),
+                    ].join(' '),
               ],
             ]}
           />
         </Part>
       )}
-      {story.hold_tokens !== null && (
-        <Part title={isRunning ? 'Held for it' : 'Was held for it'}>
+      {detail.hold_tokens !== null && (
+        <Part title={isRunning ? 'Reserved' : 'Reservation'}>
           <p>
-            {showCount(story.hold_tokens)} tokens
-            {story.hold_cost_microusd !== null && ` and ${showCost(story.hold_cost_microusd)}`}.{' '}
+            {showCount(detail.hold_tokens)} tokens
+            {detail.hold_cost_microusd !== null && ` and ${showCost(detail.hold_cost_microusd)}`}.{' '}
             {isRunning
-              ? 'It counts as spent until the call ends.'
-              : story.end_reason === 'abandoned'
-                ? 'It stays charged.'
-                : 'What it did not use was free again at its end.'}
+              ? 'Counts against the quota until the request ends.'
+              : detail.end_reason === 'abandoned'
+                ? 'Charged in full.'
+                : 'The unused part was released at the end.'}
           </p>
         </Part>
       )}
-      {story.quotas.length > 0 && (
-        <Part title="Quotas it counts against">
-          <Quotas quotas={story.quotas} />
+      {detail.quotas.length > 0 && (
+        <Part title="Quotas">
+          <Quotas quotas={detail.quotas} />
         </Part>
       )}
       <Part
-        title="In the log"
+        title="Events"
         more={
-          <Link to="/audit" search={{ request: story.request }} className={LINK}>
-            Open in the event log
+          <Link to="/audit" search={{ request: detail.request }} className={LINK}>
+            View in audit log
           </Link>
         }
       >
-        <StoryEvents story={story} />
+        <EventList detail={detail} />
       </Part>
       {!isRunning && (
         <Part
           title="Receipt"
           more={
             <Link to="/audit/receipt" className={LINK}>
-              Check a receipt
+              Verify a receipt
             </Link>
           }
         >
           <p className="mb-2">
-            A file that proves, to anybody and without this server, that these events stand in the log as they
-            are shown. Of a call that has just ended it takes a few seconds, until a checkpoint covers it.
+            A signed file that proves that these events are recorded in the log. Available within seconds of
+            the end of the request.
           </p>
-          <Receipt request={story.request} />
+          <Receipt request={detail.request} />
         </Part>
       )}
     </div>
@@ -163,23 +157,28 @@ function Part({ title, more, children }: { title: string; more?: ReactNode; chil
   );
 }
 
-function Running({ story, soFar }: { story: RequestDetail; soFar: number | null }) {
-  const ms = useNow() - Date.parse(story.accepted_at);
+/** An amount with a named part: "1,200 (800 cached)". */
+function withPart(amount: number | null, part: number | null, name: string): string | false {
+  if (amount === null) return false;
+  return part ? `${showCount(amount)} (${showCount(part)} ${name})` : showCount(amount);
+}
+
+function Running({ detail, soFar }: { detail: RequestDetail; soFar: number | null }) {
+  const ms = useNow() - Date.parse(detail.accepted_at);
   return (
     <>
-      It runs for {showSeconds(ms)}
-      {soFar !== null && `, and ${showCount(soFar)} tokens went through so far`}.
+      Running for {showSeconds(ms)} {soFar !== null && `, ${showCount(soFar)} output tokens so far`}
     </>
   );
 }
 
-function Refused({ code }: { code: string }) {
+function Rejected({ code }: { code: string }) {
   const advice = adviceOn(code);
   return (
     <>
       {advice.why} <code className="font-mono text-xs text-muted">{code}</code>
       <br />
-      <WhatToDo advice={advice} />
+      <AdviceText advice={advice} />
     </>
   );
 }
@@ -191,15 +190,14 @@ function Quotas({ quotas }: { quotas: readonly RequestQuota[] }) {
         <li key={`${scope} ${meter} ${window}`}>
           <div className="flex flex-wrap justify-between gap-x-3">
             <span>
-              {showAmount(meter, limit, showCount)} {METERS[meter].format === 'count' && METERS[meter].name}{' '}
-              {WINDOW_WORDS[window]}, of the {scope}
+              {limitTitle({ meter, window })} of the {scope}: {showAmount(meter, limit, showCount)}
             </span>
             <span className="text-muted">
-              {showAmount(meter, used, showCount)} used, {showAmount(meter, held, showCount)} held
+              {showAmount(meter, used, showCount)} used, {showAmount(meter, held, showCount)} reserved
             </span>
           </div>
           <p className="text-xs text-muted">
-            Window until <When time={to} />
+            Resets <When time={to} />
           </p>
         </li>
       ))}

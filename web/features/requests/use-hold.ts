@@ -1,35 +1,32 @@
 import { useEffect, useState } from 'react';
 import type { LiveList } from './live-list.ts';
 
-/**
- * Why a table holds still: somebody points at it, is in it, has scrolled down, looks at one of its rows, or
- * wants it to.
- */
-type HoldReason = 'pointer' | 'focus' | 'scroll' | 'open' | 'wish';
+/** Why a list is paused: hover, focus, scrolled down, an open row, or the Pause button. */
+type PauseReason = 'pointer' | 'focus' | 'scroll' | 'open' | 'button';
 
-export type Hold = {
-  isHeld: boolean;
-  set: (reason: HoldReason, isSo: boolean) => void;
-  /** Whatever the reasons. */ letGo: () => void;
+export type Pause = {
+  isPaused: boolean;
+  set: (reason: PauseReason, isOn: boolean) => void;
+  /** Clears all reasons. */ resume: () => void;
 };
 
-const NONE: ReadonlySet<HoldReason> = new Set();
+const NONE: ReadonlySet<PauseReason> = new Set();
 
-/** Holds a list still for as long as there is a reason. */
-export function useHold(list: LiveList): Hold {
+/** Pauses a list while there is a reason. */
+export function usePause(list: LiveList): Pause {
   const [reasons, setReasons] = useState(NONE);
-  const isHeld = reasons.size > 0;
-  useEffect(() => list.setHeld(isHeld), [list, isHeld]);
+  const isPaused = reasons.size > 0;
+  useEffect(() => list.setPaused(isPaused), [list, isPaused]);
   return {
-    isHeld,
-    set: (reason, isSo) =>
+    isPaused,
+    set: (reason, isOn) =>
       setReasons((before) => {
-        if (before.has(reason) === isSo) return before;
+        if (before.has(reason) === isOn) return before;
         const after = new Set(before);
-        if (isSo) after.add(reason);
+        if (isOn) after.add(reason);
         else after.delete(reason);
         return after;
       }),
-    letGo: () => setReasons(NONE),
+    resume: () => setReasons(NONE),
   };
 }

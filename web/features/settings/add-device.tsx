@@ -12,18 +12,15 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { CurrentPassword, isWrongPassword } from './current-password.tsx';
 
-// Few people see it, and drawing it takes more code than the rest of the page.
+// Loaded on demand: rarely used and larger than the rest of the page.
 const QrCode = lazy(() => import('./qr-code.tsx').then(({ QrCode: component }) => ({ default: component })));
 
-/**
- * Two steps: the password once more, then the secret for the device, which is good when its first code is
- * right.
- */
+/** Sets up two-factor authentication: confirm the password, then the first code of the new secret. */
 export function AddDevice({ onClose }: { onClose: () => void }) {
-  // Kept here alone, and gone with the dialog.
+  // Kept in this dialog only.
   const [begun, setBegun] = useState<TotpEnrollment | null>(null);
   return (
-    <Dialog isSticky={begun !== null} onClose={onClose} title="Add a device">
+    <Dialog isSticky={begun !== null} onClose={onClose} title="Set up two-factor authentication">
       {begun === null ? (
         <Begin onBegun={setBegun} onClose={onClose} />
       ) : (
@@ -47,13 +44,13 @@ function Begin({ onBegun, onClose }: { onBegun: (begun: TotpEnrollment) => void;
         begin.mutate(new FormData(event.currentTarget));
       }}
     >
-      <p>You need an app that shows codes: Aegis, 1Password, Google Authenticator and many others do.</p>
+      <p>You need an authenticator app such as Aegis, 1Password or Google Authenticator.</p>
       <CurrentPassword name="password" error={begin.error} />
       {!isWrongPassword(begin.error) && <FormProblem error={begin.error} fields={['password']} />}
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button type="submit" look="primary" busy={begin.isPending}>
-          Go on
+          Continue
         </Button>
       </DialogActions>
     </form>
@@ -66,7 +63,7 @@ function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpEnrollment; o
     gcTime: 0,
     mutationFn: async (form: FormData) => {
       const changed = await api<Change>('PUT', '/api/totp', { code: form.get('code') });
-      announceChange('Signing in asks for a code from now on.', changed);
+      announceChange('Two-factor authentication is on.', changed);
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
       onClose();
     },
@@ -80,18 +77,18 @@ function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpEnrollment; o
       }}
     >
       <p>
-        Scan this with the app, or type the secret into it.{' '}
-        <strong className="font-semibold">You will not see it again.</strong>
+        Scan this code with your authenticator app, or enter the secret manually.{' '}
+        <strong className="font-semibold">It is shown only once.</strong>
       </p>
       <div className="mx-auto size-48 overflow-hidden rounded-md border border-line">
         <Suspense>
-          <QrCode text={uri} label="The secret as a QR code" />
+          <QrCode text={uri} label="QR code of the secret" />
         </Suspense>
       </div>
       <p className="text-center">
-        <Copyable text={secret} what="the secret" />
+        <Copyable text={secret} what="secret" />
       </p>
-      <CodeField label="Code that the app shows now" error={confirm.error} />
+      <CodeField label="Code from your authenticator app" error={confirm.error} />
       {codeError(confirm.error) === null && <FormProblem error={confirm.error} />}
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>

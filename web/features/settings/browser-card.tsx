@@ -2,14 +2,14 @@ import { setSingleKeys, useSingleKeys } from '../../lib/preferences.ts';
 import { Checkbox } from '../../ui/field.tsx';
 import { Card } from '../../ui/parts.tsx';
 
-/** What is kept in this browser alone. */
+/** Preferences stored in this browser. */
 export function BrowserCard() {
   const isOn = useSingleKeys();
   return (
-    <Card title="This browser" className="lg:col-span-2">
+    <Card title="Preferences" className="lg:col-span-2">
       <Checkbox
         label="Single-key shortcuts"
-        hint="Such as g k and j. Turn them off if you speak to your computer, or touch keys unawares. Ctrl K stays."
+        hint="Such as g k and j. Turn off if they conflict with dictation software. Ctrl K always works."
         checked={isOn}
         onChange={({ currentTarget }) => setSingleKeys(currentTarget.checked)}
       />

@@ -2,14 +2,14 @@ import { ApiError } from '../../lib/api.ts';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 
-/** Asks for the password once more. A wrong one is said at the field. */
+/** The current password, with an error at the field if it is incorrect. */
 export function CurrentPassword({ name, error }: { name: string; error: unknown }) {
   return (
     <PasswordField
       kind="current"
       label="Current password"
       name={name}
-      error={isWrongPassword(error) ? 'This is not your password.' : fieldError(error, name)}
+      error={isWrongPassword(error) ? 'Incorrect password.' : fieldError(error, name)}
     />
   );
 }

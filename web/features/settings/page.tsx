@@ -6,22 +6,23 @@ import { BrowserCard } from './browser-card.tsx';
 import { DeviceCard } from './device-card.tsx';
 import { PasswordCard } from './password-card.tsx';
 import { SessionsCard } from './sessions-card.tsx';
+import { capitalized } from '../../lib/show.ts';
 
 export function SettingsPage() {
   const { member, account, base_url } = useMe();
   return (
     <>
-      <PageHead title="Settings" about="Who you are here, and how you sign in." />
+      <PageHead title="Settings" about="Your profile, sign-in methods and sessions." />
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
-        <Card title="You" className="lg:col-span-2">
+        <Card title="Profile" className="lg:col-span-2">
           <Facts
             facts={[
-              ['E-mail address', member.email],
-              ['Role', member.role],
+              ['Email', member.email],
+              ['Role', capitalized(member.role)],
               ['Account', account.name],
-              ['Account id', <Copyable key="account" text={account.id} what="the id of the account" />],
-              ['Plan', account.plan ?? 'none'],
-              ['Base URL', <Copyable key="base" text={base_url} what="the base URL" />],
+              ['Account ID', <Copyable key="account" text={account.id} what="account ID" />],
+              ['Plan', account.plan ?? 'No plan'],
+              ['Base URL', <Copyable key="base" text={base_url} what="base URL" />],
             ]}
           />
         </Card>

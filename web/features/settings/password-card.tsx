@@ -20,7 +20,7 @@ export function PasswordCard() {
         password: fields.get('password'),
       });
       form.reset();
-      announceChange('Your password is changed.', changed);
+      announceChange('Password changed.', changed);
       await queries.invalidateQueries({ queryKey: sessionsQuery.queryKey });
     },
   });
@@ -45,9 +45,9 @@ export function PasswordCard() {
         )}
         <div className="flex flex-wrap items-center gap-3">
           <Button type="submit" busy={change.isPending}>
-            Change the password
+            Change password
           </Button>
-          <p className="text-xs text-muted">All your other sessions end with it.</p>
+          <p className="text-xs text-muted">Ends all your other sessions.</p>
         </div>
       </form>
     </Card>

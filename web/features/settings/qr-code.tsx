@@ -1,6 +1,6 @@
 import { encode } from 'uqr';
 
-/** A text as a QR code. Black on white in both themes: many cameras read nothing else. */
+/** A QR code. Black on white in both themes, because many cameras require it. */
 export function QrCode({ text, label }: { text: string; label: string }) {
   const { data, size } = encode(text, { border: 3 });
   const path = data

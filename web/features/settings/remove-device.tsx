@@ -14,13 +14,13 @@ export function RemoveDevice({ onClose }: { onClose: () => void }) {
     gcTime: 0,
     mutationFn: async (form: FormData) => {
       const changed = await api<Change>('POST', '/api/totp/remove', { password: form.get('password') });
-      announceChange('The device is removed.', changed);
+      announceChange('Two-factor authentication is off.', changed);
       await queries.invalidateQueries({ queryKey: meQuery.queryKey });
       onClose();
     },
   });
   return (
-    <Dialog onClose={onClose} title="Remove the device">
+    <Dialog onClose={onClose} title="Turn off two-factor authentication?">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -28,13 +28,13 @@ export function RemoveDevice({ onClose }: { onClose: () => void }) {
           remove.mutate(new FormData(event.currentTarget));
         }}
       >
-        <p>From then on your password alone signs you in.</p>
+        <p>Signing in will only require your password.</p>
         <CurrentPassword name="password" error={remove.error} />
         {!isWrongPassword(remove.error) && <FormProblem error={remove.error} fields={['password']} />}
         <DialogActions>
-          <Button onClick={onClose}>Keep it</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="danger" busy={remove.isPending}>
-            Remove
+            Turn off
           </Button>
         </DialogActions>
       </form>

@@ -16,15 +16,16 @@ import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { announce } from '../../ui/toast.tsx';
 import { Ago, When } from '../../ui/when.tsx';
 import { sessionsQuery } from './sessions-query.ts';
+import { showCount } from '../../lib/show.ts';
 
-/** Where somebody is signed in, with the way to end it. */
+/** The member's sessions, with actions to end them. */
 export function SessionsCard() {
   const [isLeaving, setLeaving] = useState(false);
   const query = useQuery(sessionsQuery);
   useNotices(['session.', 'member.'], [sessionsQuery.queryKey, meQuery.queryKey]);
   return (
     <Card
-      title="Where you are signed in"
+      title="Sessions"
       flush
       className="min-w-0 lg:col-span-2"
       actions={
@@ -33,10 +34,8 @@ export function SessionsCard() {
         </Button>
       }
     >
-      <Loaded query={query} title="Your sessions could not be loaded" height="h-28">
-        {(sessions) => (
-          <Table label="Your sessions" columns={COLUMNS} rows={sessions} keyOf={({ id }) => id} />
-        )}
+      <Loaded query={query} title="Couldn’t load sessions" height="h-28">
+        {(sessions) => <Table label="Sessions" columns={COLUMNS} rows={sessions} keyOf={({ id }) => id} />}
       </Loaded>
       {isLeaving && <SignOutEverywhere count={query.data?.length ?? 1} onClose={() => setLeaving(false)} />}
     </Card>
@@ -48,7 +47,7 @@ const COLUMNS: readonly Column<SessionRow>[] = [
     head: 'Browser',
     cell: ({ browser, is_current }) => (
       <span className="inline-flex flex-wrap items-center gap-2">
-        {browser} {is_current && <Badge tone="good">This one</Badge>}
+        {browser} {is_current && <Badge tone="success">Current</Badge>}
       </span>
     ),
   },
@@ -57,9 +56,9 @@ const COLUMNS: readonly Column<SessionRow>[] = [
     cell: ({ network }) => <code className="font-mono text-xs">{network}</code>,
     isExtra: true,
   },
-  { head: 'Last seen', cell: ({ last_seen_at }) => <Ago time={last_seen_at} /> },
+  { head: 'Last active', cell: ({ last_seen_at }) => <Ago time={last_seen_at} /> },
   { head: 'Signed in', cell: ({ created_at }) => <When time={created_at} />, isExtra: true },
-  { head: 'Ends by itself', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },
+  { head: 'Expires', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },
   actionsColumn(({ id, is_current, browser }) => !is_current && <EndSession id={id} browser={browser} />),
 ];
 
@@ -67,18 +66,18 @@ function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {
   const queries = useQueryClient();
   const end = useMutation({
     mutationFn: () => api<Change>('DELETE', `/api/sessions/${id}`),
-    onSuccess: (changed) => announceChange('The session is ended.', changed),
-    onError: (error) => announce({ text: error.message, tone: 'bad' }),
+    onSuccess: (changed) => announceChange('Session ended.', changed),
+    onError: (error) => announce({ text: error.message, tone: 'danger' }),
     onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
   });
   return (
     <Button
       className="min-h-7"
-      aria-label={`End the session in ${browser}`}
+      aria-label={`Sign out ${browser}`}
       busy={end.isPending}
       onClick={() => end.mutate()}
     >
-      End
+      Sign out
     </Button>
   );
 }
@@ -89,20 +88,18 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
     mutationFn: () => api<Change>('DELETE', '/api/sessions'),
     onSuccess: async () => {
       await leave();
-      announce({ text: 'You are signed out everywhere.' });
+      announce({ text: 'Signed out everywhere.' });
     },
   });
   return (
     <Dialog onClose={onClose} title="Sign out everywhere?">
       <p>
-        {count > 1
-          ? `All ${count} sessions end at once, this one included.`
-          : 'This session ends; there is no other.'}{' '}
-        Keys go on working: revoke those that somebody else may have.
+        {count > 1 ? `All ${showCount(count)} sessions end, including this one.` : 'Your only session ends.'}{' '}
+        API keys keep working. Revoke keys that may have leaked.
       </p>
       <FormProblem error={signOut.error} />
       <DialogActions>
-        <Button onClick={onClose}>Stay signed in</Button>
+        <Button onClick={onClose}>Cancel</Button>
         <Button look="danger" busy={signOut.isPending} onClick={() => signOut.mutate()}>
           Sign out everywhere
         </Button>

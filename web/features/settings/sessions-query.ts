@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query';
 import type { SessionRow } from '#server/contract/session.ts';
 import { api, type List } from '../../lib/api.ts';
 
-/** Where whoever is signed in is signed in. */
+/** The member's sessions. */
 export const sessionsQuery = queryOptions({
   queryKey: ['sessions'],
   queryFn: async ({ signal }) =>

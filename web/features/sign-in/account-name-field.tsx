@@ -1,12 +1,12 @@
 import { TextField } from '../../ui/field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 
-/** Accounts own keys and quota; most people name theirs after a team or a project. */
+/** The name of a new account, which owns keys and quotas. */
 export function AccountNameField({ error, isRequired = true }: { error: unknown; isRequired?: boolean }) {
   return (
     <TextField
-      label={isRequired ? 'Name of your account' : 'Name of your account (optional)'}
-      hint="It owns your keys and your quota. A team, a project, or your name."
+      label={isRequired ? 'Account name' : 'Account name (optional)'}
+      hint="Your team or project. The account owns your keys and quotas."
       name="account_name"
       autoComplete="organization"
       maxLength={100}

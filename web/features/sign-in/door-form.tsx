@@ -5,14 +5,14 @@ import type { Action } from './use-action.ts';
 
 type DoorFormProps = {
   does: Pick<Action<FormData, unknown>, 'run' | 'error' | 'isPending'>;
-  /** On its button. */
+  /** The label of the submit button. */
   action: string;
-  /** Fields that show what is wrong with them by themselves. */
+  /** Fields that show their own errors. */
   fields: readonly string[];
   children: ReactNode;
 };
 
-/** A form of the door: its fields, what is wrong, and one button. */
+/** A form of the sign-in pages: fields, errors and one submit button. */
 export function DoorForm({ does: { run, error, isPending }, action, fields, children }: DoorFormProps) {
   return (
     <form
@@ -31,7 +31,7 @@ export function DoorForm({ does: { run, error, isPending }, action, fields, chil
   );
 }
 
-/** A field of a form as text. */
+/** A form field's text. */
 export function textOf(form: FormData, name: string): string {
   const value = form.get(name);
   return typeof value === 'string' ? value : '';

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { Mark } from '../../ui/mark.tsx';
 
-/** What stands around the pages of those who are not signed in. */
+/** The layout of pages without a session. */
 export function Door({
   title,
   about,
@@ -12,21 +12,22 @@ export function Door({
   title: string;
   about?: ReactNode;
   children?: ReactNode;
-  /** Beneath: where else to go. */ foot?: ReactNode;
+  /** Links below the form. */ foot?: ReactNode;
 }) {
   return (
     <main className="grid min-h-dvh place-items-center px-4 py-10">
       <title>{`${title} · Daybook`}</title>
       <div className="w-full max-w-sm">
         <p className="mb-6 flex items-center justify-center gap-2 text-base font-semibold">
-          <Mark size={26} /> Daybook
+          <Mark size={26} />
+          Daybook
         </p>
         <div className="rounded-xl border border-line bg-surface px-5 py-6 sm:px-7">
           <h1>{title}</h1>
           {about !== undefined && <div className="mt-1 text-muted">{about}</div>}
           {children !== undefined && <div className="mt-5">{children}</div>}
         </div>
-        {/* What stands there may come a moment later. */}
+        {/* Reserves its height, since the content may load later. */}
         <div className="mt-4 min-h-10 text-center text-muted">{foot}</div>
       </div>
     </main>

@@ -6,12 +6,12 @@ export function EmailField({
   isFirst = false,
 }: {
   error: unknown;
-  /** The first thing to do on its page. */ isFirst?: boolean;
+  /** Whether to focus the field. */ isFirst?: boolean;
 }) {
   return (
     <TextField
       autoFocus={isFirst}
-      label="E-mail address"
+      label="Email"
       name="email"
       type="email"
       autoComplete="username"

@@ -4,18 +4,18 @@ import type { Me } from '#server/contract/session.ts';
 import { api, type List } from '../../lib/api.ts';
 
 /**
- * Takes somebody who has just signed in to where they wanted to go: without a wish to the overview, or to the
- * first call if there was none yet.
+ * Navigates after signing in: to the requested page, else to the overview, or to First call if the account
+ * has not sent a request yet.
  */
 export function useEnter(): (me: Me, next?: string) => Promise<void> {
   const navigate = useNavigate();
   return async (me, next) => {
-    // What the pages inside are made of is fetched when somebody goes there.
+    // Modules of the signed-in pages are loaded on demand.
     const [{ queryClient }, { meQuery }] = await Promise.all([
       import('../../lib/query-client.ts'),
       import('../../lib/session.ts'),
     ]);
-    // Nothing of whoever was signed in before is left.
+    // Drops all data of a previous session.
     queryClient.clear();
     queryClient.setQueryData(meQuery.queryKey, me);
     if (next !== undefined && next !== '/') return navigate({ href: next });
@@ -23,10 +23,7 @@ export function useEnter(): (me: Me, next?: string) => Promise<void> {
   };
 }
 
-/**
- * Whether a key of the account was ever used. Where that can't be told, the overview is no wrong place
- * either.
- */
+/** Whether a key of the account was ever used. Defaults to true if that is unknown. */
 async function hasCalled({ account, member }: Me): Promise<boolean> {
   if (member.role === 'auditor') return true;
   const keys = await api<List<KeyRow>>('GET', `/api/keys?account=${account.id}`).catch(() => null);

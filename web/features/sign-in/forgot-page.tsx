@@ -11,19 +11,19 @@ export function ForgotPage() {
   const ask = useAction((form: FormData) =>
     api<{ object: string }>('POST', '/api/password/forgotten', { email: textOf(form, 'email') }),
   );
-  const foot = <ToSignIn>Back to signing in</ToSignIn>;
+  const foot = <ToSignIn>Back to sign in</ToSignIn>;
   if (ask.result !== undefined) {
     return (
-      <Door title="Look into your mail" foot={foot}>
+      <Door title="Check your email" foot={foot}>
         <p role="status">
-          If somebody here has this address, a link is on its way to it. It is good once, for an hour.
+          If a member has this address, we sent a reset link. It works once and expires after one hour.
         </p>
       </Door>
     );
   }
   if (!data && error === null) {
     return (
-      <Door title="Password forgotten" foot={foot}>
+      <Door title="Reset password" foot={foot}>
         <Waiting height="h-32" />
       </Door>
     );
@@ -31,15 +31,15 @@ export function ForgotPage() {
   if (data?.can_send_mail === false) {
     return (
       <Door
-        title="Password forgotten"
-        about="This relay sends no mail. Ask an administrator: under Members they make a link by which you choose a new password."
+        title="Reset password"
+        about="This relay doesn’t send email. Ask an administrator for a reset link."
         foot={foot}
       />
     );
   }
   return (
-    <Door title="Password forgotten" about="You get a link by which you choose a new one." foot={foot}>
-      <DoorForm does={ask} action="Send the link" fields={['email']}>
+    <Door title="Reset password" about="We email you a link to set a new password." foot={foot}>
+      <DoorForm does={ask} action="Send reset link" fields={['email']}>
         <EmailField error={ask.error} />
       </DoorForm>
     </Door>

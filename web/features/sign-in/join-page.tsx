@@ -15,20 +15,20 @@ import { useLinkToken } from './use-link-token.ts';
 
 const FOOT = (
   <p>
-    Are you a member already? <ToSignIn />
+    Already a member? <ToSignIn />
   </p>
 );
 
-/** Where an invitation leads. */
+/** The page behind an invitation link. */
 export function JoinPage() {
   const token = useLinkToken();
-  const look = useFetched(token, lookAt);
+  const look = useFetched(token, readInvitation);
 
   if (token === null)
     return (
       <Door
         title="Join"
-        about="Open the whole link of your invitation: what follows its # is missing here."
+        about="The link is incomplete. Open the full invitation link, including the part after #."
         foot={FOOT}
       />
     );
@@ -37,8 +37,8 @@ export function JoinPage() {
       <Door title="Join" foot={FOOT}>
         <Problem
           error={look.error}
-          title="This invitation could not be opened"
-          {...(mayFareBetter(look.error) ? { onRetry: look.retry } : {})}
+          title="Couldn’t open the invitation"
+          {...(isRetryable(look.error) ? { onRetry: look.retry } : {})}
         />
       </Door>
     );
@@ -46,18 +46,18 @@ export function JoinPage() {
   if (!look.data) {
     return (
       <Door title="Join" foot={FOOT}>
-        <Waiting height="h-72" label="Opening the invitation" />
+        <Waiting height="h-72" label="Loading invitation" />
       </Door>
     );
   }
   return <JoinForm key={token} token={token} invitation={look.data} />;
 }
 
-const lookAt = (token: string): Promise<InvitationDetail> =>
+const readInvitation = (token: string): Promise<InvitationDetail> =>
   api<InvitationDetail>('POST', '/api/invitation', { secret: token });
 
-/** A link that is good for nothing stays so. */
-const mayFareBetter = (error: unknown): boolean =>
+/** An invalid link stays invalid. */
+const isRetryable = (error: unknown): boolean =>
   !(error instanceof ApiError) || error.code !== 'link_not_valid';
 
 const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
@@ -78,9 +78,9 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   });
   const about = (
     <p>
-      You are invited as {ROLES[role]}
-      {account_name === null ? ', with an account of your own' : ` of the account ${account_name}`}. The link
-      is good until <When time={expires_at} />.
+      You are invited as {ROLES[role]}{' '}
+      {account_name === null ? ' with a new account' : ` of the account ${account_name}`}. The link expires{' '}
+      <When time={expires_at} />.
     </p>
   );
   return (

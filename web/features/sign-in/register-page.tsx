@@ -15,19 +15,19 @@ export function RegisterPage() {
   const { data, error, retry } = useWelcome();
   const foot = (
     <p>
-      Registered already? <ToSignIn />
+      Already have an account? <ToSignIn />
     </p>
   );
   if (error !== null) {
     return (
-      <Door title="Register" foot={foot}>
-        <Problem error={error} title="This page could not be loaded" onRetry={retry} />
+      <Door title="Sign up" foot={foot}>
+        <Problem error={error} title="Couldn’t load this page" onRetry={retry} />
       </Door>
     );
   }
   if (!data) {
     return (
-      <Door title="Register" foot={foot}>
+      <Door title="Sign up" foot={foot}>
         <Waiting height="h-72" />
       </Door>
     );
@@ -35,8 +35,8 @@ export function RegisterPage() {
   if (data.needs_setup) {
     return (
       <Door
-        title="Register"
-        about="Nobody can register before this relay has an administrator. Open the setup link that the server printed when it started."
+        title="Sign up"
+        about="Not set up yet. Open the setup link that the server printed at startup."
         foot={foot}
       />
     );
@@ -44,12 +44,12 @@ export function RegisterPage() {
   if (data.registration !== 'open') {
     const about =
       data.registration === 'invite'
-        ? 'This relay takes people by invitation. Ask an administrator for a link; it leads to a page where you choose your password.'
-        : 'Nobody can register here by themselves. Ask an administrator of this relay for an account.';
-    return <Door title="Register" about={about} foot={foot} />;
+        ? 'Sign-up requires an invitation. Ask an administrator for a link.'
+        : 'Sign-up is closed. Ask an administrator for an account.';
+    return <Door title="Sign up" about={about} foot={foot} />;
   }
   return (
-    <Door title="Register" about="You get an account with keys and a quota of its own." foot={foot}>
+    <Door title="Sign up" about="Create an account with its own API keys and limits." foot={foot}>
       <RegisterForm />
     </Door>
   );
@@ -60,14 +60,14 @@ function RegisterForm() {
   const register = useAction(async (form: FormData) => {
     const [email, password] = [textOf(form, 'email'), textOf(form, 'password')];
     await api('POST', '/api/registration', { email, password, account_name: textOf(form, 'account_name') });
-    // The reply is the same for an address that is taken: only who knows its password learns more.
+    // The response is the same for an existing address, to not reveal which addresses are registered.
     const me = await api<Me>('POST', '/api/session', { email, password }).catch((error: unknown) =>
       Promise.reject(explained(error)),
     );
     await enter(me);
   });
   return (
-    <DoorForm does={register} action="Register" fields={['email', 'password', 'account_name']}>
+    <DoorForm does={register} action="Sign up" fields={['email', 'password', 'account_name']}>
       <EmailField error={register.error} />
       <PasswordField
         kind="new"
@@ -80,18 +80,18 @@ function RegisterForm() {
   );
 }
 
-/** Why nobody could be signed in right after registering. */
+/** Explains a failed sign-in right after sign-up. */
 function explained(error: unknown): unknown {
   if (!(error instanceof ApiError)) return error;
   const { status, code } = error;
   if (code === 'wrong_credentials')
-    return new ApiError(
-      'This address could not be registered with this password. If it is yours and registered already, sign in with the password you chose then.',
-      { status, code },
-    );
+    return new ApiError('Couldn’t sign up with this email. If you already have an account, sign in.', {
+      status,
+      code,
+    });
   if (code === 'totp_required')
     return new ApiError(
-      'This address is registered already, and asks for a code from your device. Sign in instead.',
+      'This email already has an account with two-factor authentication. Sign in instead.',
       { status, code },
     );
   return error;

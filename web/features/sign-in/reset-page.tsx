@@ -8,7 +8,7 @@ import { useEnter } from './enter.ts';
 import { useAction } from './use-action.ts';
 import { useLinkToken } from './use-link-token.ts';
 
-/** Where a reset link leads. */
+/** The page behind a reset link. */
 export function ResetPage() {
   const token = useLinkToken();
   const enter = useEnter();
@@ -20,27 +20,27 @@ export function ResetPage() {
   if (token === null) {
     return (
       <Door
-        title="Choose a new password"
-        about="Open the whole link that you were given: what follows its # is missing here."
+        title="Set new password"
+        about="The link is incomplete. Open the full reset link, including the part after #."
         foot={<ToSignIn />}
       />
     );
   }
-  // The password is set all the same; a link alone is not enough for an account with a device.
+  // The password is changed, but with two-factor authentication the link alone does not sign in.
   if (reset.error instanceof ApiError && reset.error.code === 'totp_required') {
     return (
-      <Door title="Your password is changed" foot={<ToSignIn />}>
+      <Door title="Password changed" foot={<ToSignIn />}>
         <p role="status">{reset.error.message}</p>
       </Door>
     );
   }
   return (
     <Door
-      title="Choose a new password"
-      about="You are signed in with it here, and signed out everywhere else."
+      title="Set new password"
+      about="This signs you in here and ends all your other sessions."
       foot={<ToSignIn />}
     >
-      <DoorForm does={reset} action="Change the password" fields={['password']}>
+      <DoorForm does={reset} action="Set password" fields={['password']}>
         <PasswordField
           kind="new"
           label="New password"

@@ -11,15 +11,15 @@ import { useAction } from './use-action.ts';
 import { useWelcome } from './use-fetched.ts';
 import { useLinkToken } from './use-link-token.ts';
 
-/** Where the link leads that the server printed at its first start. */
+/** The page behind the setup link that the server prints at its first start. */
 export function SetupPage() {
   const token = useLinkToken();
   const { data } = useWelcome();
   if (data?.needs_setup === false) {
     return (
       <Door
-        title="This relay is set up"
-        about="It has an administrator already, so the setup link is good for nothing any more."
+        title="Already set up"
+        about="This relay has an administrator. The setup link no longer works."
         foot={<ToSignIn />}
       />
     );
@@ -27,8 +27,14 @@ export function SetupPage() {
   if (token === null) {
     return (
       <Door
-        title="Set up this relay"
-        about="Open the whole setup link that the server printed when it started: what follows its # is missing here. It stands in setup-link.txt of the data directory as well. Each start makes a new one, and so does the command daybook setup-link."
+        title="Set up Daybook"
+        about={
+          <p>
+            The link is incomplete. Open the full setup link, including the part after #. The server prints it
+            at startup and writes it to <code className="font-mono text-xs">setup-link.txt</code> in the data
+            directory. To create a new one, run <code className="font-mono text-xs">daybook setup-link</code>.
+          </p>
+        }
         foot={<ToSignIn />}
       />
     );
@@ -50,8 +56,8 @@ function SetupForm({ token }: { token: string }) {
   });
   return (
     <Door
-      title="Set up this relay"
-      about="You become its first administrator. Nothing is sent to your address; you sign in with it."
+      title="Set up Daybook"
+      about="Create the first administrator. We don’t send any email to this address."
     >
       <DoorForm does={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
         <EmailField error={setUp.error} />

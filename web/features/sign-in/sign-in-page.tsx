@@ -32,7 +32,7 @@ export function SignInPage() {
       throw problem;
     }
   });
-  // Asking for the code is no error of anybody's.
+  // A request for the code is not shown as an error.
   const error =
     signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
 
@@ -51,11 +51,7 @@ export function SignInPage() {
           error={fieldError(error, 'password')}
         />
         {wantsCode && (
-          <CodeField
-            label="Code from your device"
-            hint="Six digits. They change every half a minute."
-            error={error}
-          />
+          <CodeField label="Two-factor code" hint="6-digit code from your authenticator app" error={error} />
         )}
       </DoorForm>
     </Door>
@@ -65,8 +61,7 @@ export function SignInPage() {
 function Foot() {
   const { data } = useWelcome();
   if (!data) return null;
-  if (data.needs_setup)
-    return <p>No administrator is there yet. Open the setup link that the server printed when it started.</p>;
+  if (data.needs_setup) return <p>Not set up yet. Open the setup link that the server printed at startup.</p>;
   return (
     <>
       <p>
@@ -74,16 +69,16 @@ function Foot() {
           <>
             New here?{' '}
             <Link to="/register" className="text-accent underline">
-              Register
+              Sign up
             </Link>
           </>
         )}
         {data.registration === 'invite' && 'New here? Ask an administrator for an invitation.'}
-        {data.registration === 'closed' && 'New here? An administrator makes the accounts of this relay.'}
+        {data.registration === 'closed' && 'New here? Ask an administrator for an account.'}
       </p>
       <p className="mt-1">
         <Link to="/forgot" className="text-accent underline">
-          Password forgotten
+          Forgot password?
         </Link>
       </p>
     </>

@@ -1,12 +1,11 @@
 import { useState } from 'react';
 
 /**
- * Something that is done once it is asked for, and how it goes. The pages inside have a library for
- * this; whoever only signs in need not wait for it. What it is given is kept nowhere.
+ * A minimal mutation hook, so that the sign-in pages don't load the query library. Arguments are not stored.
  */
 export type Action<Given, Result> = {
   run: (given: Given) => void;
-  /** What it brought when it last went well. */
+  /** The last successful result. */
   result: Result | undefined;
   error: unknown;
   isPending: boolean;

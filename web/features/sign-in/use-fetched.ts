@@ -5,8 +5,8 @@ import { api } from '../../lib/api.ts';
 export type Fetched<T> = { data: T | undefined; error: unknown; retry: () => void };
 
 /**
- * Something that a page needs, fetched when it comes and again for another name. @param name null: there is
- * nothing to fetch.
+ * A minimal query hook, refetched when the name changes.
+ * @param name null disables the query.
  */
 export function useFetched<T>(name: string | null, read: (name: string) => Promise<T>): Fetched<T> {
   const [state, setState] = useState<Omit<Fetched<T>, 'retry'>>({ data: undefined, error: null });
@@ -29,6 +29,6 @@ export function useFetched<T>(name: string | null, read: (name: string) => Promi
   return { ...state, retry: () => void load() };
 }
 
-/** What anybody may know of this relay. */
+/** Public information about this relay. */
 export const useWelcome = (): Fetched<Welcome> => useFetched('/api/welcome', readWelcome);
 const readWelcome = (path: string): Promise<Welcome> => api<Welcome>('GET', path);

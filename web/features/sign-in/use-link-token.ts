@@ -2,13 +2,13 @@ import { useLocation } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 
 /**
- * The secret part of the link that led here. It is taken out of the address at once, so that it is
- * not in the history, a bookmark or a picture of the screen, and is gone with the page.
+ * The token of the opened link. It is removed from the URL immediately, so that it does not appear in the
+ * history, bookmarks or screenshots.
  */
 export function useLinkToken(): string | null {
   const hash = useLocation({ select: (location) => location.hash });
   const [token, keep] = useState(hash === '' ? null : hash);
-  // Somebody may paste a second link into the same page.
+  // A second link may be pasted into the same page.
   if (hash !== '' && hash !== token) keep(hash);
   useEffect(() => {
     if (hash !== '') window.history.replaceState(window.history.state, '', window.location.pathname);

@@ -2,26 +2,27 @@ import type { Status } from '#server/contract/status.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
+import { capitalized } from '../../lib/show.ts';
 
 type Instance = Status['instances'][number];
 
-/** Processes name themselves: by what they are, their host and their number there. */
-const whatOf = (name: string): string => {
-  const [what = ''] = name.split(' ', 1);
-  return what === 'dashboard' ? 'Changes made here' : what.charAt(0).toUpperCase() + what.slice(1);
+/** An instance name has a kind, a host and a process id. */
+const kindOf = (name: string): string => {
+  const [kind = ''] = name.split(' ', 1);
+  return kind === 'dashboard' ? 'Control writer' : capitalized(kind);
 };
 
-const columns = (answering: number): Column<Instance>[] => [
+const columns = (current: number): Column<Instance>[] => [
   {
     head: 'Process',
     cell: ({ id, name }) => (
       <>
         <p>
-          {whatOf(name)}
-          {id === answering && <span className="text-muted"> (answers this page)</span>}
+          {kindOf(name)}
+          {id === current && <span className="text-muted"> (this server)</span>}
         </p>
         <p className="text-xs text-muted wrap-anywhere">
-          instance {id}, {name}
+          Instance {id}, {name}
         </p>
       </>
     ),
@@ -29,33 +30,33 @@ const columns = (answering: number): Column<Instance>[] => [
   {
     head: 'State',
     cell: ({ state }) =>
-      state === 'live' ? <Badge tone="good">live</Badge> : <Badge tone="warn">late</Badge>,
+      state === 'live' ? <Badge tone="success">Live</Badge> : <Badge tone="warn">Not responding</Badge>,
   },
-  { head: 'Last sign of life', cell: ({ heartbeat_at }) => <Ago time={heartbeat_at} /> },
-  { head: 'Running since', cell: ({ started_at }) => <When time={started_at} />, isExtra: true },
+  { head: 'Last heartbeat', cell: ({ heartbeat_at }) => <Ago time={heartbeat_at} /> },
+  { head: 'Started', cell: ({ started_at }) => <When time={started_at} />, isExtra: true },
 ];
 
-/** Every process that works on this store. */
+/** Every process connected to this database. */
 export function Instances({
   instances,
-  answering,
+  current,
 }: {
   instances: readonly Instance[];
-  /** The number of the server that answers this page. */ answering: number;
+  /** The instance that serves this page. */ current: number;
 }) {
   const hasWorker = instances.some(({ kind, state }) => kind === 'worker' && state === 'live');
   return (
     <Card title="Processes" flush>
       {!hasWorker && (
         <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
-          No worker is running. Calls pass as before; lists and figures stand still, and no alerts are sent,
-          until one is started.
+          No worker is running. Requests are still relayed, but lists and figures are not updated and alerts
+          are not sent. Start a worker.
         </p>
       )}
-      <Table label="Processes" rows={instances} keyOf={({ id }) => String(id)} columns={columns(answering)} />
+      <Table label="Processes" rows={instances} keyOf={({ id }) => String(id)} columns={columns(current)} />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
-        A process that is late has not been heard of for a while. If it stays away it is declared dead: its
-        open calls are ended in the log, and it can write nothing any more.
+        A process that stops sending heartbeats is fenced: its running requests are ended in the log, and it
+        can’t write any more.
       </p>
     </Card>
   );

@@ -19,18 +19,18 @@ export function StatusPage() {
         title="Status"
         about={
           query.data === undefined
-            ? 'The processes and the store behind this relay.'
-            : `As of ${showTime(query.data.now, zone, 'time')}, every five seconds while you look.`
+            ? 'Processes, database and projections of this relay.'
+            : `Last updated ${showTime(query.data.now, zone, 'time')}. Refreshes every 5 s.`
         }
       />
-      <Loaded query={query} title="The status could not be loaded" height="h-[40rem]">
+      <Loaded query={query} title="Couldn’t load the status" height="h-[40rem]">
         {(status) => (
           <div className="flex flex-col gap-5">
-            {status.server.store !== 'up' && <StoreAway />}
+            {status.server.store !== 'up' && <StoreDown />}
             <Card flush>
               <Figures status={status} />
             </Card>
-            <Instances instances={status.instances} answering={status.server.instance} />
+            <Instances instances={status.instances} current={status.server.instance} />
             <Projections projections={status.projections} />
             <Upstreams upstreams={status.upstreams} />
           </div>
@@ -40,11 +40,11 @@ export function StatusPage() {
   );
 }
 
-function StoreAway() {
+function StoreDown() {
   return (
     <p role="alert" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
-      This server can't write to the log at the moment. New calls are answered with 503 and a hint to retry
-      until it can; nothing is relayed unrecorded.
+      This server can’t write to the event log. New requests are rejected with 503 and Retry-After until it
+      recovers. Nothing is relayed unrecorded.
     </p>
   );
 }
@@ -60,12 +60,12 @@ function Figures({ status: { version, postgres, log, server, projections } }: { 
       <Figure
         label="Events in the log"
         value={showCount(log.position)}
-        note={log.at === null ? 'none yet' : `last at ${showTime(log.at, zone, 'time')}`}
+        note={log.at === null ? 'None yet' : `Last at ${showTime(log.at, zone, 'time')}`}
       />
-      <Figure label="Behind the log" value={showCounted(behind, 'event')} note="the slowest projection" />
-      <Figure label="Running calls" value={showCount(server.running)} note="on this server" />
-      <Figure label="Live feeds" value={showCount(server.viewers)} note="open on this server" />
-      <Figure label="Daybook" value={version} note={`PostgreSQL ${postgres}`} />
+      <Figure label="Projection lag" value={showCounted(behind, 'event')} note="Slowest projection" />
+      <Figure label="Running requests" value={showCount(server.running)} note="On this server" />
+      <Figure label="Live feed clients" value={showCount(server.viewers)} note="On this server" />
+      <Figure label="Version" value={version} note={`PostgreSQL ${postgres}`} />
     </div>
   );
 }

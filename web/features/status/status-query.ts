@@ -4,10 +4,7 @@ import { api } from '../../lib/api.ts';
 
 const REFRESH_MS = 5_000;
 
-/**
- * The state of the machine, which is in no log: it is asked for anew while somebody looks, the only
- * one of the page's figures that are.
- */
+/** The system status. Polled, because it is not in the event log. */
 export const statusQuery = queryOptions({
   queryKey: ['status'],
   queryFn: ({ signal }) => api<Status>('GET', '/api/status', undefined, signal),

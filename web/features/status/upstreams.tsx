@@ -6,13 +6,13 @@ import { type Column, Table } from '../../ui/table.tsx';
 const COLUMNS: readonly Column<Status['upstreams'][number]>[] = [
   { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
   {
-    head: 'Address',
+    head: 'Base URL',
     cell: ({ origin }) => <code className="font-mono text-xs wrap-anywhere">{origin}</code>,
   },
   { head: 'Models', cell: ({ models }) => <span className="break-words">{models.join(', ')}</span> },
 ];
 
-/** Where calls are passed on to, as configured. */
+/** The configured upstreams. */
 export function Upstreams({ upstreams }: { upstreams: Status['upstreams'] }) {
   return (
     <Card
@@ -20,7 +20,7 @@ export function Upstreams({ upstreams }: { upstreams: Status['upstreams'] }) {
       flush
       actions={
         <Link to="/admin/upstreams" className="text-xs underline hover:text-accent">
-          How each fares
+          View health
         </Link>
       }
     >

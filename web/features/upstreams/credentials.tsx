@@ -8,16 +8,16 @@ import { TextArea, TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
 import { HealthMark } from './health-mark.tsx';
-import { credentialStanding } from './health-words.ts';
+import { credentialStatus } from './health-words.ts';
 import { upstreamsQuery } from './upstream-queries.ts';
 
-/** What was done in the dialog, which lies over where changes are told of otherwise. */
-export type Told = { done: string; change: Change } | null;
+/** The last change, shown inside the dialog because the dialog covers toasts. */
+export type LastChange = { done: string; change: Change } | null;
 
-type CredentialsProps = { row: UpstreamRow; mayChange: boolean; onTold: (told: Told) => void };
+type CredentialsProps = { row: UpstreamRow; mayChange: boolean; onChanged: (change: LastChange) => void };
 
-/** What an upstream is asked with, and how each of them fares. */
-export function Credentials({ row, mayChange, onTold }: CredentialsProps) {
+/** The credentials of an upstream with their health. */
+export function Credentials({ row, mayChange, onChanged }: CredentialsProps) {
   const id = useId();
   const own = row.credentials.filter(({ source }) => source === 'log');
   const [isAdding, setAdding] = useState(own.length === 0 && mayChange);
@@ -29,7 +29,7 @@ export function Credentials({ row, mayChange, onTold }: CredentialsProps) {
         </h3>
         {mayChange && !isAdding && (
           <Button icon="plus" onClick={() => setAdding(true)}>
-            Add a credential
+            Add credential
           </Button>
         )}
       </div>
@@ -42,7 +42,7 @@ export function Credentials({ row, mayChange, onTold }: CredentialsProps) {
               credential={credential}
               mayRemove={mayChange}
               isLast={own.length === 1}
-              onTold={onTold}
+              onChanged={onChanged}
             />
           ))}
         </ul>
@@ -51,16 +51,16 @@ export function Credentials({ row, mayChange, onTold }: CredentialsProps) {
         <p className="text-muted">
           {row.credentials[0]?.source === 'environment'
             ? row.source === 'demo'
-              ? 'It has one of its own.'
-              : 'It has the one that the environment gives.'
-            : 'It is asked without one.'}
+              ? 'Built in'
+              : 'Set by an environment variable'
+            : 'No credential'}
         </p>
       )}
       {isAdding && (
         <AddForm
           row={row}
-          taken={own.map(({ label }) => label)}
-          onTold={onTold}
+          labels={own.map(({ label }) => label)}
+          onChanged={onChanged}
           onDone={() => setAdding(false)}
         />
       )}
@@ -73,17 +73,17 @@ type CredentialProps = {
   credential: CredentialRow;
   mayRemove: boolean;
   isLast: boolean;
-  onTold: CredentialsProps['onTold'];
+  onChanged: CredentialsProps['onChanged'];
 };
 
-function Credential({ upstream, credential, mayRemove, isLast, onTold }: CredentialProps) {
+function Credential({ upstream, credential, mayRemove, isLast, onChanged }: CredentialProps) {
   const { id, label, last4, added_at: addedAt, health } = credential;
   const queries = useQueryClient();
   const [isSure, setSure] = useState(false);
   const remove = useMutation({
     mutationFn: () => api<Change>('DELETE', `/api/upstreams/${upstream}/credentials/${id}`),
     onSuccess: (change) => {
-      onTold({ done: `Credential ${label} is removed. Withdraw it at the provider, too.`, change });
+      onChanged({ done: `Credential ${label} removed. Revoke it at the provider as well.`, change });
       void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
     },
   });
@@ -106,7 +106,7 @@ function Credential({ upstream, credential, mayRemove, isLast, onTold }: Credent
       </div>
       <div className="flex items-start gap-3 max-sm:w-full max-sm:justify-between">
         <div>
-          <HealthMark standing={credentialStanding(credential)} />
+          <HealthMark status={credentialStatus(credential)} />
         </div>
         {mayRemove && !isSure && (
           <Button
@@ -123,13 +123,13 @@ function Credential({ upstream, credential, mayRemove, isLast, onTold }: Credent
         <div className="flex w-full flex-wrap items-center justify-between gap-2 rounded-md bg-warn-soft px-3 py-2">
           <p className="min-w-0 flex-1 basis-60 text-warn">
             {isLast
-              ? 'For good. It is the last one: the upstream is then asked without any.'
-              : 'For good. Calls go on with the others.'}
+              ? 'This is the last credential. Requests are then sent without one.'
+              : 'Requests continue with the other credentials.'}
           </p>
           <span className="flex gap-2">
-            <Button onClick={() => setSure(false)}>Keep it</Button>
+            <Button onClick={() => setSure(false)}>Cancel</Button>
             <Button look="danger" autoFocus busy={remove.isPending} onClick={() => remove.mutate()}>
-              Remove it
+              Remove credential
             </Button>
           </span>
           <FormProblem error={remove.error} />
@@ -141,18 +141,18 @@ function Credential({ upstream, credential, mayRemove, isLast, onTold }: Credent
 
 type AddFormProps = {
   row: UpstreamRow;
-  taken: readonly string[];
-  onTold: CredentialsProps['onTold'];
+  labels: readonly string[];
+  onChanged: CredentialsProps['onChanged'];
   onDone: () => void;
 };
 
-/** Takes a secret in. It is in these fields until it is sent, and nowhere in the page afterwards. */
-function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) {
+/** Adds a credential. The secret stays in this form until it is sent. */
+function AddForm({ row: { name, terms }, labels, onChanged, onDone }: AddFormProps) {
   const queries = useQueryClient();
-  const [label, setLabel] = useState(taken.length === 0 ? 'main' : '');
+  const [label, setLabel] = useState(labels.length === 0 ? 'main' : '');
   const [secret, setSecret] = useState('');
   const add = useMutation({
-    // Neither what goes in nor what comes back stays where mutations are kept.
+    // Neither the input nor the response may reach the mutation cache.
     mutationFn: async () => {
       const { event } = await api<CreatedCredential>('POST', `/api/upstreams/${name}/credentials`, {
         label: label.trim(),
@@ -162,7 +162,7 @@ function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) 
     },
     onSuccess: (change) => {
       setSecret('');
-      onTold({ done: `Credential ${label.trim()} is added, and sealed. Test it now.`, change });
+      onChanged({ done: `Credential ${label.trim()} added. Test the connection now.`, change });
       onDone();
       void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
     },
@@ -190,7 +190,7 @@ function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) 
           autoComplete="off"
           value={label}
           onChange={({ target }) => setLabel(target.value)}
-          hint="What people tell it by."
+          hint="A name to identify it."
           error={fieldError(add.error, 'label')}
         />
         {terms.provider === 'bridge' ? (
@@ -199,20 +199,20 @@ function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) 
             rows={4}
             className="font-mono"
             onChange={({ target }) => setSecret(target.value)}
-            hint="An API key, or the file of an account. Sealed in the database, and never shown again."
+            hint="API key or service account file. Stored encrypted and never shown again."
           />
         ) : (
           <TextField
             {...field}
             type="password"
             onChange={({ target }) => setSecret(target.value)}
-            hint="The provider’s API key. Sealed in the database, and never shown again."
+            hint="The provider’s API key. Stored encrypted and never shown again."
           />
         )}
       </div>
       <FormProblem error={add.error} fields={['label', 'secret']} />
       <div className="flex justify-end gap-2">
-        <Button onClick={onDone}>{taken.length === 0 ? 'It needs none' : 'Cancel'}</Button>
+        <Button onClick={onDone}>{labels.length === 0 ? 'Skip' : 'Cancel'}</Button>
         <Button type="submit" look="primary" busy={add.isPending}>
           Add credential
         </Button>

@@ -12,17 +12,17 @@ import { TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { newTarget, readTarget, TargetRows, type TypedTarget, typedTarget } from './target-rows.tsx';
-import { listedBy, tellTargets } from './target-words.ts';
+import { listedBy, describeTargets } from './target-words.ts';
 import { dispatchQuery } from './upstream-queries.ts';
 
 type DefineModelProps = {
-  /** Null: a new one. */ model: ModelRoute | null;
+  /** Null to add a model. */ model: ModelRoute | null;
   models: readonly ModelRoute[];
   upstreams: readonly UpstreamRow[];
   onClose: () => void;
 };
 
-/** Says where the calls of a model go, and tells it again in plain English before it is sent. */
+/** Edits the routing of a custom model, with a preview in plain English. */
 export function DefineModel({ model, models, upstreams, onClose }: DefineModelProps) {
   const before = model?.terms;
   const [name, setName] = useState(model?.model ?? '');
@@ -34,8 +34,8 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
   const terms: ModelTerms =
     kind === 'alias' ? { alias_of: aliasOf.trim() } : { targets: typed.map(readTarget) };
   const put = useChange(() => api<Change>('PUT', '/api/dispatch', { model: name.trim(), terms }), {
-    done: `Model ${name.trim()} ${model === null ? 'defined' : 'changed'}.`,
-    altered: [dispatchQuery.queryKey, modelsQuery.queryKey],
+    done: `Model ${name.trim()} ${model === null ? 'added' : 'saved'}.`,
+    invalidates: [dispatchQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,
   });
   const send = (event: FormEvent): void => {
@@ -53,7 +53,7 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
     <Dialog
       onClose={onClose}
       shape="side"
-      title={model === null ? 'Define a model' : <>Change model {model.model}</>}
+      title={model === null ? 'Add model' : <>Edit model {model.model}</>}
     >
       <form onSubmit={send} className="flex flex-col gap-5">
         {model === null && (
@@ -70,26 +70,26 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
             onChange={({ target }) => setName(target.value)}
             hint={
               known
-                ? 'It is defined already: this takes the place of what it was.'
-                : 'What clients ask for. It may be one that an upstream serves by name: then this goes before.'
+                ? 'This model exists. Saving replaces it.'
+                : 'The name that clients request. Takes precedence over models of upstreams.'
             }
             error={fieldError(put.error, 'model')}
           />
         )}
         <Choices
-          legend="Its calls go"
+          legend="Routing"
           isInline
           value={kind}
           onChange={setKind}
           choices={[
-            { value: 'targets', label: 'to upstreams' },
-            { value: 'alias', label: 'wherever another model goes' },
+            { value: 'targets', label: 'Upstreams' },
+            { value: 'alias', label: 'Alias of another model' },
           ]}
         />
         {kind === 'alias' ? (
           <div>
             <TextField
-              label="Another name of"
+              label="Alias of"
               required
               maxLength={256}
               list="alias-of"
@@ -98,7 +98,7 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
               className="font-mono"
               value={aliasOf}
               onChange={({ target }) => setAliasOf(target.value)}
-              hint="A model that is defined, or that an upstream serves by name."
+              hint="A custom model or a model of an upstream."
               error={fieldError(put.error, 'terms')}
             />
             <datalist id="alias-of">
@@ -115,7 +115,7 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={put.isPending}>
-            {model === null ? 'Define model' : 'Save changes'}
+            {model === null ? 'Add model' : 'Save changes'}
           </Button>
         </DialogActions>
       </form>
@@ -139,7 +139,7 @@ function Preview({
       {'targets' in terms ? (
         <>
           <ul className="flex flex-col gap-1">
-            {tellTargets(
+            {describeTargets(
               name,
               terms.targets,
               new Set(upstreams.flatMap((each) => (each.terms.paused ? [each.name] : []))),
@@ -149,22 +149,22 @@ function Preview({
           </ul>
           {terms.targets.length > 1 && (
             <p className="mt-1.5 text-xs text-muted">
-              Another takes over only before the first byte of a reply. One that answers much more slowly than
-              the others of its turn gets less than its share for a while.
+              Fallback happens only before the first byte of a reply. Targets that are much slower than others
+              of the same priority temporarily receive less traffic.
             </p>
           )}
         </>
       ) : (
-        <p>{tellAlias(terms.alias_of, upstreams, models)}</p>
+        <p>{describeAlias(terms.alias_of, upstreams, models)}</p>
       )}
     </div>
   );
 }
 
-function tellAlias(of: string, upstreams: readonly UpstreamRow[], models: readonly ModelRoute[]): string {
-  if (of === '') return 'Where its calls go is told here.';
-  const meant = models.find(({ model }) => model === of)?.terms;
-  if (meant && 'targets' in meant) return tellTargets(of, meant.targets).join(' ');
+function describeAlias(of: string, upstreams: readonly UpstreamRow[], models: readonly ModelRoute[]): string {
+  if (of === '') return 'Select a model to see its routing.';
+  const aliased = models.find(({ model }) => model === of)?.terms;
+  if (aliased && 'targets' in aliased) return describeTargets(of, aliased.targets).join(' ');
   const by = listedBy(of, upstreams);
-  return by === null ? `There is no model ${of}.` : `Every call goes to ${by}, as ${of}.`;
+  return by === null ? `No model named ${of}.` : `All requests go to ${by} as ${of}.`;
 }

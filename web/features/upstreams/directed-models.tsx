@@ -7,35 +7,35 @@ import { Icon } from '../../ui/icon.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Card, Empty } from '../../ui/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
-import { upstreamStanding } from './health-words.ts';
-import { shareOf, turnsOf } from './target-words.ts';
+import { upstreamStatus } from './health-words.ts';
+import { shareOf, prioritiesOf } from './target-words.ts';
 
 type DirectedModelsProps = {
   models: UseQueryResult<ModelRoute[]>;
   upstreams: readonly UpstreamRow[];
-  /** Null: whoever looks may not. */
+  /** Null without permission. */
   onDefine: ((model: ModelRoute | null) => void) | null;
   onRetire: ((model: ModelRoute) => void) | null;
 };
 
-/** The models that were defined, each with where its calls go. */
+/** Custom models with their routing. */
 export function DirectedModels({ models, upstreams, onDefine, onRetire }: DirectedModelsProps) {
   return (
     <Card
-      title="Defined models"
+      title="Custom models"
       flush
       actions={
         onDefine && (
           <Button icon="plus" onClick={() => onDefine(null)}>
-            Define a model
+            Add model
           </Button>
         )
       }
     >
-      <Loaded query={models} title="The models could not be loaded" height="h-32">
+      <Loaded query={models} title="Couldn’t load models" height="h-32">
         {(rows) => (
           <Table
-            label="Defined models"
+            label="Custom models"
             rows={rows}
             keyOf={({ model }) => model}
             columns={columns(upstreams, onDefine, onRetire)}
@@ -44,9 +44,8 @@ export function DirectedModels({ models, upstreams, onDefine, onRetire }: Direct
         )}
       </Loaded>
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
-        Any other name goes to the upstream that serves it by name: an exact one before any pattern, then the
-        first of them in the list. Another name of a model is that model in prices, permissions and the log,
-        too.
+        Other models go to the upstream that lists them: exact names first, then patterns in list order. An
+        alias counts as its model in prices, permissions and logs.
       </p>
     </Card>
   );
@@ -54,10 +53,10 @@ export function DirectedModels({ models, upstreams, onDefine, onRetire }: Direct
 
 function NoModels({ mayDefine }: { mayDefine: boolean }) {
   return (
-    <Empty icon="tag" title="No model is defined: each goes to the upstream that serves it by name">
+    <Empty icon="tag" title="No custom models">
       {mayDefine
-        ? 'Define one to spread its calls over several upstreams, to have another take over when one fails, or to give it a name of your own.'
-        : 'An administrator can spread the calls of one over several upstreams, or have another take over when one fails.'}
+        ? 'Add a model to balance requests across upstreams, set up fallbacks or create an alias.'
+        : 'An administrator can add models to balance requests or set up fallbacks.'}
     </Empty>
   );
 }
@@ -70,14 +69,14 @@ function columns(
   return [
     { head: 'Model', cell: ({ model }) => <code className="font-mono text-xs wrap-anywhere">{model}</code> },
     {
-      head: 'Goes to',
+      head: 'Routing',
       cell: ({ model, terms }) =>
         'alias_of' in terms ? (
           <span>
-            wherever <code className="font-mono text-xs wrap-anywhere">{terms.alias_of}</code> goes
+            Alias of <code className="font-mono text-xs">{terms.alias_of}</code>
           </span>
         ) : (
-          <Turns model={model} targets={terms.targets} upstreams={upstreams} />
+          <Priorities model={model} targets={terms.targets} upstreams={upstreams} />
         ),
     },
     ...(onDefine && onRetire
@@ -88,9 +87,9 @@ function columns(
                 look="quiet"
                 className="max-md:px-1"
                 onClick={() => onDefine(row)}
-                aria-label={`Change model ${row.model}`}
+                aria-label={`Edit model ${row.model}`}
               >
-                Change
+                Edit
               </Button>
               <Button
                 look="quiet"
@@ -107,8 +106,8 @@ function columns(
   ];
 }
 
-/** One line for each turn, in their order. */
-function Turns({
+/** One line per priority. */
+function Priorities({
   model,
   targets,
   upstreams,
@@ -117,13 +116,13 @@ function Turns({
   targets: readonly Target[];
   upstreams: readonly UpstreamRow[];
 }) {
-  const turns = turnsOf(targets);
+  const priorities = prioritiesOf(targets);
   return (
     <ol className="flex flex-col gap-1">
-      {turns.map((turn, index) => (
+      {priorities.map((group, index) => (
         <li key={index} className="flex flex-wrap items-baseline gap-x-3">
-          {index > 0 && <span className="text-xs text-muted">then</span>}
-          {turn.map((target) => (
+          {index > 0 && <span className="text-xs text-muted">Fallback</span>}
+          {group.map((target) => (
             <span
               key={`${target.upstream} ${target.model ?? ''}`}
               className="inline-flex flex-wrap items-baseline gap-x-1.5"
@@ -133,8 +132,8 @@ function Turns({
               {target.model !== undefined && target.model !== model && (
                 <code className="font-mono text-xs wrap-anywhere text-muted">{target.model}</code>
               )}
-              {turn.length > 1 && (
-                <span className="text-xs text-muted">{shareOf(target, turn) ?? 'stands in'}</span>
+              {group.length > 1 && (
+                <span className="text-xs text-muted">{shareOf(target, group) ?? 'Standby'}</span>
               )}
             </span>
           ))}
@@ -144,19 +143,19 @@ function Turns({
   );
 }
 
-/** Only where something is amiss: what is well needs no mark. */
+/** Shown only for unhealthy upstreams. */
 function TargetState({ upstream }: { upstream: UpstreamRow | undefined }) {
-  const standing = upstream
-    ? upstreamStanding(upstream)
-    : { tone: 'bad' as const, icon: 'warning' as const, word: 'It is not there' };
-  if (standing.tone === 'good') return null;
+  const status = upstream
+    ? upstreamStatus(upstream)
+    : { tone: 'danger' as const, icon: 'warning' as const, word: 'Not found' };
+  if (status.tone === 'success') return null;
   return (
     <span
-      title={standing.word}
-      className={`self-center ${standing.tone === 'bad' ? 'text-bad' : standing.tone === 'warn' ? 'text-warn' : 'text-muted'}`}
+      title={status.word}
+      className={`self-center ${status.tone === 'danger' ? 'text-danger' : status.tone === 'warn' ? 'text-warn' : 'text-muted'}`}
     >
-      <Icon name={standing.icon} size={14} />
-      <span className="sr-only">{standing.word}:</span>
+      <Icon name={status.icon} size={14} />
+      <span className="sr-only">{status.word}:</span>
     </span>
   );
 }

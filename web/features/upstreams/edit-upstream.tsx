@@ -12,12 +12,12 @@ import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ListField } from '../../ui/terms/list-field.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { MoreTerms } from './more-terms.tsx';
-import { choiceNamed, CHOICES, GROUPS, looksPrivate, usualModels } from './provider-choices.ts';
-import { formOf, newForm, termsOf, type UpstreamForm, usualAddress } from './upstream-form.ts';
+import { choiceNamed, CHOICES, GROUPS, looksPrivate, defaultModels } from './provider-choices.ts';
+import { formOf, newForm, termsOf, type UpstreamForm, defaultAddress } from './upstream-form.ts';
 import { ownModelsQuery, upstreamsQuery } from './upstream-queries.ts';
 
 type EditUpstreamProps = {
-  /** Null: a new one. */ row: UpstreamRow | null;
+  /** Null to add an upstream. */ row: UpstreamRow | null;
   list: UpstreamList;
   onClose: () => void;
   onSaved: (name: string) => void;
@@ -25,12 +25,9 @@ type EditUpstreamProps = {
 
 const FIELDS = ['name', 'terms.base_url', 'terms.package', 'terms.options', 'terms.models', 'terms.routes'];
 
-/**
- * Adds an upstream, or gives one other terms. Whom it is comes first: the rest begins with what is usual
- * there.
- */
+/** Adds or edits an upstream. Choosing the provider first fills in its defaults. */
 export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }: EditUpstreamProps) {
-  const [name, setName] = useState(() => row?.name ?? freeName('openai', data));
+  const [name, setName] = useState(() => row?.name ?? availableName('openai', data));
   const [isNamed, setNamed] = useState(row !== null);
   const [form, setForm] = useState<UpstreamForm>(() =>
     row ? formOf(row.terms) : newForm('openai', dialects),
@@ -41,18 +38,18 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
   const isBridge = choice.provider === 'bridge';
 
   const choose = (next: string): void => {
-    const isUsual = form.address === usualAddress(form.choice, dialects);
-    const address = isUsual ? usualAddress(next, dialects) : form.address;
-    const hasUsual = row === null && form.models.join(' ') === usualModels(choice).join(' ');
-    // Routes are those of a dialect: another one speaks others.
+    const isDefault = form.address === defaultAddress(form.choice, dialects);
+    const address = isDefault ? defaultAddress(next, dialects) : form.address;
+    const hasDefaults = row === null && form.models.join(' ') === defaultModels(choice).join(' ');
+    // Routes depend on the dialect.
     set({
       choice: next,
       address,
       routes: null,
-      ...(hasUsual ? { models: usualModels(choiceNamed(next)) } : {}),
-      ...(isUsual ? { network: looksPrivate(address) ? 'private' : 'public' } : {}),
+      ...(hasDefaults ? { models: defaultModels(choiceNamed(next)) } : {}),
+      ...(isDefault ? { network: looksPrivate(address) ? 'private' : 'public' } : {}),
     });
-    if (!isNamed) setName(freeName(next === 'other' ? 'models' : next, data));
+    if (!isNamed) setName(availableName(next === 'other' ? 'models' : next, data));
   };
   const terms = termsOf(form, row?.terms ?? null);
   const isSame =
@@ -63,8 +60,8 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
         ? api<Change>('PATCH', `/api/upstreams/${row.name}`, { terms })
         : api<Change>('POST', '/api/upstreams', { name, terms }),
     {
-      done: row ? `Upstream ${row.name} changed.` : `Upstream ${name} added.`,
-      altered: [upstreamsQuery.queryKey, modelsQuery.queryKey],
+      done: row ? `Upstream ${row.name} saved.` : `Upstream ${name} added.`,
+      invalidates: [upstreamsQuery.queryKey, modelsQuery.queryKey],
       onDone: () => onSaved(name),
     },
   );
@@ -78,17 +75,13 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
       ? save.error.message
       : fieldError(save.error, 'name');
   return (
-    <Dialog onClose={onClose} shape="side" title={row ? `Change upstream ${row.name}` : 'Add an upstream'}>
+    <Dialog onClose={onClose} shape="side" title={row ? `Edit upstream ${row.name}` : 'Add upstream'}>
       <form onSubmit={send} className="flex flex-col gap-5">
         <SelectField
-          label="Who is it?"
+          label="Provider"
           value={form.choice}
           onChange={({ target }) => choose(target.value)}
-          hint={
-            row
-              ? 'A change here changes how it is spoken to.'
-              : 'The rest is filled in with what is usual there.'
-          }
+          hint={row ? 'Determines the API protocol.' : 'Fills in the provider’s defaults.'}
         >
           {GROUPS.map((group) => (
             <optgroup key={group} label={group}>
@@ -102,9 +95,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
         </SelectField>
         {row === null && (
           <TextField
-            ref={(element) =>
-              element?.setCustomValidity(isTaken ? 'There is an upstream of this name already.' : '')
-            }
+            ref={(element) => element?.setCustomValidity(isTaken ? 'An upstream with this name exists.' : '')}
             label="Name"
             required
             maxLength={64}
@@ -117,8 +108,8 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
               setName(target.value);
               setNamed(true);
             }}
-            hint="What people and models tell it by, here and in the log. It can’t be changed later."
-            error={isTaken ? 'There is an upstream of this name already.' : nameError}
+            hint="Used in model routing and in the audit log. Can’t be changed later."
+            error={isTaken ? 'An upstream with this name exists.' : nameError}
           />
         )}
         {isBridge && (
@@ -133,7 +124,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
               placeholder="@ai-sdk/amazon-bedrock"
               value={form.package}
               onChange={({ target }) => set({ package: target.value })}
-              hint="Install it beside Daybook first. It runs with all that the server may do: take one that you trust."
+              hint="An installed AI SDK package. It runs with the server’s permissions, so use one you trust."
               error={fieldError(save.error, 'terms.package')}
             />
             <div className="flex flex-col gap-1">
@@ -143,14 +134,14 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
                 value={form.options}
                 onChange={(options) => set({ options })}
                 placeholder="region=eu-west-1"
-                hint="Given to the package. They are in the log, so no place for secrets."
+                hint="Passed to the package. Recorded in the audit log, so don’t enter secrets."
                 error={fieldError(save.error, 'terms.options')}
               />
             </div>
           </>
         )}
         <TextField
-          label={isBridge ? 'Address (optional)' : 'Address'}
+          label={isBridge ? 'Base URL (optional)' : 'Base URL'}
           type="url"
           required={!isBridge}
           maxLength={500}
@@ -161,68 +152,66 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
           value={form.address}
           onChange={({ target }) => set({ address: target.value })}
           hint={
-            isBridge
-              ? 'Only where it is not where the package expects it.'
-              : 'Up to what all its paths begin with, such as /v1.'
+            isBridge ? 'Defaults to the package’s address.' : 'Including the common path prefix, such as /v1.'
           }
           error={fieldError(save.error, 'terms.base_url')}
         />
         <Choices
-          legend="Where may its address lead?"
+          legend="Network access"
           value={form.network}
           onChange={(network) => set({ network })}
           choices={[
             {
               value: 'public',
-              label: 'To the internet alone',
-              hint: 'Whatever its name stands for: a private address is refused at each connection.',
+              label: 'Public internet only',
+              hint: 'Connections to private addresses are blocked.',
             },
             {
               value: 'private',
-              label: 'Also to this machine and to private networks',
-              hint: 'For a model server of your own. Metadata services of clouds are never called.',
+              label: 'Public internet, localhost and private networks',
+              hint: 'For self-hosted models. Cloud metadata services are always blocked.',
             },
           ]}
         />
         <div className="flex flex-col gap-1">
-          <p className="font-medium">Serves by name</p>
+          <p className="font-medium">Models</p>
           <ListField
-            // It keeps what is typed to itself, so that another choice takes another one.
+            // The field keeps its own text state; a new key resets it.
             key={form.choice}
-            label="Names and patterns of models"
+            label="Models"
             value={form.models}
             onChange={(models) => set({ models })}
             placeholder={choice.models[0] ?? ''}
             suggestions={[...new Set([...choice.models, ...own])]}
-            hint="Models that clients may ask for by these very names; * stands for anything. Without any, only models that are defined to go there do."
+            hint="Model names and patterns with * that this upstream serves. Empty: custom models only."
             error={fieldError(save.error, 'terms.models')}
           />
         </div>
         <MoreTerms
           form={form}
-          usual={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null}
+          defaults={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null}
           onChange={set}
           error={save.error}
         />
         {row === null && (
           <Choices
-            legend="When do calls go there?"
+            legend="Initial state"
             value={form.paused ? 'later' : 'now'}
             onChange={(when) => set({ paused: when === 'later' })}
             choices={[
-              { value: 'now', label: 'At once' },
+              { value: 'now', label: 'Active' },
               {
                 value: 'later',
-                label: 'Not before I resume it',
-                hint: 'Time for its credential and a test, where others serve the same names already.',
+                label: 'Paused',
+                hint: 'Add a credential and test the connection before sending requests.',
               },
             ]}
           />
         )}
         <p className="text-xs text-muted">
           {row
-            ? 'It holds for calls that begin from now on, on every server. Running calls end as they would.'
-            : 'Its credential comes next: it has a place of its own, and is never shown again.'}
+            ? 'Applies to new requests on every server. Running requests are not affected.'
+            : 'You can add a credential in the next step.'}
         </p>
         <FormProblem error={nameError === null ? save.error : null} fields={FIELDS} />
         <DialogActions>
@@ -236,11 +225,11 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
   );
 }
 
-/** The name, or the first of it with a number that nobody has. */
-function freeName(name: string, taken: readonly UpstreamRow[]): string {
-  const has = (each: string): boolean => taken.some((row) => row.name === each);
+/** The name itself, or with the first free number appended. */
+function availableName(name: string, existing: readonly UpstreamRow[]): string {
+  const exists = (each: string): boolean => existing.some((row) => row.name === each);
   for (let number = 1; ; number++) {
     const each = number === 1 ? name : `${name}-${number}`;
-    if (!has(each)) return each;
+    if (!exists(each)) return each;
   }
 }

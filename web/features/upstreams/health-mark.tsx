@@ -1,9 +1,9 @@
 import { Icon } from '../../ui/icon.tsx';
 import { Badge } from '../../ui/parts.tsx';
-import type { Standing } from './health-words.ts';
+import type { HealthStatus } from './health-words.ts';
 
-/** The word about something's health, and beneath it what that means. */
-export function HealthMark({ standing: { tone, icon, word, detail } }: { standing: Standing }) {
+/** A health status with its explanation. */
+export function HealthMark({ status: { tone, icon, word, detail } }: { status: HealthStatus }) {
   return (
     <>
       <Badge tone={tone}>

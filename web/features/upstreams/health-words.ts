@@ -1,98 +1,103 @@
 import type { CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
-import { showCounted, showSeconds } from '../../lib/show.ts';
-import { tryWords } from '../../lib/try-words.ts';
+import { showCount, showSeconds } from '../../lib/show.ts';
+import { attemptLabel } from '../../lib/try-words.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import type { Tone } from '../../ui/parts.tsx';
 
-/** How an upstream or a credential fares, in words. Pure. */
+/** Health of upstreams and credentials in words. Pure. */
 
-export type Standing = {
+export type HealthStatus = {
   tone: Tone;
   icon: IconName;
   word: string;
-  /** What it means; null: nothing more. */ detail: string | null;
+  /** An explanation, or null. */ detail: string | null;
 };
 
 type Health = UpstreamRow['health'];
 
-/** Of one that nobody has called yet nothing better is known. */
-const GOOD: Standing = { tone: 'good', icon: 'check', word: 'No trouble', detail: null };
+/** Also the status of an upstream without requests. */
+const HEALTHY: HealthStatus = { tone: 'success', icon: 'check', word: 'Healthy', detail: null };
 
-/** To the second: it is told anew every few of them. It stays together where the line breaks. */
+/** Whole seconds, with a non-breaking space. */
 const seconds = (ms: number): string =>
   showSeconds(Math.max(1, Math.ceil(ms / 1_000)) * 1_000).replaceAll(' ', '\u00a0');
 
-export function healthStanding({ state, problem, failures, ejected_ms: outMs }: Health): Standing {
-  const why = problem === null ? '' : ` (${tryWords(problem)})`;
+export function healthStatus({ state, problem, failures, ejected_ms: outMs }: Health): HealthStatus {
+  const why = problem === null ? '' : ` (${attemptLabel(problem)})`;
   switch (state) {
     case 'good':
-      return GOOD;
+      return HEALTHY;
     case 'failing':
       return {
         tone: 'warn',
         icon: 'warning',
-        word: 'Failing',
+        word: 'Degraded',
         detail:
           failures === 1
-            ? `The last call failed${why}.`
-            : `${showCounted(failures, 'call')} in a row failed${why}.`,
+            ? `The last request failed${why}.`
+            : `${showCount(failures)} consecutive failures${why}.`,
       };
     case 'ejected':
       return {
-        tone: 'bad',
+        tone: 'danger',
         icon: 'warning',
-        word: 'Left out',
-        detail: `Calls go elsewhere where they can${why}. It is tried again in ${seconds(outMs)}.`,
+        word: 'Circuit open',
+        detail: `Temporarily skipped${why}. Retries in ${seconds(outMs)}.`,
       };
     case 'on_trial':
       return {
         tone: 'warn',
         icon: 'clock',
-        word: 'On trial',
-        detail: `One call at a time tries it again${why}.`,
+        word: 'Half-open',
+        detail: `Testing with one request at a time${why}.`,
       };
   }
 }
 
-export const credentialStanding = ({ health }: CredentialRow): Standing =>
+export const credentialStatus = ({ health }: CredentialRow): HealthStatus =>
   health === null
     ? {
-        tone: 'bad',
+        tone: 'danger',
         icon: 'warning',
-        word: 'Does not open',
-        detail: 'This server has no master key that opens it; its diagnostics say more.',
+        word: 'Can’t decrypt',
+        detail: 'This server doesn’t have the master key for it. Run daybook doctor for details.',
       }
-    : healthStanding(health);
+    : healthStatus(health);
 
-/** Of an upstream with its credentials: the worst that calls would meet. */
-export function upstreamStanding({
+/** The worst status of an upstream and its credentials that a request may meet. */
+export function upstreamStatus({
   state,
   health,
   credentials,
-}: Pick<UpstreamRow, 'state' | 'health' | 'credentials'>): Standing {
+}: Pick<UpstreamRow, 'state' | 'health' | 'credentials'>): HealthStatus {
   if (state === 'paused')
-    return { tone: 'plain', icon: 'pause', word: 'Paused', detail: 'Nothing is sent there.' };
+    return { tone: 'plain', icon: 'pause', word: 'Paused', detail: 'No requests are sent.' };
   if (state === 'no_credential')
     return {
-      tone: 'bad',
+      tone: 'danger',
       icon: 'key',
       word: 'No credential',
-      detail: 'None of its credentials opens on this server, so nothing is sent there.',
+      detail: 'This server can’t decrypt any of its credentials, so no requests are sent.',
     };
-  if (health.state === 'ejected' || health.state === 'on_trial') return healthStanding(health);
+  if (health.state === 'ejected' || health.state === 'on_trial') return healthStatus(health);
   const out = credentials.filter((each) => each.health === null || each.health.state === 'ejected');
   const [first] = out;
   if (first && out.length === credentials.length)
     return credentials.length === 1
-      ? credentialStanding(first)
-      : { tone: 'bad', icon: 'key', word: 'Left out', detail: 'All of its credentials are left out.' };
+      ? credentialStatus(first)
+      : {
+          tone: 'danger',
+          icon: 'key',
+          word: 'Circuit open',
+          detail: 'The circuit of every credential is open.',
+        };
   if (first)
     return {
       tone: 'warn',
       icon: 'key',
-      word: 'In part',
-      detail: `${out.length} of ${credentials.length} credentials ${out.length === 1 ? 'is' : 'are'} left out.`,
+      word: 'Degraded',
+      detail: `${out.length} of ${credentials.length} credentials unavailable.`,
     };
-  const troubled = credentials.find((each) => each.health !== null && each.health.state !== 'good');
-  return health.state === 'good' && troubled ? credentialStanding(troubled) : healthStanding(health);
+  const unhealthy = credentials.find((each) => each.health !== null && each.health.state !== 'good');
+  return health.state === 'good' && unhealthy ? credentialStatus(unhealthy) : healthStatus(health);
 }

@@ -4,7 +4,7 @@ import { Checkbox, SelectField } from '../../ui/field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 import type { UpstreamForm } from './upstream-form.ts';
 
-/** As the server knows them: a compiler says when that has changed. */
+/** The server's routes. The compiler reports a difference. */
 const ROUTES: typeof RELAYED_ROUTES = [
   '/v1/chat/completions',
   '/v1/completions',
@@ -15,32 +15,32 @@ const ROUTES: typeof RELAYED_ROUTES = [
 
 type MoreTermsProps = {
   form: UpstreamForm;
-  /** The routes of the dialect; null: not known here. */ usual: readonly RelayedRoute[] | null;
+  /** The routes of the dialect; null if unknown. */ defaults: readonly RelayedRoute[] | null;
   onChange: (part: Partial<UpstreamForm>) => void;
   error: unknown;
 };
 
-/** What most upstreams are well without. */
-export function MoreTerms({ form, usual, onChange, error }: MoreTermsProps) {
+/** Settings that most upstreams don't need. */
+export function MoreTerms({ form, defaults, onChange, error }: MoreTermsProps) {
   const { routes, retries, on_client_disconnect: onClientDisconnect, token_limit: tokenLimit } = form;
   const count = [routes !== null, retries > 0, onClientDisconnect !== 'cancel', tokenLimit !== ''].filter(
     Boolean,
   ).length;
-  const chosen = routes ?? usual ?? [];
+  const chosen = routes ?? defaults ?? [];
   const toggle = (route: RelayedRoute): void =>
     onChange({ routes: ROUTES.filter((each) => chosen.includes(each) !== (each === route)) });
   return (
     <details className="rounded-lg border border-line" open={count > 0 || undefined}>
       <summary className="px-3 py-2 font-medium">
-        Retries, routes and more{' '}
-        <span className="font-normal text-muted">{count === 0 ? 'as usual' : `${count} set`}</span>
+        Advanced settings{' '}
+        <span className="font-normal text-muted">{count === 0 ? 'Defaults' : `${count} set`}</span>
       </summary>
       <div className="flex flex-col gap-5 border-t border-line p-3">
         <SelectField
           label="Retries"
           value={String(retries)}
           onChange={({ target }) => onChange({ retries: Number(target.value) })}
-          hint="Of a call that failed there, before the first byte of its reply, where nobody else can take over. Most clients try again by themselves."
+          hint="Before the first byte, if there is no fallback. Most clients retry on their own."
         >
           {['None', 'One', 'Two', 'Three'].map((name, number) => (
             <option key={name} value={number}>
@@ -49,31 +49,31 @@ export function MoreTerms({ form, usual, onChange, error }: MoreTermsProps) {
           ))}
         </SelectField>
         <Choices
-          legend="When a client leaves in the middle"
+          legend="When a client disconnects"
           value={onClientDisconnect}
           onChange={(value) => onChange({ on_client_disconnect: value })}
           choices={[
             {
               value: 'cancel',
-              label: 'Cancel the call there',
-              hint: 'It costs no more. What it has used is counted by what was relayed.',
+              label: 'Cancel the request',
+              hint: 'Stops further cost. Usage is counted by the relay.',
             },
             {
               value: 'drain',
-              label: 'Read it to its end',
-              hint: 'It goes on costing, and its cost is known to the token.',
+              label: 'Read the reply to its end',
+              hint: 'Cost continues, but the provider reports exact usage.',
             },
           ]}
         />
         <fieldset className="min-w-0">
-          <legend className="mb-1.5 font-medium">Routes that it speaks</legend>
+          <legend className="mb-1.5 font-medium">Routes</legend>
           <div className="flex flex-col gap-2">
             <Checkbox
-              label="Those that are usual for it"
+              label="Default routes of the provider"
               checked={routes === null}
               onChange={({ target }) =>
                 onChange({
-                  routes: target.checked ? null : [...(usual ?? ['/v1/chat/completions' as const])],
+                  routes: target.checked ? null : [...(defaults ?? ['/v1/chat/completions' as const])],
                 })
               }
             />
@@ -90,21 +90,21 @@ export function MoreTerms({ form, usual, onChange, error }: MoreTermsProps) {
               </div>
             )}
             {routes !== null && fieldError(error, 'terms.routes') !== null && (
-              <p role="alert" className="text-xs text-bad">
+              <p role="alert" className="text-xs text-danger">
                 {fieldError(error, 'terms.routes')}
               </p>
             )}
           </div>
         </fieldset>
         <SelectField
-          label="Limit of a reply"
+          label="Token limit parameter"
           value={tokenLimit}
           onChange={({ target }) => onChange({ token_limit: target.value as UpstreamForm['token_limit'] })}
-          hint="Where a limit is set for calls that come without one, which hard quotas need."
+          hint="Used to cap replies under a hard limit."
         >
-          <option value="">In the member that is usual for it</option>
-          <option value="max_tokens">In max_tokens</option>
-          <option value="max_completion_tokens">In max_completion_tokens</option>
+          <option value="">Default</option>
+          <option value="max_tokens">max_tokens</option>
+          <option value="max_completion_tokens">max_completion_tokens</option>
         </SelectField>
       </div>
     </details>

@@ -30,12 +30,12 @@ const RetireModel = lazy(() =>
   import('./retire-model.tsx').then(({ RetireModel: component }) => ({ default: component })),
 );
 
-/** Upstreams by their names: what is known of them is fetched again all the time. */
+/** Upstreams by name, since their rows are refetched. */
 type Open =
-  | { what: 'add' }
-  | { what: 'show' | 'test' | 'change' | 'remove'; upstream: string }
-  | { what: 'define'; model: ModelRoute | null }
-  | { what: 'retire'; model: ModelRoute }
+  | { view: 'add' }
+  | { view: 'show' | 'test' | 'change' | 'remove'; upstream: string }
+  | { view: 'define'; model: ModelRoute | null }
+  | { view: 'retire'; model: ModelRoute }
   | null;
 
 export function UpstreamsPage() {
@@ -44,7 +44,7 @@ export function UpstreamsPage() {
   const mayChange = useIsAdministrator();
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
-  const add = (): void => setOpen({ what: 'add' });
+  const add = (): void => setOpen({ view: 'add' });
   useNotices(
     ['upstream.', 'model.'],
     [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey],
@@ -58,23 +58,23 @@ export function UpstreamsPage() {
     <>
       <PageHead
         title="Upstreams"
-        about="Where calls are passed on to. Health is as this server sees it, every five seconds while you look."
+        about="Model providers that requests are relayed to. Health as seen by this server, every 5 s."
       >
         {mayChange && (
           <Button look="primary" icon="plus" onClick={add} title="n">
-            Add an upstream
+            Add upstream
           </Button>
         )}
       </PageHead>
       <div className="flex flex-col gap-5">
         <Card flush>
-          <Loaded query={upstreams} title="The upstreams could not be loaded">
+          <Loaded query={upstreams} title="Couldn’t load upstreams">
             {({ data }) => (
               <>
                 <UpstreamTable
                   upstreams={data}
                   mayChange={mayChange}
-                  onOpen={(what, upstream) => setOpen({ what, upstream })}
+                  onOpen={(what, upstream) => setOpen({ view: what, upstream })}
                 />
                 {data.every(({ source }) => source === 'demo') && (
                   <div className="border-t border-line">
@@ -88,38 +88,38 @@ export function UpstreamsPage() {
         <DirectedModels
           models={dispatch}
           upstreams={list?.data ?? []}
-          onDefine={mayChange ? (model) => setOpen({ what: 'define', model }) : null}
-          onRetire={mayChange ? (model) => setOpen({ what: 'retire', model }) : null}
+          onDefine={mayChange ? (model) => setOpen({ view: 'define', model }) : null}
+          onRetire={mayChange ? (model) => setOpen({ view: 'retire', model }) : null}
         />
       </div>
       <Suspense>
-        {open?.what === 'add' && list && (
+        {open?.view === 'add' && list && (
           <EditUpstream
             row={null}
             list={list}
             onClose={close}
-            onSaved={(upstream) => setOpen({ what: 'show', upstream })}
+            onSaved={(upstream) => setOpen({ view: 'show', upstream })}
           />
         )}
-        {open?.what === 'change' && list && row && (
+        {open?.view === 'change' && list && row && (
           <EditUpstream row={row} list={list} onClose={close} onSaved={close} />
         )}
-        {(open?.what === 'show' || open?.what === 'test') && row && (
+        {(open?.view === 'show' || open?.view === 'test') && row && (
           <UpstreamDialog
             key={row.name}
             row={row}
             models={models}
             mayChange={mayChange}
-            testsAtOnce={open.what === 'test'}
+            testsAtOnce={open.view === 'test'}
             onClose={close}
-            onOpen={(what) => setOpen({ what, upstream: row.name })}
+            onOpen={(what) => setOpen({ view: what, upstream: row.name })}
           />
         )}
-        {open?.what === 'remove' && row && <RemoveUpstream row={row} models={models} onClose={close} />}
-        {open?.what === 'define' && list && (
+        {open?.view === 'remove' && row && <RemoveUpstream row={row} models={models} onClose={close} />}
+        {open?.view === 'define' && list && (
           <DefineModel model={open.model} models={models} upstreams={list.data} onClose={close} />
         )}
-        {open?.what === 'retire' && list && (
+        {open?.view === 'retire' && list && (
           <RetireModel model={open.model} upstreams={list.data} onClose={close} />
         )}
       </Suspense>

@@ -1,22 +1,22 @@
 import type { Dialect, ProviderName, UpstreamTerms } from '#db/events/upstream-events.ts';
 
-/** Whom an upstream may be: what people choose first, and what the rest of the form begins with. Pure. */
+/** Providers to choose from, with the form's defaults. Pure. */
 export type ProviderChoice = {
   id: Dialect | 'anthropic' | 'bridge';
   name: string;
   group: (typeof GROUPS)[number];
   provider: ProviderName;
-  /** Where it is, where the server does not know. */
+  /** The base URL, if the server doesn't know it. */
   address?: string;
-  /** What an address of it looks like, where it has none of its own. */
+  /** An example of a base URL, if there is no default. */
   example?: string;
-  /** Names and patterns of its models, where nobody else has such; else an example of them. */
+  /** Default model patterns if they are unique to the provider, else examples. */
   models: readonly string[];
-  /** In a list, where there is no room for the whole name. */
+  /** A short name for lists. */
   short?: string;
 };
 
-export const GROUPS = ['Providers', 'On your own machines', 'Everything else'] as const;
+export const GROUPS = ['Providers', 'Self-hosted', 'Other'] as const;
 
 const openai = (
   id: Dialect,
@@ -44,27 +44,26 @@ export const CHOICES: readonly ProviderChoice[] = [
   openai('groq', 'Groq', 'Providers', ['llama-*', 'openai/gpt-oss-*']),
   openai('deepseek', 'DeepSeek', 'Providers', ['deepseek-*']),
   openai('openrouter', 'OpenRouter', 'Providers', ['*/*']),
-  openai('ollama', 'Ollama', 'On your own machines', ['llama3.2'], { address: 'http://127.0.0.1:11434/v1' }),
-  openai('vllm', 'vLLM', 'On your own machines', ['qwen3*'], { address: 'http://127.0.0.1:8000/v1' }),
-  openai('lmstudio', 'LM Studio', 'On your own machines', ['qwen3*'], {
+  openai('ollama', 'Ollama', 'Self-hosted', ['llama3.2'], { address: 'http://127.0.0.1:11434/v1' }),
+  openai('vllm', 'vLLM', 'Self-hosted', ['qwen3*'], { address: 'http://127.0.0.1:8000/v1' }),
+  openai('lmstudio', 'LM Studio', 'Self-hosted', ['qwen3*'], {
     address: 'http://127.0.0.1:1234/v1',
   }),
-  openai('other', 'Another that speaks OpenAI’s convention', 'Everything else', ['some-model'], {
+  openai('other', 'OpenAI-compatible', 'Other', ['some-model'], {
     example: 'https://models.example.com/v1',
-    short: 'OpenAI’s convention',
   }),
   {
     id: 'bridge',
-    name: 'A package of the AI SDK (Bedrock, Cohere…)',
-    group: 'Everything else',
+    name: 'AI SDK package (Bedrock, Cohere…)',
+    group: 'Other',
     provider: 'bridge',
     models: ['anthropic.claude-*'],
     example: 'https://models.example.com',
   },
 ];
 
-/** What a new one serves by name, unless people say otherwise. */
-export const usualModels = ({ group, models }: ProviderChoice): string[] =>
+/** The default models of a new upstream. */
+export const defaultModels = ({ group, models }: ProviderChoice): string[] =>
   group === 'Providers' ? [...models] : [];
 
 export const choiceOf = ({
@@ -76,7 +75,7 @@ export const choiceOf = ({
 export const choiceNamed = (id: string): ProviderChoice =>
   CHOICES.find((each) => each.id === id) ?? (CHOICES.at(-2) as ProviderChoice);
 
-/** Whether an address looks like one that the internet does not lead to; the server judges. */
+/** Whether an address looks private. The server decides. */
 export const looksPrivate = (address: string): boolean =>
   /^https?:\/\/(localhost|127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[::1\]|\[f[cd]|[^./:]+(:|\/|$)|[^/:]+\.(local|internal|lan)(:|\/|$))/i.test(
     address,

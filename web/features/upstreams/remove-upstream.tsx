@@ -9,8 +9,9 @@ import { FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { listed } from './target-words.ts';
 import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
+import { showCounted } from '../../lib/show.ts';
 
-/** Removes an upstream for good, after it was said what that takes away. */
+/** Removes an upstream permanently, after listing the affected models. */
 export function RemoveUpstream({
   row: { name, terms, credentials },
   models,
@@ -20,43 +21,43 @@ export function RemoveUpstream({
   models: readonly ModelRoute[];
   onClose: () => void;
 }) {
-  const going = models.flatMap(({ model, terms: each }) =>
+  const affected = models.flatMap(({ model, terms: each }) =>
     'targets' in each && each.targets.some(({ upstream }) => upstream === name)
       ? [{ model, isAll: each.targets.every(({ upstream }) => upstream === name) }]
       : [],
   );
-  const stranded = going.filter(({ isAll }) => isAll).map(({ model }) => `“${model}”`);
-  const others = going.filter(({ isAll }) => !isAll).map(({ model }) => `“${model}”`);
-  const sealed = credentials.filter(({ source }) => source === 'log').length;
+  const blocking = affected.filter(({ isAll }) => isAll).map(({ model }) => `“${model}”`);
+  const others = affected.filter(({ isAll }) => !isAll).map(({ model }) => `“${model}”`);
+  const credentialCount = credentials.filter(({ source }) => source === 'log').length;
   const remove = useChange(() => api<Change>('DELETE', `/api/upstreams/${name}`), {
     done: `Upstream ${name} removed.`,
-    altered: [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey],
+    invalidates: [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,
   });
   return (
     <Dialog onClose={onClose} title={`Remove upstream ${name}?`}>
       <div className="flex flex-col gap-3">
         <p>
-          Nothing more is sent there; running calls end as they would.
-          {sealed > 0 &&
-            ` Its ${sealed === 1 ? 'credential is' : `${sealed} credentials are`} erased for good: withdraw ${sealed === 1 ? 'it' : 'them'} at the provider, too.`}
+          No more requests are sent to this upstream. Running requests finish.
+          {credentialCount > 0 &&
+            ` ${showCounted(credentialCount, 'stored credential')} will be deleted. Revoke them at the provider as well.`}
         </p>
-        {stranded.length > 0 && (
+        {blocking.length > 0 && (
           <p className="rounded-lg border border-warn bg-warn-soft px-3 py-2.5 text-warn">
-            It is all that {listed(stranded)} can go to. Direct or retire{' '}
-            {stranded.length === 1 ? 'that model' : 'those models'} first; until then it can’t be removed.
+            It is the only target of {listed(blocking)}. Edit or retire{' '}
+            {blocking.length === 1 ? 'that model' : 'those models'} first.
           </p>
         )}
         {others.length > 0 && (
           <p>
-            {listed(others)} {others.length === 1 ? 'loses' : 'lose'} a target, and{' '}
-            {others.length === 1 ? 'goes' : 'go'} to {others.length === 1 ? 'its' : 'their'} others alone.
+            {listed(others)} {others.length === 1 ? 'loses' : 'lose'} this target and{' '}
+            {others.length === 1 ? 'uses' : 'use'} the remaining ones.
           </p>
         )}
         {terms.models.length > 0 && (
           <p>
-            What it serves by name (<code className="font-mono text-xs">{terms.models.join(', ')}</code>) goes
-            to another upstream that lists it, or else is refused with 404{' '}
+            Its models (<code className="font-mono text-xs">{terms.models.join(', ')}</code>) go to another
+            upstream that lists them, or are rejected with 404{' '}
             <code className="font-mono text-xs">model_not_found</code>.
           </p>
         )}
@@ -66,7 +67,7 @@ export function RemoveUpstream({
         <Button onClick={onClose}>Cancel</Button>
         <Button
           look="danger"
-          disabled={stranded.length > 0}
+          disabled={blocking.length > 0}
           busy={remove.isPending}
           onClick={() => remove.mutate()}
         >

@@ -10,7 +10,7 @@ import { useChange } from '../../ui/use-change.ts';
 import { listedBy } from './target-words.ts';
 import { dispatchQuery } from './upstream-queries.ts';
 
-/** Takes a model's directions away, after it was said where its calls go then. */
+/** Retires a custom model, after showing where its requests go instead. */
 export function RetireModel({
   model: { model },
   upstreams,
@@ -23,7 +23,7 @@ export function RetireModel({
   const next = listedBy(model, upstreams);
   const retire = useChange(() => api<Change>('POST', '/api/dispatch/retire', { model }), {
     done: `Model ${model} retired.`,
-    altered: [dispatchQuery.queryKey, modelsQuery.queryKey],
+    invalidates: [dispatchQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,
   });
   return (
@@ -31,16 +31,15 @@ export function RetireModel({
       <div className="flex flex-col gap-3">
         {next === null ? (
           <p>
-            No upstream serves it by name, so its calls are refused with 404{' '}
-            <code className="font-mono text-xs">model_not_found</code> from then on.
+            No upstream lists this model. Its requests are rejected with 404{' '}
+            <code className="font-mono text-xs">model_not_found</code> .
           </p>
         ) : (
           <p>
-            Its calls then go to <strong className="font-semibold">{next}</strong>, which serves this name by
-            itself.
+            Its requests go to <strong className="font-semibold">{next}</strong>, which lists this model.
           </p>
         )}
-        <p className="text-muted">It can be defined again at any time.</p>
+        <p className="text-muted">You can add it again at any time.</p>
         <FormProblem error={retire.error} />
       </div>
       <DialogActions>

@@ -6,7 +6,7 @@ import { Button, IconButton } from '../../ui/button.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { ownModelsQuery } from './upstream-queries.ts';
 
-/** A target as it is filled in; `id` tells rows apart. */
+/** A target as typed; `id` identifies its row. */
 export type TypedTarget = { id: number; upstream: string; model: string; weight: string; order: number };
 
 let lastId = 0;
@@ -14,10 +14,10 @@ let lastId = 0;
 export const newTarget = (
   upstreams: readonly UpstreamRow[],
   order: number,
-  taken: readonly string[] = [],
+  used: readonly string[] = [],
 ): TypedTarget => {
-  // Whatever is not the demo comes first to mind, and what is not there yet.
-  const fresh = upstreams.filter(({ name }) => !taken.includes(name));
+  // Prefers an upstream that is not used yet and is not the demo.
+  const fresh = upstreams.filter(({ name }) => !used.includes(name));
   const first = fresh.find(({ source }) => source !== 'demo') ?? fresh[0] ?? upstreams[0];
   return { id: ++lastId, upstream: first?.name ?? '', model: '', weight: '1', order };
 };
@@ -37,7 +37,7 @@ export const readTarget = ({ upstream, model, weight, order }: TypedTarget): Tar
   order,
 });
 
-const TURNS = ['First', 'Second', 'Third', 'Fourth', 'Fifth', 'Sixth'];
+const PRIORITIES = ['Primary', 'Fallback 1', 'Fallback 2', 'Fallback 3', 'Fallback 4', 'Fallback 5'];
 const TARGETS_MAX = 16;
 
 type TargetRowsProps = {
@@ -47,7 +47,7 @@ type TargetRowsProps = {
   onChange: (targets: TypedTarget[]) => void;
 };
 
-/** Where calls go: upstreams with the turn in which each is tried, and its share of that turn. */
+/** Targets with priority and weight. */
 export function TargetRows({ model, targets, upstreams, onChange }: TargetRowsProps) {
   const set = (id: number, part: Partial<TypedTarget>): void =>
     onChange(targets.map((each) => (each.id === id ? { ...each, ...part } : each)));
@@ -71,7 +71,7 @@ export function TargetRows({ model, targets, upstreams, onChange }: TargetRowsPr
             model={model}
             target={target}
             number={index + 1}
-            turns={Math.min(TURNS.length, Math.max(last + 1, targets.length))}
+            priorities={Math.min(PRIORITIES.length, Math.max(last + 1, targets.length))}
             upstreams={upstreams}
             onChange={(part) => set(target.id, part)}
             onRemove={
@@ -82,17 +82,16 @@ export function TargetRows({ model, targets, upstreams, onChange }: TargetRowsPr
       </ul>
       {targets.length > 1 && (
         <p className="mt-2 text-xs text-muted">
-          Calls of a turn are spread by weight. One of weight 0 is tried only when the others of its turn have
-          failed.
+          Requests are balanced by weight among targets of the same priority. Weight 0 is a standby.
         </p>
       )}
       {targets.length < TARGETS_MAX && (
         <div className="mt-2 flex flex-wrap gap-2">
           <Button icon="plus" onClick={() => add(0)}>
-            Share with another
+            Add target
           </Button>
-          <Button icon="plus" onClick={() => add(Math.min(TURNS.length - 1, last + 1))}>
-            Add a fallback
+          <Button icon="plus" onClick={() => add(Math.min(PRIORITIES.length - 1, last + 1))}>
+            Add fallback
           </Button>
         </div>
       )}
@@ -104,7 +103,7 @@ type TargetRowProps = {
   model: string;
   target: TypedTarget;
   number: number;
-  turns: number;
+  priorities: number;
   upstreams: readonly UpstreamRow[];
   onChange: (part: Partial<TypedTarget>) => void;
   onRemove: (() => void) | null;
@@ -114,7 +113,7 @@ function TargetRow({
   model,
   target: { upstream, model: own, weight, order },
   number,
-  turns,
+  priorities,
   upstreams,
   onChange,
   onRemove,
@@ -136,7 +135,7 @@ function TargetRow({
         onChange={({ target }) => onChange({ upstream: target.value })}
         className="w-full"
       >
-        {!isKnown && <option value={upstream}>{upstream} (not there)</option>}
+        {!isKnown && <option value={upstream}>{upstream} (not found)</option>}
         {upstreams.map(({ name, terms }) => (
           <option key={name} value={name}>
             {name}
@@ -146,13 +145,13 @@ function TargetRow({
       </SelectField>
       <div>
         <TextField
-          label="Its name there"
+          label="Upstream model"
           maxLength={256}
           list={suggestions.length === 0 ? undefined : id}
           autoComplete="off"
           spellCheck={false}
           className="font-mono"
-          placeholder={model === '' ? 'the same' : model}
+          placeholder={model === '' ? 'Same name' : model}
           value={own}
           onChange={({ target }) => onChange({ model: target.value })}
         />
@@ -163,17 +162,17 @@ function TargetRow({
         </datalist>
       </div>
       <SelectField
-        label="Turn"
+        label="Priority"
         value={String(order)}
         onChange={({ target }) => onChange({ order: Number(target.value) })}
         className="w-full"
       >
-        {TURNS.slice(0, Math.max(turns, order + 1)).map((name, turn) => (
-          <option key={name} value={turn}>
+        {PRIORITIES.slice(0, Math.max(priorities, order + 1)).map((name, priority) => (
+          <option key={name} value={priority}>
             {name}
           </option>
         ))}
-        {order >= TURNS.length && <option value={order}>{order + 1}.</option>}
+        {order >= PRIORITIES.length && <option value={order}>{order + 1}.</option>}
       </SelectField>
       <TextField
         label="Weight"

@@ -3,16 +3,16 @@ import { showCounted, showDuration } from '../../lib/show.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 
 const LOOKS: Record<CredentialTestResult['outcome'], { icon: IconName; look: string }> = {
-  valid: { icon: 'check', look: 'border-line text-good' },
+  valid: { icon: 'check', look: 'border-line text-success' },
   unknown: { icon: 'warning', look: 'border-warn bg-warn-soft text-warn' },
-  invalid: { icon: 'warning', look: 'border-bad bg-bad-soft text-bad' },
+  invalid: { icon: 'warning', look: 'border-danger bg-danger-soft text-danger' },
 };
 
-/** What came of a test, with each credential. Nothing before there was one. */
+/** The test result per credential. */
 export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: UpstreamTestResult | null }) {
   return (
     <div aria-live="polite" className="flex flex-col gap-2 empty:hidden">
-      {isRunning && <p className="text-muted">It is asked for its models…</p>}
+      {isRunning && <p className="text-muted">Listing models…</p>}
       {!isRunning && tested?.data.map((each) => <Outcome key={each.credential ?? ''} tested={each} />)}
     </div>
   );
@@ -29,7 +29,7 @@ function Outcome({
       <Icon name={icon} className="mt-0.5" />
       <p className="min-w-0 break-words">
         {label !== '' && <strong className="font-semibold">{label}: </strong>}
-        {problem ?? `It answers, and lists ${showCounted(models ?? 0, 'model')}.`}{' '}
+        {problem ?? `Connected. ${showCounted(models ?? 0, 'model')} available.`}{' '}
         <span className="whitespace-nowrap text-muted">{tookMs > 0 && showDuration(tookMs)}</span>
       </p>
     </div>

@@ -5,13 +5,13 @@ import type { ModelRoute } from '#server/contract/models.ts';
 import type { UpstreamRow, UpstreamTestResult } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
-import { ChangeTold } from '../../ui/change.tsx';
+import { ChangeSummary } from '../../ui/change.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Facts } from '../../ui/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { Credentials, type Told } from './credentials.tsx';
+import { Credentials, type LastChange } from './credentials.tsx';
 import { HealthMark } from './health-mark.tsx';
-import { upstreamStanding } from './health-words.ts';
+import { upstreamStatus } from './health-words.ts';
 import { choiceOf } from './provider-choices.ts';
 import { TestResult } from './test-result.tsx';
 import { upstreamsQuery } from './upstream-queries.ts';
@@ -21,13 +21,13 @@ type UpstreamDialogProps = {
   row: UpstreamRow;
   models: readonly ModelRoute[];
   mayChange: boolean;
-  /** It was asked for with the dialog. */
+  /** Whether to run the test when the dialog opens. */
   testsAtOnce: boolean;
   onClose: () => void;
   onOpen: (what: 'change' | 'remove') => void;
 };
 
-/** One upstream: how it fares, what it is, its credentials, and a test. */
+/** Upstream details: health, credentials, configuration and a connection test. */
 export function UpstreamDialog({
   row,
   models,
@@ -38,22 +38,20 @@ export function UpstreamDialog({
 }: UpstreamDialogProps) {
   const { name, source, terms, state } = row;
   const queries = useQueryClient();
-  const [told, setTold] = useState<Told>(null);
-  const renew = (): void => void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
+  const [lastChange, setLastChange] = useState<LastChange>(null);
+  const refresh = (): void => void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
   const test = useMutation({
     mutationFn: () => api<UpstreamTestResult>('POST', `/api/upstreams/${name}/test`),
-    onSuccess: renew,
+    onSuccess: refresh,
   });
   const pause = useMutation({
     mutationFn: (paused: boolean) => api<Change>('PATCH', `/api/upstreams/${name}`, { paused }),
     onSuccess: (change, paused) => {
-      setTold({
-        done: paused
-          ? `${name} is paused: nothing more is sent there, and running calls end as they would.`
-          : `${name} is in use again.`,
+      setLastChange({
+        done: paused ? `${name} paused. Running requests finish.` : `${name} resumed.`,
         change,
       });
-      renew();
+      refresh();
     },
   });
   const begin = useEffectEvent(() => testsAtOnce && test.mutate());
@@ -67,12 +65,12 @@ export function UpstreamDialog({
       <div className="flex flex-col gap-6">
         <div className="flex flex-wrap items-center justify-between gap-3">
           <div>
-            <HealthMark standing={upstreamStanding(row)} />
+            <HealthMark status={upstreamStatus(row)} />
           </div>
           {mayChange && (
             <div className="flex flex-wrap gap-2">
               <Button icon="rocket" busy={test.isPending} onClick={() => test.mutate()}>
-                Test now
+                Test connection
               </Button>
               {isOwn && (
                 <>
@@ -84,10 +82,12 @@ export function UpstreamDialog({
                     {terms.paused ? 'Resume' : 'Pause'}
                   </Button>
                   <Button icon="cog" onClick={() => onOpen('change')}>
-                    Change
+                    {' '}
+                    Edit
                   </Button>
                   <Button look="danger" onClick={() => onOpen('remove')}>
-                    Remove
+                    {' '}
+                    Remove{' '}
                   </Button>
                 </>
               )}
@@ -95,28 +95,28 @@ export function UpstreamDialog({
           )}
         </div>
         <div role="status" className="empty:hidden">
-          {told && (
+          {lastChange && (
             <p className="rounded-lg bg-sunken px-3 py-2">
-              <ChangeTold {...told} />
+              <ChangeSummary {...lastChange} />
             </p>
           )}
         </div>
         {isOwn && terms.models.length === 0 && directed.length === 0 && (
           <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
-            No call goes there yet: let it serve models by name, with “Change”, or define a model that goes
-            there.
+            This upstream receives no requests yet. Edit it to list models, or add a custom model that routes
+            to it.
           </p>
         )}
         <FormProblem error={pause.error ?? test.error} />
         <TestResult isRunning={test.isPending} tested={test.data ?? null} />
-        <Credentials row={row} mayChange={isOwn} onTold={setTold} />
+        <Credentials row={row} mayChange={isOwn} onChanged={setLastChange} />
         <section>
-          <h3 className="mb-2 font-semibold">What it is</h3>
+          <h3 className="mb-2 font-semibold">Configuration</h3>
           <Facts
             facts={[
-              ['Speaks', speechOf(row)],
+              ['Protocol', protocolOf(row)],
               [
-                'Address',
+                'Base URL',
                 source !== 'demo' && terms.base_url !== undefined && (
                   <code key="address" className="font-mono text-xs break-all">
                     {terms.base_url}
@@ -124,12 +124,12 @@ export function UpstreamDialog({
                 ),
               ],
               [
-                'Network',
+                'Network access',
                 source === 'demo'
-                  ? 'Within this server'
+                  ? 'Built in'
                   : terms.network === 'private'
-                    ? 'May be on this machine or in a private network'
-                    : 'The internet alone',
+                    ? 'Public internet, localhost and private networks'
+                    : 'Public internet only',
               ],
               [
                 'Options',
@@ -139,9 +139,9 @@ export function UpstreamDialog({
                     .join(', '),
               ],
               [
-                'Serves by name',
+                'Models',
                 terms.models.length === 0 ? (
-                  'Nothing: only models that are defined to go there'
+                  'Custom models only'
                 ) : (
                   <code key="models" className="font-mono text-xs break-words">
                     {terms.models.join(', ')}
@@ -149,7 +149,7 @@ export function UpstreamDialog({
                 ),
               ],
               [
-                'Models that go there',
+                'Custom models',
                 directed.length > 0 && (
                   <code key="directed" className="font-mono text-xs break-words">
                     {directed.map(({ model }) => model).join(', ')}
@@ -163,24 +163,19 @@ export function UpstreamDialog({
                 </code>,
               ],
               [
-                'When a client leaves',
-                terms.on_client_disconnect === 'drain'
-                  ? 'The call is read to its end, to know what it cost'
-                  : 'The call is cancelled',
+                'On client disconnect',
+                terms.on_client_disconnect === 'drain' ? 'Read the reply to its end' : 'Cancel the request',
               ],
               [
                 'Retries',
-                terms.retries === 0
-                  ? 'None here: another upstream or credential is tried, or the client is told'
-                  : `Up to ${terms.retries}, before the first byte of a reply`,
+                terms.retries === 0 ? 'None' : `Up to ${terms.retries}, before the first byte of a reply`,
               ],
-              ['From', source === 'log' ? false : <SourceMark key="from" source={source} />],
+              ['Source', source === 'log' ? false : <SourceMark key="from" source={source} />],
             ]}
           />
           {source === 'environment' && (
             <p className="mt-2 text-xs text-muted">
-              It is set by DAYBOOK_UPSTREAMS or OPENAI_API_KEY, and changes there, with a restart. One of the
-              same name that is added here can’t take its place.
+              Configured by DAYBOOK_UPSTREAMS or OPENAI_API_KEY. Change the variable and restart the server.
             </p>
           )}
         </section>
@@ -189,9 +184,9 @@ export function UpstreamDialog({
   );
 }
 
-function speechOf({ terms }: UpstreamRow): string {
-  if (terms.provider === 'bridge') return `What the package ${terms.package ?? ''} speaks`;
-  if (terms.provider === 'anthropic') return 'Anthropic’s messages';
+function protocolOf({ terms }: UpstreamRow): string {
+  if (terms.provider === 'bridge') return `AI SDK package ${terms.package ?? ''}`;
+  if (terms.provider === 'anthropic') return 'Anthropic Messages API';
   const { id, name } = choiceOf(terms);
-  return id === 'openai' || id === 'other' ? 'OpenAI’s convention' : `OpenAI’s convention, as ${name} does`;
+  return id === 'openai' || id === 'other' ? 'OpenAI API' : `OpenAI API (${name})`;
 }

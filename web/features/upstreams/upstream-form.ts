@@ -1,7 +1,7 @@
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
-import { choiceNamed, choiceOf, looksPrivate, usualModels } from './provider-choices.ts';
+import { choiceNamed, choiceOf, looksPrivate, defaultModels } from './provider-choices.ts';
 
-/** The terms of an upstream as they are filled in. Pure. */
+/** Form state of an upstream. Pure. */
 export type UpstreamForm = Pick<
   UpstreamTerms,
   'network' | 'models' | 'on_client_disconnect' | 'retries' | 'paused'
@@ -9,26 +9,26 @@ export type UpstreamForm = Pick<
   choice: string;
   address: string;
   package: string;
-  /** Each `name=value`. */
+  /** Each as `name=value`. */
   options: string[];
-  /** Null: those of its dialect. */
+  /** Null for the dialect's routes. */
   routes: UpstreamTerms['routes'] | null;
   token_limit: NonNullable<UpstreamTerms['token_limit']> | '';
 };
 
 export type Addresses = Readonly<Record<string, { base_url: string | null }>>;
 
-/** Where one of these is usually found; empty where everybody has their own. */
-export const usualAddress = (choice: string, known: Addresses): string =>
+/** The provider's default base URL, or an empty string. */
+export const defaultAddress = (choice: string, known: Addresses): string =>
   choiceNamed(choice).address ?? known[choice]?.base_url ?? '';
 
 export function newForm(choice: string, known: Addresses): UpstreamForm {
-  const address = usualAddress(choice, known);
+  const address = defaultAddress(choice, known);
   return {
     choice,
     address,
     network: looksPrivate(address) ? 'private' : 'public',
-    models: usualModels(choiceNamed(choice)),
+    models: defaultModels(choiceNamed(choice)),
     package: '',
     options: [],
     routes: null,
@@ -67,14 +67,14 @@ export function formOf(terms: UpstreamTerms): UpstreamForm {
   };
 }
 
-/** What is sent. @param before the terms that an upstream has, whose dialect may have been left unsaid. */
+/** Converts the form to terms. @param before the current terms, whose dialect may be unset. */
 export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): UpstreamTerms {
   const { provider, id } = choiceNamed(form.choice);
-  const isUnsaid = id === 'other' && before !== null && before.dialect === undefined;
+  const isUnset = id === 'other' && before !== null && before.dialect === undefined;
   const address = form.address.trim();
   return {
     provider,
-    ...(provider === 'openai' && id !== 'anthropic' && id !== 'bridge' && !isUnsaid ? { dialect: id } : {}),
+    ...(provider === 'openai' && id !== 'anthropic' && id !== 'bridge' && !isUnset ? { dialect: id } : {}),
     ...(address === '' ? {} : { base_url: address }),
     ...(provider === 'bridge'
       ? {
@@ -92,7 +92,7 @@ export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): Upstr
   };
 }
 
-/** Numbers and truth values as such, since packages tell them from texts. */
+/** Parses numbers and booleans, since packages distinguish them from strings. */
 function readOption(text: string): [string, string | number | boolean] {
   const at = text.indexOf('=');
   const [name, value] = at < 0 ? [text, ''] : [text.slice(0, at).trim(), text.slice(at + 1).trim()];

@@ -5,7 +5,7 @@ import { api, type List } from '../../lib/api.ts';
 
 const REFRESH_MS = 5_000;
 
-/** The upstreams. How they fare is in no log, so it is asked for anew while somebody looks. */
+/** The upstreams. Polled, because health is not in the event log. */
 export const upstreamsQuery = queryOptions({
   queryKey: ['upstreams'],
   queryFn: ({ signal }) => api<UpstreamList>('GET', '/api/upstreams', undefined, signal),
@@ -13,17 +13,14 @@ export const upstreamsQuery = queryOptions({
   staleTime: REFRESH_MS,
 });
 
-/** The models that were defined. */
+/** The custom models. */
 export const dispatchQuery = queryOptions({
   queryKey: ['dispatch'],
   queryFn: async ({ signal }) =>
     (await api<List<ModelRoute>>('GET', '/api/dispatch', undefined, signal)).data,
 });
 
-/**
- * An upstream's own list of its models, to choose from. Where it can't be had there is nothing to choose
- * from.
- */
+/** An upstream's own model list, for suggestions. Empty if it is unavailable. */
 export const ownModelsQuery = (upstream: string) =>
   queryOptions({
     queryKey: ['upstream-models', upstream],

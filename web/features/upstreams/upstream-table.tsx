@@ -4,17 +4,17 @@ import { Menu, type MenuItem } from '../../ui/menu.tsx';
 import { Badge } from '../../ui/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { HealthMark } from './health-mark.tsx';
-import { upstreamStanding } from './health-words.ts';
+import { upstreamStatus } from './health-words.ts';
 import { choiceOf } from './provider-choices.ts';
 
 export type UpstreamAction = 'show' | 'test' | 'change' | 'remove';
 type UpstreamTableProps = {
   upstreams: readonly UpstreamRow[];
-  /** Auditors only look. */ mayChange: boolean;
+  /** False for auditors. */ mayChange: boolean;
   onOpen: (what: UpstreamAction, upstream: string) => void;
 };
 
-/** Upstreams in their order, with how they fare. */
+/** Upstreams in order, with their health. */
 export function UpstreamTable({ upstreams, mayChange, onOpen }: UpstreamTableProps) {
   return (
     <Table
@@ -60,12 +60,12 @@ const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Colu
       </>
     ),
   },
-  { head: 'Health', cell: (row) => <HealthMark standing={upstreamStanding(row)} /> },
-  { head: 'Serves by name', cell: ({ terms: { models } }) => <Names names={models} />, isExtra: true },
+  { head: 'Health', cell: (row) => <HealthMark status={upstreamStatus(row)} /> },
+  { head: 'Models', cell: ({ terms: { models } }) => <Names names={models} />, isExtra: true },
   {
     head: 'Credentials',
     cell: ({ source, credentials }) =>
-      source === 'demo' ? <span className="text-muted">its own</span> : <Labels credentials={credentials} />,
+      source === 'demo' ? <span className="text-muted">Built in</span> : <Labels credentials={credentials} />,
     isExtra: true,
   },
   { head: 'Running', align: 'right', cell: ({ health: { running } }) => showCount(running), isExtra: true },
@@ -85,31 +85,33 @@ function actionsOf(
   open: (what: UpstreamAction) => void,
 ): MenuItem[] {
   const own: MenuItem[] = [
-    { label: 'Change…', icon: 'cog', onChoose: () => open('change') },
-    { label: 'Remove…', icon: 'close', onChoose: () => open('remove'), isDanger: true },
+    { label: 'Edit', icon: 'cog', onChoose: () => open('change') },
+    { label: 'Remove', icon: 'close', onChoose: () => open('remove'), isDanger: true },
   ];
   return [
     { label: 'Details', icon: 'list', onChoose: () => open('show') },
-    ...(mayChange ? [{ label: 'Test now', icon: 'rocket' as const, onChoose: () => open('test') }] : []),
+    ...(mayChange
+      ? [{ label: 'Test connection', icon: 'rocket' as const, onChoose: () => open('test') }]
+      : []),
     ...(mayChange && source === 'log' ? own : []),
   ];
 }
 
-/** What it speaks, as people call that. */
+/** The provider's name. */
 function kindOf({ source, terms }: UpstreamRow): string {
-  if (source === 'demo') return 'Repeats what it is told';
+  if (source === 'demo') return 'Echoes your prompt';
   const { name, short = name } = choiceOf(terms);
   return terms.provider === 'bridge' ? (terms.package ?? name) : short;
 }
 
-/** Where it is from, where it can't be changed here. */
+/** The source of an upstream that can't be edited here. */
 export function SourceMark({ source }: Pick<UpstreamRow, 'source'>) {
-  return source === 'log' ? null : <Badge>{source === 'demo' ? 'built in' : 'environment'}</Badge>;
+  return source === 'log' ? null : <Badge>{source === 'demo' ? 'Built in' : 'Environment'}</Badge>;
 }
 
-/** Names and patterns, the first few of them. */
+/** The first model names and patterns. */
 function Names({ names }: { names: readonly string[] }) {
-  if (names.length === 0) return <span className="text-muted">only what is defined below</span>;
+  if (names.length === 0) return <span className="text-muted">Custom models only</span>;
   const rest = names.length - MODELS_SHOWN_MAX;
   return (
     <ul className="flex max-w-72 flex-wrap gap-1">
@@ -118,15 +120,15 @@ function Names({ names }: { names: readonly string[] }) {
           <code className="font-mono text-xs wrap-anywhere">{name}</code>
         </li>
       ))}
-      {rest > 0 && <li className="text-muted">and {showCount(rest)} more</li>}
+      {rest > 0 && <li className="text-muted">{showCount(rest)} more</li>}
     </ul>
   );
 }
 
 function Labels({ credentials }: Pick<UpstreamRow, 'credentials'>) {
   const [first] = credentials;
-  if (first === undefined || first.source === 'none') return <span className="text-muted">none sent</span>;
-  if (first.source === 'environment') return <span className="text-muted">from the environment</span>;
+  if (first === undefined || first.source === 'none') return <span className="text-muted">None</span>;
+  if (first.source === 'environment') return <span className="text-muted">Environment</span>;
   return (
     <ul>
       {credentials.map(({ id, label, last4 }) => (

@@ -7,10 +7,7 @@ import { BUCKETS_MS } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import type { UsageShown } from './usage-query.ts';
 
-/**
- * A report as bars: one for each bucket of its time, empty ones too. Pure but for the year that titles leave
- * out.
- */
+/** A report as chart bars, one for each bucket including empty ones. */
 export type Chart = { series: Series[]; bars: Bar[] };
 
 const BARS_MAX = 3_000;
@@ -18,14 +15,14 @@ const BARS_MAX = 3_000;
 type Wanted = { metric: Metric; group: UsageGroup; zone: Zone; nameOf: (id: string) => string };
 
 export function chartOf(
-  { series: report, ranking, isApart }: UsageShown,
+  { series: report, ranking, isGrouped }: UsageShown,
   { metric, group, zone, nameOf }: Wanted,
 ): Chart {
   const { valueOf } = METRICS[metric];
   const at = (rows: readonly UsageRow[]): Map<number, UsageRow[]> =>
     Map.groupBy(rows, ({ from }) => Date.parse(from ?? ''));
   const byTime = at(report.rows ?? []);
-  const bars = (partsOf: (rows: readonly UsageRow[]) => Pick<Bar, 'values' | 'told'>): Bar[] =>
+  const bars = (partsOf: (rows: readonly UsageRow[]) => Pick<Bar, 'values' | 'readout'>): Bar[] =>
     momentsOf(report).map((atMs) => ({
       ...captions(report, atMs, zone),
       ...partsOf(byTime.get(atMs) ?? []),
@@ -39,11 +36,11 @@ export function chartOf(
       ],
       bars: bars(([row]) => {
         const [half, most] = [row?.first_byte_p50_ms ?? 0, row?.first_byte_p95_ms ?? 0];
-        return { values: [half, most - half], told: [half, most] };
+        return { values: [half, most - half], readout: [half, most] };
       }),
     };
   }
-  if (!isApart)
+  if (!isGrouped)
     return {
       series: [{ name: METRICS[metric].name, colour: SERIES[0] }],
       bars: bars(([row]) => ({ values: [row ? valueOf(row) : 0] })),
@@ -53,7 +50,7 @@ export function chartOf(
     .toSorted((one, other) => valueOf(other) - valueOf(one))
     .filter((row) => valueOf(row) > 0);
   const names = ranked.slice(0, SERIES.length).map((row) => row[group] ?? '');
-  const places = new Map(names.map((name, index) => [name, index]));
+  const ranks = new Map(names.map((name, index) => [name, index]));
   const hasRest = ranked.length > names.length;
   const shown = names.map((name, index) => ({ name: nameOf(name), colour: SERIES[index] ?? REST }));
   return {
@@ -61,15 +58,15 @@ export function chartOf(
     bars: bars((rows) => {
       const values = Array.from({ length: names.length + (hasRest ? 1 : 0) }, () => 0);
       for (const row of rows) {
-        const place = places.get(row[group] ?? '') ?? names.length;
-        if (place < values.length) values[place] = (values[place] ?? 0) + valueOf(row);
+        const rank = ranks.get(row[group] ?? '') ?? names.length;
+        if (rank < values.length) values[rank] = (values[rank] ?? 0) + valueOf(row);
       }
       return { values };
     }),
   };
 }
 
-/** The beginning of each bucket of a report. */
+/** The start of each bucket of a report. */
 function momentsOf({ from, to, bucket }: UsageReport): number[] {
   const stepMs = BUCKETS_MS[bucket ?? 'day'];
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];

@@ -1,9 +1,9 @@
 import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
 import { type FilterSearch, timeOf } from '../../lib/filter-search.ts';
 
-/** How the page of usage takes time apart, so that the tables can tell it and people can read it. Pure. */
+/** Chooses buckets that the projections retain and that make a readable chart. Pure. */
 
-/** What the page of usage asks for. */
+/** The usage query. */
 export type UsageWanted = Pick<FilterSearch, 'account' | 'key' | 'model' | 'range' | 'from' | 'to'> & {
   bucket?: Bucket;
   group: UsageGroup;
@@ -16,12 +16,12 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 export const BUCKETS_MS: Record<Bucket, number> = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS };
-/** How long the tables keep minutes, and hours by key or model. */
+/** The retention of minutes, and of hours per key or model. */
 const KEPT_MS = 2 * DAY_MS;
-/** More bars than that are none any more. */
+/** More bars are unreadable. */
 const BARS_MAX = 400;
 
-/** The buckets that a time can be taken apart by, as the tables have them. */
+/** The buckets available for a range. */
 export function bucketsFor(wanted: UsageWanted, nowMs: number): Bucket[] {
   const { fromMs, toMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
   const isDetailed =
@@ -35,22 +35,19 @@ export function bucketsFor(wanted: UsageWanted, nowMs: number): Bucket[] {
   });
 }
 
-/** The one that was asked for, if there is such; else one that makes a readable number of bars. */
+/** The requested bucket if available, else one with a readable number of bars. */
 export function bucketFor(wanted: UsageWanted, nowMs: number): Bucket {
   const possible = bucketsFor(wanted, nowMs);
   if (wanted.bucket && possible.includes(wanted.bucket)) return wanted.bucket;
   const { fromMs, toMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
   const lengthMs = (toMs ?? nowMs) - fromMs;
-  const wish: Bucket = lengthMs <= 3 * HOUR_MS ? 'minute' : lengthMs <= 8 * DAY_MS ? 'hour' : 'day';
-  return possible.find((bucket) => BUCKETS_MS[bucket] >= BUCKETS_MS[wish]) ?? 'day';
+  const preferred: Bucket = lengthMs <= 3 * HOUR_MS ? 'minute' : lengthMs <= 8 * DAY_MS ? 'hour' : 'day';
+  return possible.find((bucket) => BUCKETS_MS[bucket] >= BUCKETS_MS[preferred]) ?? 'day';
 }
 
 export type Query = Record<string, string | undefined>;
 
-/**
- * The query of the chart, which the CSV is of, too. A range begins where a bucket does, and has all of its
- * time.
- */
+/** The query of chart and CSV. A range starts at a bucket boundary. */
 export function seriesQuery(wanted: UsageWanted, nowMs: number): Query {
   const { account, key, model, group, hasTimes, to } = wanted;
   const bucket = bucketFor(wanted, nowMs);

@@ -1,7 +1,7 @@
 import type { UsageFigures } from '#server/contract/usage.ts';
 import { showCost, showDuration, showShort } from '../../lib/show.ts';
 
-/** What usage can be measured by. Pure. */
+/** Metrics of the usage page. Pure. */
 export const METRICS = {
   requests: {
     name: 'Requests',
@@ -15,7 +15,7 @@ export const METRICS = {
   },
   cost: { name: 'Cost', show: showCost, valueOf: (figures: UsageFigures) => figures.cost_microusd },
   times: {
-    name: 'First token',
+    name: 'Time to first token',
     show: showDuration,
     valueOf: (figures: UsageFigures) => figures.first_byte_p95_ms ?? 0,
   },

@@ -18,13 +18,13 @@ import { Ranking } from './ranking.tsx';
 import { Totals } from './totals.tsx';
 import { UsageChart } from './usage-chart.tsx';
 import { usageQuery } from './usage-query.ts';
-import { Vintage } from './vintage.tsx';
+import { Freshness } from './vintage.tsx';
 
 const METRIC_CHOICES = Object.entries(METRICS).map(([id, { name }]) => [id as Metric, name] as const);
 const BUCKET_NAMES = { minute: 'Minute', hour: 'Hour', day: 'Day' } as const;
 const MINUTE_MS = 60_000;
 
-/** What was used: a metric, taken apart by time and by account, key or model. */
+/** Usage over time, grouped by account, key or model. */
 export function UsagePage() {
   const search = useSearch({ from: '/inside/usage' });
   const change = useAddressChange({ replace: true });
@@ -32,7 +32,7 @@ export function UsagePage() {
   const [accountNameOf, keyNameOf] = [useAccountNames(), useKeyNames()];
   const nowMs = useNow(MINUTE_MS);
   const { metric = 'requests', group: chosen, bucket, outcome: _, status: __, ...which } = search;
-  // Of all accounts together the keys are too many to begin with.
+  // All accounts together may have too many keys to group by.
   const usual: UsageGroup = isOverseer && which.account === undefined ? 'account' : 'key';
   const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? usual);
   const wanted: UsageWanted = {
@@ -42,7 +42,7 @@ export function UsagePage() {
     hasTimes: metric === 'times',
   };
   const query = useQuery(usageQuery(wanted));
-  // Those that may be called now, and those that were.
+  // Models available now, and models used in this range.
   const models = useQuery(modelsQuery).data?.map(({ id }) => id) ?? [];
   const called = group === 'model' ? (query.data?.ranking.rows ?? []).map((row) => row.model ?? '') : [];
   const groups: readonly (readonly [UsageGroup, string])[] = [
@@ -51,15 +51,15 @@ export function UsagePage() {
     ['model', 'Model'],
   ];
   const nameOf = (id: string): string =>
-    id === '' ? 'none' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id;
+    id === '' ? 'None' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id;
 
   return (
     <>
-      <PageHead title="Usage" about="Calls by when they ended, as the tables sum them up.">
+      <PageHead title="Usage" about="Requests, tokens and cost over time.">
         <Download
           href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`}
           name="CSV"
-          title="What the chart shows, as CSV"
+          title="Download the chart data as CSV"
         />
       </PageHead>
       <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
@@ -68,27 +68,27 @@ export function UsagePage() {
       </div>
       <div className="mb-4 flex flex-wrap items-center gap-x-6 gap-y-2">
         <Segments
-          label="What is measured"
+          label="Metric"
           choices={METRIC_CHOICES}
           chosen={metric}
           onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })}
         />
         <Segments
-          label="By"
+          label="Group by"
           isLabelShown
           choices={groups}
           chosen={group}
           onChoose={(next: UsageGroup) => change({ group: next === usual ? undefined : next })}
         />
         <Segments
-          label="Per"
+          label="Interval"
           isLabelShown
           choices={bucketsFor(wanted, nowMs).map((each) => [each, BUCKET_NAMES[each]] as const)}
           chosen={bucketFor(wanted, nowMs)}
           onChoose={(next: Bucket) => change({ bucket: next })}
         />
       </div>
-      <Loaded query={query} title="Usage could not be loaded" height="h-[40rem]">
+      <Loaded query={query} title="Couldn’t load usage" height="h-[40rem]">
         {(shown) => (
           <div
             aria-busy={query.isPlaceholderData}
@@ -97,7 +97,7 @@ export function UsagePage() {
             <Totals totals={shown.totals} />
             <UsageChart shown={shown} metric={metric} group={group} nameOf={nameOf} />
             <Ranking report={shown.ranking} metric={metric} group={group} search={which} nameOf={nameOf} />
-            <Vintage
+            <Freshness
               report={shown.series}
               isLoading={query.isFetching}
               onRefresh={() => void query.refetch()}

@@ -18,7 +18,7 @@ type RankingProps = {
   nameOf: (id: string) => string;
 };
 
-/** Every account, key or model with its figures, the largest by the chosen metric first. */
+/** Accounts, keys or models, sorted by the selected metric. */
 export function Ranking({ report, metric, group, search, nameOf }: RankingProps) {
   const { valueOf } = METRICS[metric];
   const all = report.rows ?? [];
@@ -30,11 +30,11 @@ export function Ranking({ report, metric, group, search, nameOf }: RankingProps)
         label={`Usage by ${group}`}
         keyOf={(row) => row[group] ?? ''}
         rows={rows}
-        empty={<p className="px-4 py-10 text-center text-muted">No calls in this time.</p>}
+        empty={<p className="px-4 py-10 text-center text-muted">No requests in this time range.</p>}
         columns={columnsOf({ report, metric, group, search, nameOf })}
       />
       {more > 0 && (
-        <p className="px-4 py-2 text-muted">and {showCount(more)} more; the CSV has them by time</p>
+        <p className="px-4 py-2 text-muted">{showCount(more)} more. Download the CSV for all rows.</p>
       )}
     </Card>
   );
@@ -43,15 +43,15 @@ export function Ranking({ report, metric, group, search, nameOf }: RankingProps)
 const showTime = (ms: number | null | undefined): string => (ms == null ? '–' : showDuration(ms));
 
 function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Column<UsageRow>[] {
-  const whole = METRICS[metric].valueOf(report.totals);
+  const total = METRICS[metric].valueOf(report.totals);
   const name: Column<UsageRow> = {
     head: HEADS[group],
     cell: (row) => {
       const id = row[group] ?? '';
       if (id === '')
         return (
-          <span className="text-muted" title="Refused before the model mattered">
-            none
+          <span className="text-muted" title="Rejected before a model was resolved">
+            None
           </span>
         );
       return (
@@ -68,7 +68,7 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
   const counts: Column<UsageRow>[] = [
     { head: 'Requests', align: 'right', cell: (row) => showCount(row.requests + row.refused) },
     {
-      head: 'Refused or failed',
+      head: 'Errors',
       align: 'right',
       cell: (row) => showPercent(errorShareOf(tallyOf(row)) ?? 0),
     },
@@ -77,23 +77,23 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
     return [
       name,
       ...counts,
-      { head: 'First token, median', align: 'right', cell: (row) => showTime(row.first_byte_p50_ms) },
-      { head: '95th percentile', align: 'right', cell: (row) => showTime(row.first_byte_p95_ms) },
-      { head: 'Whole call, median', align: 'right', cell: (row) => showTime(row.duration_p50_ms) },
-      { head: '95th percentile', align: 'right', cell: (row) => showTime(row.duration_p95_ms) },
+      { head: 'TTFT (median)', align: 'right', cell: (row) => showTime(row.first_byte_p50_ms) },
+      { head: 'TTFT (p95)', align: 'right', cell: (row) => showTime(row.first_byte_p95_ms) },
+      { head: 'Duration (median)', align: 'right', cell: (row) => showTime(row.duration_p50_ms) },
+      { head: 'Duration (p95)', align: 'right', cell: (row) => showTime(row.duration_p95_ms) },
     ];
   }
   return [
     name,
     ...counts,
-    { head: 'Tokens in', align: 'right', cell: (row) => showShort(row.input_tokens) },
-    { head: 'Of it cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
-    { head: 'Tokens out', align: 'right', cell: (row) => showShort(row.output_tokens) },
+    { head: 'Input tokens', align: 'right', cell: (row) => showShort(row.input_tokens) },
+    { head: 'Cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
+    { head: 'Output tokens', align: 'right', cell: (row) => showShort(row.output_tokens) },
     { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_microusd) },
     {
       head: 'Share',
       align: 'right',
-      cell: (row) => (whole > 0 ? showPercent(METRICS[metric].valueOf(row) / whole) : '–'),
+      cell: (row) => (total > 0 ? showPercent(METRICS[metric].valueOf(row) / total) : '–'),
     },
   ];
 }

@@ -1,9 +1,9 @@
 import type { UsageFigures } from '#server/contract/usage.ts';
-import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/show.ts';
+import { showCost, showCount, showCounted, showDuration, showPercent, showShort } from '../../lib/show.ts';
 import { errorShareOf, tallyOf } from '../../lib/tally.ts';
 import { Figure } from '../../ui/parts.tsx';
 
-/** The whole time in a few figures. */
+/** Totals of the selected range. */
 export function Totals({ totals }: { totals: UsageFigures }) {
   const {
     requests,
@@ -16,6 +16,7 @@ export function Totals({ totals }: { totals: UsageFigures }) {
     first_byte_p50_ms: p50,
     first_byte_p95_ms: p95,
   } = totals;
+  const cached = cached_tokens > 0 ? ` (${showShort(cached_tokens)} cached)` : '';
   const share = errorShareOf(tallyOf(totals));
   return (
     <section
@@ -25,22 +26,22 @@ export function Totals({ totals }: { totals: UsageFigures }) {
       <Figure
         label="Requests"
         value={showCount(requests + refused)}
-        note={share === null ? '' : `${showPercent(share)} refused or failed`}
+        note={share === null ? '' : `${showPercent(share)} errors`}
       />
       <Figure
         label="Tokens"
         value={showShort(input_tokens + output_tokens)}
-        note={`${showShort(input_tokens)} in${cached_tokens > 0 ? ` (${showShort(cached_tokens)} cached)` : ''}, ${showShort(output_tokens)} out`}
+        note={`${showShort(input_tokens)} input${cached}, ${showShort(output_tokens)} output`}
       />
       <Figure
-        label="Spend"
+        label="Cost"
         value={showCost(cost_microusd)}
-        note={unpriced > 0 ? `${showCount(unpriced)} calls without a price` : ''}
+        note={unpriced > 0 ? `${showCounted(unpriced, 'request')} without a price` : ''}
       />
       <Figure
-        label="First token, median"
+        label="Time to first token (median)"
         value={p50 == null ? '–' : showDuration(p50)}
-        note={p95 == null ? '' : `95 % within ${showDuration(p95)}`}
+        note={p95 == null ? '' : `95th percentile ${showDuration(p95)}`}
       />
     </section>
   );

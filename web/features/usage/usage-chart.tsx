@@ -7,7 +7,7 @@ import { type Chart, chartOf } from './bars-of.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import type { UsageShown } from './usage-query.ts';
 
-/** The metric over time, one part of each bar for each of the largest groups. */
+/** The metric over time as bars stacked by the largest groups. */
 export function UsageChart({
   shown,
   metric,
@@ -24,7 +24,7 @@ export function UsageChart({
   const { bucket } = shown.series;
   const { name, show } = METRICS[metric];
   const title = `${name} per ${bucket ?? 'day'}`;
-  const isTooMuch = !shown.isApart && metric !== 'times';
+  const isUngrouped = !shown.isGrouped && metric !== 'times';
   return (
     <ChartFrame
       title={title}
@@ -36,10 +36,9 @@ export function UsageChart({
             isWhole={metric === 'requests' || metric === 'tokens'}
             label={metric === 'times' ? title : `${title} by ${group}`}
           />
-          {isTooMuch && (
+          {isUngrouped && (
             <p className="mt-2 text-xs text-muted">
-              Each bar would have too many parts for this time: choose a shorter one, or narrow it to a key or
-              model.
+              Too many groups for this time range. Select a shorter range, a key or a model.
             </p>
           )}
         </>
@@ -61,6 +60,6 @@ const columnsOf = ({ series }: Chart, show: (value: number) => string): Column<B
   ...series.map(({ name }, index): Column<Bar> => ({
     head: name,
     align: 'right',
-    cell: ({ values, told }) => show((told ?? values)[index] ?? 0),
+    cell: ({ values, readout }) => show((readout ?? values)[index] ?? 0),
   })),
 ];

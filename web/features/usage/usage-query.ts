@@ -5,12 +5,12 @@ import { type Query, seriesQuery, type UsageWanted } from './buckets.ts';
 
 export type UsageShown = {
   series: UsageReport;
-  /** Of the whole time, by the group. */
+  /** Totals of the range per group. */
   ranking: UsageReport;
-  /** Of the whole time, percentiles included. */
+  /** Totals of the range, with percentiles. */
   totals: UsageFigures;
-  /** False where there were too many rows to take each bucket apart. */
-  isApart: boolean;
+  /** False if there were too many groups per bucket. */
+  isGrouped: boolean;
 };
 
 export const usageQuery = (wanted: UsageWanted) =>
@@ -26,8 +26,8 @@ export const usageQuery = (wanted: UsageWanted) =>
         get({ ...whole, group_by: wanted.group, percentiles: wanted.hasTimes ? 'true' : undefined }),
         get(whole),
       ]);
-      if ((series.rows_omitted ?? 0) === 0) return { series, ranking, totals, isApart: !wanted.hasTimes };
-      return { series: await get({ ...query, group_by: undefined }), ranking, totals, isApart: false };
+      if ((series.rows_omitted ?? 0) === 0) return { series, ranking, totals, isGrouped: !wanted.hasTimes };
+      return { series: await get({ ...query, group_by: undefined }), ranking, totals, isGrouped: false };
     },
     placeholderData: keepPreviousData,
   });

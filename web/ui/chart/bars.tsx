@@ -1,28 +1,28 @@
 import { type PointerEvent, type ReactNode, useState } from 'react';
 import { labelled, roundTicks } from './scale.ts';
 
-/** A part of each bar, and its colour as a variable of the style sheet. */
+/** A series and its color as a CSS variable. */
 export type Series = { name: string; colour: string };
 export type Bar = {
-  /** When it begins: titles come twice where a clock is put back. */ atMs: number;
-  /** Beneath it. */ label: string;
-  /** The time it stands for, in full. */ title: string;
-  /** One for each series, from the bottom up. */ values: readonly number[];
-  /** What is told of each in place of its value. */ told?: readonly number[];
+  /** The start, as a unique key: titles may repeat at clock changes. */ atMs: number;
+  /** The axis label. */ label: string;
+  /** The full time range. */ title: string;
+  /** One value per series, bottom to top. */ values: readonly number[];
+  /** Values to show in the readout instead. */ readout?: readonly number[];
 };
 
 type BarsProps = {
   series: readonly Series[];
   bars: readonly Bar[];
   show: (value: number) => string;
-  /** What it shows, for readers: the figures are in the table beside it. */ label: string;
-  /** The most that a tick may be too fine for: counts are whole. */ isWhole?: boolean;
+  /** The accessible name. The figures are in the table view. */ label: string;
+  /** Whether values are whole numbers. */ isWhole?: boolean;
 };
 
 const WIDTH = 1_000;
 const HEIGHT = 100;
 
-/** Stacked bars over time. What is pointed at is told above; everybody else has the table. */
+/** Stacked bars over time, with a readout of the hovered bar. The table view has the same figures. */
 export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
   const [at, setAt] = useState<number | null>(null);
   const sums = bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
@@ -112,7 +112,7 @@ function Stack({
     if (value <= 0) continue;
     const height = (value / top) * HEIGHT;
     below += height;
-    // What there is can be seen, however little of the whole it is.
+    // Small values stay visible.
     parts.push(
       <rect
         key={index}
@@ -127,7 +127,7 @@ function Stack({
   return parts;
 }
 
-/** Times beneath the bars: as many as fit, fewer where it is narrow. */
+/** Axis labels, fewer on narrow screens. */
 function TimeAxis({ labels }: { labels: readonly string[] }) {
   const wide = new Set(labelled(labels.length, 8));
   const narrow = new Set(labelled(labels.length, 4));
@@ -171,13 +171,13 @@ function Readout({
   series: readonly Series[];
   show: (value: number) => string;
 }) {
-  const parts = (bar.told ?? bar.values)
+  const parts = (bar.readout ?? bar.values)
     .map((value, index) => [series[index]?.name ?? '', value] as const)
     .filter(([, value]) => value > 0);
   return (
     <>
       <span className="text-ink">{bar.title}</span>
-      {parts.length === 0 ? ' · none' : parts.map(([name, value]) => ` · ${name} ${show(value)}`).join('')}
+      {parts.length === 0 ? ' · None' : parts.map(([name, value]) => ` · ${name} ${show(value)}`).join('')}
     </>
   );
 }

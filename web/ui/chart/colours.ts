@@ -1,4 +1,4 @@
-/** Colours of series, of both themes. What is many is told apart by its legend and the table, too. */
+/** Series colors. */
 export const SERVED = 'var(--series-1)';
 export const FAULTY = 'var(--series-2)';
 export const REST = 'var(--series-rest)';

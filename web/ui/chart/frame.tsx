@@ -2,10 +2,7 @@ import { type ReactNode, useState } from 'react';
 import { Button } from '../button.tsx';
 import { Card } from '../parts.tsx';
 
-/**
- * A chart with its table behind a switch: whoever can't see the one has the other. Both are as high, so
- * nothing jumps.
- */
+/** A chart with an equivalent table view of the same height. */
 export function ChartFrame({
   title,
   actions,

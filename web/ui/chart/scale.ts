@@ -1,8 +1,8 @@
-/** How charts are measured: round numbers up the side, and times along the bottom. Pure. */
+/** Axis ticks of charts. Pure. */
 
 const TICKS_ABOUT = 4;
 
-/** Lines at 0 and at round numbers, up to at least `max`. */
+/** Round ticks from 0 up to at least `max`. */
 export function roundTicks(max: number): number[] {
   if (!(max > 0)) return [0, 1];
   const rough = max / TICKS_ABOUT;
@@ -14,10 +14,7 @@ export function roundTicks(max: number): number[] {
 
 const STEPS = [1, 2, 3, 5, 6, 10, 12, 15, 24, 30, 48, 72, 96, 120, 168, 240, 336];
 
-/**
- * Which of so many places along the bottom get a label, so that there are at most `most`; the same distance
- * apart, the first near the beginning.
- */
+/** The indices of at most `most` evenly spaced axis labels. */
 export function labelled(count: number, most: number): number[] {
   const step = STEPS.find((each) => count / each <= most) ?? Math.ceil(count / most);
   return Array.from({ length: count }, (_, index) => index).filter(

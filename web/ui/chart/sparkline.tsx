@@ -1,4 +1,4 @@
-/** A small curve of the last values, beside the figure that says it in numbers. */
+/** A small line chart next to a figure. */
 export function Sparkline({ values, className = '' }: { values: readonly number[]; className?: string }) {
   const most = Math.max(1, ...values);
   const points = values.map((value, index) => `${index},${(20 * (1 - value / most) + 1).toFixed(2)}`);

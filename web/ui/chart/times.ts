@@ -2,26 +2,23 @@ import type { Zone } from '../../lib/show.ts';
 import { showTime } from '../../lib/show.ts';
 import { isOtherYear } from '../../lib/year.ts';
 
-/**
- * How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are
- * kept.
- */
+/** Labels of time buckets. Days are UTC days, as in the figures. */
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-const short = (atMs: number, zone: Zone): string => showTime(atMs, zone, 'date').replace(/ \d{4}$/, '');
+const short = (atMs: number, zone: Zone): string => showTime(atMs, zone, 'month');
 
-/** Where the whole is longer, hours are not enough. */
-const HOURS_TELL_MS = 2 * DAY_MS;
+/** Longer ranges are labelled with dates. */
+const HOUR_LABELS_MAX_MS = 2 * DAY_MS;
 
-/** @param wholeMs how long all buckets are together. */
+/** @param wholeMs the length of all buckets together. */
 export function bucketLabel(atMs: number, bucketMs: number, zone: Zone, wholeMs: number): string {
   if (bucketMs >= DAY_MS) return short(atMs, 'utc');
-  return wholeMs > HOURS_TELL_MS ? short(atMs, zone) : showTime(atMs, zone, 'minute');
+  return wholeMs > HOUR_LABELS_MAX_MS ? short(atMs, zone) : showTime(atMs, zone, 'minute');
 }
 
-/** With the year where it is not this one. */
+/** The full label, with the year unless it is the current one. */
 export function bucketTitle(atMs: number, bucketMs: number, zone: Zone): string {
   const isDay = bucketMs >= DAY_MS;
   const zoneOfDay = isDay ? 'utc' : zone;

@@ -6,17 +6,21 @@ import { readAmount, readDollars, writeDollars } from './amounts.ts';
 type Unit = 'count' | 'microusd';
 const UNITS: Record<
   Unit,
-  { read: (text: string) => number | null; show: (value: number) => string; wrong: string }
+  { read: (text: string) => number | null; show: (value: number) => string; invalid: string }
 > = {
-  count: { read: readAmount, show: showCount, wrong: 'Write a whole number, such as 60, 250k or 1,000,000.' },
-  microusd: { read: readDollars, show: writeDollars, wrong: 'Write an amount in dollars, such as 12.50.' },
+  count: {
+    read: readAmount,
+    show: showCount,
+    invalid: 'Enter a whole number, such as 60, 250k or 1,000,000.',
+  },
+  microusd: { read: readDollars, show: writeDollars, invalid: 'Enter an amount in dollars, such as 12.50.' },
 };
 
 type AmountFieldProps = {
   label: ReactNode;
   hint?: ReactNode;
   error?: string | null | undefined;
-  /** Undefined: empty. */
+  /** Undefined if empty. */
   value: number | undefined;
   onChange: (value: number | undefined) => void;
   unit?: Unit;
@@ -25,12 +29,9 @@ type AmountFieldProps = {
   className?: string;
 };
 
-/**
- * A whole number or an amount of money, as people write them. What can't be read keeps its form from being
- * sent.
- */
+/** A whole number or an amount of money as typed text. Invalid text blocks the form. */
 export function AmountField({ value, onChange, unit = 'count', ...rest }: AmountFieldProps) {
-  const { read, show, wrong } = UNITS[unit];
+  const { read, show, invalid } = UNITS[unit];
   const [text, setText] = useState(value === undefined ? '' : show(value));
   return (
     <TextField
@@ -40,7 +41,7 @@ export function AmountField({ value, onChange, unit = 'count', ...rest }: Amount
       value={text}
       onChange={({ target }) => {
         const amount = target.value.trim() === '' ? undefined : read(target.value);
-        target.setCustomValidity(amount === null ? wrong : '');
+        target.setCustomValidity(amount === null ? invalid : '');
         setText(target.value);
         if (amount !== null) onChange(amount);
       }}

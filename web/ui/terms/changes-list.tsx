@@ -2,20 +2,20 @@ import { Badge } from '../parts.tsx';
 import type { WindowsChoice } from '../windows-choice.tsx';
 import type { TermsChange } from './changes.ts';
 
-/** What a change of terms would do, before it is saved. */
+/** A preview of changed limits. */
 export function ChangesList({
   changes,
   windows,
-  none = 'Nothing is different from now.',
+  none = 'No changes.',
 }: {
   changes: readonly TermsChange[];
   windows: WindowsChoice;
-  /** Where nothing is. */ none?: string;
+  /** Shown without changes. */ none?: string;
 }) {
   const isEmpty = changes.length === 0 && windows === 'keep';
   return (
-    <section aria-label="What changes" className="rounded-lg border border-line">
-      <h3 className="border-b border-line px-3 py-2 font-semibold">What changes</h3>
+    <section aria-label="Changes" className="rounded-lg border border-line">
+      <h3 className="border-b border-line px-3 py-2 font-semibold">Changes</h3>
       {isEmpty ? (
         <p className="px-3 py-2 text-muted">{none}</p>
       ) : (
@@ -26,10 +26,10 @@ export function ChangesList({
                 {what}: <span className="text-muted">{from}</span> →{' '}
                 <strong className="font-semibold">{to}</strong>
               </span>
-              {effect !== null && <Badge tone={effect === 'tighter' ? 'warn' : 'plain'}>{effect}</Badge>}
+              {effect !== null && <Badge tone={effect === 'stricter' ? 'warn' : 'plain'}>{effect}</Badge>}
             </li>
           ))}
-          {windows === 'reset' && <li className="px-3 py-2">Running windows begin at zero.</li>}
+          {windows === 'reset' && <li className="px-3 py-2">Current windows are reset.</li>}
         </ul>
       )}
     </section>

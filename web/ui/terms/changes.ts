@@ -2,37 +2,34 @@ import type { PlanTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
-import { limitName, limitTitle } from '../../lib/limit-words.ts';
+import { limitTitle } from '../../lib/limit-words.ts';
 import { showCount } from '../../lib/show.ts';
 import { ROUTE_NAMES } from './summary.ts';
 
-/**
- * What is different between two terms, to be looked at before it is done. Exact figures, since a rounded one
- * hides a change. Pure.
- */
+/** Differences between two sets of limits. Shows exact figures, since rounding could hide a change. Pure. */
 export type TermsChange = {
   what: string;
   from: string;
   to: string;
-  /** Null: neither more nor less, but other. */ effect: 'tighter' | 'looser' | null;
+  /** Null if it is neither stricter nor looser. */ effect: 'stricter' | 'looser' | null;
 };
 
 const AMOUNTS = {
-  requests_per_minute: 'Requests a minute',
-  tokens_per_minute: 'Tokens a minute',
-  concurrent_requests: 'Requests at once',
-  reply_tokens_max: 'Longest reply in tokens',
+  requests_per_minute: 'Requests per minute',
+  tokens_per_minute: 'Tokens per minute',
+  concurrent_requests: 'Concurrent requests',
+  reply_tokens_max: 'Max reply tokens',
 } as const;
 const LISTS = { models: 'Models', routes: 'Routes', origins: 'Origins' } as const;
 const NO_LIMIT = 'no limit';
 
 /**
- * What changes from one to the other, in the order of the editor.
- * @param absent what a field that is not there means: "no limit", or "as in the plan".
+ * The changes in the editor's order.
+ * @param absent the meaning of an unset field: "no limit" or "plan default".
  */
 export function termsChanges(before: PlanTerms, after: PlanTerms, absent: string = NO_LIMIT): TermsChange[] {
   const all = absent === NO_LIMIT ? 'all' : absent;
-  /** What is absent is wide open in a plan; in place of a plan's it may be either. */
+  /** An unset field is unlimited in a plan. In an override its effect is unknown. */
   const open = absent === NO_LIMIT;
   const lists = (Object.keys(LISTS) as (keyof typeof LISTS)[]).map((field): TermsChange => ({
     what: LISTS[field],
@@ -64,10 +61,10 @@ function listEffect(
   open: boolean,
 ): TermsChange['effect'] {
   if (before === undefined || after === undefined)
-    return !open ? null : before === undefined ? 'tighter' : 'looser';
+    return !open ? null : before === undefined ? 'stricter' : 'looser';
   const keepsAll = before.every((each) => after.includes(each));
   const addsNone = after.every((each) => before.includes(each));
-  return keepsAll === addsNone ? null : keepsAll ? 'looser' : 'tighter';
+  return keepsAll === addsNone ? null : keepsAll ? 'looser' : 'stricter';
 }
 
 function amountEffect(
@@ -76,7 +73,7 @@ function amountEffect(
   open: boolean,
 ): TermsChange['effect'] {
   if (before === after || (!open && (before === undefined || after === undefined))) return null;
-  return (after ?? Infinity) > (before ?? Infinity) ? 'looser' : 'tighter';
+  return (after ?? Infinity) > (before ?? Infinity) ? 'looser' : 'stricter';
 }
 
 function quotaChanges(
@@ -85,14 +82,14 @@ function quotaChanges(
   absent: string,
 ): TermsChange[] {
   const open = absent === NO_LIMIT;
-  // Own quotas stand in place of all of a plan's: beginning or ending to have them is a change by itself.
+  // Quotas of an override replace all of the plan's, so setting or unsetting them is one change.
   if (!open && (before === undefined) !== (after === undefined)) {
     const show = (quotas: readonly Quota[] | undefined): string =>
       quotas === undefined
         ? absent
         : quotas.length === 0
           ? 'none'
-          : quotas.map((quota) => `${showLimit(quota)} ${limitName(quota)}`).join(', ');
+          : quotas.map((quota) => `${limitTitle(quota)}: ${showLimit(quota)}`).join(', ');
     return [{ what: 'Quotas', from: show(before), to: show(after), effect: null }];
   }
   const names = [...new Set([...(before ?? []), ...(after ?? [])].map(limitTitle))];
@@ -110,6 +107,9 @@ function quotaChanges(
 }
 
 const showLimit = ({ meter, limit, enforcement }: Quota): string =>
-  `${METERS[meter].format === 'microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'hard' ? ', never above' : ''}`;
+  [
+    METERS[meter].format === 'microusd' ? `$${formatDollars(limit)}` : showCount(limit),
+    ...(enforcement === 'hard' ? ['(hard limit)'] : []),
+  ].join(' ');
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] =>
-  one.enforcement === other.enforcement ? null : other.enforcement === 'hard' ? 'tighter' : 'looser';
+  one.enforcement === other.enforcement ? null : other.enforcement === 'hard' ? 'stricter' : 'looser';

@@ -13,36 +13,33 @@ import { Narrowing } from './narrowing.tsx';
 import { QuotasField } from './quotas-field.tsx';
 import { describeTerms, ROUTE_NAMES, type TermsKind } from './summary.ts';
 
-/** What a field that is absent means, and so what its emptiness says. */
+/** The meaning of unset fields by kind. */
 const WORDS: Record<TermsKind, { all: (what: string) => string; noLimit: string }> = {
   plan: { all: (what) => `All ${what}`, noLimit: 'No limit' },
-  key: { all: (what) => `All ${what} of the account`, noLimit: 'As the account' },
-  override: { all: () => 'As in the plan', noLimit: 'As in the plan' },
+  key: { all: (what) => `All ${what} of the account`, noLimit: 'Account limit' },
+  override: { all: () => 'Plan default', noLimit: 'Plan default' },
 };
 
-/** Where the server only knows that it is none of several forms. */
-const WRONG: Partial<Record<keyof KeyTerms, string>> = {
-  networks: 'Each must be an address or a network, such as 203.0.113.7 or 10.0.0.0/8.',
+/** Error texts that replace generic ones of the server. */
+const ERRORS: Partial<Record<keyof KeyTerms, string>> = {
+  networks: 'Enter IP addresses or networks, such as 203.0.113.7 or 10.0.0.0/8.',
 };
 
 type TermsEditorProps<Terms extends PlanTerms> = {
-  /**
-   * What it begins with. Later ones from elsewhere are not taken in: give the editor a new `key` for those.
-   */
+  /** The initial terms. To replace them, give the editor a new `key`. */
   terms: Terms;
   onChange: (terms: Terms) => void;
   kind: TermsKind;
-  /** What the server said about the last attempt; errors of `terms.…` stand at their fields. */
+  /** The last error. Errors of `terms.…` are shown at their fields. */
   errors?: unknown;
 };
 
-/** Whether an error is one that the editor shows at a field of its own. */
+/** Whether the editor shows the error at a field. */
 export const isTermsError = (error: unknown): boolean =>
   error instanceof ApiError && error.param?.startsWith('terms.') === true;
 
 /**
- * Permissions and limits, as a part of a form: of a plan, of a key, or of an account in place of its plan's.
- * What is left as it is stays absent.
+ * Permissions and limits of a plan, a key or an override, as part of a form. Unchanged fields stay unset.
  */
 export function TermsEditor<Terms extends PlanTerms>({
   terms,
@@ -59,9 +56,9 @@ export function TermsEditor<Terms extends PlanTerms>({
   };
   const errorOf = (field: keyof KeyTerms): string | null => {
     const error = fieldError(errors, `terms.${field}`);
-    return error && (WRONG[field] ?? error);
+    return error && (ERRORS[field] ?? error);
   };
-  /** A list of names; absent: not narrowed. */
+  /** A list of names. Unset allows all. */
   const list = (
     field: 'models' | 'origins' | 'networks',
     legend: string,
@@ -107,7 +104,7 @@ export function TermsEditor<Terms extends PlanTerms>({
     <div className="flex flex-col gap-5">
       {list('models', 'Models', {
         placeholder: 'gpt-4o, claude-*',
-        hint: 'Names, with * for any run of characters. Enter or a comma after each.',
+        hint: 'Names or patterns with *. Separate with Enter or a comma.',
         suggestions: models,
       })}
       <Narrowing
@@ -138,28 +135,28 @@ export function TermsEditor<Terms extends PlanTerms>({
       </Narrowing>
       {list('origins', 'Origins', {
         placeholder: 'https://app.example.com',
-        hint: 'Web origins; https://*.example.com for all below a host; none for programs, which send no Origin.',
+        hint: 'Web origins, such as https://*.example.com. Use none for non-browser clients.',
         suggestions: ['none'],
         read: readOrigin,
       })}
       {kind === 'key' &&
         list('networks', 'Networks', {
           placeholder: '10.0.0.0/8',
-          hint: 'Addresses and networks that calls may come from, such as 203.0.113.7 or 2001:db8::/32.',
+          hint: 'Client IP addresses or networks, such as 203.0.113.7 or 2001:db8::/32.',
         })}
       <fieldset className="min-w-0">
-        <legend className="mb-1 font-medium">Rates</legend>
+        <legend className="mb-1 font-medium">Rate limits</legend>
         <div className="grid gap-3 sm:grid-cols-3">
-          {amount('requests_per_minute', 'Requests a minute')}
-          {amount('tokens_per_minute', 'Tokens a minute')}
-          {amount('concurrent_requests', 'Requests at once')}
+          {amount('requests_per_minute', 'Requests per minute')}
+          {amount('tokens_per_minute', 'Tokens per minute')}
+          {amount('concurrent_requests', 'Concurrent requests')}
         </div>
       </fieldset>
       {kind === 'override' ? (
         <Narrowing
-          legend="Quotas of the account"
+          legend="Account quotas"
           all={all('quotas')}
-          some="Its own"
+          some="Custom"
           isNarrowed={now.quotas !== undefined}
           onChange={(narrowed) => set({ quotas: narrowed ? [] : undefined })}
         >
@@ -177,28 +174,24 @@ export function TermsEditor<Terms extends PlanTerms>({
         />
       )}
       {(countsTokens || now.reply_tokens_max !== undefined) &&
-        amount(
-          'reply_tokens_max',
-          'Longest reply, in tokens',
-          'What the model is asked to stop at, under a quota of tokens or cost.',
-        )}
+        amount('reply_tokens_max', 'Max reply tokens', 'Caps replies under a token or cost quota.')}
       {kind === 'key' && (
         <Checkbox
-          label="Reads for its whole account"
-          hint="Its usage, requests and live feed then tell of all keys of the account; else of its own calls alone."
+          label="Read access to the whole account"
+          hint="The key can read usage and requests of all keys of the account. By default only its own."
           checked={now.reads === 'account'}
           onChange={({ target }) => set({ reads: target.checked ? 'account' : undefined })}
         />
       )}
       <p className="rounded-lg bg-sunken px-3 py-2 break-words">
-        <span className="text-muted">In short: </span>
+        <span className="text-muted">Summary: </span>
         {describeTerms(now, kind)}
       </p>
     </div>
   );
 }
 
-/** An address of a page stands for its origin. */
+/** Reduces a URL to its origin. */
 function readOrigin(text: string): string {
   const trimmed = text.trim().toLowerCase();
   return trimmed.replace(/^(https?:\/\/[^/]+)\/.*$/, '$1');

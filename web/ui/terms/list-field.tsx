@@ -3,7 +3,7 @@ import { described, FieldNotes } from '../field.tsx';
 import { Icon } from '../icon.tsx';
 
 type ListFieldProps = {
-  /** What it is for, for readers. */
+  /** The accessible name. */
   label: string;
   value: readonly string[];
   onChange: (value: string[]) => void;
@@ -11,14 +11,11 @@ type ListFieldProps = {
   hint?: string;
   error?: string | null;
   suggestions?: readonly string[];
-  /** Makes of what was typed what is meant. */
+  /** Normalizes typed text. */
   read?: (text: string) => string;
 };
 
-/**
- * Names that are typed or pasted, one after the other, with Enter or a comma between. What is typed counts
- * before it is finished, too.
- */
+/** A list of typed or pasted names, separated by Enter or commas. Unfinished text counts as an item. */
 export function ListField({
   label,
   value,
@@ -37,7 +34,7 @@ export function ListField({
     setTyped(nextTyped);
     onChange([...new Set([...nextItems, read(nextTyped)])].filter((each) => each !== ''));
   };
-  const take = (text: string): void => {
+  const addAll = (text: string): void => {
     const parts = text.split(/[,\n]/).map(read);
     set(
       [...new Set([...items, ...parts])].filter((each) => each !== ''),
@@ -47,7 +44,7 @@ export function ListField({
   const onKeyDown = (event: KeyboardEvent<HTMLInputElement>): void => {
     if (event.key === 'Enter' && typed.trim() !== '') {
       event.preventDefault();
-      take(typed);
+      addAll(typed);
     }
     if (event.key === 'Backspace' && typed === '') set(items.slice(0, -1), '');
   };
@@ -55,7 +52,7 @@ export function ListField({
   return (
     <div className="flex flex-col gap-1">
       <div
-        className={`flex flex-wrap items-center gap-1 rounded-md border bg-surface p-1 ${error == null ? 'border-line-strong' : 'border-bad'}`}
+        className={`flex flex-wrap items-center gap-1 rounded-md border bg-surface p-1 ${error == null ? 'border-line-strong' : 'border-danger'}`}
       >
         {items.map((item) => (
           <span key={item} className="inline-flex max-w-full items-center rounded-sm bg-sunken pl-1.5">
@@ -85,13 +82,13 @@ export function ListField({
           placeholder={items.length === 0 ? placeholder : undefined}
           value={typed}
           onChange={({ target }) =>
-            /[,\n]/.test(target.value) ? take(target.value) : set(items, target.value)
+            /[,\n]/.test(target.value) ? addAll(target.value) : set(items, target.value)
           }
           onPaste={(event) => {
             const text = event.clipboardData.getData('text');
             if (!/[,\n]/.test(text)) return;
             event.preventDefault();
-            take(typed + text);
+            addAll(typed + text);
           }}
           onKeyDown={onKeyDown}
           className="min-h-6 min-w-32 flex-1 bg-transparent px-1.5 font-mono text-xs outline-offset-4 placeholder:text-muted"

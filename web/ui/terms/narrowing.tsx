@@ -1,17 +1,17 @@
 import type { ReactNode } from 'react';
 import { Choices } from '../choices.tsx';
 
-/** One of two: all there is, or only what is listed beneath. */
+/** A choice between all and a list. */
 export function Narrowing({
   legend,
   all,
-  some = 'Only these',
+  some = 'Selected',
   isNarrowed,
   onChange,
   children,
 }: {
   legend: string;
-  /** What it means not to narrow. */ all: string;
+  /** The label of the unrestricted choice. */ all: string;
   some?: string;
   isNarrowed: boolean;
   onChange: (isNarrowed: boolean) => void;

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { Quota } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
-import { WINDOW_WORDS } from '../../lib/limit-words.ts';
+import { capitalized } from '../../lib/show.ts';
 import { Button, IconButton } from '../button.tsx';
 import { SelectField } from '../field.tsx';
 import { WordOptions } from '../options.tsx';
@@ -9,23 +9,27 @@ import { AmountField } from './amount-field.tsx';
 
 const labelOf = (meter: QuotaMeter): string => {
   const { format, name } = METERS[meter];
-  return format === 'microusd' ? 'US dollars' : name.charAt(0).toUpperCase() + name.slice(1);
+  return `${capitalized(name)}${format === 'microusd' ? ' (US dollars)' : ''}`;
 };
 const METER_LABELS = Object.fromEntries(QUOTA_METERS.map((meter) => [meter, labelOf(meter)]));
-/** In the order in which new rows propose them. */
-const PROPOSED = [...new Set<QuotaMeter>(['cost_microusd', 'tokens', ...QUOTA_METERS])];
-const { hour, day, week, month } = WINDOW_WORDS;
-const WINDOWS: Record<Quota['window'], string> = { hour, day, week, month };
+/** The order in which new rows suggest meters. */
+const SUGGESTED = [...new Set<QuotaMeter>(['cost_microusd', 'tokens', ...QUOTA_METERS])];
+const WINDOWS: Record<Quota['window'], string> = {
+  hour: 'Hour',
+  day: 'Day',
+  week: 'Week',
+  month: 'Month',
+};
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = {
-  soft: 'Running replies may end',
-  hard: 'Never a unit above',
+  soft: 'Soft limit (in-flight requests finish)',
+  hard: 'Hard limit',
 };
 
 type Row = Omit<Quota, 'limit'> & { limit: number | undefined; id: number };
 const isWhole = (row: Row): row is Row & { limit: number } => row.limit !== undefined;
-/** What a new row begins with: the first that is not there yet, so that no two are alike. */
+/** Defaults of a new row: the first unused combination. */
 function nextOf(rows: readonly Row[]): Omit<Row, 'id'> | null {
-  const pairs = PROPOSED.flatMap((meter) =>
+  const pairs = SUGGESTED.flatMap((meter) =>
     (['month', 'day', 'hour', 'week'] as const).map((window) => ({ meter, window })),
   );
   const free = pairs.find(
@@ -34,7 +38,7 @@ function nextOf(rows: readonly Row[]): Omit<Row, 'id'> | null {
   return free ? { ...free, limit: undefined, enforcement: 'soft' } : null;
 }
 
-/** The quotas of terms: how much of what, in which window of the calendar in UTC. */
+/** Quotas per UTC calendar window. */
 export function QuotasField({
   value,
   onChange,
@@ -65,7 +69,7 @@ export function QuotasField({
           className="grid grid-cols-2 gap-2 rounded-lg border border-line p-3 sm:grid-cols-[1fr_1fr_1fr_auto]"
         >
           <SelectField
-            label="Of"
+            label="Metric"
             value={row.meter}
             onChange={({ target }) =>
               change(row.id, { meter: target.value as Quota['meter'], limit: undefined })
@@ -75,7 +79,7 @@ export function QuotasField({
           </SelectField>
           <AmountField
             key={row.meter}
-            label="At most"
+            label="Limit"
             unit={METERS[row.meter].format === 'microusd' ? 'microusd' : 'count'}
             value={row.limit}
             onChange={(limit) => change(row.id, { limit })}
@@ -83,7 +87,7 @@ export function QuotasField({
             placeholder={METERS[row.meter].format === 'microusd' ? '25.00' : '100k'}
           />
           <SelectField
-            label="In"
+            label="Per"
             value={row.window}
             onChange={({ target }) => change(row.id, { window: target.value as Quota['window'] })}
           >
@@ -92,19 +96,19 @@ export function QuotasField({
           <div className="flex items-end justify-end">
             <IconButton
               icon="close"
-              label="Remove this quota"
+              label="Remove quota"
               onClick={() => set(rows.filter(({ id }) => id !== row.id))}
             />
           </div>
           <div className="col-span-full">
             <SelectField
-              label="When it is spent"
+              label="When exhausted"
               value={row.enforcement}
               onChange={({ target }) => change(row.id, { enforcement: target.value as Quota['enforcement'] })}
               hint={
                 row.enforcement === 'hard'
-                  ? 'A call holds the most that it can use, and its reply is asked to stop where the quota ends.'
-                  : 'A call that was let in runs to its end, and may so overdraw the quota a little.'
+                  ? 'Each request reserves its maximum, and replies are capped at the remaining quota.'
+                  : 'Running requests finish, so usage may exceed the limit.'
               }
             >
               <WordOptions words={ENFORCEMENTS} />
@@ -113,7 +117,7 @@ export function QuotasField({
         </div>
       ))}
       {error != null && (
-        <p role="alert" className="text-xs text-bad">
+        <p role="alert" className="text-xs text-danger">
           {error}
         </p>
       )}
@@ -125,7 +129,7 @@ export function QuotasField({
             next && set([...rows, { ...next, id: Math.max(-1, ...rows.map(({ id }) => id)) + 1 }])
           }
         >
-          {rows.length === 0 ? 'Add a quota' : 'Add another quota'}
+          {rows.length === 0 ? 'Add quota' : 'Add another quota'}
         </Button>
       </div>
     </fieldset>
