@@ -4,9 +4,9 @@ import { METERS, type Meter } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
 
-/** Taking, extending and giving back leases: the only SQL on allowances and leases. */
+/** Lease requests, and the usage of allowances, in Postgres. `daybook.exchange` has the only SQL that changes leases. */
 
-/** Which allowance: one limit of one account or key in one window. */
+/** The identity of an allowance: one limit of an account or key in one window. */
 export type AllowanceName = {
   /** `account/<id>` or `key/<id>`. */
   subject: string;
@@ -14,60 +14,61 @@ export type AllowanceName = {
   window: WindowKind;
   /** The window's first minute since 1970; see db/limits/windows.ts. */
   start: number;
-  /** The position of the control event that began the windows anew; 0 when none did. */
+  /** The position of the control event that last reset the windows; 0 if none did. */
   reset: number;
 };
 
-/** What an instance says of one of its leases. All but `held` and `stock` are totals that only rise. */
+/** An instance's report of a lease. `returned`, `used` and `overdrawn` are totals, which only rise. */
 export type LeaseLine = AllowanceName & {
   cap: number;
-  /** The position of the newest control event that the cap comes from. */
+  /** The position of the control event that set the cap. */
   terms: number;
-  /** The oldest terms that a call was charged to it under: recovery charges none that is older. */
+  /** The oldest terms of the calls charged to it: recovery charges no call of older terms. */
   since: number;
   returned: number;
-  /** Settled out of the lease, by endings up to {@link LeaseRequest.position}. */
+  /** Units settled within the lease, by events up to {@link LeaseRequest.position}. */
   used: number;
-  /** Settled beyond it. */
+  /** Units settled beyond the lease. */
   overdrawn: number;
+  /** Units reserved by running calls. */
   held: number;
-  /** Whether it keeps nothing beyond its holds, since the end is near. */
+  /** Whether it keeps no free units, since the limit is near. */
   strict: boolean;
-  /** How much it would like to have in stock, beyond what its requests need; 0 for none. */
+  /** Units wanted in addition to those that the requests need; 0 for none. */
   stock: number;
 };
 
-/** What one waiting request needs of one line: at the least, and at best. */
+/** The units that a waiting request needs of a line: at least, and at best. */
 export type Need = { line: number; minimum: number; wanted: number };
 
-/** `lines` in the order of {@link compareNames}, each allowance once; `requests` in order of arrival. */
+/** `lines` in the order of {@link compareNames}, each allowance once; `requests` in order of admission. */
 export type LeaseRequest = { position: number; lines: LeaseLine[]; requests: Need[][] };
 
 export type LeaseLineResponse = {
   /** The allowance's number, by which it is recalled. */
   allowance: number;
-  /** By the newest terms that anybody has told. */
+  /** Of the newest terms that any instance has reported. */
   cap: number;
-  /** All that this lease was ever granted. */
+  /** Units granted to this lease since it began. */
   granted: number;
-  /** What nobody has leased; negative after an overdraft. */
+  /** Units that no instance has leased; negative after an overdraft. */
   free: number;
   near: boolean;
-  /** Over all instances, as far as they have reported: settled, and held by running requests. */
+  /** Over all instances, as of their last reports: units settled, and units reserved by running requests. */
   used: number;
   held: number;
-  /** Whether others may hold something that they don't need; they have been asked to give it back. */
-  loose: boolean;
-  /** The lease's own totals, as they are now known; see {@link LeaseLine}. */
+  /** Whether other instances may have free units. They have been notified to return them. */
+  recallable: boolean;
+  /** The totals of this lease as stored; see {@link LeaseLine}. */
   own: { returned: number; used: number; overdrawn: number };
 };
 
-/** For each request either what each of its needs was given, or the line that could not give. */
+/** The units granted for each need of a request, or the line that was short. */
 export type Grant = { amounts: number[] } | { shortOf: number };
 
 export type LeaseResponse = { lines: LeaseLineResponse[]; requests: Grant[]; now: Date };
 
-/** The one order in which everybody locks: that of Postgres over these columns. */
+/** The order in which allowances are locked: that of Postgres over these columns. */
 export function compareNames(left: AllowanceName, right: AllowanceName): number {
   if (left.subject !== right.subject) return left.subject < right.subject ? -1 : 1;
   return (
@@ -79,8 +80,8 @@ export function compareNames(left: AllowanceName, right: AllowanceName): number 
 }
 
 const PARAMETERS = Array.from({ length: 20 }, (_, index) => `$${index + 1}`).join(',');
-const EXCHANGE = `select allowance, cap, granted, free, near, used, held, loose, own_returned, own_used,
-  own_overdrawn, given, now from daybook.exchange(${PARAMETERS})`;
+const EXCHANGE = `select allowance, cap, granted, free, near, used, held, recallable, own_returned, own_used,
+  own_overdrawn, grants, now from daybook.exchange(${PARAMETERS})`;
 
 type Row = {
   allowance: string[];
@@ -90,28 +91,31 @@ type Row = {
   near: boolean[];
   used: string[];
   held: string[];
-  loose: boolean[];
+  recallable: boolean[];
   own_returned: string[];
   own_used: string[];
   own_overdrawn: string[];
-  given: string[];
+  grants: string[];
   now: Date;
 };
 
 /**
- * Reports and asks in one transaction. Repeating a call whose answer was lost changes nothing that
- * the first did, except that what its requests were given is then granted and not known here: the
- * next answer's `granted` shows it.
- * @throws {FencedError} when the instance is no longer live. Any other error of `pg` passes as it is.
+ * Sends a lease request, in one transaction. It may be repeated when its response was lost: the
+ * reports are totals, and units granted for its requests appear in the `granted` of the next response.
+ * @throws {FencedError} when the instance is no longer live. Any other error of `pg` is thrown as is.
  */
-export async function exchange(client: Client, instance: number, ask: LeaseRequest): Promise<LeaseResponse> {
+export async function exchange(
+  client: Client,
+  instance: number,
+  request: LeaseRequest,
+): Promise<LeaseResponse> {
   try {
     const result = await client.query<Row>({
       name: 'exchange',
       text: EXCHANGE,
-      values: [instance, ask.position, ...columns(ask)],
+      values: [instance, request.position, ...columns(request)],
     });
-    return read(ask, result.rows[0] as Row);
+    return parseResponse(request, result.rows[0] as Row);
   } catch (error) {
     if (error instanceof DatabaseError && error.code === 'DB001') throw new FencedError(error.message);
     throw error;
@@ -182,15 +186,15 @@ function columns({ lines, requests }: LeaseRequest): Buffer[] {
   ].map((column) => column.finish());
 }
 
-function read(ask: LeaseRequest, row: Row): LeaseResponse {
+function parseResponse(request: LeaseRequest, row: Row): LeaseResponse {
   let at = 0;
-  const requests = ask.requests.map((needs): Grant => {
-    const amounts = row.given.slice(at, at + needs.length).map(Number);
+  const requests = request.requests.map((needs): Grant => {
+    const amounts = row.grants.slice(at, at + needs.length).map(Number);
     at += needs.length;
     const short = amounts.indexOf(-1);
     return short < 0 ? { amounts } : { shortOf: (needs[short] as Need).line };
   });
-  const lines = ask.lines.map((_, index) => ({
+  const lines = request.lines.map((_, index) => ({
     allowance: Number(row.allowance[index]),
     cap: Number(row.cap[index]),
     granted: Number(row.granted[index]),
@@ -198,7 +202,7 @@ function read(ask: LeaseRequest, row: Row): LeaseResponse {
     near: row.near[index] as boolean,
     used: Number(row.used[index]),
     held: Number(row.held[index]),
-    loose: row.loose[index] as boolean,
+    recallable: row.recallable[index] as boolean,
     own: {
       returned: Number(row.own_returned[index]),
       used: Number(row.own_used[index]),
@@ -208,7 +212,7 @@ function read(ask: LeaseRequest, row: Row): LeaseResponse {
   return { lines, requests, now: row.now };
 }
 
-/** Forgets allowances of windows that ended long ago. @returns how many. */
+/** Deletes allowances of windows that ended long ago. @returns their number. */
 export async function dropEndedAllowances(client: Client): Promise<number> {
   const result = await client.query<[string]>({
     text: 'select daybook.drop_ended_allowances()',
@@ -217,10 +221,10 @@ export async function dropEndedAllowances(client: Client): Promise<number> {
   return Number(result.rows[0]?.[0]);
 }
 
-/** What the store knows of an allowance: settled, and held by running calls, over all instances. */
+/** The usage of an allowance over all instances: units settled, and units reserved by running calls. */
 export type AllowanceUsage = { used: number; held: number };
 
-/** The standing of these allowances, in their order; nothing is used of one that nobody has needed yet. */
+/** The usage of allowances, in their order; zero for an allowance without a lease yet. */
 export async function readAllowanceUsage(
   client: Client,
   names: readonly AllowanceName[],

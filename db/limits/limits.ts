@@ -2,24 +2,21 @@ import { z } from 'zod';
 import { namesByCode } from '#db/events/codes.ts';
 import { type Meter, QUOTA_METERS } from '#db/limits/meters.ts';
 
-/**
- * What a plan, an account or a key may be allowed: the shapes of permissions and limits. Pure.
- */
+/** Permissions and limits: the shapes of terms, and the limits in force. Pure. */
 
 /**
- * Over what time it counts: minutes for rates, UTC calendar windows for quotas, `none` for what runs at once.
+ * The window of a limit: a minute for rates, a UTC calendar window for quotas, `none` for concurrent
+ * requests. The numbers are stored and never change meaning.
  */
 export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, month: 5 } as const;
 export type WindowKind = keyof typeof WINDOW_KINDS;
 export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
-/**
- * `soft`: an admitted reply is never cut, and may overdraw. `hard`: never a unit above the limit.
- */
+/** `soft`: an admitted reply is never cut, and may overdraw the limit. `hard`: the limit is never exceeded. */
 export type Enforcement = 'soft' | 'hard';
 
 export const CHAT_COMPLETIONS = '/v1/chat/completions';
-/** The routes whose calls are relayed: the convention, and what else clients of the same providers speak. */
+/** The routes whose calls are relayed: chat completions, and the other APIs of the same providers. */
 export const RELAYED_ROUTES = [
   CHAT_COMPLETIONS,
   '/v1/completions',
@@ -32,13 +29,13 @@ export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 export const ROUTES = [...RELAYED_ROUTES, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
 export type Route = (typeof ROUTES)[number];
 
-/** Stands in a list of origins for calls without an Origin header: programs that are no web page. */
+/** In a list of origins, calls without an Origin header: programs other than web pages. */
 export const NO_ORIGIN = 'none';
 
-/** How far a reply may overdraw a soft quota where the terms don't say: longer ones are rare. */
+/** The longest reply assumed under a soft quota without `reply_tokens_max`: longer ones are rare. */
 export const REPLY_TOKENS_MAX_DEFAULT = 32_768;
-/** What a reply under a hard quota is asked to stop at where neither the call nor the terms say: it is
- * held whole, and models refuse to be asked for more than they can. */
+/** The token limit of a reply under a hard quota where neither the call nor the terms set one. All of
+ * it is reserved, and models reject a limit above their own. */
 export const EXACT_REPLY_TOKENS_DEFAULT = 4_096;
 
 const LIST_MAX = 200;
@@ -84,7 +81,7 @@ export const LimitsShape = {
       'names a meter and window twice',
     )
     .optional(),
-  /** The longest reply under a token or cost quota: what the upstream is asked to stop at. */
+  /** The longest reply under a token or cost quota: the limit sent to the upstream. */
   reply_tokens_max: z.int().min(1).max(10_000_000).optional(),
 };
 
@@ -94,7 +91,7 @@ export type Limit = {
   window: WindowKind;
   cap: number;
   enforcement: Enforcement;
-  /** The position of the control event that began its windows anew; 0 when none ever did. */
+  /** The position of the control event that last reset its windows; 0 if none did. */
   reset: number;
 };
 
@@ -105,7 +102,7 @@ export type SubjectLimits = {
   limits: readonly Limit[];
   /** The position of the newest control event that they come from. */
   position: number;
-  /** The longest reply in tokens under a token or cost quota; null where the terms don't say. */
+  /** The longest reply in tokens under a token or cost quota; null where the terms set none. */
   replyTokensMax: number | null;
 };
 
@@ -117,8 +114,8 @@ type LimitTerms = {
 };
 
 /**
- * The limits that terms amount to.
- * @param reset the position of the last control event that began the windows anew.
+ * The limits of terms.
+ * @param reset the position of the control event that last reset the windows.
  */
 export function limitsOf(terms: LimitTerms, reset: number): Limit[] {
   const rate = (meter: Meter, window: WindowKind, cap: number | undefined): Limit[] =>

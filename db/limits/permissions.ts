@@ -1,10 +1,10 @@
 import { NO_ORIGIN, type Route } from '#db/limits/limits.ts';
 
 /**
- * What terms permit, compiled for being asked often. Pure.
+ * The permissions of terms, compiled for the request path. Pure.
  *
- * Each list that is absent permits everything, and an empty one nothing. An account's and a key's
- * permissions are asked one after the other, so a key never may more than its account.
+ * An absent list permits everything, an empty one nothing. A request must pass the permissions of
+ * its account and of its key, so a key never permits more than its account.
  */
 export type Permissions = {
   models: NamePatterns | null;
@@ -18,7 +18,7 @@ type PermissionTerms = {
   origins?: readonly string[] | undefined;
 };
 
-/** Compiles terms; null when they restrict nothing. */
+/** Compiles terms. @returns null when they restrict nothing. */
 export function permissionsOf({ models, routes, origins }: PermissionTerms): Permissions | null {
   if (models === undefined && routes === undefined && origins === undefined) return null;
   return {
@@ -65,7 +65,7 @@ export function matches(parts: readonly string[], name: string): boolean {
 }
 
 const WILDCARD = '*.';
-/** What may stand for the wildcard: labels of a host, and nothing that would end the host. */
+/** Matches for the wildcard: labels of a host, without characters that would end the host. */
 const LABELS = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 
 /**
@@ -107,7 +107,7 @@ function isBelow(origin: string, { scheme, suffix }: { scheme: string; suffix: s
   return LABELS.test(origin.slice(scheme.length, origin.length - suffix.length));
 }
 
-/** Browsers leave out the port that is a scheme's own; people may write it. */
+/** Browsers omit the default port of a scheme; terms may contain it. */
 function withoutUsualPort(origin: string): string {
   if (origin.startsWith('https://')) return origin.endsWith(':443') ? origin.slice(0, -4) : origin;
   return origin.startsWith('http://') && origin.endsWith(':80') ? origin.slice(0, -3) : origin;

@@ -1,7 +1,7 @@
 import type { WindowKind } from '#db/limits/limits.ts';
 
 /**
- * Windows of the UTC calendar, reckoned in whole minutes since 1970, as the log stores them. Weeks
+ * Windows of the UTC calendar in whole minutes since 1970, as the log stores them. Weeks
  * begin on Monday. Pure; `daybook.window_start` in SQL is its twin, and a test holds them together.
  */
 const HOUR = 60;

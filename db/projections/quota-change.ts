@@ -12,12 +12,12 @@ const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position
   union
   select p.subject, p.account, p.plan, p.quotas, p.reset_position from quota_source p
     where p.subject = any (array(select 'plan/' || a.plan from quota_source a where a.subject = any($1) and a.plan is not null))`;
-const IN_FORCE = `select subject, meter, window_kind, cap, is_exact, reset_position, position, from_minute
+const IN_FORCE = `select subject, meter, window_kind, cap, is_hard, reset_position, position, from_minute
   from quota_terms where subject = any($1) and until_position is null`;
 const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position)
     select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[])
   on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas, reset_position = excluded.reset_position`;
-const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_exact, reset_position, position, until_position, from_minute)
+const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_hard, reset_position, position, until_position, from_minute)
     select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[])
   on conflict (subject, meter, window_kind, position) do update set until_position = excluded.until_position`;
 
@@ -27,7 +27,7 @@ type TermsRow = {
   meter: number;
   window_kind: number;
   cap: string;
-  is_exact: boolean;
+  is_hard: boolean;
   reset_position: string;
   position: string;
   from_minute: number;
@@ -67,14 +67,14 @@ export async function changeTerms(
     values: [[...subjects]],
   });
   for (const row of rows) {
-    const { subject, meter, window_kind, cap, is_exact, reset_position, position, from_minute } = row;
+    const { subject, meter, window_kind, cap, is_hard, reset_position, position, from_minute } = row;
     terms.inForce({
       subject,
       limit: {
         meter: METER_OF.get(meter) as Meter,
         window: WINDOW_KIND_OF.get(window_kind) as WindowKind,
         cap: Number(cap),
-        enforcement: is_exact ? 'hard' : 'soft',
+        enforcement: is_hard ? 'hard' : 'soft',
         reset: Number(reset_position),
       },
       position: Number(position),

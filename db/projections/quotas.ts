@@ -40,7 +40,7 @@ const IN_FORCE = (call: string): string =>
  * later (clocks are not quite one), the oldest. `newest.position` is theirs.
  */
 const NEWEST = (windows: string, terms: string): string => `
-  select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')}) w.*, t.cap as newest_cap, t.is_exact as newest_is_exact, t.position as newest_position
+  select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')}) w.*, t.cap as newest_cap, t.is_hard as newest_is_hard, t.position as newest_position
     from ${windows} w join ${terms} t
       on t.subject = w.subject and t.meter = w.meter and t.window_kind = w.window_kind and t.reset_position = w.reset_position
     order by ${WINDOW.replace(/\w+/g, 'w.$&')}, daybook.window_start(t.window_kind, t.from_minute) <= w.window_start desc,
@@ -121,8 +121,8 @@ const CHARGES = `,
       group by ${WINDOW}
   ),
   charged as (${NEWEST('delta', 'terms')})
-  insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_exact)
-    select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_exact from charged
+  insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
+    select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_hard from charged
     on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
       position = greatest(w.position, excluded.position)`;
 
@@ -132,10 +132,10 @@ const CHARGES = `,
 const RECAP = `with windows as (select * from quota_window where subject = any($1)),
   terms as (select * from quota_terms where subject = any($1)),
   newest as (${NEWEST('windows', 'terms')})
-  insert into quota_window as w (${WINDOW}, account, cap, is_exact, position)
-    select ${WINDOW}, account, newest_cap, newest_is_exact, newest_position from newest
-      where (cap, is_exact) is distinct from (newest_cap, newest_is_exact) or newest_position > position
-    on conflict (${WINDOW}) do update set cap = excluded.cap, is_exact = excluded.is_exact, position = greatest(w.position, excluded.position)`;
+  insert into quota_window as w (${WINDOW}, account, cap, is_hard, position)
+    select ${WINDOW}, account, newest_cap, newest_is_hard, newest_position from newest
+      where (cap, is_hard) is distinct from (newest_cap, newest_is_hard) or newest_position > position
+    on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard, position = greatest(w.position, excluded.position)`;
 
 /** How far each quota is used up, window by window, as the log tells it. Enforcement has its own figures. */
 export const quotas: Projection = {

@@ -497,7 +497,7 @@ create table projection.quota_terms (
   from_minute integer not null,
   meter smallint not null,
   window_kind smallint not null,
-  is_exact boolean not null,
+  is_hard boolean not null,
   subject text collate "C" not null,
   constraint quota_terms_pkey PRIMARY KEY (subject, meter, window_kind, "position")
 );
@@ -512,7 +512,7 @@ create table projection.quota_window (
   begins_at timestamp with time zone generated always as (to_timestamp(((window_start)::double precision * (60)::double precision))) stored not null,
   meter smallint not null,
   window_kind smallint not null,
-  is_exact boolean not null,
+  is_hard boolean not null,
   subject text collate "C" not null,
   account text collate "C" not null,
   constraint quota_window_pkey PRIMARY KEY (subject, meter, window_kind, window_start, reset_position)
@@ -873,6 +873,29 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.charged_units(_meter smallint, _event daybook.log)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+BEGIN ATOMIC
+ SELECT
+         CASE _meter
+             WHEN 1 THEN (1)::bigint
+             WHEN 2 THEN
+             CASE (_event).type
+                 WHEN 101 THEN (((_event).input_tokens)::bigint + (_event).output_tokens)
+                 ELSE (_event).hold_tokens
+             END
+             WHEN 3 THEN COALESCE(
+             CASE (_event).type
+                 WHEN 101 THEN (_event).cost_microusd
+                 ELSE (_event).hold_cost_microusd
+             END, (0)::bigint)
+             WHEN 4 THEN (0)::bigint
+             ELSE NULL::bigint
+         END AS "case";
+END;
+
 CREATE OR REPLACE FUNCTION daybook.claim_pepper(_check text)
  RETURNS text
  LANGUAGE sql
@@ -883,7 +906,7 @@ BEGIN ATOMIC
    RETURNING install.pepper_check;
 END;
 
-CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _account text[], _key text[], _minute integer[], _terms bigint[], _tokens bigint[], _cost bigint[])
+CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _open bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -903,15 +926,14 @@ begin
 
   with charge as (
     select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0) as terms_position,
-        g.input_tokens::bigint + g.output_tokens as tokens, coalesce(g.cost_microusd, 0) as cost
+        false as is_open, g as event
       from daybook.log g
       where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
         and g.admitted_minute is not null
     union all
-    select null, o.account, o.key, o.minute, coalesce(o.terms, 0), o.tokens, coalesce(o.cost, 0)
-      from unnest(_account, _key, _minute, _terms, _tokens, _cost)
-        as o(account, key, minute, terms, tokens, cost)
-      where o.minute is not null
+    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true, g
+      from daybook.log g
+      where g.shard = 0 and g.position = any (_open) and g.admitted_minute is not null
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
         l.granted - l.returned > l.used
@@ -919,11 +941,10 @@ begin
       from daybook.lease l join daybook.allowance a on a.id = l.allowance
       where l.instance = _instance and not l.closed
   ), spent as (
-    select l.allowance,
-        sum(case l.meter when 1 then 1 when 2 then c.tokens when 3 then c.cost else 0 end)::bigint as units
+    select l.allowance, sum(daybook.charged_units(l.meter, c.event))::bigint as units
       from open_lease l join charge c
         on l.subject in ('account/' || c.account, 'key/' || c.key)
-        and (c.position is null or c.position > l.position)
+        and (c.is_open or c.position > l.position)
         and l.window_start = daybook.window_start(l.window_kind, c.admitted_minute)
         and c.terms_position >= l.since_terms
       where l.is_live
@@ -1142,7 +1163,7 @@ begin
         generated always as (to_timestamp(window_start::double precision * 60)) stored,
       meter smallint not null,
       window_kind smallint not null,
-      is_exact boolean not null,
+      is_hard boolean not null,
       -- `account/<id>` or `key/<id>`, and the account that it belongs to.
       subject text collate "C" not null,
       account text collate "C" not null,
@@ -1162,7 +1183,7 @@ begin
       from_minute integer not null,
       meter smallint not null,
       window_kind smallint not null,
-      is_exact boolean not null,
+      is_hard boolean not null,
       subject text collate "C" not null,
       primary key (subject, meter, window_kind, position)
     );
@@ -1259,7 +1280,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT loose boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT given bigint[], OUT now timestamp with time zone)
+CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT recallable boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT grants bigint[], OUT now timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1289,7 +1310,7 @@ begin
     raise exception 'instance % is not live and may not spend', _instance using errcode = 'DB001';
   end if;
   allowance := '{}'; granted := '{}'; free := '{}'; near := '{}';
-  used := '{}'; held := '{}'; loose := '{}'; given := '{}';
+  used := '{}'; held := '{}'; recallable := '{}'; grants := '{}';
 
   for _i in 1 .. _lines loop
     loop
@@ -1351,10 +1372,10 @@ begin
     end loop;
     for _n in _first .. _next - 1 loop
       if _short is not null then
-        given := given || case when _n = _short then -1 else 0 end::bigint;
+        grants := grants || case when _n = _short then -1 else 0 end::bigint;
       else
         _amount := least(_wanted[_n], free[_line[_n]]);
-        given := given || _amount;
+        grants := grants || _amount;
         granted[_line[_n]] := granted[_line[_n]] + _amount;
         free[_line[_n]] := free[_line[_n]] - _amount;
       end if;
@@ -1399,10 +1420,10 @@ begin
         overdrawn = _l.overdrawn, held = _l.held, position = _l.position, since_terms = _l.since_terms,
         is_strict = _l.is_strict
       where l.allowance = _a.id and l.instance = _instance;
-    loose := loose || (_a.near and exists (select from daybook.lease l
+    recallable := recallable || (_a.near and exists (select from daybook.lease l
       where l.allowance = _a.id and l.instance <> _instance and not l.is_strict and not l.closed
         and l.granted - l.returned > l.used));
-    if loose[_i] and (not _was_near or _i = any (_recall)) then
+    if recallable[_i] and (not _was_near or _i = any (_recall)) then
       perform pg_notify('daybook_recall', _a.id::text);
     end if;
   end loop;
@@ -1614,7 +1635,7 @@ declare
   _from bigint;
   _count integer;
   _request uuid[]; _account text[]; _key text[]; _model text[]; _hold bigint[]; _hold_cost bigint[];
-  _minute integer[]; _terms bigint[];
+  _minute integer[]; _terms bigint[]; _open bigint[];
 begin
   -- One recoverer at a time for each dead instance, and the row before the log: a concurrent fence_instance
   -- holds the row while it waits for the log.
@@ -1626,8 +1647,8 @@ begin
   end if;
   select count(*), array_agg(o.request), array_agg(o.account), array_agg(o.key), array_agg(o.model),
       array_agg(o.hold_tokens), array_agg(o.hold_cost_microusd), array_agg(o.admitted_minute),
-      array_agg(o.terms_position)
-    into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms
+      array_agg(o.terms_position), array_agg(o.position)
+    into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms, _open
     from (
       -- The newest hold of each request: of its acceptance or of its last extension.
       select distinct on (a.request) a.*
@@ -1637,7 +1658,7 @@ begin
             where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
         order by a.request, a.position desc
     ) o;
-  perform daybook.close_leases(_dead, _account, _key, _minute, _terms, _hold, _hold_cost);
+  perform daybook.close_leases(_dead, _open);
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, so that they differ from its own.
     -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
@@ -1705,7 +1726,7 @@ begin
   update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp()
     where id = _instance and dead_at is null;
   if found then
-    perform daybook.close_leases(_instance, null, null, null, null, null, null);
+    perform daybook.close_leases(_instance, null);
   end if;
 end
 $function$;
@@ -1765,9 +1786,10 @@ CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH
 revoke all on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) from public;
 grant execute on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.attach_partition(integer,text) from public;
+revoke all on function daybook.charged_units(smallint,daybook.log) from public;
 revoke all on function daybook.claim_pepper(text) from public;
 grant execute on function daybook.claim_pepper(text) to daybook_relay;
-revoke all on function daybook.close_leases(integer,text[],text[],integer[],bigint[],bigint[],bigint[]) from public;
+revoke all on function daybook.close_leases(integer,bigint[]) from public;
 revoke all on function daybook.create_partitions(integer) from public;
 grant execute on function daybook.create_partitions(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.create_projection(text) from public;

@@ -409,7 +409,7 @@ export type QuotaTermsTable = {
   from_minute: number;
   meter: number;
   window_kind: number;
-  is_exact: boolean;
+  is_hard: boolean;
   subject: string;
 };
 
@@ -423,7 +423,7 @@ export type QuotaWindowTable = {
   begins_at: GeneratedAlways<Date>;
   meter: number;
   window_kind: number;
-  is_exact: boolean;
+  is_hard: boolean;
   subject: string;
   account: string;
 };

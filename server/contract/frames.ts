@@ -143,7 +143,7 @@ const Quota = z.object({
   used: Count,
   reserved: Count,
   reset_position: Position,
-  is_exact: z.boolean(),
+  is_hard: z.boolean(),
 });
 
 /** Something about the account, its plan or its keys was changed: `kind` is the event's type. */

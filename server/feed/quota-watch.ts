@@ -87,7 +87,7 @@ type Row = [
   isHard: boolean,
 ];
 
-const READ = `select position, subject, account, meter, window_kind, window_start, cap, used, held, reset_position, is_exact
+const READ = `select position, subject, account, meter, window_kind, window_start, cap, used, held, reset_position, is_hard
   from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
 
@@ -116,6 +116,6 @@ async function readQuotas(
     used: Number(used),
     reserved: Number(held),
     reset_position: Number(reset),
-    is_exact: isHard,
+    is_hard: isHard,
   }));
 }

@@ -312,7 +312,7 @@ function shortageOf(
   // Units that were released here meanwhile may be enough together with those in Postgres.
   const isOurs = counter.free > 0;
   // Where even all unused units would not be enough, there is nothing to wait for.
-  if ((line.loose || isOurs) && minimum <= line.cap - line.used) {
+  if ((line.recallable || isOurs) && minimum <= line.cap - line.used) {
     if (Math.abs(nowMs - sinceMs) >= RECALL_WAIT_MS) return { kind: 'undecided' };
     if (isOurs) counter.recall();
     return null;

@@ -226,7 +226,7 @@ test('a quota is told when the projections have a newer figure of it, to those w
   const row = { position: viewer.position + 1, used: 7, held: 3 };
   await ask(
     projector,
-    `insert into projection.quota_window (cap, used, held, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
+    `insert into projection.quota_window (cap, used, held, reset_position, position, window_start, meter, window_kind, is_hard, subject, account)
       select 10, ${row.used}, ${row.held}, 0, ${row.position}, 29_000_000, 2, 3, false, subject, (select account from daybook.log where key = '${id}' limit 1)
       from unnest(array['key/${id}', 'account/' || (select account from daybook.log where key = '${id}' limit 1)]) subject`,
   );
@@ -244,7 +244,7 @@ test('a quota is told when the projections have a newer figure of it, to those w
     used: 7,
     reserved: 3,
     reset_position: 0,
-    is_exact: false,
+    is_hard: false,
   });
   await other.sees(({ frames }) => frames('quota').length === 1);
   expect(other.frames('quota')[0]?.subject).toMatch(/^account\//);

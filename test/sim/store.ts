@@ -166,10 +166,10 @@ export class SimStore {
       const others = [...(this.leases.get(allowance.id) ?? [])]
         .filter(([id]) => id !== instance)
         .map(([, each]) => each);
-      const loose =
+      const recallable =
         allowance.near &&
         others.some((each) => !each.strict && !each.closed && each.granted - each.returned > each.used);
-      if (loose && (!wasNear || isRecalled)) this.onRecall(allowance.id);
+      if (recallable && (!wasNear || isRecalled)) this.onRecall(allowance.id);
       const { returned, used, overdrawn } = lease;
       return {
         allowance: allowance.id,
@@ -179,7 +179,7 @@ export class SimStore {
         near: allowance.near,
         used: allowance.used + allowance.overdrawn,
         held: allowance.held,
-        loose,
+        recallable,
         own: { returned, used, overdrawn },
       };
     });

@@ -51,7 +51,7 @@ describe('quotas', () => {
     client.query("update daybook.projection set position = $1 where name = 'quotas'", [position]);
   const use = (subject: string, used: number, position: number) =>
     client.query(
-      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_hard, subject, account)
        values (1000, $2, 0, $3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
        on conflict (subject, meter, window_kind, window_start, reset_position) do update set used = excluded.used, position = excluded.position`,
       [subject, used, position],
@@ -82,7 +82,7 @@ describe('quotas', () => {
 
   test('of more subjects than one look takes are all told of', async () => {
     await client.query(
-      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_hard, subject, account)
        select 10, 8, 0, 1 + n / 3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, 2, 5, false, 'key/' || n, 'Account1'
        from generate_series(1, 2500) n`,
     );

@@ -154,7 +154,7 @@ test('windows of quotas go when they ended long enough ago; one that still runs 
   const [, quotas] = forgetful(1) as [Forgetful, Forgetful];
   // Each month of three years, this one last, and each hour of forty days.
   await client.query(
-    `insert into projection.quota_window (subject, account, meter, window_kind, window_start, reset_position, cap, position, is_exact)
+    `insert into projection.quota_window (subject, account, meter, window_kind, window_start, reset_position, cap, position, is_hard)
      select 'account/Account1', 'Account1', 1, kind, extract(epoch from at)::bigint / 60, 0, 1, 1, false from (
        select 5 as kind, generate_series(date_trunc('month', now(), 'UTC') - interval '36 months', now(), interval '1 month') as at
        union all select 2, generate_series(date_trunc('hour', now()) - interval '40 days', now(), interval '1 hour')) made`,

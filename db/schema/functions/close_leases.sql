@@ -1,11 +1,8 @@
 -- Closes the leases of an instance that can't spend any more, from the log: units settled since its last
--- report and the whole of each open hold stay spent; the rest is returned. Leases with no units left to
+-- report and the whole reservation of each open request stay used; the rest is returned. Leases with no units left to
 -- spend, or of a window that has ended, stay as reported: the log is read from the oldest report of the
--- others. The arrays are the open requests, null if there are no open requests.
-create or replace function daybook.close_leases(
-  _instance integer,
-  _account text[], _key text[], _minute integer[], _terms bigint[], _tokens bigint[], _cost bigint[]
-) returns void
+-- others. `_open` are the positions of the newest reservations of open requests, null if there are none.
+create or replace function daybook.close_leases(_instance integer, _open bigint[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   -- A minute less, since the clocks of admitting instances differ from this one.
@@ -22,15 +19,14 @@ begin
 
   with charge as (
     select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0) as terms_position,
-        g.input_tokens::bigint + g.output_tokens as tokens, coalesce(g.cost_microusd, 0) as cost
+        false as is_open, g as event
       from daybook.log g
       where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
         and g.admitted_minute is not null
     union all
-    select null, o.account, o.key, o.minute, coalesce(o.terms, 0), o.tokens, coalesce(o.cost, 0)
-      from unnest(_account, _key, _minute, _terms, _tokens, _cost)
-        as o(account, key, minute, terms, tokens, cost)
-      where o.minute is not null
+    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true, g
+      from daybook.log g
+      where g.shard = 0 and g.position = any (_open) and g.admitted_minute is not null
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
         l.granted - l.returned > l.used
@@ -38,11 +34,10 @@ begin
       from daybook.lease l join daybook.allowance a on a.id = l.allowance
       where l.instance = _instance and not l.closed
   ), spent as (
-    select l.allowance,
-        sum(case l.meter when 1 then 1 when 2 then c.tokens when 3 then c.cost else 0 end)::bigint as units
+    select l.allowance, sum(daybook.charged_units(l.meter, c.event))::bigint as units
       from open_lease l join charge c
         on l.subject in ('account/' || c.account, 'key/' || c.key)
-        and (c.position is null or c.position > l.position)
+        and (c.is_open or c.position > l.position)
         and l.window_start = daybook.window_start(l.window_kind, c.admitted_minute)
         and c.terms_position >= l.since_terms
       where l.is_live

@@ -154,7 +154,7 @@ begin
         generated always as (to_timestamp(window_start::double precision * 60)) stored,
       meter smallint not null,
       window_kind smallint not null,
-      is_exact boolean not null,
+      is_hard boolean not null,
       -- `account/<id>` or `key/<id>`, and the account that it belongs to.
       subject text collate "C" not null,
       account text collate "C" not null,
@@ -174,7 +174,7 @@ begin
       from_minute integer not null,
       meter smallint not null,
       window_kind smallint not null,
-      is_exact boolean not null,
+      is_hard boolean not null,
       subject text collate "C" not null,
       primary key (subject, meter, window_kind, position)
     );

@@ -4,7 +4,7 @@
 --   requests a stock to decide from on its own while the allowance is far from exhausted.
 -- Lines are one element per allowance, ordered by identity, which is the one order in which allowances are
 -- locked. Needs are one element each, those of a request side by side; `_line` counts from 1. A request is
--- granted all of its needs or nothing: `given` is then 0, and -1 at the need that failed.
+-- granted all of its needs or nothing: `grants` is then 0, and -1 at the need that failed.
 --
 -- Only a grant waits for its flush to disk: a crash that lost a grant would give the same units to others,
 -- while this instance lives on and spends them. Everything else is reported again until it is acknowledged.
@@ -17,9 +17,9 @@ create or replace function daybook.exchange(
   _strict boolean[], _stock bigint[],
   _request integer[], _line integer[], _minimum bigint[], _wanted bigint[],
   out allowance bigint[], out cap bigint[], out granted bigint[], out free bigint[], out near boolean[],
-  out used bigint[], out held bigint[], out loose boolean[], out own_returned bigint[], out own_used bigint[],
+  out used bigint[], out held bigint[], out recallable boolean[], out own_returned bigint[], out own_used bigint[],
   out own_overdrawn bigint[],
-  out given bigint[], out now timestamptz
+  out grants bigint[], out now timestamptz
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -46,7 +46,7 @@ begin
     raise exception 'instance % is not live and may not spend', _instance using errcode = 'DB001';
   end if;
   allowance := '{}'; granted := '{}'; free := '{}'; near := '{}';
-  used := '{}'; held := '{}'; loose := '{}'; given := '{}';
+  used := '{}'; held := '{}'; recallable := '{}'; grants := '{}';
 
   for _i in 1 .. _lines loop
     loop
@@ -108,10 +108,10 @@ begin
     end loop;
     for _n in _first .. _next - 1 loop
       if _short is not null then
-        given := given || case when _n = _short then -1 else 0 end::bigint;
+        grants := grants || case when _n = _short then -1 else 0 end::bigint;
       else
         _amount := least(_wanted[_n], free[_line[_n]]);
-        given := given || _amount;
+        grants := grants || _amount;
         granted[_line[_n]] := granted[_line[_n]] + _amount;
         free[_line[_n]] := free[_line[_n]] - _amount;
       end if;
@@ -156,10 +156,10 @@ begin
         overdrawn = _l.overdrawn, held = _l.held, position = _l.position, since_terms = _l.since_terms,
         is_strict = _l.is_strict
       where l.allowance = _a.id and l.instance = _instance;
-    loose := loose || (_a.near and exists (select from daybook.lease l
+    recallable := recallable || (_a.near and exists (select from daybook.lease l
       where l.allowance = _a.id and l.instance <> _instance and not l.is_strict and not l.closed
         and l.granted - l.returned > l.used));
-    if loose[_i] and (not _was_near or _i = any (_recall)) then
+    if recallable[_i] and (not _was_near or _i = any (_recall)) then
       perform pg_notify('daybook_recall', _a.id::text);
     end if;
   end loop;

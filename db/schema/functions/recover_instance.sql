@@ -8,7 +8,7 @@ declare
   _from bigint;
   _count integer;
   _request uuid[]; _account text[]; _key text[]; _model text[]; _hold bigint[]; _hold_cost bigint[];
-  _minute integer[]; _terms bigint[];
+  _minute integer[]; _terms bigint[]; _open bigint[];
 begin
   -- One recoverer at a time for each dead instance, and the row before the log: a concurrent fence_instance
   -- holds the row while it waits for the log.
@@ -20,8 +20,8 @@ begin
   end if;
   select count(*), array_agg(o.request), array_agg(o.account), array_agg(o.key), array_agg(o.model),
       array_agg(o.hold_tokens), array_agg(o.hold_cost_microusd), array_agg(o.admitted_minute),
-      array_agg(o.terms_position)
-    into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms
+      array_agg(o.terms_position), array_agg(o.position)
+    into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms, _open
     from (
       -- The newest hold of each request: of its acceptance or of its last extension.
       select distinct on (a.request) a.*
@@ -31,7 +31,7 @@ begin
             where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
         order by a.request, a.position desc
     ) o;
-  perform daybook.close_leases(_dead, _account, _key, _minute, _terms, _hold, _hold_cost);
+  perform daybook.close_leases(_dead, _open);
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, so that they differ from its own.
     -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.

@@ -5,7 +5,7 @@ begin
   update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp()
     where id = _instance and dead_at is null;
   if found then
-    perform daybook.close_leases(_instance, null, null, null, null, null, null);
+    perform daybook.close_leases(_instance, null);
   end if;
 end
 $$;

@@ -95,7 +95,7 @@ class QuotaFold {
           row['window_kind'] === WINDOW_KINDS[limit.window] &&
           row['reset_position'] === limit.reset;
         if (isMeant && windowEnd(limit.window, row['window_start'] as number) > minute) {
-          Object.assign(row, { cap: limit.cap, is_exact: limit.enforcement === 'hard', position });
+          Object.assign(row, { cap: limit.cap, is_hard: limit.enforcement === 'hard', position });
         }
       }
     }
@@ -173,7 +173,7 @@ class QuotaFold {
       begins_at: new Date(window_start * 60_000),
       account,
       cap: newest?.cap,
-      is_exact: newest?.isHard,
+      is_hard: newest?.isHard,
       used: 0,
       held: 0,
       position: 0,

@@ -28,7 +28,7 @@ function answer(granted: number, changes: Partial<LeaseLineResponse> = {}): Leas
     near: false,
     used: 0,
     held: 0,
-    loose: false,
+    recallable: false,
     own: NOTHING,
     ...changes,
   };
