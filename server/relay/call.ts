@@ -1,140 +1,328 @@
-import type { ServerResponse } from 'node:http';
 import type { EndReason, EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import type { Price } from '#db/fold/price.ts';
-import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
-import { StoreUnavailable } from '#server/instance/appender.ts';
-import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import type { Amounts } from '#db/limits/meters.ts';
-import type { Reservation } from '#server/limits/reservation.ts';
-import { type CallEstimate, tokenLimitOf } from '#server/relay/reservation.ts';
-import { type Body, releaseBody } from '#server/wire/read-body.ts';
-import { restoreBody } from '#server/wire/splice-body.ts';
-import { Budget } from '#server/relay/budget.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
+import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
+import { StoreUnavailable } from '#server/instance/appender.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
-import { Delivery } from '#server/relay/delivery.ts';
-import { ClientWriter } from '#server/relay/client-writer.ts';
-import type { ParsedRequest } from '#server/wire/request-parser.ts';
-import type { ActiveInstance } from '#server/instance/server-instance.ts';
-import type { Relay, RunningCall } from '#server/relay/relay.ts';
-import type { Reply } from '#server/relay/reply.ts';
-import { capOutput, settledEvent, shedEnd } from '#server/relay/settle.ts';
-import { endSeenByClient, type CallEnd, noUsage } from '#server/relay/reply-usage.ts';
-import type { AttemptFailure } from '#server/relay/failure.ts';
+import { acceptedEvent, type Admitted } from '#server/relay/admitted.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
+import type { AttemptOutcome, AttemptOwner } from '#server/relay/attempt-outcome.ts';
+import { Attempt } from '#server/relay/attempt.ts';
+import { Budget } from '#server/relay/budget.ts';
+import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
+import type { Relay, RunningCall } from '#server/relay/relay.ts';
+import { type CallEnd, endSeenByClient, unsentEnd, usageOfStream } from '#server/relay/reply-usage.ts';
+import { tokenLimitOf } from '#server/relay/reservation.ts';
+import { capOutput, settledEvent } from '#server/relay/settle.ts';
+import { assertTransition, type Transitions } from '#server/relay/transitions.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
-import type { Target } from '#server/upstreams/target.ts';
-
-const NO_SOURCE = { pause() {}, resume() {} };
-
-/** All that is known of a call when it has been admitted. */
-export type Admitted = {
-  key: Key;
-  context: RequestContext;
-  parsed: ParsedRequest;
-  body: Body;
-  route: RelayedRoute;
-  /** The model that the name in the request stands for. */
-  model: string;
-  /** Where it may go: at least one. */
-  targets: readonly Target[];
-  subjects: readonly SubjectLimits[];
-  termsPosition: number;
-  price: Price | undefined;
-  estimate: CallEstimate;
-  hold: Reservation;
-  instance: ActiveInstance;
-  response: ServerResponse;
-  reply: Reply;
-  retryCount: number | undefined;
-  /** Headers of the client's own that belong to the protocol it speaks, in pairs. */
-  protocolHeaders: readonly string[];
-  startedMs: number;
-};
+import { releaseBody } from '#server/wire/read-body.ts';
+import { restoreBody } from '#server/wire/splice-body.ts';
 
 /**
- * An admitted call on its way: recorded, sent, delivered, settled. Whatever happens to it, it is
- * settled once in the log, and then its hold becomes what it has spent.
+ * A call is a state machine. {@link Call.run} drives it from its admission to its settlement:
+ *
+ *     recording ──▶ attempting ◀──▶ waiting
+ *         │          │      │          │
+ *         │          ▼      │          │
+ *         │      streaming  │          │
+ *         │          │      │          │
+ *         └──────────┴──▶ ended ◀──────┘ ──▶ settled
+ *
+ * - *recording*: `request.accepted` is being written to the log. Nothing is sent to an upstream.
+ * - *attempting*: one {@link Attempt} runs, and the client has received nothing. If the attempt fails, the
+ *   next one begins at once (attempting again) or after a pause (waiting), as {@link AttemptSequence} decides.
+ * - *waiting*: the backoff before the same upstream is retried.
+ * - *streaming*: the head of a streamed reply has been sent to the client. No other upstream can take over.
+ * - *ended*: the outcome is known, and nothing is under way any more.
+ * - *settled*: the settlement has been handed to the log; or the call was never recorded, and its
+ *   reservation is released.
+ *
+ * With overlapped accounting the call is attempted while it is being recorded: its state is attempting, and
+ * the attempt's gate stays closed, so that no byte reaches the client before the call is recorded. A call
+ * that ends meanwhile stays in *ended* until then, its rejection unsent.
+ *
+ * Invariants:
+ * - No byte of a reply, not even an error, is sent to the client before the call is recorded; only that it
+ *   could not be recorded is.
+ * - At most one attempt runs at a time, and none begins once the client has received a byte.
+ * - Each recorded call is settled exactly once, after it was recorded. Its reservation becomes its usage then.
+ * - The body's memory is released with the settlement, so no attempt may read it afterwards.
+ *
+ * The client disconnecting, deadlines, shutdown, fencing and revoked keys can end a call in every state
+ * before *ended*. An illegal transition is a mistake of ours: run() ends what is under way, settles the call
+ * as `internal_error` and throws, so that it is logged.
  */
-export class Call implements RunningCall {
+export type CallState = 'recording' | 'attempting' | 'waiting' | 'streaming' | 'ended' | 'settled';
+
+export const CALL_TRANSITIONS: Transitions<CallState> = {
+  recording: ['attempting', 'ended'],
+  attempting: ['attempting', 'waiting', 'streaming', 'ended'],
+  waiting: ['attempting', 'ended'],
+  streaming: ['ended'],
+  ended: ['settled'],
+  settled: [],
+};
+
+export class Call implements RunningCall, AttemptOwner, Source {
   readonly #admitted: Admitted;
   readonly #relay: Relay;
   readonly #accepted: EventOf<'request.accepted'>;
-  /** Of a streamed reply; any other is there at once. */
+  readonly #sequence: AttemptSequence;
+  readonly #writer: ClientWriter;
+  /** Of a streamed reply; a JSON reply is complete before any of it is sent. */
   readonly #budget: Budget | null;
-  readonly #tries: AttemptSequence;
-  /** The present try; null: it was not sent yet, or waits for its next one. */
-  #delivery: Delivery | null = null;
-  #pause: NodeJS.Timeout | undefined;
-  /** What the client is to be told once the call is recorded, with overlapped accounting. */
-  #early: ApiError | null = null;
-  /** An ending must not be written before its beginning: until then it waits here. */
-  #isDurable = false;
-  #ending: CallEnd | null = null;
-  /** It was called off before it was sent. */
-  #calledOff: { code: ErrorCode; reason: EndReason } | null = null;
+  #state: CallState = 'recording';
+  #isRecorded = false;
+  /** The attempt that runs in the states attempting and streaming. */
+  #attempt: Attempt | null = null;
+  /** Ends the backoff early; set while waiting. */
+  #wake: (() => void) | null = null;
+  /** The call is to end with this error; set where no attempt runs that could be told. */
+  #stop: { code: ErrorCode; reason: EndReason } | null = null;
+  /** Both set in the state ended. @see {@link Call.#finish} */
+  #end: CallEnd | null = null;
+  #rejection: ApiError | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, parsed, model, route, body, hold, subjects, termsPosition, estimate, reply, retryCount } =
-      admitted;
+    const { parsed, hold, subjects, estimate, reply, response } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
-    this.#tries = new AttemptSequence(admitted.targets);
-    this.#accepted = {
-      type: 'request.accepted',
-      request: reply.requestId,
-      account: key.account,
-      key: key.id,
-      model,
-      sse: parsed.sse,
-      body_bytes: body.bytes.length,
-      hold_tokens: hold.tokens,
-      hold_cost_microusd: hold.cost,
-      admitted_minute: hold.minute,
-      terms_position: termsPosition,
-    };
-    if (retryCount !== undefined) this.#accepted.retry_count = retryCount;
-    if (route !== CHAT_COMPLETIONS) this.#accepted.route = route;
+    this.#sequence = new AttemptSequence(admitted.targets);
+    this.#accepted = acceptedEvent(admitted);
     this.#budget = parsed.sse ? new Budget({ estimate, hold, subjects, call: this }) : null;
+    const { requestId, extraHeaders, errorFormat } = reply;
+    const { fencing } = relay;
+    this.#writer = new ClientWriter({ response, requestId, extraHeaders, errorFormat, fencing }, this);
   }
 
   /**
-   * Records the call, then sends it.
-   * @returns the refusal that the caller is to be told, when nothing was sent and nothing was told yet.
+   * Records the call, carries it out and settles it.
+   * @returns the error that the client is still to be sent, where the call was not carried out.
    */
   async run(): Promise<ApiError | null> {
-    const { instance, response } = this.#admitted;
     this.#relay.running.add(this);
-    const durable = instance.appender.accept(this.#accepted);
-    const isEarly = this.#relay.overlapped && instance.appender.mode === 'up';
-    if (isEarly) this.#begin();
     try {
-      await durable;
+      return await this.#run();
     } catch (error) {
+      this.#settleAfterFault();
+      throw error;
+    } finally {
       this.#relay.running.delete(this);
-      this.#stop();
-      const refusal = new ApiError('store_unavailable');
-      // The lost answer may have been a commit: then this is its ending.
-      if (error instanceof StoreUnavailable && error.pending)
-        this.#settle(this.#ending ?? shedEnd(refusal.status));
-      else this.#forget();
-      return refusal;
     }
-    this.#isDurable = true;
-    if (this.#ending) {
-      this.#settle(this.#ending);
-      return this.#early;
+  }
+
+  async #run(): Promise<ApiError | null> {
+    const { appender } = this.#admitted.instance;
+    const recorded = appender.accept(this.#accepted);
+    const overlapped = this.#relay.overlapped && appender.mode === 'up' ? this.#attemptAll() : null;
+    // Awaited below; until then a fault must not count as unhandled.
+    overlapped?.catch(() => {});
+    try {
+      await recorded;
+    } catch (error) {
+      return this.#abandon(error);
     }
-    if (isEarly) this.#delivery?.openGate();
-    else if (response.destroyed) this.#ended({ ...noUsage(), reason: 'client_gone', firstByteMs: null });
-    else if (this.#relay.draining) return this.#notSent('shutting_down', 'service_unavailable');
-    else if (!this.#relay.fencing.isValid(performance.now()))
-      return this.#notSent('store_unavailable', 'service_unavailable');
-    else if (this.#calledOff) return this.#notSent(this.#calledOff.code, this.#calledOff.reason);
-    else this.#begin();
+    this.#isRecorded = true;
+    if (overlapped === null) {
+      const error = this.#rejectBeforeSending();
+      if (this.#isOver) return error;
+      await this.#attemptAll();
+    } else {
+      if (this.#state === 'ended') this.#deliverEnd();
+      else this.#attempt?.openGate();
+      await overlapped;
+    }
     return null;
   }
+
+  /** Attempts the call until an attempt succeeds, none is left, or the call is to end for another reason. */
+  async #attemptAll(): Promise<void> {
+    this.#admitted.response.on('close', () => this.#clientDisconnected());
+    let choice = this.#sequence.first(performance.now());
+    for (;;) {
+      this.#transition('attempting');
+      const outcome = await this.#runAttempt(choice);
+      this.#attempt = null;
+      // The call could not be recorded.
+      if (this.#isOver || outcome.kind === 'discarded') return;
+      const next =
+        outcome.kind === 'failed' ? this.#sequence.failed(outcome.failure, performance.now()) : null;
+      if (next === null) return this.#finish(outcome.end, outcome.error);
+      if (next.waitMs > 0) await this.#backOff(next.waitMs);
+      if (this.#isOver || this.#finishInterrupted()) return;
+      choice = next;
+    }
+  }
+
+  async #runAttempt(choice: Choice): Promise<AttemptOutcome> {
+    const { body, estimate } = this.#admitted;
+    const { upstream } = choice.target;
+    const call = this.#providerCall(choice);
+    this.#sequence.began(choice);
+    // The previous attempt may have changed the body in place.
+    restoreBody(body);
+    const request = upstream.provider.request(call);
+    if (request instanceof ApiError) {
+      const reason = 'upstream_rejected';
+      return {
+        kind: 'failed',
+        failure: { refusal: request, reason, cause: 'not_said', retryAfterMs: null },
+        end: unsentEnd(reason, request.status),
+        error: request,
+      };
+    }
+    const { deadlines, timeouts } = this.#relay;
+    this.#attempt = new Attempt({
+      owner: this,
+      writer: this.#writer,
+      provider: upstream.provider,
+      call,
+      request,
+      promptEstimate: estimate.promptLikely,
+      upstreamHost: upstream.host,
+      deadlines,
+      timeouts: { ...timeouts, totalMs: timeouts.totalMs - this.#sequence.beforeMs },
+      budget: this.#budget,
+      isGateOpen: this.#isRecorded,
+    });
+    return this.#attempt.run(choice.line);
+  }
+
+  #providerCall({ target: { upstream, model } }: Choice): ProviderCall {
+    const { body, parsed, route, estimate, hold, protocolHeaders } = this.#admitted;
+    return {
+      route,
+      body,
+      parsed,
+      model: model ?? this.#accepted.model,
+      tokenLimit: tokenLimitOf(estimate, hold),
+      tokenLimitMember: upstream.tokenLimitMember,
+      protocolHeaders,
+    };
+  }
+
+  async #backOff(waitMs: number): Promise<void> {
+    this.#transition('waiting');
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, waitMs);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = null;
+  }
+
+  /** Ends the call if it was stopped, or its client disconnected, while no attempt ran. */
+  #finishInterrupted(): boolean {
+    if (this.#stop) {
+      const error = new ApiError(this.#stop.code);
+      this.#finish(unsentEnd(this.#stop.reason, error.status), error);
+    } else if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_gone'), null);
+    return this.#isOver;
+  }
+
+  /** Ends a recorded call that must not be sent to an upstream. @returns the error for its client. */
+  #rejectBeforeSending(): ApiError | null {
+    if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_gone'), null);
+    else if (this.#relay.draining) return this.#rejectUnsent('shutting_down', 'service_unavailable');
+    else if (!this.#relay.fencing.isValid(performance.now()))
+      return this.#rejectUnsent('store_unavailable', 'service_unavailable');
+    else if (this.#stop) return this.#rejectUnsent(this.#stop.code, this.#stop.reason);
+    return null;
+  }
+
+  #rejectUnsent(code: ErrorCode, reason: EndReason): ApiError {
+    const error = new ApiError(code);
+    this.#finish(unsentEnd(reason, error.status), null);
+    return error;
+  }
+
+  /** The call could not be recorded: ends what is under way without a word to the client. */
+  #abandon(fault: unknown): ApiError {
+    const error = new ApiError('store_unavailable');
+    const end = this.#end ?? unsentEnd('service_unavailable', error.status);
+    if (this.#state !== 'ended') this.#transition('ended');
+    this.#attempt?.discard();
+    this.#wake?.();
+    // Otherwise the circuit breakers would count the attempt as running forever.
+    this.#sequence.ended('service_unavailable', performance.now());
+    // The lost response may have been a commit: then the call needs its settlement.
+    if (fault instanceof StoreUnavailable && fault.pending) this.#settle(end);
+    else this.#forget();
+    return error;
+  }
+
+  /** @param rejection the error that the client has not been sent yet; null: it has its reply, or is gone. */
+  #finish(end: CallEnd, rejection: ApiError | null): void {
+    this.#transition('ended');
+    this.#relay.running.delete(this);
+    this.#sequence.ended(end.reason, performance.now());
+    this.#end = endSeenByClient(end, this.#admitted.response.headersSent, this.#sequence.beforeMs);
+    this.#rejection = rejection;
+    if (this.#isRecorded) this.#deliverEnd();
+  }
+
+  #deliverEnd(): void {
+    if (this.#rejection) this.#writer.refuse(this.#rejection);
+    this.#settle(this.#end as CallEnd);
+  }
+
+  #settle(end: CallEnd): void {
+    this.#transition('settled');
+    this.#budget?.end();
+    const { key, model, body, hold, estimate, price, instance, startedMs } = this.#admitted;
+    const capped = estimate.isHard ? capOutput(end, hold.tokens - estimate.promptTokens) : end;
+    const event = settledEvent(this.#accepted, capped, this.#sequence, performance.now() - startedMs, price);
+    if (end.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
+    instance.appender.settle(event, () => instance.limits.settle(hold, event));
+    releaseBody(body);
+  }
+
+  /** The call is not in the log and never will be. */
+  #forget(): void {
+    this.#transition('settled');
+    this.#budget?.end();
+    const { instance, hold, body } = this.#admitted;
+    instance.limits.release(hold);
+    releaseBody(body);
+  }
+
+  /** After a mistake of ours: the call is settled all the same, once. */
+  #settleAfterFault(): void {
+    this.#attempt?.discard();
+    if (this.#state === 'settled') return;
+    const { response, estimate } = this.#admitted;
+    const status = response.headersSent ? response.statusCode : new ApiError('internal_error').status;
+    const relayed = { usage: null, promptUsage: null, countedTokens: this.relayedTokens };
+    const usage = usageOfStream(status, estimate.promptLikely, relayed);
+    this.#state = 'ended';
+    this.#sequence.ended('internal_error', performance.now());
+    this.#settle({ ...usage, reason: 'internal_error', firstByteMs: null });
+  }
+
+  #transition(to: CallState): void {
+    assertTransition('call', CALL_TRANSITIONS, this.#state, to);
+    this.#state = to;
+  }
+
+  get #isOver(): boolean {
+    return this.#state === 'ended' || this.#state === 'settled';
+  }
+
+  #clientDisconnected(): void {
+    if (this.#attempt) this.#attempt.clientDisconnected(this.#sequence.isDrained);
+    else if (this.#wake) this.#wake();
+    else if (this.#rejection && !this.#isRecorded) {
+      // The rejection waits for the record, and the client will not receive it.
+      this.#rejection = null;
+      this.#end = endSeenByClient({ ...(this.#end as CallEnd), reason: 'client_gone' }, false, 0);
+    }
+  }
+
+  // What others may ask of a running call.
 
   get request(): string {
     return this.#accepted.request;
@@ -148,145 +336,48 @@ export class Call implements RunningCall {
   get model(): string {
     return this.#accepted.model;
   }
-
   get relayedTokens(): number {
-    return this.#delivery?.relayedTokens ?? 0;
+    return this.#attempt?.relayedTokens ?? 0;
   }
 
   fail(code: ErrorCode, reason: EndReason): void {
-    if (this.#delivery) this.#delivery.fail(code, reason);
-    else if (this.#pause) this.#giveUp(new ApiError(code), reason);
-    else this.#calledOff ??= { code, reason };
+    if (this.#attempt?.fail(code, reason)) return;
+    this.#stop ??= { code, reason };
+    this.#wake?.();
   }
 
-  #notSent(code: ErrorCode, reason: EndReason): ApiError {
-    const refusal = new ApiError(code);
-    this.#ended({ ...noUsage(), status: refusal.status, reason, firstByteMs: null });
-    return refusal;
+  // What an attempt asks of its call.
+
+  get canFallBack(): boolean {
+    return this.#sequence.hasMore;
   }
 
-  #begin(): void {
-    this.#admitted.response.on('close', () => this.#clientGone());
-    this.#try(this.#tries.first(performance.now()));
+  replyStarted(afterMs: number): void {
+    this.#sequence.answered(afterMs);
   }
 
-  #try(choice: Choice): void {
-    const { body, parsed, route, estimate, hold, response, reply, protocolHeaders } = this.#admitted;
-    const { upstream, model } = choice.target;
-    const call: ProviderCall = {
-      route,
-      body,
-      parsed,
-      model: model ?? this.#accepted.model,
-      tokenLimit: tokenLimitOf(estimate, hold),
-      tokenLimitMember: upstream.tokenLimitMember,
-      protocolHeaders,
-    };
-    this.#tries.began(choice);
-    // The try before may have changed it in place.
-    restoreBody(body);
-    const { provider } = upstream;
-    const request = provider.request(call);
-    if (request instanceof ApiError) {
-      const failure: AttemptFailure = {
-        refusal: request,
-        reason: 'upstream_rejected',
-        cause: 'not_said',
-        retryAfterMs: null,
-      };
-      const begin = this.#again(failure);
-      return begin === null ? this.#giveUp(request, 'upstream_rejected') : begin();
-    }
-    const delivery = new Delivery({
-      response,
-      requestId: reply.requestId,
-      extraHeaders: reply.extraHeaders,
-      errorFormat: reply.errorFormat,
-      fencing: this.#relay.fencing,
-      protocol: {
-        sse: () => provider.sse(call),
-        json: (bytes) => provider.json(bytes, call),
-        fault: (bytes) => provider.parseError(bytes),
-      },
-      unsupported: request.unsupported,
-      promptEstimate: estimate.promptLikely,
-      upstreamHost: upstream.host,
-      timeouts: { ...this.#relay.timeouts, totalMs: this.#relay.timeouts.totalMs - this.#tries.beforeMs },
-      deadlines: this.#relay.deadlines,
-      budget: this.#budget,
-      gateOpen: this.#isDurable,
-      onAnswer: (afterMs) => this.#tries.answered(afterMs),
-      hasMore: () => this.#tries.hasMore,
-      again: (failure) => this.#again(failure),
-      onEnd: (ending) => this.#ended(ending),
-    });
-    this.#delivery = delivery;
-    choice.line.send(call, request, delivery);
+  streamingStarted(): void {
+    this.#transition('streaming');
   }
 
-  /**
-   * The present try has failed, and the client knows of nothing. @returns what begins the next; null: there
-   * is none.
-   */
-  #again(failure: AttemptFailure): (() => void) | null {
-    const next = this.#tries.failed(failure, performance.now());
-    if (next === null) return null;
-    return () => {
-      this.#delivery = null;
-      if (next.waitMs === 0) return this.#try(next);
-      this.#pause = setTimeout(() => {
-        this.#pause = undefined;
-        this.#try(next);
-      }, next.waitMs);
-    };
+  // The source that the client's writer throttles.
+
+  pause(): void {
+    this.#attempt?.pause();
   }
 
-  /** Nothing of it is under way any more, and the client, if it is there, is told so. */
-  #giveUp(refusal: ApiError, reason: EndReason): void {
-    clearTimeout(this.#pause);
-    this.#pause = undefined;
-    const { response, reply } = this.#admitted;
-    if (!this.#isDurable) this.#early = refusal;
-    else
-      new ClientWriter(
-        {
-          response,
-          requestId: reply.requestId,
-          extraHeaders: reply.extraHeaders,
-          errorFormat: reply.errorFormat,
-          fencing: this.#relay.fencing,
-        },
-        NO_SOURCE,
-      ).refuse(refusal);
-    this.#ended({ ...noUsage(), status: refusal.status, reason, firstByteMs: null });
+  resume(): void {
+    this.#attempt?.resume();
   }
 
-  #clientGone(): void {
-    if (this.#pause) {
-      clearTimeout(this.#pause);
-      this.#pause = undefined;
-      return this.#ended({ ...noUsage(), reason: 'client_gone', firstByteMs: null });
-    }
-    const drains = this.#tries.isDrained;
-    if (drains) this.#delivery?.clientLeft();
-    else this.#delivery?.clientGone();
-  }
-
-  /** Ends what is under way without a word. */
-  #stop(): void {
-    clearTimeout(this.#pause);
-    this.#pause = undefined;
-    this.#delivery?.discard();
-    // Else its upstream would count it as running for ever.
-    this.#tries.ended('service_unavailable', performance.now());
-  }
+  // What the budget asks of its call.
 
   grow(more: Amounts, grown: () => void): void {
     const { instance, hold } = this.#admitted;
     instance.limits.grow(hold, more, grown);
   }
 
-  /** Its hold has grown, and recovery must know of it should this process die. */
+  /** Records that the reservation has grown, for recovery should this process crash. */
   extended(): void {
     const { hold, instance } = this.#admitted;
     const { request, account, key, model, admitted_minute = 0, terms_position = 0 } = this.#accepted;
@@ -301,31 +392,5 @@ export class Call implements RunningCall {
       admitted_minute,
       terms_position,
     });
-  }
-
-  #ended(told: CallEnd): void {
-    this.#relay.running.delete(this);
-    this.#tries.ended(told.reason, performance.now());
-    const ending = endSeenByClient(told, this.#admitted.response.headersSent, this.#tries.beforeMs);
-    if (this.#isDurable) this.#settle(ending);
-    else this.#ending = ending;
-  }
-
-  #settle(told: CallEnd): void {
-    this.#budget?.end();
-    const { key, model, body, hold, estimate, price, instance, startedMs } = this.#admitted;
-    const ending = estimate.isHard ? capOutput(told, hold.tokens - estimate.promptTokens) : told;
-    const event = settledEvent(this.#accepted, ending, this.#tries, performance.now() - startedMs, price);
-    if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
-    instance.appender.settle(event, () => instance.limits.settle(hold, event));
-    releaseBody(body);
-  }
-
-  /** It is not in the log and never will be. */
-  #forget(): void {
-    const { instance, hold, body } = this.#admitted;
-    this.#budget?.end();
-    instance.limits.release(hold);
-    releaseBody(body);
   }
 }

@@ -9,7 +9,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
-import type { DeliveryOptions } from '#server/relay/delivery-options.ts';
+import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
@@ -37,7 +37,7 @@ export type Relay = {
   estimates: CompletionLengths;
   upstreams: Upstreams;
   deadlines: Deadlines;
-  timeouts: DeliveryOptions['timeouts'];
+  timeouts: ReplyTimeouts;
   trustedProxies: AddressSet | null;
   maxBodyBytes: number;
   overlapped: boolean;

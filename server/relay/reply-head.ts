@@ -1,52 +1,57 @@
-/** What the head of an upstream's reply says of what follows. Pure. */
+/** What the head of an upstream's reply says about the rest. Pure. */
 export type ReplyHead = {
   status: number;
   contentType: string;
   retryAfter: string | undefined;
-  /** What of the request a provider's package has unsupported, by the names of the members. */
+  /** Names of the request's fields that a provider's package does not support. */
   unsupported: string | undefined;
-  /** `refusal`: not a success; `unreadable`: a success in a form that no client of ours expects. */
-  form: 'sse' | 'json' | 'refusal' | 'unreadable';
+  /** `error`: not a success. `unreadable`: a success in a form that no client of ours expects. */
+  form: 'sse' | 'json' | 'error' | 'unreadable';
 };
 
-/** Names members of a request that its provider had no place for. */
+export type ReplyHeaders = Record<string, string | string[] | undefined>;
+
+/** Names the fields of a request that its provider does not support, and that had no effect. */
 export const UNSUPPORTED_HEADER = 'x-daybook-unsupported';
 const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
 
 const namesOf = (text: string | undefined): string | undefined =>
   text !== undefined && NAMES.test(text) ? text : undefined;
 
-type Headers = Record<string, string | string[] | undefined>;
-
-export function readReplyHead(status: number, headers: Headers): ReplyHead {
-  const contentType = one(headers['content-type']) ?? '';
-  const encoding = one(headers['content-encoding']) ?? 'identity';
+export function readReplyHead(status: number, headers: ReplyHeaders): ReplyHead {
+  const contentType = firstOf(headers['content-type']) ?? '';
+  const encoding = firstOf(headers['content-encoding']) ?? 'identity';
   return {
     status,
     contentType,
-    retryAfter: one(headers['retry-after']),
-    unsupported: namesOf(one(headers[UNSUPPORTED_HEADER])),
+    retryAfter: firstOf(headers['retry-after']),
+    unsupported: namesOf(firstOf(headers[UNSUPPORTED_HEADER])),
     form: formOf(status, contentType, encoding),
   };
 }
 
 function formOf(status: number, contentType: string, encoding: string): ReplyHead['form'] {
-  // We asked for plain bytes; compressed ones we could neither read nor bound.
+  // The relay asks for an uncompressed reply; a compressed one it could neither read nor bound.
   if (encoding !== 'identity') return 'unreadable';
-  if (status < 200 || status >= 300) return 'refusal';
+  if (status < 200 || status >= 300) return 'error';
   if (/^text\/event-stream\b/i.test(contentType)) return 'sse';
   return /^application\/(?:[\w.+-]+\+)?json\b/i.test(contentType) ? 'json' : 'unreadable';
 }
 
-function one(value: string | string[] | undefined): string | undefined {
+function firstOf(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
 }
 
 /**
- * The header that tells the client what was unsupported, as a pair; a package knows better than what was made for
- * it.
+ * The header that lists unsupported fields, as a pair; empty where there are none. The upstream's own list
+ * takes precedence: a package knows its model, and `names` was made for any.
  */
 export function unsupportedHeader({ unsupported }: ReplyHead, names: readonly string[]): string[] {
-  const told = unsupported ?? names.join(', ');
-  return told === '' ? [] : [UNSUPPORTED_HEADER, told];
+  const list = unsupported ?? names.join(', ');
+  return list === '' ? [] : [UNSUPPORTED_HEADER, list];
+}
+
+/** The headers of a streamed reply, as pairs. */
+export function sseHeaders(head: ReplyHead, names: readonly string[]): string[] {
+  return ['cache-control', 'no-cache', 'x-accel-buffering', 'no', ...unsupportedHeader(head, names)];
 }

@@ -4,47 +4,49 @@ import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import type { ReplyHead } from '#server/relay/reply-head.ts';
 
-/** What a call has used, as far as is known, and how it is known. Pure. */
+/** The usage of a call as far as it is known, and how it is known. Pure. */
 export type ReplyUsage = {
-  /** The status the client was given; 499 when it left before there was one. */
+  /** The status that the client received; 499 when it disconnected before there was one. */
   status: number;
   usage: Usage;
   source: UsageSource;
 };
 
-/** How a call ended. */
+/** How a call ended. `firstByteMs`: from the request to the head of the reply; null: there was no head. */
 export type CallEnd = ReplyUsage & { reason: EndReason; firstByteMs: number | null };
 
 const NOTHING: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
 const CLIENT_CLOSED_STATUS = 499;
-/** The upstream did no work for it. */
-export function noUsage(): ReplyUsage {
-  return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none' };
+
+/** The end of a call that no upstream has worked for. @param status absent: the client has disconnected. */
+export function unsentEnd(reason: EndReason, status = CLIENT_CLOSED_STATUS): CallEnd {
+  return { status, usage: NOTHING, source: 'none', reason, firstByteMs: null };
 }
 
-/** The upstream had the request and nothing of its reply was given: it may well charge for the prompt. */
-function spentUnseen(promptEstimate: number): ReplyUsage {
+/** The upstream had the request, and nothing of its reply was read: it may well charge for the prompt. */
+function promptUsage(promptEstimate: number): ReplyUsage {
   return { status: CLIENT_CLOSED_STATUS, usage: { ...NOTHING, input: promptEstimate }, source: 'estimated' };
 }
 
 /**
- * Of a call that the client is refused: an upstream that had begun a good reply has worked, and nobody knows
- * how much.
+ * The usage of an attempt whose client receives an error instead of a reply: an upstream whose successful
+ * reply had begun has worked, by an unknown amount.
  */
 export function usageBeforeReply(form: ReplyHead['form'] | undefined, promptEstimate: number): ReplyUsage {
-  return form === 'json' || form === 'sse' ? spentUnseen(promptEstimate) : noUsage();
+  if (form === 'json' || form === 'sse') return promptUsage(promptEstimate);
+  return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none' };
 }
 
 /**
- * A streamed reply that went through, whole or not: what the provider reported, else what was counted.
- * @param reply null: nothing of one was read.
+ * The usage of a streamed reply, complete or cut: as reported by the provider, else as counted by us.
+ * @param reply null: nothing of the reply was read.
  */
 export function usageOfStream(
   status: number | undefined,
   promptEstimate: number,
   reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null,
 ): ReplyUsage {
-  if (reply === null || status === undefined) return spentUnseen(promptEstimate);
+  if (reply === null || status === undefined) return promptUsage(promptEstimate);
   if (reply.usage) return { status, usage: reply.usage, source: 'provider' };
   return {
     status,
@@ -53,7 +55,7 @@ export function usageOfStream(
   };
 }
 
-/** A JSON reply: what the provider reported, else by the size of what was written. */
+/** The usage of a JSON reply: as reported by the provider, else estimated from the size of its output. */
 export function usageOfJson(
   status: number,
   usage: Usage | null,
@@ -66,16 +68,13 @@ export function usageOfJson(
 }
 
 /**
- * An ending of the last try, as one of the call.
- * @param isTold whether the client has had a status: who left before was given none, whatever came after.
- * @param beforeMs how long the tries before took.
+ * The end of the last attempt, as the end of the call.
+ * @param hasStatus whether the client received a status: to one that disconnected before, none was sent,
+ * whatever followed.
+ * @param beforeMs duration of the previous attempts and pauses.
  */
-export function endSeenByClient(ending: CallEnd, isTold: boolean, beforeMs: number): CallEnd {
-  const status = ending.reason === 'client_gone' && !isTold ? CLIENT_CLOSED_STATUS : ending.status;
-  if (status === ending.status && (beforeMs === 0 || ending.firstByteMs === null)) return ending;
-  return {
-    ...ending,
-    status,
-    firstByteMs: ending.firstByteMs === null ? null : ending.firstByteMs + beforeMs,
-  };
+export function endSeenByClient(end: CallEnd, hasStatus: boolean, beforeMs: number): CallEnd {
+  const status = end.reason === 'client_gone' && !hasStatus ? CLIENT_CLOSED_STATUS : end.status;
+  if (status === end.status && (beforeMs === 0 || end.firstByteMs === null)) return end;
+  return { ...end, status, firstByteMs: end.firstByteMs === null ? null : end.firstByteMs + beforeMs };
 }

@@ -2,7 +2,7 @@ import type { EventOf } from '#db/events/events.ts';
 import type { Price } from '#db/fold/price.ts';
 import { costOf } from '#db/money.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
-import { type CallEnd, noUsage } from '#server/relay/reply-usage.ts';
+import type { CallEnd } from '#server/relay/reply-usage.ts';
 
 type Accepted = EventOf<'request.accepted'>;
 
@@ -63,9 +63,4 @@ export function settledEvent(
 export function capOutput(ending: CallEnd, outputTokens: number): CallEnd {
   if (ending.source === 'provider' || ending.usage.output <= outputTokens) return ending;
   return { ...ending, usage: { ...ending.usage, output: outputTokens } };
-}
-
-/** The ending of a request that was recorded, or may have been, and then not carried out. */
-export function shedEnd(status: number): CallEnd {
-  return { ...noUsage(), status, reason: 'service_unavailable', firstByteMs: null };
 }

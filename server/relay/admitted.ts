@@ -1,0 +1,59 @@
+import type { ServerResponse } from 'node:http';
+import type { EventOf } from '#db/events/events.ts';
+import type { Key } from '#db/fold/key.ts';
+import type { Price } from '#db/fold/price.ts';
+import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
+import type { RequestContext } from '#server/access/request-context.ts';
+import type { ActiveInstance } from '#server/instance/server-instance.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
+import type { Reply } from '#server/relay/reply.ts';
+import type { CallEstimate } from '#server/relay/reservation.ts';
+import type { Target } from '#server/upstreams/target.ts';
+import type { Body } from '#server/wire/read-body.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
+
+/** An admitted request with everything that was found out about it. */
+export type Admitted = {
+  key: Key;
+  context: RequestContext;
+  parsed: ParsedRequest;
+  body: Body;
+  route: RelayedRoute;
+  /** The model that the name in the request resolves to. */
+  model: string;
+  /** The upstreams that serve it: at least one. */
+  targets: readonly Target[];
+  subjects: readonly SubjectLimits[];
+  termsPosition: number;
+  price: Price | undefined;
+  estimate: CallEstimate;
+  hold: Reservation;
+  instance: ActiveInstance;
+  response: ServerResponse;
+  reply: Reply;
+  retryCount: number | undefined;
+  /** The client's headers that belong to its protocol, in pairs. */
+  protocolHeaders: readonly string[];
+  startedMs: number;
+};
+
+/** The event that records the call before it is sent to an upstream. Pure. */
+export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
+  const { key, parsed, model, route, body, hold, termsPosition, reply, retryCount } = admitted;
+  const event: EventOf<'request.accepted'> = {
+    type: 'request.accepted',
+    request: reply.requestId,
+    account: key.account,
+    key: key.id,
+    model,
+    sse: parsed.sse,
+    body_bytes: body.bytes.length,
+    hold_tokens: hold.tokens,
+    hold_cost_microusd: hold.cost,
+    admitted_minute: hold.minute,
+    terms_position: termsPosition,
+  };
+  if (retryCount !== undefined) event.retry_count = retryCount;
+  if (route !== CHAT_COMPLETIONS) event.route = route;
+  return event;
+}

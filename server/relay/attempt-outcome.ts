@@ -1,0 +1,47 @@
+import type { ApiError } from '#server/errors/api-error.ts';
+import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
+import type { ClientWriter } from '#server/relay/client-writer.ts';
+import type { Deadlines } from '#server/relay/deadlines.ts';
+import type { AttemptFailure } from '#server/relay/failure.ts';
+import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
+import type { CallEnd } from '#server/relay/reply-usage.ts';
+
+/** The contract between a call and its attempts. */
+
+/** How an attempt ended, with the end that the call has if nothing follows. */
+export type AttemptOutcome =
+  /** The client has its reply, as far as the reply went, or has disconnected. */
+  | { kind: 'finished'; end: CallEnd; error: null }
+  /** The relay ended the attempt before the client received anything: the client is to receive the error. */
+  | { kind: 'stopped'; end: CallEnd; error: ApiError }
+  /** The upstream failed before the client received anything: another one may take over. */
+  | { kind: 'failed'; end: CallEnd; error: ApiError; failure: AttemptFailure }
+  /** The call had ended already. */
+  | { kind: 'discarded' };
+
+/** The call that an attempt belongs to. */
+export type AttemptOwner = {
+  /** Whether another upstream could take over if this attempt fails. */
+  readonly canFallBack: boolean;
+  /** The upstream has replied with success. @param afterMs since the request was sent. */
+  replyStarted(afterMs: number): void;
+  /** The head of a streamed reply is being sent to the client. */
+  streamingStarted(): void;
+};
+
+export type AttemptOptions = {
+  owner: AttemptOwner;
+  writer: ClientWriter;
+  provider: Provider;
+  call: ProviderCall;
+  request: ProviderRequest;
+  /** Estimated tokens of the prompt, for a reply whose provider reports no usage. */
+  promptEstimate: number;
+  /** The upstream's host, which no client may learn. */
+  upstreamHost: string;
+  deadlines: Deadlines;
+  timeouts: ReplyTimeouts;
+  /** Limits a streamed reply; null: no limit. */
+  budget: { nextAt: number; reached(counted: number): boolean } | null;
+  isGateOpen: boolean;
+};

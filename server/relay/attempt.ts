@@ -1,0 +1,403 @@
+import type { Dispatcher } from 'undici';
+import type { EndReason } from '#db/events/events.ts';
+import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
+import type { AttemptOptions, AttemptOutcome } from '#server/relay/attempt-outcome.ts';
+import type { DeadlineTarget } from '#server/relay/deadlines.ts';
+import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
+import { ReplyClock } from '#server/relay/reply-clock.ts';
+import {
+  type ReplyHead,
+  type ReplyHeaders,
+  readReplyHead,
+  sseHeaders,
+  unsupportedHeader,
+} from '#server/relay/reply-head.ts';
+import {
+  type CallEnd,
+  type ReplyUsage,
+  usageBeforeReply,
+  usageOfJson,
+  usageOfStream,
+} from '#server/relay/reply-usage.ts';
+import { assertTransition, IllegalTransition, type Transitions } from '#server/relay/transitions.ts';
+import { transportFailure } from '#server/relay/transport-failure.ts';
+import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
+import { HEAD_KEPT_MS } from '#server/upstreams/bounds.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
+import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
+import type { SseReader } from '#server/wire/sse.ts';
+
+/**
+ * One attempt of a call: the exchange with one upstream, from the request to the last byte of its reply.
+ * {@link Attempt.run} sends the request and resolves, once, with the outcome. The attempt writes replies to
+ * the client, but never an error before a reply: whether the client receives one, or another upstream takes
+ * over, is the call's decision.
+ *
+ *     waiting ──▶ buffering ───▶ ended
+ *        │  ├───▶ rejected ────▶ ended
+ *        │  └───▶ streaming ───▶ ended
+ *        └─────────────────────▶ ended
+ *
+ * - *waiting*: the request is sent, and no reply has been received; or its head has, and the gate is closed.
+ * - *buffering*: a JSON reply is collected until it is complete, so that the client receives either a whole
+ *   and valid document or a clean error.
+ * - *rejected*: the body of an error reply is collected, to be reported in the relay's own words.
+ * - *streaming*: SSE events are relayed as they are received. Once the head has been sent, an error can only
+ *   be reported in-band, and the body then ends without `[DONE]`.
+ * - *ended*: the outcome is resolved, and the exchange is aborted where it still ran.
+ *
+ * The head of a streamed reply is held back for a moment while another upstream could take over, since the
+ * head may be all that is ever received.
+ *
+ * With overlapped accounting the gate is closed until the call is recorded: the upstream works meanwhile, but
+ * its reply is paused behind its head.
+ */
+type AttemptState = 'waiting' | 'buffering' | 'rejected' | 'streaming' | 'ended';
+
+export const ATTEMPT_TRANSITIONS: Transitions<AttemptState> = {
+  waiting: ['buffering', 'rejected', 'streaming', 'ended'],
+  buffering: ['ended'],
+  rejected: ['ended'],
+  streaming: ['ended'],
+  ended: [],
+};
+
+/** Passed to the upstream exchange to end it. */
+const ABORT = new Error('the relay ended the exchange');
+
+export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
+  readonly #options: AttemptOptions;
+  readonly #clock = new ReplyClock();
+  readonly #outcome = Promise.withResolvers<AttemptOutcome>();
+  #state: AttemptState = 'waiting';
+  #isGateOpen: boolean;
+  #controller: Dispatcher.DispatchController | null = null;
+  #head: ReplyHead | null = null;
+  #reader: SseReader | null = null;
+  /** The head of a streamed reply is held back. */
+  #isHeadHeld = false;
+  /** The client has disconnected, and the reply is read to its end for its usage. */
+  #isDraining = false;
+  #chunks: Buffer[] = [];
+  #size = 0;
+  /** The reply ended while the gate was closed. */
+  #hasEndedBehindGate = false;
+
+  constructor(options: AttemptOptions) {
+    this.#options = options;
+    this.#isGateOpen = options.isGateOpen;
+  }
+
+  run(pool: UpstreamConnectionPool): Promise<AttemptOutcome> {
+    this.#options.deadlines.add(this);
+    pool.send(this.#options.call, this.#options.request, this);
+    return this.#outcome.promise;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#state === 'ended') controller.abort(ABORT);
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ReplyHeaders): void {
+    if (this.#state === 'ended') return;
+    this.#clock.headCame();
+    const head = readReplyHead(status, headers);
+    this.#head = head;
+    if (this.#isGateOpen) this.#orFault(() => this.#begin(head));
+    else controller.pause();
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#clock.bytesCame();
+    try {
+      this.#take(chunk);
+    } catch (error) {
+      this.#fault(error);
+    }
+  }
+
+  onResponseEnd(): void {
+    this.#controller = null;
+    this.#orFault(() => this.#endReply());
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    this.#controller = null;
+    if (this.#state === 'rejected') this.#failByReply();
+    else if (this.#head) this.#fail('upstream_disconnected', 'upstream_disconnected', 'cut');
+    else this.#fail(...transportFailure(error));
+  }
+
+  /** Tokens of a streamed reply relayed so far, counted by us. */
+  get relayedTokens(): number {
+    return this.#reader?.countedTokens ?? 0;
+  }
+
+  /** The call is recorded: the reply received so far is relayed. */
+  openGate(): void {
+    this.#isGateOpen = true;
+    if (this.#state !== 'waiting' || !this.#head) return;
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    this.#begin(this.#head);
+    for (const chunk of chunks) this.#take(chunk);
+    if (this.#hasEndedBehindGate) this.#endReply();
+    else this.resume();
+  }
+
+  /** Ends the exchange; nothing is written to the client. */
+  discard(): void {
+    if (this.#state !== 'ended') this.#resolve({ kind: 'discarded' });
+  }
+
+  /**
+   * Ends the attempt with an error of the relay's, and no other upstream takes over. Where the client has a
+   * part of the reply, the error is reported in-band.
+   * @returns false: the attempt has ended already.
+   */
+  fail(code: ErrorCode, reason: EndReason): boolean {
+    if (this.#state === 'ended') return false;
+    if (this.#isHeadSent) this.#failInBand(code, reason);
+    else this.#resolveBeforeReply(new ApiError(code), reason, null);
+    return true;
+  }
+
+  /**
+   * The client has disconnected, and is charged for the reply relayed so far.
+   * @param drain whether the reply is read to its end all the same, which reports the true usage.
+   */
+  clientDisconnected(drain: boolean): void {
+    if (this.#state === 'ended') return;
+    if (!drain) return this.#finish('client_gone');
+    this.#isDraining = true;
+    this.#options.writer.leave();
+  }
+
+  checkDeadlines(nowMs: number): void {
+    this.#orFault(() => this.#checkDeadlines(nowMs));
+  }
+
+  #checkDeadlines(nowMs: number): void {
+    const { timeouts, writer } = this.#options;
+    if (this.#clock.isOver(nowMs, timeouts)) return void this.fail('upstream_timeout', 'timed_out');
+    if (this.#isHeadHeld && this.#clock.headAgeMs(nowMs) > HEAD_KEPT_MS) {
+      this.#sendHead();
+      writer.flushHead();
+    }
+    if (writer.isFull) {
+      // The client reads nothing: the silence is not the upstream's.
+      if (!writer.isStuck(nowMs)) return;
+      writer.destroy();
+      return this.clientDisconnected(false);
+    }
+    // Behind a closed gate an upstream that has replied is paused.
+    if (this.#head && !this.#isGateOpen) return;
+    if (this.#clock.isOverdue(nowMs, timeouts, this.#reader?.dataEvents ?? null))
+      return this.#fail('upstream_timeout', 'timed_out', 'timed_out');
+    if (this.#reader?.insideEvent === false && !this.#isHeadHeld) writer.keepAlive(nowMs);
+  }
+
+  /** The client reads nothing: the upstream is paused. */
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  /** The silence in the meantime was not the upstream's. */
+  resume(): void {
+    this.#clock.forgive();
+    this.#controller?.resume();
+  }
+
+  #begin(head: ReplyHead): void {
+    const { owner, provider, call, writer } = this.#options;
+    switch (head.form) {
+      case 'error':
+        return this.#transition('rejected');
+      case 'json':
+        this.#transition('buffering');
+        return owner.replyStarted(this.#clock.headAfterMs as number);
+      case 'unreadable':
+        return this.#fail('upstream_error', 'upstream_error', 'unreadable');
+      case 'sse':
+        this.#transition('streaming');
+        this.#reader = provider.sse(call);
+        owner.replyStarted(this.#clock.headAfterMs as number);
+        this.#isHeadHeld = owner.canFallBack;
+        if (this.#isHeadHeld) return;
+        this.#sendHead();
+        // The head is sent with the first event when that is already here, else by itself.
+        process.nextTick(() => {
+          if (this.#state === 'streaming') writer.flushHead();
+        });
+    }
+  }
+
+  #sendHead(): void {
+    this.#isHeadHeld = false;
+    this.#options.owner.streamingStarted();
+    const { writer, request } = this.#options;
+    const head = this.#head as ReplyHead;
+    writer.writeHead(head.status, head.contentType, sseHeaders(head, request.unsupported));
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.#state === 'ended') return;
+    if (this.#state === 'streaming') return this.#takeEvents(chunk);
+    this.#size += chunk.length;
+    this.#chunks.push(chunk);
+    if (this.#state === 'buffering' && this.#size > JSON_REPLY_BYTES_MAX)
+      this.#fail('upstream_error', 'upstream_error', 'begun');
+    if (this.#state === 'rejected' && this.#size > ERROR_REPLY_BYTES_MAX) this.#failByReply();
+  }
+
+  #takeEvents(chunk: Buffer): void {
+    const reader = this.#reader as SseReader;
+    const { budget } = this.#options;
+    const events = reader.push(chunk);
+    if (this.#isHeadHeld && reader.failed)
+      return this.#fail('upstream_error', 'upstream_error', 'error_event');
+    if (events) this.#write(events);
+    if (budget && reader.countedTokens >= budget.nextAt && !budget.reached(reader.countedTokens))
+      this.fail('insufficient_quota', 'quota_exceeded');
+  }
+
+  #write(events: Buffer): void {
+    if (this.#isHeadHeld) this.#sendHead();
+    this.#options.writer.write(events);
+  }
+
+  #endReply(): void {
+    switch (this.#state) {
+      case 'waiting':
+        return void (this.#hasEndedBehindGate = true);
+      case 'buffering':
+        return this.#sendBuffered();
+      case 'rejected':
+        return this.#failByReply();
+      case 'streaming':
+        return this.#endStream();
+      default:
+    }
+  }
+
+  #endStream(): void {
+    const reader = this.#reader as SseReader;
+    const rest = reader.flush();
+    if (rest) this.#write(rest);
+    if (!reader.complete && !reader.failed)
+      return this.#fail('upstream_disconnected', 'upstream_disconnected', 'cut');
+    if (this.#isHeadHeld) this.#sendHead();
+    this.#options.writer.end();
+    this.#finish(reader.complete ? 'completed' : 'upstream_error');
+  }
+
+  #sendBuffered(): void {
+    const { writer, provider, call, request, promptEstimate } = this.#options;
+    const head = this.#head as ReplyHead;
+    const bytes =
+      this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
+    const reply = provider.json(bytes, call);
+    if (!reply) return this.#fail('upstream_error', 'upstream_error', 'begun');
+    const { usage, outputBytes, failed } = reply;
+    writer.writeHead(head.status, head.contentType, [
+      'content-length',
+      String(reply.bytes.length),
+      ...unsupportedHeader(head, request.unsupported),
+    ]);
+    writer.end(reply.bytes);
+    this.#finish(
+      failed ? 'upstream_error' : 'completed',
+      usageOfJson(head.status, usage, promptEstimate, outputBytes),
+    );
+  }
+
+  /** The upstream has replied with an error. */
+  #failByReply(): void {
+    const { provider, upstreamHost: host } = this.#options;
+    const { status, retryAfter } = this.#head as ReplyHead;
+    const fault = provider.parseError(Buffer.concat(this.#chunks));
+    const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, host });
+    this.#resolveBeforeReply(refusal, reason, { cause: status, retryAfterMs: retryAfterMs(retryAfter) });
+  }
+
+  /** Whether the client has the head of a streamed reply. Until then it can receive any reply. */
+  get #isHeadSent(): boolean {
+    return this.#state === 'streaming' && !this.#isHeadHeld;
+  }
+
+  /** The upstream has failed, before its reply or in the middle. */
+  #fail(code: ErrorCode, reason: EndReason, cause: FailureCause): void {
+    if (this.#state === 'ended') return;
+    if (this.#isHeadSent) return this.#failInBand(code, reason);
+    const hasBegun = this.#state === 'buffering' && this.#size > 0;
+    const failure = { cause: hasBegun ? 'begun' : cause, retryAfterMs: null } as const;
+    this.#resolveBeforeReply(new ApiError(code), reason, failure);
+  }
+
+  /** @param failure null: no other upstream is to take over. */
+  #resolveBeforeReply(
+    error: ApiError,
+    reason: EndReason,
+    failure: Pick<AttemptFailure, 'cause' | 'retryAfterMs'> | null,
+  ): void {
+    const usage = usageBeforeReply(this.#head?.form, this.#options.promptEstimate);
+    const end = this.#endOf(reason, { ...usage, status: error.status });
+    if (this.#isDraining) this.#resolve({ kind: 'finished', end, error: null });
+    else if (failure === null) this.#resolve({ kind: 'stopped', end, error });
+    else this.#resolve({ kind: 'failed', end, error, failure: { refusal: error, reason, ...failure } });
+  }
+
+  #failInBand(code: ErrorCode, reason: EndReason): void {
+    const { writer } = this.#options;
+    const reader = this.#reader as SseReader;
+    // A reply that the provider has completed stays complete when its connection breaks afterwards.
+    const isComplete = reader.complete && reason !== 'service_unavailable';
+    if (isComplete) writer.end();
+    else writer.endWithError(new ApiError(code), reader.insideEvent, reader.dataEvents);
+    this.#finish(isComplete ? 'completed' : reason);
+  }
+
+  /** @param usage absent: that of the reply relayed so far. */
+  #finish(
+    reason: EndReason,
+    usage: ReplyUsage = usageOfStream(this.#head?.status, this.#options.promptEstimate, this.#reader),
+  ): void {
+    this.#resolve({ kind: 'finished', end: this.#endOf(reason, usage), error: null });
+  }
+
+  #endOf(reason: EndReason, usage: ReplyUsage): CallEnd {
+    return {
+      ...usage,
+      reason: this.#isDraining ? 'client_gone' : reason,
+      firstByteMs: this.#clock.headAfterMs,
+    };
+  }
+
+  #resolve(outcome: AttemptOutcome): void {
+    this.#transition('ended');
+    this.#options.deadlines.delete(this);
+    this.#chunks = [];
+    this.#controller?.abort(ABORT);
+    this.#outcome.resolve(outcome);
+  }
+
+  #transition(to: AttemptState): void {
+    assertTransition('attempt', ATTEMPT_TRANSITIONS, this.#state, to);
+    this.#state = to;
+  }
+
+  /** Reports a mistake of ours to the call: undici would take it for a failure of the connection. */
+  #orFault(step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#fault(error);
+    }
+  }
+
+  #fault(error: unknown): void {
+    if (!(error instanceof IllegalTransition)) throw error;
+    this.#outcome.reject(error);
+  }
+}
