@@ -4,7 +4,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { countsCost } from '#server/relay/reservation.ts';
+import { countsCost } from '#server/relay/call-estimate.ts';
 import { checkKey } from '#server/access/authenticate.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
 

@@ -7,7 +7,7 @@ import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { Reply } from '#server/relay/reply.ts';
-import type { CallEstimate } from '#server/relay/reservation.ts';
+import type { CallEstimate } from '#server/relay/call-estimate.ts';
 import type { Target } from '#server/upstreams/target.ts';
 import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';

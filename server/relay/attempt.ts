@@ -14,10 +14,10 @@ import {
 } from '#server/relay/reply-head.ts';
 import {
   type CallEnd,
+  errorUsage,
+  jsonUsage,
   type ReplyUsage,
-  usageBeforeReply,
-  usageOfJson,
-  usageOfStream,
+  streamUsage,
 } from '#server/relay/reply-usage.ts';
 import { assertTransition, IllegalTransition, type Transitions } from '#server/relay/transitions.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
@@ -308,7 +308,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     writer.end(reply.bytes);
     this.#finish(
       failed ? 'upstream_error' : 'completed',
-      usageOfJson(head.status, usage, promptEstimate, outputBytes),
+      jsonUsage(head.status, usage, promptEstimate, outputBytes),
     );
   }
 
@@ -341,7 +341,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     reason: EndReason,
     failure: Pick<AttemptFailure, 'cause' | 'retryAfterMs'> | null,
   ): void {
-    const usage = usageBeforeReply(this.#head?.form, this.#options.promptEstimate);
+    const usage = errorUsage(this.#head?.form, this.#options.promptEstimate);
     const end = this.#endOf(reason, { ...usage, status: error.status });
     if (this.#isDraining) this.#resolve({ kind: 'finished', end, error: null });
     else if (failure === null) this.#resolve({ kind: 'stopped', end, error });
@@ -361,17 +361,14 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   /** @param usage absent: that of the reply relayed so far. */
   #finish(
     reason: EndReason,
-    usage: ReplyUsage = usageOfStream(this.#head?.status, this.#options.promptEstimate, this.#reader),
+    usage: ReplyUsage = streamUsage(this.#head?.status, this.#options.promptEstimate, this.#reader),
   ): void {
     this.#resolve({ kind: 'finished', end: this.#endOf(reason, usage), error: null });
   }
 
   #endOf(reason: EndReason, usage: ReplyUsage): CallEnd {
-    return {
-      ...usage,
-      reason: this.#isDraining ? 'client_gone' : reason,
-      firstByteMs: this.#clock.headAfterMs,
-    };
+    const firstByteMs = this.#clock.headAfterMs;
+    return { ...usage, reason: this.#isDraining ? 'client_gone' : reason, firstByteMs };
   }
 
   #resolve(outcome: AttemptOutcome): void {

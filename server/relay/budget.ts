@@ -3,7 +3,7 @@ import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/money.ts';
 import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
-import { type CallEstimate, replyTokensMax } from '#server/relay/reservation.ts';
+import { type CallEstimate, replyTokensMax } from '#server/relay/call-estimate.ts';
 
 /**
  * What a streamed reply may still spend, watched as it passes.

@@ -5,7 +5,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
-import { countsCost, estimateCall } from '#server/relay/reservation.ts';
+import { countsCost, estimateCall } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import { type Body, ClientDisconnected, readBody, releaseBody } from '#server/wire/read-body.ts';

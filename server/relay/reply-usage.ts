@@ -32,7 +32,7 @@ function promptUsage(promptEstimate: number): ReplyUsage {
  * The usage of an attempt whose client receives an error instead of a reply: an upstream whose successful
  * reply had begun has worked, by an unknown amount.
  */
-export function usageBeforeReply(form: ReplyHead['form'] | undefined, promptEstimate: number): ReplyUsage {
+export function errorUsage(form: ReplyHead['form'] | undefined, promptEstimate: number): ReplyUsage {
   if (form === 'json' || form === 'sse') return promptUsage(promptEstimate);
   return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none' };
 }
@@ -41,7 +41,7 @@ export function usageBeforeReply(form: ReplyHead['form'] | undefined, promptEsti
  * The usage of a streamed reply, complete or cut: as reported by the provider, else as counted by us.
  * @param reply null: nothing of the reply was read.
  */
-export function usageOfStream(
+export function streamUsage(
   status: number | undefined,
   promptEstimate: number,
   reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null,
@@ -56,7 +56,7 @@ export function usageOfStream(
 }
 
 /** The usage of a JSON reply: as reported by the provider, else estimated from the size of its output. */
-export function usageOfJson(
+export function jsonUsage(
   status: number,
   usage: Usage | null,
   promptEstimate: number,

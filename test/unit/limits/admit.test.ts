@@ -7,7 +7,7 @@ import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
 import { promptEstimate } from '#server/limits/prompt-estimate.ts';
 import { Reservation } from '#server/limits/reservation.ts';
-import { estimateCall, tokenLimitOf } from '#server/relay/reservation.ts';
+import { estimateCall, tokenLimitOf } from '#server/relay/call-estimate.ts';
 import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
 
 const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft'): Limit => ({

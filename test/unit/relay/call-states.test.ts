@@ -10,7 +10,7 @@ import { ATTEMPT_TRANSITIONS } from '#server/relay/attempt.ts';
 import { Call, CALL_TRANSITIONS } from '#server/relay/call.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { estimateCall } from '#server/relay/reservation.ts';
+import { estimateCall } from '#server/relay/call-estimate.ts';
 import { assertTransition, IllegalTransition, type Transitions } from '#server/relay/transitions.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
@@ -71,7 +71,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
       handler.onRequestStart?.(CONTROLLER, {});
       exchanges[sent++]?.(handler);
     };
-  const hold = new Reservation([], [], { tokens: 100, cost: 0 } as never, 0);
+  const hold = new Reservation([], [], { tokens: 100, cost: 0 }, 0);
   const fencing = new FencingGuard();
   fencing.begin(performance.now());
   const relay = {
