@@ -3,8 +3,8 @@ import { METER_OF } from '#db/limits/meters.ts';
 import { windowEnd } from '#db/limits/windows.ts';
 
 /**
- * Which alerts are due, from figures that somebody has read. Pure. An alert is a topic and which time
- * it is: what was raised under that topic before says whether there is news.
+ * Decides which alerts are due, given the figures. Pure. An alert is an occurrence of a topic: the
+ * occurrences that were raised before decide whether it is new.
  */
 
 export const ALERT_KINDS = ['quota', 'key_expiring', 'upstream_failing', 'projector_behind'] as const;
@@ -12,16 +12,16 @@ export type AlertKind = (typeof ALERT_KINDS)[number];
 
 export type Alert = {
   topic: string;
-  /** Which time; what lasts is raised with odd numbers and recovers with even ones. */
+  /** The occurrence; a lasting condition is raised with odd numbers and recovers with even ones. */
   ordinal: number;
   kind: AlertKind;
   state: 'raised' | 'recovered';
-  /** Whom it is about; null: the installation. */
+  /** The account concerned; null: the installation. */
   account: string | null;
   details: Record<string, string | number | boolean | null>;
 };
 
-/** Shares of a quota that are told when they are used, in percent; the largest first. */
+/** Thresholds of a quota's usage that raise an alert, in percent; the largest first. */
 export const QUOTA_PERCENTS = [100, 80, 50] as const;
 
 /** A quota in one window, as `projection.quota_window` has it. */
@@ -37,7 +37,7 @@ export type QuotaFigures = {
   used: number;
 };
 
-/** The topics of a window's shares, the largest first. A window that began anew is another. */
+/** The topics of a window's thresholds, the largest first. A window that was reset has its own topics. */
 export function quotaTopics(quota: QuotaFigures): string[] {
   const { subject, meter, window_kind, window_start, reset_position } = quota;
   return QUOTA_PERCENTS.map(
@@ -46,7 +46,7 @@ export function quotaTopics(quota: QuotaFigures): string[] {
 }
 
 /**
- * The largest share that is used, once: smaller ones are no news after it.
+ * Alerts for the largest threshold that was reached, once: smaller ones are obsolete after it.
  * @param raised topics that were raised.
  */
 export function quotaAlert(
@@ -56,7 +56,7 @@ export function quotaAlert(
 ): Alert | null {
   const meter = METER_OF.get(quota.meter);
   const window = WINDOW_KIND_OF.get(quota.window_kind);
-  // Nothing is used of a quota of nothing, and a window that is over has no quota to run out.
+  // A quota of 0 has no usage, and the quota of a window that has ended can't be exhausted.
   if (meter === undefined || window === undefined || quota.cap <= 0) return null;
   const endMs = windowEnd(window, quota.window_start) * 60_000;
   if (endMs <= nowMs) return null;
@@ -84,7 +84,7 @@ export function quotaAlert(
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** How long before its end a key is told of; the nearest first. */
+/** How many days before its expiry a key raises an alert; the nearest first. */
 export const KEY_NOTICE_DAYS = [1, 7] as const;
 
 export type EndingKey = {
@@ -96,13 +96,14 @@ export type EndingKey = {
   expires_at: Date;
 };
 
-/** The topics of a key's notices, the nearest first. With another end it is told of again. */
+/** The topics of a key's notices, the nearest first. A changed expiry has its own topics. */
 export function keyTopics({ id, expires_at }: EndingKey): string[] {
   return KEY_NOTICE_DAYS.map((days) => `key_expiring/${id}/${expires_at.toISOString()}/${days}`);
 }
 
 /**
- * The nearest notice that is due, once. One that was due before the key was made is no news to who made it.
+ * The nearest notice that is due, once. The creator of a key knows of a notice that was due before its
+ * creation.
  */
 export function keyAlert(key: EndingKey, raised: ReadonlyMap<string, number>, nowMs: number): Alert | null {
   const endMs = key.expires_at.getTime();
@@ -129,43 +130,43 @@ export function keyAlert(key: EndingKey, raised: ReadonlyMap<string, number>, no
   };
 }
 
-/** Calls to judge an upstream by: fewer say nothing. */
+/** Minimum requests to judge an upstream: fewer are not significant. */
 const UPSTREAM_CALLS_MIN = 20;
-/** Half of the calls failing is a fault of the upstream and not of some callers. */
+/** When half of the requests fail, the upstream is at fault and not a few callers. */
 const UPSTREAM_FAILING_SHARE = 0.5;
-/** Well below where it was raised, so that it does not come and go. */
-const UPSTREAM_WELL_SHARE = 0.2;
+/** Well below the raising threshold (hysteresis), so that the alert does not flap. */
+const UPSTREAM_RECOVERED_SHARE = 0.2;
 
 export type UpstreamFigures = { upstream: string; ended: number; failed: number };
 
 export const upstreamTopic = (upstream: string): string => `upstream_failing/${upstream}`;
 
-/** @param last how often its topic was raised or recovered; 0: never. */
+/** @param last the newest occurrence of its topic, raised or recovered; 0: none. */
 export function upstreamAlert({ upstream, ended, failed }: UpstreamFigures, last: number): Alert | null {
   if (ended < UPSTREAM_CALLS_MIN) return null;
   const share = failed / ended;
-  const turns = isOpen(last) ? share <= UPSTREAM_WELL_SHARE : share >= UPSTREAM_FAILING_SHARE;
-  return turns
+  const changes = isOpen(last) ? share <= UPSTREAM_RECOVERED_SHARE : share >= UPSTREAM_FAILING_SHARE;
+  return changes
     ? lasting('upstream_failing', upstreamTopic(upstream), last, { upstream, ended, failed })
     : null;
 }
 
 /**
- * What lists show may be this old before somebody is told; a rebuild of one projection takes longer, and is
- * meant.
+ * Lists may be this stale before the alert is raised; a rebuild of one projection takes longer, and is
+ * expected to raise it.
  */
 const BEHIND_MS = 60_000;
 const CAUGHT_UP_MS = 5_000;
 
 export const PROJECTOR_TOPIC = 'projector_behind';
 
-/** How far the projections are behind: events, and the age of the oldest that they lack. */
+/** The lag of the projections: events, and the age of the oldest event that they lack. */
 export type BehindFigures = { events: number; ms: number };
 
-/** @param last how often it was raised or recovered; 0: never. */
+/** @param last the newest occurrence, raised or recovered; 0: none. */
 export function projectorAlert({ events, ms }: BehindFigures, last: number): Alert | null {
-  const turns = isOpen(last) ? ms <= CAUGHT_UP_MS : ms >= BEHIND_MS;
-  return turns ? lasting('projector_behind', PROJECTOR_TOPIC, last, { events, ms }) : null;
+  const changes = isOpen(last) ? ms <= CAUGHT_UP_MS : ms >= BEHIND_MS;
+  return changes ? lasting('projector_behind', PROJECTOR_TOPIC, last, { events, ms }) : null;
 }
 
 const isOpen = (last: number): boolean => last % 2 === 1;

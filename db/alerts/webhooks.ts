@@ -2,12 +2,12 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { seal, unseal } from '#db/secrets/seal.ts';
 
 /**
- * Webhooks: how their addresses and secrets lie in the database, and how a delivery is signed, which
- * is by the Standard Webhooks scheme, so that receivers can use a library they may have.
+ * Webhooks: how their addresses and secrets are stored, and how a delivery is signed. Signatures follow the
+ * Standard Webhooks specification, so that receivers can use an existing library.
  */
 
 /**
- * Where deliveries go and what they are signed with: sealed as one, since an address is often a secret
+ * The address of deliveries and their signing secret: sealed together, since an address is often a secret
  * itself.
  */
 export type WebhookTarget = { url: string; secret: string };
@@ -15,7 +15,7 @@ export type WebhookTarget = { url: string; secret: string };
 const SECRET_BYTES = 32;
 const SECRET_PREFIX = 'whsec_';
 
-/** A new secret to sign with, in the scheme's spelling. It is shown once. */
+/** Creates a signing secret in the specification's format. It is shown once. */
 export function createWebhookSecret(): string {
   return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
 }
@@ -27,15 +27,15 @@ export function sealTarget(pepper: Buffer, id: string, target: WebhookTarget): B
   return seal(pepper, PURPOSE, id, JSON.stringify(target));
 }
 
-/** @throws {Error} when it was sealed under another pepper, for another webhook, or has been changed. */
+/** @throws {Error} if it was sealed under another pepper or for another webhook, or was modified. */
 export function unsealTarget(pepper: Buffer, id: string, sealed: Buffer): WebhookTarget {
   return JSON.parse(unseal(pepper, PURPOSE, id, sealed)) as WebhookTarget;
 }
 
 /**
- * The headers that let a receiver check where a delivery is from.
- * @param id the same for each attempt, so that the receiver can tell what it has had.
- * @param timestampS seconds since 1970; receivers refuse what is old.
+ * The headers by which a receiver verifies the sender of a delivery.
+ * @param id the same for each attempt, so that the receiver can deduplicate.
+ * @param timestampS seconds since 1970; receivers reject old timestamps.
  */
 export function signedHeaders(
   secret: string,

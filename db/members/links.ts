@@ -56,7 +56,7 @@ export async function deleteExpiredLinks(client: Queryable): Promise<void> {
   await countOf(client, db.deleteFrom('daybook.link').where('expires_at', '<=', NOW));
 }
 
-/** Reads a valid invitation without using it; null if there is none with this digest. */
+/** Reads a valid invitation without using it; null if no valid one has this digest. */
 export async function readInvitation(client: Queryable, digest: Buffer): Promise<Invitation | null> {
   return (await rowOf(client, openInvitations.where('digest', '=', digest))) ?? null;
 }
@@ -102,7 +102,7 @@ export async function deleteLinks(
   await countOf(client, query);
 }
 
-/** Withdraws the links that a member has created. @returns the ids of invitations that were valid until now. */
+/** Withdraws the links that a member created. @returns the ids of those invitations that were still valid. */
 export async function deleteLinksMadeBy(client: ClientBase, member: string): Promise<string[]> {
   const rows = await rowsOf(
     client,

@@ -80,8 +80,8 @@ export async function setRole(client: ClientBase, id: string, role: Role): Promi
 }
 
 /**
- * The administrators, whose rows stay locked until the transaction ends, so that concurrent changes of them are
- * serialized.
+ * The administrators. Their rows stay locked until the transaction ends, which serializes concurrent changes
+ * of administrators.
  */
 export async function lockAdministrators(client: ClientBase): Promise<string[]> {
   const query = db

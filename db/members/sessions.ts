@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts';
 
-/** Dashboard sessions: the only queries on `daybook.session`. Deleting a row ends the session on every server. */
+/** Dashboard sessions: the only queries on `daybook.session`. Deleting a row ends it on every server. */
 
 /** A session ends after half a day without a request: a night suffices, a working day does not. */
 const SESSION_IDLE_MS = 12 * 60 * 60 * 1000;
@@ -50,7 +50,7 @@ export async function insertSession(
   await countOf(client, db.insertInto('daybook.session').values({ ...session, expires_at }));
 }
 
-/** Deletes the expired sessions of all members. Rows that another transaction has locked wait for the next call. */
+/** Deletes the expired sessions of all members. Rows locked by another transaction wait for the next call. */
 export async function deleteExpiredSessions(client: Queryable): Promise<void> {
   const expired = db
     .selectFrom('daybook.session')

@@ -9,7 +9,7 @@ type Queryable = Pick<ClientBase, 'query'>;
 
 export const BOOKKEEPING_SCHEMA = 'daybook_migrations';
 
-/** What a database has had of the schema: migrations oldest first, and files that are reapplied by name. */
+/** The state of a database: its migrations, oldest first, and its reappliable files by name. */
 export type AppliedSchema = {
   migrations: string[];
   definitions: Map<string, { digest: string; version: string }>;
@@ -28,7 +28,7 @@ export async function awaitMigrationTurn(client: Queryable): Promise<void> {
   );
 }
 
-/** @returns what this database has of the schema; null if it has nothing yet. */
+/** @returns the applied part of the schema; null for an empty database. */
 export async function readApplied(client: Queryable): Promise<AppliedSchema | null> {
   const { rows } = await client.query<{ exists: boolean }>(
     `select to_regclass('${BOOKKEEPING_SCHEMA}.migration') is not null as exists`,
@@ -68,8 +68,8 @@ export function missingFrom(schema: Schema, applied: AppliedSchema): string[] {
 }
 
 /**
- * Gives an empty database the schema as it was when `migration` was its newest one, in one transaction: today's,
- * or that of an earlier release.
+ * Gives an empty database the schema in which `migration` was the newest one, in one transaction: today's, or
+ * that of an earlier release.
  * @param client has its turn.
  * @throws {StoreError} naming the file and line that failed, or the migration that no release ended with.
  */
@@ -98,8 +98,8 @@ export async function createSchema(client: Queryable, schema: Schema, migration:
 }
 
 /**
- * Brings a database that has a schema up to this version, in one transaction: missing migrations, then changed
- * functions, then privileges, which cover new objects too.
+ * Upgrades a database that has a schema, in one transaction: missing migrations, then changed functions, then
+ * privileges, which cover new objects too.
  * @param client has its turn.
  * @returns the names that it applied.
  * @throws {StoreError} naming the file and line that failed; nothing is applied then.

@@ -1,7 +1,7 @@
 -- Privileges of the roles: the complete list. Without an entry here a role has no access, so it starts with
 -- revoking everything. `daybook_relay` serves, `daybook_worker` projects, `daybook_auditor` only reads.
 --
--- No role but the owner may update or delete what is in the log, and the owner is stopped by triggers.
+-- No role but the owner may update or delete events of the log, and triggers stop the owner.
 
 revoke all on all tables in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;
 revoke all on all sequences in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;

@@ -31,15 +31,14 @@ export type Query<Row> = Compilable<Row> | RawBuilder<Row>;
 
 /**
  * Runs a query.
- * @param name makes it a prepared statement of the session: for queries that run often and always have the same
- *   text.
+ * @param name makes it a prepared statement of the session: for frequent queries whose text never varies.
  * @returns its rows.
  */
 export async function rowsOf<Row>(client: Queryable, query: Query<Row>, name?: string): Promise<Row[]> {
   return (await run(client, query, name)).rows as Row[];
 }
 
-/** Runs a query. @returns its first row; undefined if there is none. */
+/** Runs a query. @returns its first row; undefined if it returns no rows. */
 export async function rowOf<Row>(
   client: Queryable,
   query: Query<Row>,

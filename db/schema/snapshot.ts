@@ -57,7 +57,8 @@ export async function takeSnapshot(client: Queryable, version: string): Promise<
   }
 }
 
-const SCHEMA_LIST = `select format('create schema %I;', nspname) from pg_namespace where nspname = any($1) order by nspname`;
+const SCHEMA_LIST = `
+  select format('create schema %I;', nspname) from pg_namespace where nspname = any($1) order by nspname`;
 
 /** Sequences of their own; those of identity columns are made with their tables. */
 const SEQUENCES = `
@@ -87,9 +88,11 @@ const TABLES = `
         from pg_constraint k where k.conrelid = c.oid and k.contype in ('p', 'u', 'c'))),
     case when c.relkind = 'p' then ' partition by ' || lower(pg_get_partkeydef(c.oid)) end,
     ' with (' || array_to_string(c.reloptions, ', ') || ')',
-    (select string_agg(format(E'\\n%s;', pg_get_indexdef(i.indexrelid)), '' order by i.indexrelid::regclass::text collate "C")
+    (select string_agg(format(E'\\n%s;', pg_get_indexdef(i.indexrelid)), ''
+        order by i.indexrelid::regclass::text collate "C")
       from pg_index i where i.indrelid = c.oid
-        and not exists (select from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u'))))
+        and not exists (select from pg_constraint k
+          where k.conindid = i.indexrelid and k.contype in ('p', 'u'))))
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where n.nspname = any($1) and c.relkind in ('r', 'p') and not c.relispartition
   order by n.nspname, c.relname`;
@@ -135,13 +138,14 @@ const ROW_SECURITY = `
     case when p.polpermissive then 'permissive' else 'restrictive' end,
     case p.polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete'
       else 'all' end,
-    (select string_agg(case r when 0 then 'public' else r::regrole::text end, ', ') from unnest(p.polroles) r),
+    (select string_agg(case r when 0 then 'public' else r::regrole::text end, ', ')
+      from unnest(p.polroles) r),
     ' using (' || pg_get_expr(p.polqual, p.polrelid) || ')',
     ' with check (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')
   from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
   where n.nspname = any($1)`;
 
-/** What each role has, the owner's own privileges excepted; and \`revoke\` where public has not its default. */
+/** The privileges of each role except the owner, and a revoke where public lacks its default privilege. */
 const GRANTS = `
   with object as (
     select 'schema' as kind, quote_ident(nspname) as name, nspowner as owner,
@@ -149,7 +153,8 @@ const GRANTS = `
       from pg_namespace where nspname = any($1)
     union all
     select case c.relkind when 'S' then 'sequence' else 'table' end, c.oid::regclass::text, c.relowner,
-        coalesce(c.relacl, acldefault(case c.relkind when 'S' then 's' else 'r' end::"char", c.relowner)), null
+        coalesce(c.relacl, acldefault(case c.relkind when 'S' then 's' else 'r' end::"char", c.relowner)),
+        null
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any($1) and c.relkind in ('r', 'p', 'S', 'v')
     union all
@@ -157,7 +162,8 @@ const GRANTS = `
       from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any($1) and a.attacl is not null
     union all
-    select 'function', p.oid::regprocedure::text, p.proowner, coalesce(p.proacl, acldefault('f', p.proowner)), null
+    select 'function', p.oid::regprocedure::text, p.proowner,
+        coalesce(p.proacl, acldefault('f', p.proowner)), null
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = any($1)
   ), privilege as (
     select o.kind, o.name, a.grantee, lower(a.privilege_type) as privilege,
@@ -166,7 +172,8 @@ const GRANTS = `
       group by o.kind, o.name, a.grantee, a.privilege_type
   ), granted as (
     select kind, name, grantee,
-        string_agg(privilege || coalesce(' (' || columns || ')', ''), ', ' order by privilege collate "C") as privileges
+        string_agg(privilege || coalesce(' (' || columns || ')', ''), ', '
+          order by privilege collate "C") as privileges
       from privilege group by kind, name, grantee
   )
   select statement from (
@@ -175,7 +182,8 @@ const GRANTS = `
         where g.kind = o.kind and g.name = o.name and g.grantee = 0)
     union all
     select 1, kind, name, format('grant %s on %s %s to %s;', privileges, kind, name, string_agg(
-        case grantee when 0 then 'public' else grantee::regrole::text end, ', ' order by grantee::regrole::text collate "C"))
+        case grantee when 0 then 'public' else grantee::regrole::text end, ', '
+        order by grantee::regrole::text collate "C"))
       from granted where not (kind = 'function' and grantee = 0)
       group by kind, name, privileges
   ) s(ordinal, kind, name, statement)
@@ -206,7 +214,7 @@ function inOrderOfUse(functions: readonly string[], uses: readonly string[]): st
   return [...done].map((number) => functions[number] as string);
 }
 
-/** The rows of a new database in the owner's tables, without the values that Postgres gives them by default. */
+/** The rows of a new database in the owner's tables, without the values of default expressions. */
 async function readRows(client: Queryable): Promise<string[]> {
   const { rows: tables } = await client.query<{ name: string; columns: string[] }>(
     `select c.oid::regclass::text as name,

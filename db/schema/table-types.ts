@@ -60,12 +60,13 @@ export async function renderTableTypes(client: Pick<ClientBase, 'query'>): Promi
   ]);
   const nameOf = (table: string): string =>
     `${table.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Table`;
-  const types = rows.map(
-    ({ table, columns }) =>
-      `export type ${nameOf(table)} = {\n${columns.map((column) => `  ${column.name}: ${typeOf(column)};\n`).join('')}};\n`,
-  );
-  const tables = rows.map(({ schema, table }) => `  '${schema}.${table}': ${nameOf(table)};\n`);
-  return `${HEADER}\n${types.join('\n')}\n/** Every table by its full name. */\nexport type Tables = {\n${tables.join('')}};\n`;
+  const types = rows.map(({ table, columns }) => {
+    const lines = columns.map((column) => `  ${column.name}: ${typeOf(column)};`);
+    return [`export type ${nameOf(table)} = {`, ...lines, '};', ''].join('\n');
+  });
+  const tables = rows.map(({ schema, table }) => `  '${schema}.${table}': ${nameOf(table)};`);
+  const all = ['/** Every table by its full name. */', 'export type Tables = {', ...tables, '};', ''];
+  return [HEADER, ...types, all.join('\n')].join('\n');
 }
 
 function typeOf({ name, type, nullable, generated, default: value, values }: Column): string {

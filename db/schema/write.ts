@@ -8,7 +8,7 @@ import { migrate } from '#db/schema/migrate.ts';
 import { takeSnapshot } from '#db/schema/snapshot.ts';
 import { renderTableTypes } from '#db/schema/table-types.ts';
 
-/** `npm run schema`: writes the snapshot and the table types from a new database of a temporary PostgreSQL. */
+/** `npm run schema`: writes the snapshot and the table types from a new database in a temporary cluster. */
 const dataDir = await mkdtemp(path.join(tmpdir(), 'daybook-schema-'));
 try {
   const store = await startEmbedded({ dataDir, log: () => undefined });

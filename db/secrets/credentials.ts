@@ -1,58 +1,78 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import type { Envelope, Owner, Wrapped } from '#db/secrets/envelope.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
+import { countOf, db, rowsOf } from '#db/schema/query.ts';
+import type { Envelope, Owner, Wrapped } from '#db/secrets/envelope.ts';
 
-/** The table of what upstreams ask for: all SQL on it. Nothing here can open a secret. */
+/**
+ * The sealed credentials of upstreams: all queries on `daybook.credential`. Nothing here can open a secret.
+ */
 
 export type SealedCredential = Owner & Envelope;
 
-/** Adds one. It belongs into the transaction of its event. */
-export async function insertCredential(client: ClientBase, { id, upstream, sealed_secret, wrapped_key, master_key, fingerprint }: SealedCredential): Promise<void> {
-  await client.query('insert into daybook.credential (id, upstream, sealed_secret, wrapped_key, master_key, fingerprint) values ($1, $2, $3, $4, $5, $6)', [
-    id, upstream, sealed_secret, wrapped_key, master_key, fingerprint,
-  ]);
+/** Inserts a credential, in the transaction of its event. */
+export async function insertCredential(
+  client: ClientBase,
+  { id, upstream, sealed_secret, wrapped_key, master_key, fingerprint }: SealedCredential,
+): Promise<void> {
+  const row = { id, upstream, sealed_secret, wrapped_key, master_key, fingerprint };
+  await countOf(client, db.insertInto('daybook.credential').values(row));
 }
 
-/** Takes these away for good, in the transaction of the events that say so. */
+/** Deletes credentials permanently, in the transaction of their events. */
 export async function deleteCredentials(client: ClientBase, ids: readonly string[]): Promise<void> {
-  await client.query('delete from daybook.credential where id = any($1)', [ids]);
-}
-
-/** @param ids those of them that are there; absent: all. */
-export async function readCredentials(client: ClientBase, ids?: readonly string[]): Promise<SealedCredential[]> {
-  const { rows } = await client.query<SealedCredential>(
-    'select id, upstream, sealed_secret, wrapped_key, master_key, fingerprint from daybook.credential where $1::text[] is null or id = any($1) order by id',
-    [ids ?? null],
+  await countOf(
+    client,
+    db.deleteFrom('daybook.credential').where((eb) => eb('id', '=', eb.fn.any(sql.val(ids)))),
   );
-  return rows;
 }
 
-/** The ids of the master keys that something is sealed under. */
+/** @param ids unknown ones are skipped; absent: all credentials. */
+export async function readCredentials(
+  client: ClientBase,
+  ids?: readonly string[],
+): Promise<SealedCredential[]> {
+  let query = db
+    .selectFrom('daybook.credential')
+    .select(['id', 'upstream', 'sealed_secret', 'wrapped_key', 'master_key', 'fingerprint'])
+    .orderBy('id');
+  if (ids !== undefined) query = query.where((eb) => eb('id', '=', eb.fn.any(sql.val(ids))));
+  return rowsOf(client, query);
+}
+
+/** The ids of the master keys that credentials are sealed under. */
 export async function masterKeysInUse(client: ClientBase): Promise<Set<string>> {
-  const { rows } = await client.query<{ master_key: string }>('select distinct master_key from daybook.credential');
+  const rows = await rowsOf(client, db.selectFrom('daybook.credential').select('master_key').distinct());
   return new Set(rows.map(({ master_key }) => master_key));
 }
 
-/** Puts a data key that was wrapped anew in its place. */
-export async function rewrapCredential(client: ClientBase, id: string, { wrapped_key, master_key }: Wrapped): Promise<void> {
-  await client.query('update daybook.credential set wrapped_key = $2, master_key = $3 where id = $1', [id, wrapped_key, master_key]);
+/** Replaces the wrapped data key of a credential. */
+export async function rewrapCredential(
+  client: ClientBase,
+  id: string,
+  { wrapped_key, master_key }: Wrapped,
+): Promise<void> {
+  await countOf(
+    client,
+    db.updateTable('daybook.credential').set({ wrapped_key, master_key }).where('id', '=', id),
+  );
 }
 
 /**
- * Keeps the master key to oneself until the transaction ends: what is sealed in it is sealed under the
- * current one, and the first one is made once.
+ * Locks the master key until the transaction ends: secrets are sealed under the current key, and the first
+ * key is created once.
  */
 export async function lockMasterKey(client: ClientBase): Promise<void> {
   await client.query(`select pg_advisory_xact_lock(${LOCKS.masterKey})`);
 }
 
-/** The same while `work` runs, over its transactions. */
+/** The same while `work` runs, across its transactions. */
 export async function withMasterKeyLock<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
   await client.query(`select pg_advisory_lock(${LOCKS.masterKey})`);
   try {
     return await work();
   } finally {
-    // A connection that is gone has let go of it.
+    // A lost connection has released the lock.
     await client.query(`select pg_advisory_unlock(${LOCKS.masterKey})`).catch(() => {});
   }
 }

@@ -2,14 +2,17 @@ import { createHmac } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 
-/** Where the pepper lies: the secret behind the digests of keys and the seals of webhooks. */
-export function pepperFile(config: { DAYBOOK_DATA: string; DAYBOOK_PEPPER_FILE?: string | undefined }): string {
+/** The path of the pepper file: the secret behind the digests of keys and the seals of webhooks. */
+export function pepperFile(config: {
+  DAYBOOK_DATA: string;
+  DAYBOOK_PEPPER_FILE?: string | undefined;
+}): string {
   return path.resolve(config.DAYBOOK_PEPPER_FILE ?? path.join(config.DAYBOOK_DATA, 'pepper'));
 }
 
 /**
- * The pepper in a file; null where there is none.
- * @param fault makes the error of what the operator has to put right, in one line.
+ * Reads the pepper; null if there is no file.
+ * @param fault makes the error for the operator from a line of text.
  */
 export function readPepper(file: string, fault: (line: string) => Error): Buffer | null {
   let text: string;
@@ -28,5 +31,6 @@ export function readPepper(file: string, fault: (line: string) => Error): Buffer
   return Buffer.from(text, 'hex');
 }
 
-/** What the database keeps to know the pepper by, which can't be told from it. */
-export const pepperCheck = (pepper: Buffer): string => createHmac('sha256', pepper).update('daybook pepper check').digest('hex');
+/** The check value of the pepper in the database, which does not reveal the pepper. */
+export const pepperCheck = (pepper: Buffer): string =>
+  createHmac('sha256', pepper).update('daybook pepper check').digest('hex');

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
-/** How what has to be read again lies in the database: sealed, so that a backup of it shows nothing. */
+/** Authenticated encryption of stored secrets, so that a backup of the database does not reveal them. */
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
@@ -8,10 +8,9 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Seals a text: nonce, tag, and what only the pepper's holder can read.
- * @param purpose gives a key of its own, so that nothing sealed with it says anything about digests
- * of keys, or can be opened as something else.
- * @param id of whom it is; it opens for nobody else.
+ * Seals a text. @returns nonce, tag and ciphertext.
+ * @param purpose derives a key of its own, independent of the digests of keys and of other purposes.
+ * @param id of the owner, as associated data: the text opens for no other id.
  */
 export function seal(pepper: Buffer, purpose: string, id: string, text: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
@@ -21,13 +20,18 @@ export function seal(pepper: Buffer, purpose: string, id: string, text: string):
 }
 
 /**
- * @throws {Error} when it was sealed under another pepper, for another purpose or id, or has been changed.
+ * @throws {Error} if it was sealed under another pepper, for another purpose or id, or was modified.
  */
 export function unseal(pepper: Buffer, purpose: string, id: string, sealed: Buffer): string {
-  const decipher = createDecipheriv(CIPHER, sealKey(pepper, purpose), sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
+  const decipher = createDecipheriv(CIPHER, sealKey(pepper, purpose), sealed.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES,
+  })
     .setAAD(Buffer.from(id))
     .setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
-  return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]).toString();
+  return Buffer.concat([
+    decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)),
+    decipher.final(),
+  ]).toString();
 }
 
 function sealKey(pepper: Buffer, purpose: string): Buffer {

@@ -1,40 +1,55 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { countOf, db, rowsOf } from '#db/schema/query.ts';
 
-/** A secret of a key, by what people see of it, and when it was last used. */
+/** A secret of a key, by the part that people see, and its last use. */
 export type SecretUsed = { key: string; last4: string; usedAt: Date };
 
-/**
- * An overlap lasts 30 days at most. Longer after it nobody asks which of two secrets of a key was used last.
- */
-const KEPT = '180 days';
+/** An overlap lasts 30 days at most. Long after it, which of two secrets was used last is of no interest. */
+const RETENTION = '180 days';
 
 /**
- * Writes down when secrets were used. Of several reports the latest use counts, whoever saw it.
- * What is long over goes at the same time.
+ * Records when secrets were used; of several reports the latest use counts, from whichever server. Deletes
+ * rows past their retention at the same time.
  */
 export async function recordSecretUse(client: ClientBase, reported: readonly SecretUsed[]): Promise<void> {
   if (reported.length === 0) return;
-  // All servers take the rows in one order, so that none waits for another that waits for it.
-  const uses = reported.toSorted((one, other) => compare(one.key, other.key) || compare(one.last4, other.last4));
-  await client.query(
-    `insert into daybook.secret_use as t (key, last4, used_at) select * from unnest($1::text[], $2::text[], $3::timestamptz[])
-      on conflict (key, last4) do update set used_at = greatest(t.used_at, excluded.used_at)`,
-    [uses.map(({ key }) => key), uses.map(({ last4 }) => last4), uses.map(({ usedAt }) => usedAt)],
+  // All servers lock the rows in one order, so that they can't deadlock.
+  const uses = reported.toSorted(
+    (one, other) => compare(one.key, other.key) || compare(one.last4, other.last4),
   );
+  const columns = [
+    uses.map(({ key }) => key),
+    uses.map(({ last4 }) => last4),
+    uses.map(({ usedAt }) => usedAt),
+  ];
   await client.query(
-    `delete from daybook.secret_use where ctid = any(array(
-      select ctid from daybook.secret_use where used_at < clock_timestamp() - $1::interval for update skip locked))`,
-    [KEPT],
+    `insert into daybook.secret_use as t (key, last4, used_at)
+      select * from unnest($1::text[], $2::text[], $3::timestamptz[])
+      on conflict (key, last4) do update set used_at = greatest(t.used_at, excluded.used_at)`,
+    columns,
+  );
+  const expired = db
+    .selectFrom('daybook.secret_use')
+    .select(sql`ctid`.as('ctid'))
+    .where('used_at', '<', sql<Date>`clock_timestamp() - ${RETENTION}::interval`)
+    .forUpdate()
+    .skipLocked();
+  await countOf(
+    client,
+    db.deleteFrom('daybook.secret_use').where(sql<boolean>`ctid = any(array(${expired}))`),
   );
 }
 
 const compare = (one: string, other: string): number => (one < other ? -1 : Number(one > other));
 
-/**
- * When the secrets of these keys were used, as far as it was noted: while a rotation of the key was under
- * way.
- */
+/** The last uses of the secrets of these keys, recorded only during rotations. */
 export async function readSecretUse(client: ClientBase, keys: readonly string[]): Promise<SecretUsed[]> {
-  const { rows } = await client.query<SecretUsed>('select key, last4, used_at as "usedAt" from daybook.secret_use where key = any($1)', [keys]);
-  return rows;
+  return rowsOf(
+    client,
+    db
+      .selectFrom('daybook.secret_use')
+      .select(['key', 'last4', 'used_at as usedAt'])
+      .where((eb) => eb('key', '=', eb.fn.any(sql.val(keys)))),
+  );
 }

@@ -2,7 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
-import { masterKeysInUse, readCredentials, rewrapCredential, withMasterKeyLock } from '#db/secrets/credentials.ts';
+import {
+  masterKeysInUse,
+  readCredentials,
+  rewrapCredential,
+  withMasterKeyLock,
+} from '#db/secrets/credentials.ts';
 import { MASTER_KEY_BYTES, masterKeyId, type MasterKeys, rewrap } from '#db/secrets/envelope.ts';
 import { MASTER_KEYS_MAX, readMasterKeys } from '#db/secrets/master-key.ts';
 import { ConfigError } from '#server/process/config.ts';
@@ -28,7 +33,11 @@ export async function keysToSeal(client: ClientBase, file: string): Promise<Mast
   return keys;
 }
 
-function requireAll(keys: MasterKeys | null, inUse: ReadonlySet<string>, file: string): asserts keys is MasterKeys {
+function requireAll(
+  keys: MasterKeys | null,
+  inUse: ReadonlySet<string>,
+  file: string,
+): asserts keys is MasterKeys {
   const missing = [...inUse].filter((id) => keys?.all.has(id) !== true);
   if (keys !== null && missing.length === 0) return;
   throw new ConfigError(
@@ -60,7 +69,10 @@ export function rekey(client: ClientBase, file: string, byHand: boolean): Promis
   return withMasterKeyLock(client, async () => {
     const before = readKeys(file);
     if (before === null && (await masterKeysInUse(client)).size === 0) {
-      throw new DecisionError('not_found', `There is no master key yet: it is made in ${file} with the first credential.`);
+      throw new DecisionError(
+        'not_found',
+        `There is no master key yet: it is made in ${file} with the first credential.`,
+      );
     }
     requireAll(before, await masterKeysInUse(client), file);
     const keys = byHand ? before : withNew(before);
@@ -68,13 +80,26 @@ export function rekey(client: ClientBase, file: string, byHand: boolean): Promis
     const { rewrapped, damaged } = await rewrapAll(client, keys);
     const needed = new Set([keys.current, ...(await masterKeysInUse(client))]);
     const kept = [...keys.all].filter(([id]) => byHand || needed.has(id));
-    if (!byHand) writeKeys(file, kept.map(([, key]) => key));
+    if (!byHand)
+      writeKeys(
+        file,
+        kept.map(([, key]) => key),
+      );
     const dropped = [...keys.all.keys()].filter((id) => !kept.some(([each]) => each === id));
-    return { master_key: keys.current, rewrapped, damaged, dropped, kept: kept.map(([id]) => id).filter((id) => id !== keys.current) };
+    return {
+      master_key: keys.current,
+      rewrapped,
+      damaged,
+      dropped,
+      kept: kept.map(([id]) => id).filter((id) => id !== keys.current),
+    };
   });
 }
 
-async function rewrapAll(client: ClientBase, keys: MasterKeys): Promise<Pick<Rekeyed, 'rewrapped' | 'damaged'>> {
+async function rewrapAll(
+  client: ClientBase,
+  keys: MasterKeys,
+): Promise<Pick<Rekeyed, 'rewrapped' | 'damaged'>> {
   let rewrapped = 0;
   const damaged: string[] = [];
   for (const credential of await readCredentials(client)) {
@@ -99,7 +124,10 @@ function attempt<T>(work: () => T): T | null {
 }
 
 function withNew({ all }: MasterKeys): MasterKeys {
-  if (all.size === MASTER_KEYS_MAX) throw new ConfigError('DAYBOOK_MASTER_KEY_FILE is not usable: it is full of keys that are still needed. Remove the credentials that don\'t open.');
+  if (all.size === MASTER_KEYS_MAX)
+    throw new ConfigError(
+      "DAYBOOK_MASTER_KEY_FILE is not usable: it is full of keys that are still needed. Remove the credentials that don't open.",
+    );
   const key = randomBytes(MASTER_KEY_BYTES);
   const current = masterKeyId(key);
   return { current, all: new Map([[current, key], ...all]) };
@@ -120,7 +148,11 @@ function writeKeys(file: string, keys: readonly Buffer[]): void {
   const beside = `${file}.new`;
   try {
     rmSync(beside, { force: true });
-    writeFileSync(beside, keys.map((key) => `${key.toString('hex')}\n`).join(''), { mode: 0o600, flag: 'wx', flush: true });
+    writeFileSync(beside, keys.map((key) => `${key.toString('hex')}\n`).join(''), {
+      mode: 0o600,
+      flag: 'wx',
+      flush: true,
+    });
     renameSync(beside, file);
     if (process.platform !== 'win32') syncDirectory(path.dirname(file));
   } catch (error) {

@@ -18,7 +18,9 @@ export async function loadPepper(
   config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_PEPPER_FILE'>,
 ): Promise<Buffer> {
   const file = pepperFile(config);
-  const { rows } = await client.query<{ pepper_check: string | null }>('select pepper_check from daybook.install');
+  const { rows } = await client.query<{ pepper_check: string | null }>(
+    'select pepper_check from daybook.install',
+  );
   const expected = rows[0]?.pepper_check ?? null;
   const pepper = readPepper(file, fault) ?? (expected === null ? createPepper(file) : null);
   if (pepper === null) {
@@ -27,9 +29,13 @@ export async function loadPepper(
     );
   }
   const check = pepperCheck(pepper);
-  const claimed = await client.query<{ claimed: string }>('select daybook.claim_pepper($1) as claimed', [check]);
+  const claimed = await client.query<{ claimed: string }>('select daybook.claim_pepper($1) as claimed', [
+    check,
+  ]);
   if (claimed.rows[0]?.claimed !== check) {
-    throw new ConfigError(`DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper that this database's keys were made with.`);
+    throw new ConfigError(
+      `DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper that this database's keys were made with.`,
+    );
   }
   return pepper;
 }

@@ -12,7 +12,12 @@ export type SecretReport = { close(): Promise<void> };
  * of the time nothing is rotated. What could not be written is told again by the next use.
  * @param nowMs Postgres' time, in milliseconds since 1970.
  */
-export function reportSecretUse(uses: SecretUse, store: Store, nowMs: () => number, log: Logger): SecretReport {
+export function reportSecretUse(
+  uses: SecretUse,
+  store: Store,
+  nowMs: () => number,
+  log: Logger,
+): SecretReport {
   let writing: Promise<void> = Promise.resolve();
   let isBusy = false;
   async function write(due: readonly SecretUsed[]): Promise<void> {
@@ -25,7 +30,10 @@ export function reportSecretUse(uses: SecretUse, store: Store, nowMs: () => numb
         await closeClient(client);
       }
     } catch (error) {
-      log.warn(errorFields(error), 'writing down which secrets are in use failed; the next use is written down again');
+      log.warn(
+        errorFields(error),
+        'writing down which secrets are in use failed; the next use is written down again',
+      );
     }
   }
   const timer = setInterval(() => {

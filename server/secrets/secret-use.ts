@@ -24,7 +24,8 @@ export class SecretUse {
     if (noted) noted.usedMs = nowMs;
     // Beyond that many keys in rotation at once some are not noted: they look unused until others have been
     // reported.
-    else if (this.#noted.size < SECRETS_NOTED_MAX) this.#noted.set(name, { key: id, last4, usedMs: nowMs, reportedMs: -Infinity });
+    else if (this.#noted.size < SECRETS_NOTED_MAX)
+      this.#noted.set(name, { key: id, last4, usedMs: nowMs, reportedMs: -Infinity });
   }
 
   /**
@@ -43,7 +44,9 @@ export class SecretUse {
 
   /** All that was not written down yet. */
   takeAll(nowMs: number): SecretUsed[] {
-    return [...this.#noted.values()].filter(({ usedMs, reportedMs }) => usedMs > reportedMs).map((noted) => this.#report(noted, nowMs));
+    return [...this.#noted.values()]
+      .filter(({ usedMs, reportedMs }) => usedMs > reportedMs)
+      .map((noted) => this.#report(noted, nowMs));
   }
 
   #report(noted: Noted, nowMs: number): SecretUsed {

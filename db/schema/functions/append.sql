@@ -2,8 +2,8 @@
 -- commit in order, so a reader of `position > p` never skips an event. Returns the last position of the
 -- batch; a repeated call with the same (instance, batch number) returns the result of the first one.
 --
--- Arrays, one element per event; a null array stands for a column of nulls. `_version` is the version that a
--- control event takes in its stream (one more than the writer has read); `_claim` is a stream name that must
+-- Arrays, one element per event; a null array stands for a column of nulls. `_version` is the version of a
+-- control event within its stream (one more than the writer has read); `_claim` is a stream name that must
 -- not exist yet, such as an account's name.
 -- Raises DB001 if the instance is not live, DB002 if a stream has moved on or a claim is taken.
 create or replace function daybook.append(

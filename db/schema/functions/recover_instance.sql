@@ -1,6 +1,6 @@
 -- Ends the requests that a dead instance left open, each with its whole last hold charged, and closes the
--- instance's leases. Since the instance is fenced, nothing of it can change any more. Lock order, as
--- everywhere: the instance's row, allowances by their identity, the log. Returns how many requests were
+-- instance's leases. Since the instance is fenced, its requests and leases can't change any more. Lock order,
+-- as everywhere: the instance's row, allowances by their identity, the log. Returns how many requests were
 -- abandoned; 0 if another recoverer was first.
 create or replace function daybook.recover_instance(_dead integer, _by integer) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
