@@ -8,6 +8,8 @@ import { eventRoutes } from '#server/dashboard/events/routes.ts';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
 import { keyRoutes } from '#server/dashboard/keys/routes.ts';
 import { limitRoutes } from '#server/read/limits.ts';
+import { invitationRoutes } from '#server/dashboard/members/invitations.ts';
+import { registrationPolicyRoutes } from '#server/dashboard/members/registration-policy.ts';
 import { memberRoutes } from '#server/dashboard/members/routes.ts';
 import { modelRoutes } from '#server/dashboard/models/list.ts';
 import { passwordRoutes } from '#server/dashboard/session/passwords.ts';
@@ -16,6 +18,7 @@ import { playgroundRoutes } from '#server/dashboard/playground.ts';
 import { priceRoutes } from '#server/dashboard/models/prices.ts';
 import { readApiRoutes } from '#server/read/api.ts';
 import { receiptRoutes } from '#server/read/receipts.ts';
+import { totpRoutes } from '#server/dashboard/session/totp.ts';
 import { sessionRoutes } from '#server/dashboard/session/routes.ts';
 import { statusRoutes } from '#server/dashboard/service/status.ts';
 import { upstreamRoutes } from '#server/dashboard/upstreams/routes.ts';
@@ -26,7 +29,10 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     sessionRoutes,
     registrationRoutes,
     passwordRoutes,
+    totpRoutes,
     memberRoutes,
+    invitationRoutes,
+    registrationPolicyRoutes,
     keyRoutes,
     accountRoutes,
     planRoutes,

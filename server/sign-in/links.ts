@@ -6,7 +6,7 @@ import { digestOf, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 /** Where each kind of link leads. Its secret stands behind the `#`, which browsers send to no server. */
 const PATHS = { setup: '/setup', invitation: '/join', reset: '/reset' } as const;
 
-export type CreatedLink = { id: string; link: string; expiresAt: Date };
+export type Link = { id: string; link: string; expiresAt: Date };
 
 /**
  * Makes a link that is good once. The secret is in it and nowhere else.
@@ -18,7 +18,7 @@ export async function makeLink(
   purpose: Purpose,
   madeBy: string | null,
   id: string = publicId(),
-): Promise<CreatedLink> {
+): Promise<Link> {
   const token = randomBase62(SECRET_CHARACTERS);
   const expiresAt = await insertLink(client, id, digestOf(token), purpose, madeBy);
   return { id, link: `${origin}${PATHS[purpose.kind]}#${token}`, expiresAt };

@@ -11,7 +11,7 @@ import type { Control } from '#server/control/control.ts';
 import type { Change } from '#server/control/change.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { type CreatedLink, makeLink } from '#server/sign-in/links.ts';
+import { type Link, makeLink } from '#server/sign-in/links.ts';
 import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 
 /** Changes of members, each within a transaction: the rows, and the events that tell of them. */
@@ -125,7 +125,7 @@ export async function makeResetLink(
   client: Client,
   id: string,
   { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
-): Promise<{ position: number; done: CreatedLink & Change } | ApiError> {
+): Promise<{ position: number; done: Link & Change } | ApiError> {
   if (by !== null && !(await lockAdministrators(client)).includes(by))
     return new ApiError('role_not_permitted');
   const { account, version } = await loadMember(client, id);

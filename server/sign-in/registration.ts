@@ -12,55 +12,49 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Sessions } from '#server/sign-in/sessions.ts';
 import { change, changeWithoutWait } from '#server/sign-in/transaction.ts';
 
-/** Somebody who comes in: to an account that is there, or with one of their own. */
+/** A member to create: in an existing account, or with a new one. */
 export type Registration = {
   email: string;
   passwordHash: string;
   role: Role;
-  /** The id of the account that they join; or the name of their own, and the plan that it lands on. */
+  /** The id of an existing account; or the name of a new one, and its plan. */
   account: { joins: string } | { name: string; plan: string | null };
   invitation?: string;
 };
 
-/** The address belongs to somebody already. */
 export const EMAIL_TAKEN = new ApiError('already_exists', {
-  message: 'There is a member with this e-mail address already. Sign in, or use another address.',
+  message: 'A member with this email already exists. Sign in, or use another email.',
 });
 
-/** Other registrations may take a name between our look and our claim; each costs one of these. */
+/** Concurrent registrations may claim the name between the check and the append; each costs one attempt. */
 const NAME_ATTEMPTS = 5;
 const NAME_CHARACTERS_MAX = AccountName.maxLength ?? 100;
 
+type Session = { sessions: Sessions; request: IncomingMessage; response: ServerResponse };
+
 /**
- * Lets somebody in: their row, their account where they bring one, and all that the log tells of it,
- * in one transaction.
- * @param admit uses up what they come by, within that transaction, or refuses.
- * @param session opens one for them as well; null where they sign in later, and are not told whether they
- * came in.
+ * Creates a member, their account if it is new, and the events of both in one transaction.
+ * @param actor null: the new member.
+ * @param admit uses up the link within the transaction, or returns an error that cancels it.
+ * @param session opens a session too; null: the member signs in later, and the reply must not reveal
+ * whether they were created.
  */
 export async function registerMember(
-  seat: { control: ControlWriter; readModel: ReadModel },
+  writer: { control: ControlWriter; readModel: ReadModel },
   actor: string | null,
-  arrival: Registration,
+  registration: Registration,
   admit: (client: Client) => Promise<ApiError | null>,
-  session: { sessions: Sessions; request: IncomingMessage; response: ServerResponse } | null,
+  session: Session | null,
 ): Promise<{ member: string; session: string | null } | ApiError> {
-  const { readModel } = seat;
+  const { readModel } = writer;
   for (let attempt = 1; ; attempt++) {
     const member = publicId();
-    const { account: wanted } = arrival;
-    const account =
-      'joins' in wanted
-        ? wanted
-        : {
-            ...wanted,
-            name: freeName(wanted.name, new Set([...readModel.accounts].map(({ name }) => name))),
-          };
-    const comeIn = async (control: Control, client: Client) => {
-      const refused = await admit(client);
-      if (refused) return refused;
-      if (!(await insertMember(client, { ...arrival, id: member }))) return EMAIL_TAKEN;
-      const events = registrationAppends(member, { ...arrival, account }, control);
+    const account = withFreeName(registration.account, readModel);
+    const work = async (control: Control, client: Client) => {
+      const failed = await admit(client);
+      if (failed) return failed;
+      if (!(await insertMember(client, { ...registration, id: member }))) return EMAIL_TAKEN;
+      const events = registrationAppends(member, { ...registration, account }, control);
       const opened =
         session === null
           ? null
@@ -71,19 +65,25 @@ export async function registerMember(
     try {
       const by = actor ?? `member/${member}`;
       if (session === null) {
-        const done = await changeWithoutWait(seat.control, by, comeIn);
+        const done = await changeWithoutWait(writer.control, by, work);
         return done instanceof ApiError ? done : { member, session: null };
       }
-      const opened = await change(seat, by, comeIn);
+      const opened = await change(writer, by, work);
       if (opened instanceof ApiError) return opened;
-      opened?.tell(session.response);
+      opened?.setCookie(session.response);
       return { member, session: opened?.id ?? null };
     } catch (error) {
       if (!(error instanceof ConflictError) || 'joins' in account || attempt === NAME_ATTEMPTS) throw error;
-      // Somebody else has the name, of which this process will hear in a moment.
+      // Another registration claimed the name. Retry once the read model knows it.
       await readModel.until(() => readModel.accountNamed(account.name) !== undefined);
     }
   }
+}
+
+function withFreeName(account: Registration['account'], readModel: ReadModel): Registration['account'] {
+  if ('joins' in account) return account;
+  const taken = new Set([...readModel.accounts].map(({ name }) => name));
+  return { ...account, name: freeName(account.name, taken) };
 }
 
 function registrationAppends(
@@ -116,10 +116,7 @@ function registrationAppends(
   return { account: id, appends: [...appends, added(id)] };
 }
 
-/**
- * The name, or with the first number that makes it one of its own: whether it was free need not be told.
- * Pure.
- */
+/** The name, or the name with the first number that makes it unique. Pure. */
 export function freeName(name: string, taken: ReadonlySet<string>): string {
   if (!taken.has(name)) return name;
   for (let number = 2; ; number++) {

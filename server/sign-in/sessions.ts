@@ -79,7 +79,7 @@ export class Sessions {
     client: ClientBase,
     request: IncomingMessage,
     member: { id: string; account: string },
-  ): Promise<{ id: string; appends: ControlAppend[]; tell: (response: ServerResponse) => void }> {
+  ): Promise<{ id: string; appends: ControlAppend[]; setCookie: (response: ServerResponse) => void }> {
     const token = randomBase62(SECRET_CHARACTERS);
     const id = publicId();
     const actor = `member/${member.id}`;
@@ -108,7 +108,7 @@ export class Sessions {
     return {
       id,
       appends: [...sessionClosedAppends(ended, member, actor), { event: opened, version: 1 }],
-      tell: (response) => setCookie(request, response, this.#reach, token),
+      setCookie: (response) => setCookie(request, response, this.#reach, token),
     };
   }
 }

@@ -15,12 +15,12 @@ import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
 
-/** Signing in and out, and who is signed in where. */
+/** Routes to sign in and out, and for the sessions of a member. */
 export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn } = dashboard;
   const readModel = dashboard.relay.readModel;
 
-  /** Ends sessions of the one who asks; `end` takes the rows away and says which. */
+  /** Ends sessions of the signed-in member; `end` deletes the rows and returns their ids. */
   function close(who: SignedIn, end: (client: Client) => Promise<string[]>): Promise<Change | ApiError> {
     const member = { id: who.member.id, account: who.account.id };
     return change<Change>(
@@ -28,7 +28,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       `member/${member.id}`,
       async (control, client) => {
         const ended = await end(client);
-        // Somebody else ended them first, and told of it.
+        // A concurrent request ended them and appended the events.
         if (ended.length === 0) return { position: null, done: { event: null } };
         const position = await control.append(sessionClosedAppends(ended, member, control.actor));
         return { position, done: { event: { type: 'session.closed', position } } };
@@ -36,7 +36,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
     );
   }
 
-  /** The same, and takes the cookie from this browser. */
+  /** Ends this browser's session and clears its cookie. */
   async function signOut(
     { request, response }: ApiCall<unknown>,
     closed: Promise<Change | ApiError>,
@@ -76,7 +76,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         { control: dashboard.control, readModel },
         `member/${row.id}`,
         async (control, client) => {
-          // A password that was changed meanwhile has ended all sessions, and this would be one more.
+          // A concurrent password change ended all sessions; this one must not outlive it.
           if ((await lockMember(client, row.id))?.passwordHash !== row.passwordHash)
             return new ApiError('wrong_credentials');
           const session = await signIn.sessions.open(client, request, member);
@@ -84,7 +84,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         },
       );
       if (opened instanceof ApiError) return opened;
-      opened.tell(response);
+      opened.setCookie(response);
       return readMe(dashboard, request, { ...known, session: opened.id });
     }),
 
