@@ -2,7 +2,7 @@
 type Graph = { getModuleInfo(id: string): { readonly importedIds: readonly string[] } | null };
 
 const SIGN_IN = ['main.tsx', 'features/sign-in/sign-in-page.tsx'];
-const SIGNED_IN = ['shell.tsx', 'lib/query-client.ts', 'lib/session.ts'];
+const SIGNED_IN = ['shell.tsx', 'lib/api/query-client.ts', 'lib/api/session.ts'];
 /** Modules shared by this many pages go into the common chunk. */
 const SHARED_BY = 3;
 

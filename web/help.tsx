@@ -1,8 +1,8 @@
 import { Link } from '@tanstack/react-router';
-import { useSingleKeys } from './lib/preferences.ts';
-import { useMe } from './lib/session.ts';
+import { useSingleKeys } from './lib/hooks/preferences.ts';
+import { useMe } from './lib/api/session.ts';
 import { pagesFor } from './pages.ts';
-import { Dialog } from './ui/dialog.tsx';
+import { Dialog } from './ui/dialog/dialog.tsx';
 
 const ANYWHERE = [
   ['Ctrl K', 'Open the command menu'],

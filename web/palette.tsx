@@ -1,10 +1,10 @@
 import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, useId, useRef, useState } from 'react';
-import { setTheme, setZone } from './lib/preferences.ts';
-import { useMe } from './lib/session.ts';
+import { setTheme, setZone } from './lib/hooks/preferences.ts';
+import { useMe } from './lib/api/session.ts';
 import { pagesFor } from './pages.ts';
 import { Icon, type IconName } from './ui/icon.tsx';
-import { Modal } from './ui/modal.tsx';
+import { Modal } from './ui/dialog/modal.tsx';
 
 type Entry = { name: string; icon: IconName; keys?: string; run: () => void };
 

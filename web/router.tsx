@@ -6,14 +6,14 @@ import {
   Outlet,
   redirect,
 } from '@tanstack/react-router';
-import { readAccountSearch } from './lib/account-search.ts';
-import { readEventSearch } from './lib/event-search.ts';
-import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
-import { readKeySearch } from './lib/key-search.ts';
-import { readStateSearch } from './lib/state-search.ts';
-import { readUsageSearch } from './lib/usage-search.ts';
-import { NotFoundPage, ErrorPage } from './trouble.tsx';
-import { Toasts } from './ui/toast.tsx';
+import { readAccountSearch } from './lib/search/accounts.ts';
+import { readEventSearch } from './lib/search/events.ts';
+import { type FilterSearch, readFilterSearch } from './lib/search/filter.ts';
+import { readKeySearch } from './lib/search/keys.ts';
+import { readStateSearch } from './lib/search/state.ts';
+import { readUsageSearch } from './lib/search/usage.ts';
+import { NotFoundPage, ErrorPage } from './error-page.tsx';
+import { Toasts } from './ui/dialog/toast.tsx';
 
 /** All routes. Pages are loaded on first navigation. */
 
@@ -37,8 +37,8 @@ const inside = createRoute({
     for (const { routeId } of matches) preload(routeId);
     // Loaded on demand, so that the sign-in page does not load the query library.
     const [{ queryClient }, { meQuery }] = await Promise.all([
-      import('./lib/query-client.ts'),
-      import('./lib/session.ts'),
+      import('./lib/api/query-client.ts'),
+      import('./lib/api/session.ts'),
     ]);
     const me = await queryClient.ensureQueryData(meQuery);
     if (me === null) throw redirect({ to: '/sign-in', search: { next: location.href } });
@@ -160,7 +160,7 @@ const pages = [
     getParentRoute: () => inside,
     path: '/audit/comparison',
     validateSearch: withoutSearch,
-    component: lazyRouteComponent(() => import('./features/audit/comparison-page.tsx'), 'ComparisonPage'),
+    component: lazyRouteComponent(() => import('./features/audit/consistency-page.tsx'), 'ConsistencyPage'),
   }),
   createRoute({
     getParentRoute: () => inside,

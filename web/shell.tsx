@@ -1,18 +1,18 @@
 import { QueryClientProvider, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
-import { whenSignedOut } from './lib/api.ts';
-import { feed } from './lib/feed.ts';
-import { queryClient } from './lib/query-client.ts';
-import { MeContext, meQuery, rightsOf, useMe } from './lib/session.ts';
-import { useFeedStatus, useFrames } from './lib/use-feed.ts';
-import { useLeave } from './lib/use-leave.ts';
-import { useShortcuts } from './lib/use-shortcuts.ts';
+import { whenSignedOut } from './lib/api/api.ts';
+import { feed } from './lib/feed/feed.ts';
+import { queryClient } from './lib/api/query-client.ts';
+import { MeContext, meQuery, rightsOf, useMe } from './lib/api/session.ts';
+import { useFeedStatus, useFrames } from './lib/feed/use-feed.ts';
+import { useLeave } from './lib/hooks/use-leave.ts';
+import { useShortcuts } from './lib/hooks/use-shortcuts.ts';
 import { pagesFor } from './pages.ts';
 import { Sidebar } from './sidebar.tsx';
 import { buttonClass, IconButton } from './ui/button.tsx';
-import { Mark } from './ui/mark.tsx';
-import { Waiting } from './ui/parts.tsx';
+import { Logo } from './ui/layout/logo.tsx';
+import { Waiting } from './ui/layout/parts.tsx';
 
 const Palette = lazy(() =>
   import('./palette.tsx').then(({ Palette: component }) => ({ default: component })),
@@ -101,7 +101,7 @@ function Layout() {
           onClick={() => setOpen('menu')}
         />
         <Link to="/" className="flex items-center gap-2 font-semibold">
-          <Mark />
+          <Logo />
           Daybook
         </Link>
         <IconButton icon="search" label="Search" onClick={() => setOpen('palette')} />

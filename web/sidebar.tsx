@@ -1,17 +1,17 @@
 import { Link } from '@tanstack/react-router';
-import { api, ApiError } from './lib/api.ts';
-import { setTheme, setZone, useTheme, useZone } from './lib/preferences.ts';
-import { useMe } from './lib/session.ts';
-import { useFeedStatus } from './lib/use-feed.ts';
-import { useLeave } from './lib/use-leave.ts';
+import { api, ApiError } from './lib/api/api.ts';
+import { setTheme, setZone, useTheme, useZone } from './lib/hooks/preferences.ts';
+import { useMe } from './lib/api/session.ts';
+import { useFeedStatus } from './lib/feed/use-feed.ts';
+import { useLeave } from './lib/hooks/use-leave.ts';
 import { type Page, pagesFor } from './pages.ts';
 import { IconButton } from './ui/button.tsx';
 import { Icon } from './ui/icon.tsx';
 import { LiveMark } from './ui/live-mark.tsx';
-import { Mark } from './ui/mark.tsx';
-import { Modal } from './ui/modal.tsx';
-import { announce } from './ui/toast.tsx';
-import { capitalized } from './lib/show.ts';
+import { Logo } from './ui/layout/logo.tsx';
+import { Modal } from './ui/dialog/modal.tsx';
+import { announce } from './ui/dialog/toast.tsx';
+import { capitalized } from './lib/format/show.ts';
 
 type SidebarProps = { isOpen: boolean; onClose: () => void; onPalette: () => void; onHelp: () => void };
 
@@ -57,7 +57,7 @@ function Content({
   return (
     <div className="flex min-h-full flex-col gap-4 p-3">
       <div className="flex items-center gap-2 px-2 pt-1">
-        <Mark />
+        <Logo />
         <span className="text-base font-semibold">Daybook</span>
         <span className="ml-auto text-xs">{status !== 'ended' && <LiveMark />}</span>
       </div>

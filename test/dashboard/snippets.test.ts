@@ -19,7 +19,7 @@ import {
   typescriptSnippet,
 } from '../../web/features/first-call/snippets.ts';
 import { sendTestCall } from '../../web/features/first-call/test-call.ts';
-import { ApiError } from '../../web/lib/api.ts';
+import { ApiError } from '../../web/lib/api/api.ts';
 import { settledOf } from '../support/faults.ts';
 import { ROOT } from '../layout/source.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { Change } from '#server/contract/keys.ts';
-import { announce } from './toast.tsx';
+import { announce } from './dialog/toast.tsx';
 
 /** A change with a link to the event it appended. */
 export function ChangeSummary({ done, change: { event } }: { done: string; change: Change }) {

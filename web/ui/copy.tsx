@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 import { Button, IconButton } from './button.tsx';
-import { announce } from './toast.tsx';
+import { announce } from './dialog/toast.tsx';
 
 const SHOWN_MS = 2_000;
 

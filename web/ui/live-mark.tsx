@@ -1,4 +1,4 @@
-import { useFeedState } from '../lib/use-feed.ts';
+import { useFeedState } from '../lib/feed/use-feed.ts';
 
 const BEHIND_MS = 3_000;
 

@@ -1,4 +1,4 @@
-import { showPercent } from '../lib/show.ts';
+import { showPercent } from '../lib/format/show.ts';
 
 /** A bar of used and reserved amounts. The figures are shown as text next to it. */
 export function Meter({

@@ -1,4 +1,4 @@
-import { ApiError } from '../lib/api.ts';
+import { ApiError } from '../lib/api/api.ts';
 import { Button } from './button.tsx';
 import { Copyable } from './copy.tsx';
 import { Icon } from './icon.tsx';

@@ -1,10 +1,9 @@
 import type { LimitRow } from '#server/contract/limits.ts';
-import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
-import { limitTitle, showAmount } from '../lib/limit-words.ts';
-import { useZone } from '../lib/preferences.ts';
-import type { Zone } from '../lib/show.ts';
-import { showDuration, showShort, showTime } from '../lib/show.ts';
-import { useNow } from '../lib/use-now.ts';
+import { atTime, exhaustedAtMs } from '../lib/format/limit-windows.ts';
+import { limitTitle, showAmount } from '../lib/format/limits.ts';
+import { useZone } from '../lib/hooks/preferences.ts';
+import { showDuration, showShort, showTime, type Zone } from '../lib/format/show.ts';
+import { useNow } from '../lib/hooks/use-now.ts';
 import { Meter } from './meter.tsx';
 
 /** One limit: used, reserved and remaining amounts, the reset time and a forecast. */
@@ -25,7 +24,7 @@ export function QuotaBar({
   const whose = key_name === null || isOwnerKnown ? '' : ` · Key ${key_name}`;
   const name = limitTitle(row);
   // A minute is too short for a forecast.
-  const emptyAtMs = row.window === 'minute' ? null : usedUpAtMs(row, nowMs);
+  const emptyAtMs = row.window === 'minute' ? null : exhaustedAtMs(row, nowMs);
   return (
     <div>
       <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">

@@ -1,6 +1,6 @@
-import { useZone } from '../lib/preferences.ts';
-import { showAgo, showTime } from '../lib/show.ts';
-import { useNow } from '../lib/use-now.ts';
+import { useZone } from '../lib/hooks/preferences.ts';
+import { showAgo, showTime } from '../lib/format/show.ts';
+import { useNow } from '../lib/hooks/use-now.ts';
 
 /** An exact time in the selected zone. */
 export function When({ time, form = 'full' }: { time: string; form?: 'time' | 'date' | 'full' }) {

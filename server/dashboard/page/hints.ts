@@ -5,7 +5,7 @@ export type BuildList = Readonly<
 
 const ENTRY = 'index.html';
 /** What all pages of somebody who is signed in are made of. */
-const INSIDE = ['lib/query-client.ts', 'lib/session.ts', 'shell.tsx'];
+const INSIDE = ['lib/api/query-client.ts', 'lib/api/session.ts', 'shell.tsx'];
 
 /**
  * Which files a page needs besides those that its HTML names. Told along with the HTML, they are all

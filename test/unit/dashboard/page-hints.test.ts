@@ -4,8 +4,8 @@ import { type BuildList, hintsFor } from '#server/dashboard/page/hints.ts';
 const LIST: BuildList = {
   'index.html': { file: 'assets/index-1.js', imports: ['_react-1.js'], isEntry: true },
   '_react-1.js': { file: 'assets/react-1.js' },
-  'lib/query-client.ts': { file: 'assets/query-1.js', imports: ['_react-1.js'] },
-  'lib/session.ts': { file: 'assets/session-1.js', imports: ['lib/query-client.ts'] },
+  'lib/api/query-client.ts': { file: 'assets/query-1.js', imports: ['_react-1.js'] },
+  'lib/api/session.ts': { file: 'assets/session-1.js', imports: ['lib/api/query-client.ts'] },
   'shell.tsx': { file: 'assets/shell-1.js', imports: ['index.html', '_table-1.js'] },
   '_table-1.js': { file: 'assets/table-1.js', imports: ['_react-1.js'] },
   'features/overview/page.tsx': { file: 'assets/overview-1.js', imports: ['_table-1.js'] },

@@ -9,7 +9,7 @@ import {
   seriesQuery,
   type UsageWanted,
 } from '../../../web/features/usage/buckets.ts';
-import { RANGES } from '../../../web/lib/filter-search.ts';
+import { RANGES } from '../../../web/lib/search/filter.ts';
 
 /** What the page of usage asks for, whatever stands in its address. */
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { EventReader } from '../../../web/lib/sse.ts';
+import { EventReader } from '../../../web/lib/api/sse.ts';
 
 describe("the playground's reader of replies", () => {
   it('gives the same events however the bytes are cut, with any line ends', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readFilterSearch } from '../../../web/lib/filter-search.ts';
+import { readFilterSearch } from '../../../web/lib/search/filter.ts';
 
 /** Addresses are typed and pasted: what is usable of one is used. */
 

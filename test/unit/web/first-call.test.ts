@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { API_ERRORS } from '#server/errors/api-errors.ts';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
-import { whatToDo } from '../../../web/features/first-call/explain.ts';
-import { follow, type SeenCall } from '../../../web/features/first-call/seen-calls.ts';
+import { adviceFor } from '../../../web/features/first-call/explain.ts';
+import { follow, type SeenRequest } from '../../../web/features/first-call/seen-requests.ts';
 
 const ACCOUNT = 'ours0000';
 const at = '2027-01-01T00:00:00.000Z';
@@ -38,7 +38,7 @@ const settled = (number: number): FrameOf<'settled'> => ({
   output_tokens: 9,
 });
 
-const after = (...frames: Frame[]): readonly SeenCall[] => follow([], frames, ACCOUNT);
+const after = (...frames: Frame[]): readonly SeenRequest[] => follow([], frames, ACCOUNT);
 
 describe('the requests on the First call page', () => {
   test('start, count tokens and end; a late progress frame changes nothing', () => {
@@ -79,6 +79,6 @@ test('every error of a key, a permission or a limit has advice', () => {
     ([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_refused',
   );
   expect(codes.length).toBeGreaterThan(5);
-  expect(codes.filter(([code]) => whatToDo(OTHER_STATUS, code) === null)).toEqual([]);
-  expect(whatToDo(OTHER_STATUS, null)).toBeNull();
+  expect(codes.filter(([code]) => adviceFor(OTHER_STATUS, code) === null)).toEqual([]);
+  expect(adviceFor(OTHER_STATUS, null)).toBeNull();
 });

@@ -3,8 +3,14 @@ import { expect, test } from 'vitest';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
 import type { RequestPage, RequestRow } from '#server/contract/requests.ts';
 import type { UsageFigures, UsageReport } from '#server/contract/usage.ts';
-import { type Base, LiveStore, type LiveView } from '../../../web/lib/live-store.ts';
-import { callsOf, countEnding, type Ending, noTally, type Tally } from '../../../web/lib/tally.ts';
+import { type Base, LiveStore, type LiveView } from '../../../web/lib/feed/live-store.ts';
+import {
+  requestCountOf,
+  countEnding,
+  type Ending,
+  noTally,
+  type Tally,
+} from '../../../web/lib/feed/tally.ts';
 
 /** Figures from the tables and the live feed together, in whatever order and however often they come. */
 
@@ -193,14 +199,14 @@ const totalOf = (log: readonly Ending[]): Tally => {
   return tally;
 };
 const callsIn = (rows: readonly { tally: Tally }[]): number =>
-  rows.reduce((sum, { tally }) => sum + callsOf(tally), 0);
+  rows.reduce((sum, { tally }) => sum + requestCountOf(tally), 0);
 
 function expectWhole(view: LiveView, log: readonly Ending[]): void {
   const total = totalOf(log);
   expect(view.total).toEqual(total);
-  expect(callsIn(view.byKey.first)).toBe(callsOf(total));
-  expect(callsIn(view.byModel.first)).toBe(callsOf(total));
-  expect(callsIn(view.buckets)).toBe(callsOf(total));
+  expect(callsIn(view.byKey.first)).toBe(requestCountOf(total));
+  expect(callsIn(view.byModel.first)).toBe(requestCountOf(total));
+  expect(callsIn(view.buckets)).toBe(requestCountOf(total));
 }
 
 test('every ending is counted once, wherever the tables were when each of its figures was read', () => {
@@ -363,7 +369,7 @@ test('however much comes, what is kept stays bounded and the sums stay right', (
     );
   }
   const view = store.view(NOW_MS);
-  expect(callsOf(view.total)).toBe(count);
+  expect(requestCountOf(view.total)).toBe(count);
   expect(view.runningCount).toBeLessThanOrEqual(2_000);
   expect(view.running.length).toBeLessThanOrEqual(100);
   expect(view.byKey.count).toBeLessThanOrEqual(4_000);

@@ -8,7 +8,7 @@ import {
   showPercent,
   showShort,
   showTime,
-} from '../../../web/lib/show.ts';
+} from '../../../web/lib/format/show.ts';
 
 /** Numbers, money and times as the reader's locale writes them. */
 

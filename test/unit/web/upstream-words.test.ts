@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
-import { upstreamStatus } from '../../../web/features/upstreams/health-words.ts';
+import { upstreamStatus } from '../../../web/features/upstreams/health-status.ts';
 import { CHOICES, looksPrivate } from '../../../web/features/upstreams/provider-choices.ts';
-import { listedBy, describeTargets } from '../../../web/features/upstreams/target-words.ts';
-import { formOf, newForm, termsOf } from '../../../web/features/upstreams/upstream-form.ts';
+import { listedBy, describeTargets } from '../../../web/features/upstreams/routing-words.ts';
+import { toForm, newForm, toTerms } from '../../../web/features/upstreams/upstream-form.ts';
 import { anyUpstreamTerms } from '../../support/upstream/arbitrary-upstream.ts';
 
 /** Forms and texts of the upstreams page. */
@@ -20,7 +20,7 @@ describe('the form of an upstream', () => {
     fc.assert(
       fc.property(anyUpstreamTerms, (terms) => {
         const { options = {}, ...rest } = terms;
-        const { options: after = {}, ...others } = termsOf(formOf(terms), terms);
+        const { options: after = {}, ...others } = toTerms(toForm(terms), terms);
         expect({ ...others, options: after }).toEqual({ ...rest, options });
       }),
     );
@@ -36,7 +36,7 @@ describe('the form of an upstream', () => {
           : form.address,
       package: '@ai-sdk/amazon-bedrock',
     };
-    expect(UpstreamTerms.safeParse(termsOf(filled, null)).error).toBeUndefined();
+    expect(UpstreamTerms.safeParse(toTerms(filled, null)).error).toBeUndefined();
     expect(form.network).toBe(looksPrivate(form.address) ? 'private' : 'public');
   });
 });

@@ -2,26 +2,26 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { AccountRow } from '#server/contract/accounts.ts';
-import { plansQuery } from '../../lib/plans.ts';
-import { useIsAdministrator } from '../../lib/session.ts';
-import { showCost, showCount } from '../../lib/show.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
+import { showCost, showCount } from '../../lib/format/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Badge, Facts } from '../../ui/parts.tsx';
+import { Dialog } from '../../ui/dialog/dialog.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 import { accountQuery } from './account-queries.ts';
 import { ChangePlan } from './change-plan.tsx';
-import { OwnTerms } from './own-terms.tsx';
+import { PlanOverride } from './plan-override.tsx';
 import { ReinstateAccount, SuspendAccount } from './suspend-account.tsx';
 import type { Done } from './use-account-change.ts';
 
 const STEPS = {
   plan: ChangePlan,
-  terms: OwnTerms,
+  terms: PlanOverride,
   suspend: SuspendAccount,
   reinstate: ReinstateAccount,
 } as const;

@@ -1,9 +1,9 @@
 import type { AccountRow } from '#server/contract/accounts.ts';
-import type { AccountSearch } from '../../lib/account-search.ts';
-import { useTyped } from '../../lib/use-typed.ts';
-import { Select } from '../../ui/field.tsx';
-import { WordOptions } from '../../ui/options.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import type { AccountSearch } from '../../lib/search/accounts.ts';
+import { useDebounced } from '../../lib/hooks/use-debounced.ts';
+import { Select } from '../../ui/form/field.tsx';
+import { WordOptions } from '../../ui/form/options.tsx';
+import { SearchBox } from '../../ui/form/search-box.tsx';
 
 /** Sort orders. */
 const ORDERS = {
@@ -32,7 +32,7 @@ export function AccountFilter({
   order,
   onOrder,
 }: AccountFilterProps) {
-  const [text, type] = useTyped(name, (typed) => onChange({ name: typed }));
+  const [text, type] = useDebounced(name, (typed) => onChange({ name: typed }));
   const plans = [
     ...new Set([
       ...accounts.flatMap((each) => each.plan ?? []),

@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { AccountList, AccountRow } from '#server/contract/accounts.ts';
-import { api, queryString } from '../../lib/api.ts';
-import { accountsQuery } from '../../lib/names.ts';
+import { api, queryString } from '../../lib/api/api.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
 
 /**
  * The newest accounts up to the list's bound, optionally filtered by name. Shares the key prefix of the name

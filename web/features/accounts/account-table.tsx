@@ -1,9 +1,9 @@
 import type { AccountRow } from '#server/contract/accounts.ts';
-import type { AccountSearch } from '../../lib/account-search.ts';
-import { showCost, showCount, showCounted, showShort } from '../../lib/show.ts';
+import type { AccountSearch } from '../../lib/search/accounts.ts';
+import { showCost, showCount, showCounted, showShort } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Badge, Empty } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, Empty } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { NO_PLAN, type Order } from './account-filter.tsx';
 

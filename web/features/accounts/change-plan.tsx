@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { plansQuery } from '../../lib/plans.ts';
+import { api } from '../../lib/api/api.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogActions } from '../../ui/dialog.tsx';
+import { DialogActions } from '../../ui/dialog/dialog.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ChangesList } from '../../ui/terms/changes-list.tsx';
 import { termsChanges } from '../../ui/terms/changes.ts';
-import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
+import { type WindowsChoice, WindowsField } from '../../ui/form/windows-choice.tsx';
 import { PlanField } from './plan-field.tsx';
 import { type StepProps, useAccountChange } from './use-account-change.ts';
 

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { accountsQuery } from '../../lib/names.ts';
-import { plansQuery } from '../../lib/plans.ts';
+import { api } from '../../lib/api/api.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { TextField } from '../../ui/field.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { PlanField } from './plan-field.tsx';

@@ -1,5 +1,5 @@
 import type { PlanRow } from '#server/contract/accounts.ts';
-import { SelectField } from '../../ui/field.tsx';
+import { SelectField } from '../../ui/form/field.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 
 type PlanFieldProps = {

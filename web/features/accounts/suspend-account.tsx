@@ -1,8 +1,8 @@
 import type { Change } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
+import { api } from '../../lib/api/api.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { DialogActions } from '../../ui/dialog.tsx';
+import { DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { type StepProps, useAccountChange } from './use-account-change.ts';
 

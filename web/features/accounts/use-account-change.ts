@@ -1,8 +1,8 @@
 import { useMutation, type UseMutationResult, useQueryClient } from '@tanstack/react-query';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { accountsQuery } from '../../lib/names.ts';
-import { plansQuery } from '../../lib/plans.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
 
 /** A description of the change and the event it appended. */
 export type Done = { done: string; change: Change };

@@ -2,14 +2,14 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { AlertKind } from '#db/alerts/alerts.ts';
 import type { CreatedWebhook } from '#server/contract/alerts.ts';
-import { api } from '../../lib/api.ts';
-import { accountsQuery } from '../../lib/names.ts';
+import { api } from '../../lib/api/api.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { Checkbox, SelectField, TextField } from '../../ui/field.tsx';
-import { Once } from '../../ui/once.tsx';
-import { NamedOptions } from '../../ui/options.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { Checkbox, SelectField, TextField } from '../../ui/form/field.tsx';
+import { SecretDialog } from '../../ui/dialog/secret-dialog.tsx';
+import { NamedOptions } from '../../ui/form/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { webhooksQuery } from './alert-queries.ts';
 import { ALERTS, KINDS } from './alert-words.ts';
@@ -115,7 +115,7 @@ function AddForm({
 
 function Secret({ created: { secret }, onClose }: { created: CreatedWebhook; onClose: () => void }) {
   return (
-    <Once
+    <SecretDialog
       title="Signing secret"
       secret={secret}
       what="secret"
@@ -144,6 +144,6 @@ function Secret({ created: { secret }, onClose }: { created: CreatedWebhook; onC
           </div>
         </div>
       </details>
-    </Once>
+    </SecretDialog>
   );
 }

@@ -1,7 +1,7 @@
 import type { AlertRow } from '#server/contract/alerts.ts';
-import { showCount } from '../../lib/show.ts';
-import { Badge, Empty } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { showCount } from '../../lib/format/show.ts';
+import { Badge, Empty } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { alertLine } from './alert-words.ts';
 

@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { AlertRow, DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
-import { api, type List, queryString } from '../../lib/api.ts';
+import { api, type List, queryString } from '../../lib/api/api.ts';
 
 /** The newest alerts. */
 export const alertsQuery = queryOptions({

@@ -1,7 +1,7 @@
 import type { AlertKind } from '#db/alerts/alerts.ts';
 import { type Meter, METERS } from '#db/limits/meters.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
-import { showCost, showCount, showDuration } from '../../lib/show.ts';
+import { showCost, showCount, showDuration } from '../../lib/format/show.ts';
 
 /** Texts for alerts and their deliveries. Pure. */
 

@@ -1,11 +1,11 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import type { WebhookRow } from '#server/contract/alerts.ts';
-import { useIsAdministrator } from '../../lib/session.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card } from '../../ui/parts.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
 import { AlertList } from './alert-list.tsx';
 import { alertsQuery, webhooksQuery } from './alert-queries.ts';
 import { WebhookList } from './webhook-list.tsx';

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import type { WebhookRow } from '#server/contract/alerts.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { announce } from '../../ui/toast.tsx';
+import { announce } from '../../ui/dialog/toast.tsx';
 import { webhooksQuery } from './alert-queries.ts';
 
 export function RemoveWebhook({

@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
-import { api } from '../../lib/api.ts';
-import { useAccountNames } from '../../lib/names.ts';
+import { api } from '../../lib/api/api.ts';
+import { useAccountNames } from '../../lib/api/names.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Badge, Facts } from '../../ui/parts.tsx';
+import { Dialog } from '../../ui/dialog/dialog.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
 import { alertsQuery, deliveriesQuery, webhooksQuery } from './alert-queries.ts';

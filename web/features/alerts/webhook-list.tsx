@@ -1,9 +1,9 @@
 import type { WebhookRow } from '#server/contract/alerts.ts';
-import { type NameOf, useAccountNames } from '../../lib/names.ts';
-import { showCount } from '../../lib/show.ts';
+import { type NameOf, useAccountNames } from '../../lib/api/names.ts';
+import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Badge, Empty } from '../../ui/parts.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { Badge, Empty } from '../../ui/layout/parts.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { ALERTS, KINDS } from './alert-words.ts';
 
 type WebhookListProps = {

@@ -1,9 +1,9 @@
 import { Link } from '@tanstack/react-router';
 import type { CheckResult } from '#server/contract/audit.ts';
-import { showCount, showCounted, showDuration } from '../../lib/show.ts';
-import { useMe } from '../../lib/session.ts';
+import { showCount, showCounted, showDuration } from '../../lib/format/show.ts';
+import { useMe } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Badge, type Tone } from '../../ui/parts.tsx';
+import { Badge, type Tone } from '../../ui/layout/parts.tsx';
 import { Ago } from '../../ui/when.tsx';
 
 const OUTCOMES: Record<CheckResult['outcome'], readonly [tone: Tone, words: string]> = {

@@ -1,11 +1,11 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import type { CheckpointRow } from '#server/contract/audit.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Copyable } from '../../ui/copy.tsx';
-import { Card, Waiting } from '../../ui/parts.tsx';
+import { Card, Waiting } from '../../ui/layout/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 import { shortRoot } from './proof-parts.tsx';
 import { checkpointsQuery } from './proof-queries.ts';

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import type { RefObject } from 'react';
-import type { EventSearch } from '../../lib/event-search.ts';
-import { membersQuery } from '../../lib/members-query.ts';
-import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/names.ts';
-import { showCount } from '../../lib/show.ts';
-import { Chips } from '../../ui/chips.tsx';
-import { Select } from '../../ui/field.tsx';
-import { FilterLine } from '../../ui/filter-line.tsx';
-import { NamedSelect } from '../../ui/named-select.tsx';
-import { TimeRange } from '../../ui/time-range.tsx';
+import type { EventSearch } from '../../lib/search/events.ts';
+import { membersQuery } from '../../lib/api/queries.ts';
+import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/api/names.ts';
+import { showCount } from '../../lib/format/show.ts';
+import { Chips } from '../../ui/form/chips.tsx';
+import { Select } from '../../ui/form/field.tsx';
+import { FilterLine } from '../../ui/form/filter-line.tsx';
+import { NamedSelect } from '../../ui/form/named-select.tsx';
+import { TimeRange } from '../../ui/form/time-range.tsx';
 import { EVENT_GROUPS, type Names } from './event-words.ts';
 
 type EventFilterProps = {

@@ -1,9 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { EventRow } from '#server/contract/events.ts';
-import type { Zone } from '../../lib/show.ts';
-import { showCount, showTime } from '../../lib/show.ts';
-import { isOtherYear } from '../../lib/year.ts';
+import { isOtherYear, showCount, showTime, type Zone } from '../../lib/format/show.ts';
 import { Icon } from '../../ui/icon.tsx';
 import { type Names, describeActor, describeEvent } from './event-words.ts';
 

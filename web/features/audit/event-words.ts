@@ -1,8 +1,14 @@
 import type { Event, EventType, KeyTerms } from '#db/events/events.ts';
 import type { Target, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { EventRow } from '#server/contract/events.ts';
-import type { Zone } from '../../lib/show.ts';
-import { showCost, showCount, showCounted, showDuration, showTime } from '../../lib/show.ts';
+import {
+  showCost,
+  showCount,
+  showCounted,
+  showDuration,
+  showTime,
+  type Zone,
+} from '../../lib/format/show.ts';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 
 /** One-line descriptions of events. Pure. */

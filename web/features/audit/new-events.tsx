@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import type { Frame } from '#server/contract/frames.ts';
-import type { EventSearch } from '../../lib/event-search.ts';
-import { showCount } from '../../lib/show.ts';
-import { useFrames } from '../../lib/use-feed.ts';
+import type { EventSearch } from '../../lib/search/events.ts';
+import { showCount } from '../../lib/format/show.ts';
+import { useFrames } from '../../lib/feed/use-feed.ts';
 import { Button } from '../../ui/button.tsx';
 
 /** Larger counts are not shown. */

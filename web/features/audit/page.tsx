@@ -1,16 +1,16 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import { useRef } from 'react';
-import { queryString } from '../../lib/api.ts';
-import type { EventSearch } from '../../lib/event-search.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
-import { useAddressChange } from '../../lib/use-address-change.ts';
-import { useFeed } from '../../lib/use-feed.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { queryString } from '../../lib/api/api.ts';
+import type { EventSearch } from '../../lib/search/events.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
+import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
+import { useFeed } from '../../lib/feed/use-feed.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Download } from '../../ui/download.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Empty, Waiting } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Empty, Waiting } from '../../ui/layout/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
 import { EventFilter } from './event-filter.tsx';
 import { EventLine } from './event-line.tsx';
@@ -24,7 +24,7 @@ const EVERYTHING = {};
 /** Every event that the member may see. */
 export function AuditPage() {
   const search = useSearch({ from: '/inside/audit' });
-  const change = useAddressChange({ replace: false });
+  const change = useSearchChange({ replace: false });
   const names = useNames();
   const queries = useQueryClient();
   const placeField = useRef<HTMLInputElement>(null);

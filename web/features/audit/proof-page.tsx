@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Proof } from '#server/contract/audit.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
-import { useNow } from '../../lib/use-now.ts';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Empty, Figure } from '../../ui/parts.tsx';
+import { showCount, showCounted } from '../../lib/format/show.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Empty, Figure } from '../../ui/layout/parts.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { Checkpoints } from './checkpoints.tsx';
 import { proofQuery } from './proof-queries.ts';

@@ -1,9 +1,9 @@
 import type { CheckpointRow, LogKey, Proof, WitnessRow } from '#server/contract/audit.ts';
 import { Link } from '@tanstack/react-router';
-import { showCount, showCounted } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
 import { CopyButton, Copyable } from '../../ui/copy.tsx';
-import { Badge, Card, Empty, Facts } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, Card, Empty, Facts } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
 
 /** A shortened root hash. */

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import type { CheckpointPage, Checks, Proof, PastState } from '#server/contract/audit.ts';
-import { api, queryString } from '../../lib/api.ts';
-import type { StateSearch } from '../../lib/state-search.ts';
+import { api, queryString } from '../../lib/api/api.ts';
+import type { StateSearch } from '../../lib/search/state.ts';
 
 /** Checkpoints are at least ten seconds apart. */
 const REFRESH_MS = 5_000;

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions } from '@tanstack/react-query';
 import type { EventPage } from '#server/contract/events.ts';
-import { api, queryString } from '../../lib/api.ts';
-import type { EventSearch } from '../../lib/event-search.ts';
+import { api, queryString } from '../../lib/api/api.ts';
+import type { EventSearch } from '../../lib/search/events.ts';
 
 const PAGE_EVENTS = 50;
 

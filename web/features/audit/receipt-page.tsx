@@ -1,13 +1,13 @@
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, type FormEvent, useState } from 'react';
 import type { ReceiptCheckResult } from '#server/contract/audit.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { CommandLine } from '../../ui/command-line.tsx';
-import { TextArea } from '../../ui/field.tsx';
+import { TextArea } from '../../ui/form/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { Sections } from './sections.tsx';
 

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { useIsOverseer } from '../../lib/names.ts';
+import { useIsOverseer } from '../../lib/api/names.ts';
 
 const SECTIONS = [
   { path: '/audit', name: 'Events', isForAll: true },

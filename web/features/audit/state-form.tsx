@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { accountsQuery, keysQuery } from '../../lib/names.ts';
-import { plansQuery } from '../../lib/plans.ts';
-import { useZone } from '../../lib/preferences.ts';
-import type { StateSearch } from '../../lib/state-search.ts';
-import { inputTimeOf, timeOfInput } from '../../lib/zone-time.ts';
+import { accountsQuery, keysQuery } from '../../lib/api/names.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
+import type { StateSearch } from '../../lib/search/state.ts';
+import { inputTimeOf, timeOfInput } from '../../lib/format/input-time.ts';
 import { Button } from '../../ui/button.tsx';
-import { SelectField, TextField } from '../../ui/field.tsx';
-import { NamedOptions } from '../../ui/options.tsx';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
+import { NamedOptions } from '../../ui/form/options.tsx';
 
 const KINDS = { account: 'Account', key: 'Key', plan: 'Plan' } as const;
 type Kind = keyof typeof KINDS;

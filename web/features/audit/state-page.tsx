@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
-import { useAddressChange } from '../../lib/use-address-change.ts';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Empty } from '../../ui/parts.tsx';
+import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Empty } from '../../ui/layout/parts.tsx';
 import { stateQuery } from './proof-queries.ts';
 import { Sections } from './sections.tsx';
 import { StateForm } from './state-form.tsx';
@@ -12,7 +12,7 @@ import { StateResult } from './state-result.tsx';
 /** An account, key or plan at a position of the log. */
 export function StatePage() {
   const search = useSearch({ from: '/inside/audit/state' });
-  const change = useAddressChange({ replace: false });
+  const change = useSearchChange({ replace: false });
   const isAsked = search.account !== undefined || search.key !== undefined || search.plan !== undefined;
   const query = useQuery({ ...stateQuery(search), enabled: isAsked });
   return (

@@ -1,11 +1,11 @@
 import { Link } from '@tanstack/react-router';
 import type { PastState, SubjectState } from '#server/contract/audit.ts';
-import { useAccountNames } from '../../lib/names.ts';
-import { capitalized, showCount } from '../../lib/show.ts';
-import type { StateSearch } from '../../lib/state-search.ts';
+import { useAccountNames } from '../../lib/api/names.ts';
+import { capitalized, showCount } from '../../lib/format/show.ts';
+import type { StateSearch } from '../../lib/search/state.ts';
 import { CommandLine } from '../../ui/command-line.tsx';
-import { Badge, Card, Empty, Facts } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, Card, Empty, Facts } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 

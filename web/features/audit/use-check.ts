@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import type { CheckResult, CheckLine } from '#server/contract/audit.ts';
-import { ApiError, noReply } from '../../lib/api.ts';
-import { readObjects } from '../../lib/ndjson.ts';
+import { ApiError, noReply } from '../../lib/api/api.ts';
+import { readObjects } from '../../lib/api/ndjson.ts';
 import { checksQuery } from './proof-queries.ts';
 
 type State = { what: string | null; done: number; of: number; result: CheckResult | null; error: unknown };

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import { membersQuery } from '../../lib/members-query.ts';
-import { useAccountNames, useKeyNames } from '../../lib/names.ts';
-import { useZone } from '../../lib/preferences.ts';
+import { membersQuery } from '../../lib/api/queries.ts';
+import { useAccountNames, useKeyNames } from '../../lib/api/names.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
 import type { Names } from './event-words.ts';
 
 /** Display names for the ids in events. */

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { showShort } from '../../lib/show.ts';
+import { showShort } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { CommandLine } from '../../ui/command-line.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { CheckResult, CheckRunning } from './check-result.tsx';
 import { checksQuery } from './proof-queries.ts';

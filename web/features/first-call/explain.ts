@@ -1,4 +1,4 @@
-import { ADVICE } from '../../lib/refusals.ts';
+import { ADVICE } from '../../lib/format/advice.ts';
 
 /** Advice for failed requests whose message alone is not enough. Pure. */
 
@@ -18,7 +18,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
 };
 
 /** @param status 0 if there was no response. @returns null if the message is sufficient. */
-export function whatToDo(status: number, code: string | null): string | null {
+export function adviceFor(status: number, code: string | null): string | null {
   const advice = ADVICE[code ?? ''];
   return (
     (advice && `${advice.why} ${advice.todo}`) ??

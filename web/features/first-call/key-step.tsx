@@ -1,13 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { CreatedKey } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { isActive } from '../../lib/good-key.ts';
-import { keysQuery } from '../../lib/names.ts';
-import { useMe } from '../../lib/session.ts';
+import { api } from '../../lib/api/api.ts';
+import { isActive, keysQuery } from '../../lib/api/names.ts';
+import { useMe } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { Secret } from '../../ui/secret.tsx';
+import { Secret } from '../../ui/dialog/secret.tsx';
 import { ownKeysQuery } from './own-keys.ts';
 
 type KeyStepProps = {

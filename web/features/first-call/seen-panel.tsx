@@ -1,20 +1,20 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import { useMe } from '../../lib/session.ts';
-import { capitalized, showCost, showCount, showDuration } from '../../lib/show.ts';
-import { useFeed, useFrames } from '../../lib/use-feed.ts';
-import { Badge } from '../../ui/parts.tsx';
+import { useMe } from '../../lib/api/session.ts';
+import { capitalized, showCost, showCount, showDuration } from '../../lib/format/show.ts';
+import { useFeed, useFrames } from '../../lib/feed/use-feed.ts';
+import { Badge } from '../../ui/layout/parts.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { When } from '../../ui/when.tsx';
-import { whatToDo } from './explain.ts';
+import { adviceFor } from './explain.ts';
 import { ownKeysQuery } from './own-keys.ts';
-import { follow, type SeenCall } from './seen-calls.ts';
+import { follow, type SeenRequest } from './seen-requests.ts';
 
 /** The account's requests as they happen, from this page or any other client. */
 export function SeenPanel() {
   const { account, member } = useMe();
-  const [calls, setCalls] = useState<readonly SeenCall[]>([]);
+  const [calls, setCalls] = useState<readonly SeenRequest[]>([]);
   useFeed(member.role === 'member' ? {} : { account: account.id }, null);
   useFrames((frames) => setCalls((before) => follow(before, frames, account.id)));
   return (
@@ -35,7 +35,7 @@ export function SeenPanel() {
   );
 }
 
-function Seen({ call }: { call: SeenCall }) {
+function Seen({ call }: { call: SeenRequest }) {
   const { request, key, model, at, ending } = call;
   const name = useQuery(ownKeysQuery(useMe().account.id)).data?.find(({ id }) => id === key)?.name ?? key;
   return (
@@ -55,12 +55,12 @@ function Seen({ call }: { call: SeenCall }) {
         </Link>
       </div>
       <Figures call={call} />
-      {ending?.type === 'refused' && <p className="text-muted">{whatToDo(ending.status, ending.refusal)}</p>}
+      {ending?.type === 'refused' && <p className="text-muted">{adviceFor(ending.status, ending.refusal)}</p>}
     </li>
   );
 }
 
-function State({ call: { ending } }: { call: SeenCall }) {
+function State({ call: { ending } }: { call: SeenRequest }) {
   if (ending === null) return <Badge>Running</Badge>;
   if (ending.type === 'refused') {
     return (
@@ -77,7 +77,7 @@ function State({ call: { ending } }: { call: SeenCall }) {
   );
 }
 
-function Figures({ call: { ending, outputTokens } }: { call: SeenCall }) {
+function Figures({ call: { ending, outputTokens } }: { call: SeenRequest }) {
   if (ending?.type === 'refused') return null;
   const figures: [string, string][] = [];
   if (ending?.input_tokens !== undefined) figures.push(['Input tokens', showCount(ending.input_tokens)]);

@@ -1,5 +1,5 @@
 import { CopyButton } from '../../ui/copy.tsx';
-import { type Tab, Tabs } from '../../ui/tabs.tsx';
+import { type Tab, Tabs } from '../../ui/layout/tabs.tsx';
 import { CodeBlock } from './code-block.tsx';
 import {
   agentPrompt,

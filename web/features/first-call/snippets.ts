@@ -1,5 +1,5 @@
 /** Example code for the first request. The tests run each snippet or parse it as its program does. Pure. */
-import { curlOf, shellWord } from '../../lib/curl.ts';
+import { curlOf, shellWord } from '../../lib/format/curl.ts';
 
 /** The values inserted into a snippet. */
 export type Filling = {

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'react';
-import { ApiError } from '../../lib/api.ts';
-import { showDuration } from '../../lib/show.ts';
+import { ApiError } from '../../lib/api/api.ts';
+import { showDuration } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Problem } from '../../ui/problem.tsx';
-import { whatToDo } from './explain.ts';
+import { adviceFor } from './explain.ts';
 import { PROMPT } from './snippets.ts';
 import { type Reply, sendTestCall } from './test-call.ts';
 
@@ -89,7 +89,7 @@ function aboutState(state: State): string {
 }
 
 function Failure({ error }: { error: ApiError }) {
-  const advice = whatToDo(error.status, error.code);
+  const advice = adviceFor(error.status, error.code);
   return (
     <div className="flex flex-col gap-1.5">
       <Problem error={error} title="Request failed" />

@@ -1,5 +1,5 @@
-import { ApiError } from '../../lib/api.ts';
-import { choicesOf } from '../../lib/chat-stream.ts';
+import { ApiError } from '../../lib/api/api.ts';
+import { choicesOf } from '../../lib/api/chat-stream.ts';
 
 /** A request as an API client sends it: with the secret and without the session cookie. */
 

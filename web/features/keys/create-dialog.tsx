@@ -2,23 +2,23 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { KeyTerms } from '#db/events/events.ts';
 import type { CreatedKey } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { accountsQuery } from '../../lib/names.ts';
-import { useZone } from '../../lib/preferences.ts';
-import { useIsAdministrator, useMe } from '../../lib/session.ts';
+import { api } from '../../lib/api/api.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
+import { useIsAdministrator, useMe } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { SelectField, TextField } from '../../ui/field.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
-import { type Made, useSecretMaking } from './change-key.ts';
+import { type NewSecret, useSecretMutation } from './key-mutations.ts';
 import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
 
 type CreateDialogProps = {
   /** The preselected account, where the role may choose one. */ account: string | undefined;
   onClose: () => void;
-  onCreated: (made: Made) => void;
+  onCreated: (made: NewSecret) => void;
 };
 
 export function CreateDialog({ account: firstAccount, onClose, onCreated }: CreateDialogProps) {
@@ -30,7 +30,7 @@ export function CreateDialog({ account: firstAccount, onClose, onCreated }: Crea
   const [account, setAccount] = useState(isAdministrator ? (firstAccount ?? own.id) : own.id);
   const [expiry, setExpiry] = useState<ExpiryChoice>({ choice: 'never', date: '' });
   const [terms, setTerms] = useState<KeyTerms>({});
-  const create = useSecretMaking(
+  const create = useSecretMutation(
     () => {
       const expires = expiryOf(expiry, zone, Date.now());
       return api<CreatedKey>('POST', '/api/keys', {

@@ -1,12 +1,12 @@
 import { Link } from '@tanstack/react-router';
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isActive } from '../../lib/good-key.ts';
-import { showCost, showCount } from '../../lib/show.ts';
+import { isActive } from '../../lib/api/names.ts';
+import { showCost, showCount } from '../../lib/format/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Copyable } from '../../ui/copy.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { Dialog } from '../../ui/dialog/dialog.tsx';
 import { Icon } from '../../ui/icon.tsx';
-import { Facts } from '../../ui/parts.tsx';
+import { Facts } from '../../ui/layout/parts.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { Ago, When } from '../../ui/when.tsx';
 import { Expiry, LastUsed, shownSecret, StateBadge } from './key-marks.tsx';

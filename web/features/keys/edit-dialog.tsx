@@ -1,15 +1,15 @@
 import { useState } from 'react';
 import type { KeyTerms } from '#db/events/events.ts';
 import type { Change, KeyRow } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { useZone } from '../../lib/preferences.ts';
+import { api } from '../../lib/api/api.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { TextField } from '../../ui/field.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
-import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
-import { useKeyChange } from './change-key.ts';
+import { type WindowsChoice, WindowsField } from '../../ui/form/windows-choice.tsx';
+import { useKeyChange } from './key-mutations.ts';
 import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
 
 const countsAnything = ({ requests_per_minute, tokens_per_minute, quotas }: KeyTerms): boolean =>

@@ -1,10 +1,9 @@
-import { useZone } from '../../lib/preferences.ts';
-import type { Zone } from '../../lib/show.ts';
-import { inputTimeOf, timeOfInput } from '../../lib/zone-time.ts';
-import { useNow } from '../../lib/use-now.ts';
-import { SelectField, TextField } from '../../ui/field.tsx';
+import { useZone } from '../../lib/hooks/preferences.ts';
+import { showTime, type Zone } from '../../lib/format/show.ts';
+import { inputTimeOf, timeOfInput } from '../../lib/format/input-time.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
 import { When } from '../../ui/when.tsx';
-import { showTime } from '../../lib/show.ts';
 
 const DAY_MS = 86_400_000;
 

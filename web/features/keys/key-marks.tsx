@@ -1,7 +1,7 @@
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isActive } from '../../lib/good-key.ts';
-import { useNow } from '../../lib/use-now.ts';
-import { Badge, type Tone } from '../../ui/parts.tsx';
+import { isActive } from '../../lib/api/names.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
+import { Badge, type Tone } from '../../ui/layout/parts.tsx';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 import { Ago } from '../../ui/when.tsx';
 

@@ -1,12 +1,12 @@
 import { useRef } from 'react';
 import type { KeyRow } from '#server/contract/keys.ts';
-import { KEY_STATES, type KeySearch, type KeySearchChange } from '../../lib/key-search.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
-import { useTyped } from '../../lib/use-typed.ts';
-import { Select } from '../../ui/field.tsx';
-import { NamedSelect } from '../../ui/named-select.tsx';
-import { WordOptions } from '../../ui/options.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
+import { KEY_STATES, type KeySearch, type KeySearchChange } from '../../lib/search/keys.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
+import { useDebounced } from '../../lib/hooks/use-debounced.ts';
+import { Select } from '../../ui/form/field.tsx';
+import { NamedSelect } from '../../ui/form/named-select.tsx';
+import { WordOptions } from '../../ui/form/options.tsx';
+import { SearchBox } from '../../ui/form/search-box.tsx';
 
 const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = {
   active: 'Active',
@@ -25,7 +25,7 @@ type KeysFilterProps = {
 
 export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterProps) {
   const name = useRef<HTMLInputElement>(null);
-  const [text, type] = useTyped(search.name ?? '', (typed) => onChange({ name: typed }));
+  const [text, type] = useDebounced(search.name ?? '', (typed) => onChange({ name: typed }));
   useShortcuts({ '/': () => name.current?.focus() });
   const accounts = new Map(rows.map(({ account, account_name }) => [account, account_name]));
   return (

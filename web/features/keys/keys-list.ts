@@ -1,8 +1,8 @@
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query';
 import type { KeyList } from '#server/contract/keys.ts';
-import { api, queryString } from '../../lib/api.ts';
-import type { KeySearch } from '../../lib/key-search.ts';
-import { keysQuery } from '../../lib/names.ts';
+import { api, queryString } from '../../lib/api/api.ts';
+import type { KeySearch } from '../../lib/search/keys.ts';
+import { keysQuery } from '../../lib/api/names.ts';
 
 /** Polled while a key rotates: the last use of its old secret is not in the live feed. */
 const ROTATING_REFETCH_MS = 30_000;

@@ -1,8 +1,8 @@
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isActive } from '../../lib/good-key.ts';
-import { showCost, showShort } from '../../lib/show.ts';
-import { Menu, type MenuItem } from '../../ui/menu.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { isActive } from '../../lib/api/names.ts';
+import { showCost, showShort } from '../../lib/format/show.ts';
+import { Menu, type MenuItem } from '../../ui/dialog/menu.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { Expiry, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-marks.tsx';
 

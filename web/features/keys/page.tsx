@@ -1,32 +1,31 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isActive } from '../../lib/good-key.ts';
-import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
-import { keysQuery, useIsOverseer } from '../../lib/names.ts';
-import { withoutBlanks } from '../../lib/search-text.ts';
-import { useMe } from '../../lib/session.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
-import { useNotices } from '../../lib/use-notices.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { isActive, keysQuery, useIsOverseer } from '../../lib/api/names.ts';
+import type { KeySearch, KeySearchChange } from '../../lib/search/keys.ts';
+import { withoutBlanks } from '../../lib/search/params.ts';
+import { useMe } from '../../lib/api/session.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
+import { useNotices } from '../../lib/feed/use-notices.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Empty } from '../../ui/parts.tsx';
-import type { Made } from './change-key.ts';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Empty } from '../../ui/layout/parts.tsx';
+import type { NewSecret } from './key-mutations.ts';
 import { CheckDialog } from './check-dialog.tsx';
 import { CreateDialog } from './create-dialog.tsx';
 import { DetailsDialog } from './details-dialog.tsx';
 import { EditDialog } from './edit-dialog.tsx';
-import { LeakedDialog, RevokeDialog } from './end-dialogs.tsx';
+import { LeakedDialog, RevokeDialog } from './revoke-dialogs.tsx';
 import { useKeyList } from './keys-list.ts';
 import { KeysFilter } from './keys-filter.tsx';
 import { type KeyAct, KeysTable } from './keys-table.tsx';
-import { MadeDialog } from './made-dialog.tsx';
+import { KeySecretDialog } from './key-secret-dialog.tsx';
 import { RotateDialog } from './rotate-dialog.tsx';
 
-type Open = { act: 'create' } | { act: KeyAct; key: KeyRow } | { act: 'made'; made: Made };
+type Open = { act: 'create' } | { act: KeyAct; key: KeyRow } | { act: 'made'; made: NewSecret };
 
 export function KeysPage() {
   const { member } = useMe();
@@ -41,7 +40,7 @@ export function KeysPage() {
   const close = (): void => setOpen(null);
   const narrow = (change: KeySearchChange): void =>
     void navigate({ search: (before) => withoutBlanks({ ...before, ...change }), replace: true });
-  const show = (made: Made): void => setOpen({ act: 'made', made });
+  const show = (made: NewSecret): void => setOpen({ act: 'made', made });
   useShortcuts(canChange ? { n: () => setOpen({ act: 'create' }) } : {});
 
   const act = (what: KeyAct, id: string): void => {
@@ -128,7 +127,7 @@ export function KeysPage() {
       {open?.act === 'leaked' && <LeakedDialog row={open.key} onClose={close} onCreated={show} />}
       {open?.act === 'revoke' && <RevokeDialog row={open.key} onClose={close} />}
       {open?.act === 'made' && (
-        <MadeDialog
+        <KeySecretDialog
           made={open.made}
           onClose={() => {
             announceChange(

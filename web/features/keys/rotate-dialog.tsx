@@ -1,13 +1,12 @@
 import { useState } from 'react';
 import type { CreatedKey, KeyRow } from '#server/contract/keys.ts';
-import { api, ApiError } from '../../lib/api.ts';
-import { newUuid } from '../../lib/uuid.ts';
+import { api, ApiError } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
-import { Choices } from '../../ui/choices.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { SelectField, TextField } from '../../ui/field.tsx';
+import { Choices } from '../../ui/form/choices.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
-import { type Made, useSecretMaking } from './change-key.ts';
+import { type NewSecret, useSecretMutation } from './key-mutations.ts';
 import { LastUsed } from './key-marks.tsx';
 
 const HOUR_S = 3_600;
@@ -23,7 +22,7 @@ export function RotateDialog({
 }: {
   row: KeyRow;
   onClose: () => void;
-  onCreated: (made: Made) => void;
+  onCreated: (made: NewSecret) => void;
 }) {
   const [overlap, setOverlap] = useState<Overlap>('day');
   const [length, setLength] = useState('48');
@@ -31,7 +30,7 @@ export function RotateDialog({
   // The idempotency key: a retry after a lost response does not rotate twice.
   const [rotation, setRotation] = useState(newUuid);
   const overlapS = overlap === 'own' ? Number(length) * unitS : OVERLAPS[overlap];
-  const rotate = useSecretMaking(
+  const rotate = useSecretMutation(
     () => api<CreatedKey>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
     { why: 'rotated', name: row.name, models: row.terms?.models },
     onCreated,
@@ -123,4 +122,15 @@ export function RotateDialog({
       </form>
     </Dialog>
   );
+}
+
+/** A random UUID. `crypto.randomUUID` requires a secure context. */
+export function newUuid(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  // The bits of version 4 and the variant.
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  return [...bytes]
+    .map((byte, index) => `${[4, 6, 8, 10].includes(index) ? '-' : ''}${byte.toString(16).padStart(2, '0')}`)
+    .join('');
 }

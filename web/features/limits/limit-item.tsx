@@ -1,6 +1,6 @@
 import type { LimitRow } from '#server/contract/limits.ts';
-import { showAmount } from '../../lib/limit-words.ts';
-import { showShort } from '../../lib/show.ts';
+import { showAmount } from '../../lib/format/limits.ts';
+import { showShort } from '../../lib/format/show.ts';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
 /** One limit with its usage and how it is enforced. */

@@ -1,20 +1,20 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import type { LimitRow } from '#server/contract/limits.ts';
-import { useLimits } from '../../lib/limits.ts';
-import { accountsQuery, useIsOverseer } from '../../lib/names.ts';
-import { useMe } from '../../lib/session.ts';
-import { showCount } from '../../lib/show.ts';
-import { useFeed } from '../../lib/use-feed.ts';
+import { useLimits } from '../../lib/api/limits.ts';
+import { accountsQuery, useIsOverseer } from '../../lib/api/names.ts';
+import { useMe } from '../../lib/api/session.ts';
+import { showCount } from '../../lib/format/show.ts';
+import { useFeed } from '../../lib/feed/use-feed.ts';
 import { buttonClass } from '../../ui/button.tsx';
-import { Select } from '../../ui/field.tsx';
+import { Select } from '../../ui/form/field.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { NamedOptions } from '../../ui/options.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Badge, Card, Empty } from '../../ui/parts.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { NamedOptions } from '../../ui/form/options.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Badge, Card, Empty } from '../../ui/layout/parts.tsx';
 import { LimitItem } from './limit-item.tsx';
-import { RejectionsCard } from './refusals-card.tsx';
+import { RejectionsCard } from './rejections-card.tsx';
 
 /** Limits of an account and its keys, with usage and the errors returned when they are reached. */
 export function LimitsPage() {

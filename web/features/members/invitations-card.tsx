@@ -2,17 +2,17 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { InvitationRow } from '#server/contract/members.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago } from '../../ui/when.tsx';
-import { useMemberChange } from './change-members.ts';
+import { useMemberChange } from './member-mutations.ts';
 import { invitationsQuery } from './queries.ts';
-import { Omitted } from './omitted.tsx';
+import { Omitted } from './members-card.tsx';
 import { ROLE_NAMES } from './roles.ts';
 
 /** Invitations that are not used yet. */

@@ -2,16 +2,16 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Role } from '#db/events/parts.ts';
 import type { CreatedLink } from '#server/contract/members.ts';
-import { api } from '../../lib/api.ts';
-import { accountsQuery } from '../../lib/names.ts';
-import { welcomeQuery } from '../../lib/session.ts';
+import { api } from '../../lib/api/api.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
+import { welcomeQuery } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Choices } from '../../ui/choices.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { SelectField, TextField } from '../../ui/field.tsx';
-import { NamedOptions } from '../../ui/options.tsx';
+import { Choices } from '../../ui/form/choices.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
+import { NamedOptions } from '../../ui/form/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
-import { type Made, useLinkMaking } from './change-members.ts';
+import { type NewLink, useLinkMutation } from './member-mutations.ts';
 import { ROLE_CHOICES } from './roles.ts';
 
 /** The option value for a new account. */
@@ -22,7 +22,7 @@ export function InviteDialog({
   onCreated,
 }: {
   onClose: () => void;
-  onCreated: (made: Made) => void;
+  onCreated: (made: NewLink) => void;
 }) {
   const { data: accounts = [] } = useQuery(accountsQuery);
   const welcome = useQuery(welcomeQuery);
@@ -30,7 +30,7 @@ export function InviteDialog({
   const [account, setAccount] = useState(OWN);
   const [email, setEmail] = useState('');
   const canSend = welcome.data?.can_send_mail === true;
-  const invite = useLinkMaking(
+  const invite = useLinkMutation(
     'invitation',
     () =>
       api<CreatedLink>('POST', '/api/invitations', {

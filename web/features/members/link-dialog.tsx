@@ -1,8 +1,8 @@
-import { Once } from '../../ui/once.tsx';
+import { SecretDialog } from '../../ui/dialog/secret-dialog.tsx';
 import { When } from '../../ui/when.tsx';
-import type { Made } from './change-members.ts';
+import type { NewLink } from './member-mutations.ts';
 
-const WORDS: Record<Made['why'], { title: string; about: string }> = {
+const WORDS: Record<NewLink['why'], { title: string; about: string }> = {
   invitation: {
     title: 'Invitation link',
     about: 'Share it only with the person you invite.',
@@ -14,14 +14,14 @@ const WORDS: Record<Made['why'], { title: string; about: string }> = {
 };
 
 /** Shows an invitation or reset link once. */
-export function LinkDialog({ made: { why, link }, onClose }: { made: Made; onClose: () => void }) {
+export function LinkDialog({ made: { why, link }, onClose }: { made: NewLink; onClose: () => void }) {
   const { title, about } = WORDS[why];
   return (
-    <Once title={title} secret={link.link} what="link" about={about} onClose={onClose}>
+    <SecretDialog title={title} secret={link.link} what="link" about={about} onClose={onClose}>
       <p>
         Valid for one use, until <When time={link.expires_at} />.
         {link.email_sent && ' It was also sent by email.'}
       </p>
-    </Once>
+    </SecretDialog>
   );
 }

@@ -1,12 +1,12 @@
 import { useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { CreatedLink, MemberRow } from '#server/contract/members.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
-import { Choices } from '../../ui/choices.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Choices } from '../../ui/form/choices.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { type Made, useLinkMaking, useMemberChange } from './change-members.ts';
+import { type NewLink, useLinkMutation, useMemberChange } from './member-mutations.ts';
 import { nameOf } from './members-card.tsx';
 import { ROLE_CHOICES } from './roles.ts';
 
@@ -90,8 +90,8 @@ export function ResetDialog({
   row,
   onClose,
   onCreated,
-}: Omit<MemberDialogProps, 'isOwn'> & { onCreated: (made: Made) => void }) {
-  const make = useLinkMaking(
+}: Omit<MemberDialogProps, 'isOwn'> & { onCreated: (made: NewLink) => void }) {
+  const make = useLinkMutation(
     'reset',
     () => api<CreatedLink>('POST', `/api/members/${row.id}/reset`),
     onCreated,

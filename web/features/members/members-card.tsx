@@ -1,13 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import type { MemberRow } from '#server/contract/members.ts';
-import { membersQuery } from '../../lib/members-query.ts';
-import { showCounted } from '../../lib/show.ts';
-import { Badge, Card } from '../../ui/parts.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Menu } from '../../ui/menu.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { membersQuery } from '../../lib/api/queries.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
+import { Badge, Card } from '../../ui/layout/parts.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Menu } from '../../ui/dialog/menu.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
-import { Omitted } from './omitted.tsx';
 import { ROLE_NAMES } from './roles.ts';
 
 export type MemberAct = 'role' | 'reset' | 'remove';
@@ -93,4 +92,12 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
         ]
       : []),
   ];
+}
+
+/** A note below a list with a bound. */
+export function Omitted({ count }: { count: number }) {
+  if (count === 0) return null;
+  return (
+    <p className="border-t border-line px-4 py-2 text-muted">The oldest {showCount(count)} are not listed.</p>
+  );
 }

@@ -1,13 +1,13 @@
 import { useState } from 'react';
 import type { MemberRow } from '#server/contract/members.ts';
-import { membersQuery } from '../../lib/members-query.ts';
-import { useIsAdministrator, useMe } from '../../lib/session.ts';
-import { useNotices } from '../../lib/use-notices.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { membersQuery } from '../../lib/api/queries.ts';
+import { useIsAdministrator, useMe } from '../../lib/api/session.ts';
+import { useNotices } from '../../lib/feed/use-notices.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import type { Made } from './change-members.ts';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import type { NewLink } from './member-mutations.ts';
 import { InvitationsCard } from './invitations-card.tsx';
 import { InviteDialog } from './invite-dialog.tsx';
 import { LinkDialog } from './link-dialog.tsx';
@@ -16,7 +16,7 @@ import { type MemberAct, MembersCard } from './members-card.tsx';
 import { invitationsQuery, registrationQuery } from './queries.ts';
 import { RegistrationCard } from './registration-card.tsx';
 
-type Open = { act: 'invite' } | { act: MemberAct; row: MemberRow } | { act: 'made'; made: Made };
+type Open = { act: 'invite' } | { act: MemberAct; row: MemberRow } | { act: 'made'; made: NewLink };
 
 export function MembersPage() {
   const { member } = useMe();
@@ -27,7 +27,7 @@ export function MembersPage() {
   );
   const [open, setOpen] = useState<Open | null>(null);
   const close = (): void => setOpen(null);
-  const show = (made: Made): void => setOpen({ act: 'made', made });
+  const show = (made: NewLink): void => setOpen({ act: 'made', made });
   useShortcuts(canChange ? { n: () => setOpen({ act: 'invite' }) } : {});
   return (
     <>

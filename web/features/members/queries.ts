@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { InvitationRow, RegistrationSettings } from '#server/contract/members.ts';
-import { api, type LongList } from '../../lib/api.ts';
+import { api, type LongList } from '../../lib/api/api.ts';
 
 /** Pending invitations: not used, revoked or expired. */
 export const invitationsQuery = queryOptions({

@@ -5,16 +5,16 @@ import type { RegistrationPolicy } from '#db/events/parts.ts';
 import type { PlanRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { RegistrationSettings } from '#server/contract/members.ts';
-import { api } from '../../lib/api.ts';
-import { plansQuery } from '../../lib/plans.ts';
+import { api } from '../../lib/api/api.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
 import { Button } from '../../ui/button.tsx';
-import { type Choice, Choices } from '../../ui/choices.tsx';
-import { SelectField } from '../../ui/field.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { type Choice, Choices } from '../../ui/form/choices.tsx';
+import { SelectField } from '../../ui/form/field.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
-import { useMemberChange } from './change-members.ts';
+import { useMemberChange } from './member-mutations.ts';
 import { registrationQuery } from './queries.ts';
 
 const POLICIES: readonly Choice<RegistrationPolicy>[] = [

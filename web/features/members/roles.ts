@@ -1,5 +1,5 @@
 import type { Role } from '#db/events/parts.ts';
-import type { Choice } from '../../ui/choices.tsx';
+import type { Choice } from '../../ui/form/choices.tsx';
 
 export const ROLE_NAMES: Record<Role, string> = {
   member: 'Member',

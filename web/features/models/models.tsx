@@ -2,12 +2,12 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
 import { formatDollars } from '#db/money.ts';
 import type { PriceRow, ModelRow } from '#server/contract/models.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Checkbox } from '../../ui/field.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Badge, Card, Empty } from '../../ui/parts.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { Checkbox } from '../../ui/form/field.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Badge, Card, Empty } from '../../ui/layout/parts.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { priceFor } from './price-match.ts';
 import type { PriceWanted } from './set-price.tsx';
 

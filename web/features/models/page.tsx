@@ -1,11 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
-import { modelsQuery } from '../../lib/models-query.ts';
-import { useNotices } from '../../lib/use-notices.ts';
-import { useIsAdministrator } from '../../lib/session.ts';
+import { modelsQuery, pricesQuery } from '../../lib/api/queries.ts';
+import { useNotices } from '../../lib/feed/use-notices.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { pricesQuery } from './prices-query.ts';
+import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Models } from './models.tsx';
 import { Prices } from './prices.tsx';
 import type { PriceWanted } from './set-price.tsx';

@@ -2,12 +2,12 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
 import { formatDollars } from '#db/money.ts';
 import type { PriceRow } from '#server/contract/models.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Card, Empty } from '../../ui/parts.tsx';
-import { SearchBox } from '../../ui/search-box.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Card, Empty } from '../../ui/layout/parts.tsx';
+import { SearchBox } from '../../ui/form/search-box.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import type { PriceWanted } from './set-price.tsx';
 
 /** An import can add hundreds; longer lists are searched. */

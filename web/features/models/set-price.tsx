@@ -1,15 +1,14 @@
 import { type FormEvent, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { PriceRow } from '#server/contract/models.ts';
-import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
-import { showCost, showCount } from '../../lib/show.ts';
+import { api } from '../../lib/api/api.ts';
+import { modelsQuery, pricesQuery } from '../../lib/api/queries.ts';
+import { showCost, showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { TextField } from '../../ui/field.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
-import { pricesQuery } from './prices-query.ts';
 import {
   exampleCost,
   NO_PRICE,

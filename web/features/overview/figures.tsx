@@ -1,6 +1,6 @@
 import type { UsageReport } from '#server/contract/usage.ts';
-import type { LiveView } from '../../lib/live-store.ts';
-import { useZone } from '../../lib/preferences.ts';
+import type { LiveView } from '../../lib/feed/live-store.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
 import {
   showCost,
   showCount,
@@ -9,10 +9,10 @@ import {
   showPercent,
   showShort,
   showTime,
-} from '../../lib/show.ts';
-import { callsOf, errorShareOf } from '../../lib/tally.ts';
+} from '../../lib/format/show.ts';
+import { requestCountOf, errorShareOf } from '../../lib/feed/tally.ts';
 import { Sparkline } from '../../ui/chart/sparkline.tsx';
-import { Figure } from '../../ui/parts.tsx';
+import { Figure } from '../../ui/layout/parts.tsx';
 
 /** Longer ranges are labelled with the date. */
 const DAY_MS = 86_400_000;
@@ -28,7 +28,7 @@ export function Figures({
   const zone = useZone();
   const lengthMs = Date.parse(report.to) - Date.parse(report.from);
   const since = `since ${showTime(report.from, zone, lengthMs < DAY_MS ? 'minute' : 'day')}`;
-  const calls = callsOf(total);
+  const calls = requestCountOf(total);
   const share = errorShareOf(total);
   const rate = perSecond ?? calls / (lengthMs / 1_000);
   return (

@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
-import { useMe } from '../../lib/session.ts';
+import { useMe } from '../../lib/api/session.ts';
 import { buttonClass } from '../../ui/button.tsx';
-import { Card, Empty } from '../../ui/parts.tsx';
+import { Card, Empty } from '../../ui/layout/parts.tsx';
 
 /** Shown until the first request. */
 export function FirstUse() {

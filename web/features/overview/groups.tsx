@@ -1,12 +1,12 @@
 import { Link } from '@tanstack/react-router';
 import type { RequestFilter } from '#server/contract/requests.ts';
-import type { Range } from '../../lib/filter-search.ts';
-import type { Group, Ranking } from '../../lib/live-store.ts';
-import { type NameOf, useKeyNames } from '../../lib/names.ts';
-import { showCost, showCount, showPercent, showShort } from '../../lib/show.ts';
-import { callsOf, errorShareOf } from '../../lib/tally.ts';
-import { Card } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Range } from '../../lib/search/filter.ts';
+import type { Group, Ranking } from '../../lib/feed/live-store.ts';
+import { type NameOf, useKeyNames } from '../../lib/api/names.ts';
+import { showCost, showCount, showPercent, showShort } from '../../lib/format/show.ts';
+import { requestCountOf, errorShareOf } from '../../lib/feed/tally.ts';
+import { Card } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { RowLink } from './row-link.tsx';
 
 const TITLES = { key: 'By key', model: 'By model' } as const;
@@ -74,7 +74,7 @@ const columnsOf = ({
       );
     },
   },
-  { head: 'Requests', align: 'right', cell: ({ tally }) => showShort(callsOf(tally)) },
+  { head: 'Requests', align: 'right', cell: ({ tally }) => showShort(requestCountOf(tally)) },
   {
     head: 'Errors',
     align: 'right',

@@ -1,18 +1,18 @@
 import { useQuery } from '@tanstack/react-query';
-import type { LiveView } from '../../lib/live-store.ts';
-import { keysQuery } from '../../lib/names.ts';
-import { callsOf } from '../../lib/tally.ts';
-import { Card } from '../../ui/parts.tsx';
-import { CallsChart } from './calls-chart.tsx';
+import type { LiveView } from '../../lib/feed/live-store.ts';
+import { keysQuery } from '../../lib/api/names.ts';
+import { requestCountOf } from '../../lib/feed/tally.ts';
+import { Card } from '../../ui/layout/parts.tsx';
+import { RequestsChart } from './requests-chart.tsx';
 import { Figures } from './figures.tsx';
 import { FirstUse } from './first-use.tsx';
 import { Groups } from './groups.tsx';
-import { LastCalls } from './last-calls.tsx';
+import { RecentRequests } from './recent-requests.tsx';
 import type { Overview } from './overview-query.ts';
 import { Quotas } from './quotas.tsx';
 import { Running } from './running.tsx';
 import { useLive } from './use-live.ts';
-import { FreshnessNotice } from './vintage.tsx';
+import { FreshnessNotice } from './freshness-notice.tsx';
 
 /** Figures of one filter and range, kept up to date by the live feed. */
 export function LiveOverview({ base, isPaused }: { base: Overview; isPaused: boolean }) {
@@ -23,7 +23,7 @@ export function LiveOverview({ base, isPaused }: { base: Overview; isPaused: boo
     <div className="flex flex-col gap-4 *:min-w-0">
       <FreshnessNotice report={base.series} isMissing={view.isMissing} />
       <Figures view={view} report={base.series} />
-      <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
+      <RequestsChart buckets={view.buckets} bucketMs={base.bucketMs} />
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
         <Running
           calls={view.running}
@@ -57,7 +57,7 @@ export function LiveOverview({ base, isPaused }: { base: Overview; isPaused: boo
           />
         </div>
       )}
-      <LastCalls calls={view.last} endings={view.endings} filter={base.filter} />
+      <RecentRequests calls={view.last} endings={view.endings} filter={base.filter} />
     </div>
   );
 }
@@ -66,7 +66,7 @@ export function LiveOverview({ base, isPaused }: { base: Overview; isPaused: boo
 function useNeverUsed({ filter }: Overview, { total, last, runningCount }: LiveView): boolean {
   const keys = useQuery(keysQuery).data;
   const isNarrow = Object.keys(filter).length > 0;
-  const isQuiet = callsOf(total) === 0 && last.length === 0 && runningCount === 0;
+  const isQuiet = requestCountOf(total) === 0 && last.length === 0 && runningCount === 0;
   return (
     !isNarrow &&
     isQuiet &&

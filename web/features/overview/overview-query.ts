@@ -1,9 +1,9 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { RequestFilter, RequestPage } from '#server/contract/requests.ts';
 import type { UsageReport } from '#server/contract/usage.ts';
-import { api, ApiError, queryString } from '../../lib/api.ts';
-import { type Range, RANGES } from '../../lib/filter-search.ts';
-import type { Base } from '../../lib/live-store.ts';
+import { api, ApiError, queryString } from '../../lib/api/api.ts';
+import { type Range, RANGES } from '../../lib/search/filter.ts';
+import type { Base } from '../../lib/feed/live-store.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -1,22 +1,22 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
-import { requestFilterOf } from '../../lib/filter-search.ts';
-import { useAddressChange } from '../../lib/use-address-change.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { requestFilterOf } from '../../lib/search/filter.ts';
+import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { SubjectFilter } from '../../ui/subject-filter.tsx';
-import { TimeRange } from '../../ui/time-range.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { SubjectFilter } from '../../ui/form/subject-filter.tsx';
+import { TimeRange } from '../../ui/form/time-range.tsx';
 import { LiveOverview } from './live-overview.tsx';
 import { overviewQuery } from './overview-query.ts';
 
 /** Live figures. */
 export function OverviewPage() {
   const search = useSearch({ from: '/inside/' });
-  const change = useAddressChange({ replace: true });
+  const change = useSearchChange({ replace: true });
   const [isPaused, setPaused] = useState(false);
   const range = search.range ?? '15m';
   const { outcome: _, status: __, ...filter } = requestFilterOf(search);

@@ -1,9 +1,9 @@
 import { Link } from '@tanstack/react-router';
-import { useLimits } from '../../lib/limits.ts';
-import { useAccountNames, useIsOverseer } from '../../lib/names.ts';
-import { useMe } from '../../lib/session.ts';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { useLimits } from '../../lib/api/limits.ts';
+import { useAccountNames, useIsOverseer } from '../../lib/api/names.ts';
+import { useMe } from '../../lib/api/session.ts';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
 /** Quota usage. Rate and concurrency limits are on the Limits page. */

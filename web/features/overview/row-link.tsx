@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { RequestFilter } from '#server/contract/requests.ts';
-import type { Range } from '../../lib/filter-search.ts';
+import type { Range } from '../../lib/search/filter.ts';
 
 /** A memoized link for rows that are painted four times a second. */
 type RowLinkProps = {
@@ -33,6 +33,6 @@ export const RowLink = memo(function RowLink({
   );
 });
 
-type Given<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
-const given = <T extends object>(values: T): Given<T> =>
-  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Given<T>;
+type Present<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
+const given = <T extends object>(values: T): Present<T> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Present<T>;

@@ -1,11 +1,11 @@
 import { Link } from '@tanstack/react-router';
 import type { RequestFilter } from '#server/contract/requests.ts';
-import { type NameOf, useKeyNames } from '../../lib/names.ts';
-import type { RunningCall } from '../../lib/running-calls.ts';
-import { showCount, showSeconds } from '../../lib/show.ts';
-import { useNow } from '../../lib/use-now.ts';
-import { Card } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { type NameOf, useKeyNames } from '../../lib/api/names.ts';
+import type { RunningRequest } from '../../lib/feed/running-requests.ts';
+import { showCount, showSeconds } from '../../lib/format/show.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
+import { Card } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { RowLink } from './row-link.tsx';
 
 /** The maximum number of rows. */
@@ -18,7 +18,7 @@ export function Running({
   hasMore,
   filter,
 }: {
-  /** Newest first. */ calls: readonly RunningCall[];
+  /** Newest first. */ calls: readonly RunningRequest[];
   count: number;
   /** Whether there are more than `count`. */ hasMore: boolean;
   filter: RequestFilter;
@@ -55,7 +55,7 @@ export function Running({
   );
 }
 
-const columnsOf = (filter: RequestFilter, nameOf: NameOf, nowMs: number): Column<RunningCall>[] => [
+const columnsOf = (filter: RequestFilter, nameOf: NameOf, nowMs: number): Column<RunningRequest>[] => [
   {
     head: 'Model',
     cell: ({ model, request }) => (

@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState, useSyncExternalStore } from 'react';
-import { LiveStore, type LiveView, positionOf } from '../../lib/live-store.ts';
-import { PacedView } from '../../lib/paced-view.ts';
-import { useFeed, useFrames } from '../../lib/use-feed.ts';
+import { LiveStore, type LiveView, positionOf } from '../../lib/feed/live-store.ts';
+import { PacedView } from '../../lib/feed/paced-view.ts';
+import { useFeed, useFrames } from '../../lib/feed/use-feed.ts';
 import { type Overview, overviewQuery } from './overview-query.ts';
 
 /** The delay after which the projections include an ended bucket, and the jitter between pages. */

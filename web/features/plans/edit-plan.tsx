@@ -2,18 +2,18 @@ import { type FormEvent, useState } from 'react';
 import type { PlanTerms } from '#db/events/events.ts';
 import type { PlanRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { plansQuery } from '../../lib/plans.ts';
-import { showCounted } from '../../lib/show.ts';
+import { api } from '../../lib/api/api.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
+import { showCounted } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { TextField } from '../../ui/field.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ChangesList } from '../../ui/terms/changes-list.tsx';
 import { termsChanges } from '../../ui/terms/changes.ts';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
 import { useChange } from '../../ui/use-change.ts';
-import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
+import { type WindowsChoice, WindowsField } from '../../ui/form/windows-choice.tsx';
 
 /** The command line's word for no plan. */
 const RESERVED = 'none';

@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import type { PlanRow } from '#server/contract/accounts.ts';
-import { accountsQuery } from '../../lib/names.ts';
-import { plansQuery } from '../../lib/plans.ts';
-import { useIsAdministrator } from '../../lib/session.ts';
-import { useNotices } from '../../lib/use-notices.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
+import { useNotices } from '../../lib/feed/use-notices.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 import { PlanTable } from './plan-table.tsx';
 
 const EditPlan = lazy(() =>

@@ -1,9 +1,9 @@
 import { Link } from '@tanstack/react-router';
 import type { PlanRow } from '#server/contract/accounts.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Badge, Empty } from '../../ui/parts.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { Badge, Empty } from '../../ui/layout/parts.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 
 /** Null without permission. */

@@ -2,12 +2,12 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { PlanRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
-import { accountsQuery } from '../../lib/names.ts';
-import { plansQuery } from '../../lib/plans.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
+import { api } from '../../lib/api/api.ts';
+import { accountsQuery } from '../../lib/api/names.ts';
+import { plansQuery } from '../../lib/api/queries.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 

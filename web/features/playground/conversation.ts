@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'react';
-import { ask, type Message, type Question } from './ask.ts';
+import { sendRequest, type Message, type Question } from './send-request.ts';
 
 /** One message of the conversation. */
-export type Turn = {
+export type ChatMessage = {
   id: number;
   role: 'user' | 'assistant';
   text: string;
@@ -18,7 +18,7 @@ export type Turn = {
 export type Asking = Omit<Question, 'messages'> & { system: string };
 
 type Conversation = {
-  turns: readonly Turn[];
+  turns: readonly ChatMessage[];
   isRunning: boolean;
   say: (text: string, asking: Asking) => void;
   /** Sends the last message again. */
@@ -29,17 +29,17 @@ type Conversation = {
 
 /** A conversation in this page's memory only. */
 export function useConversation(): Conversation {
-  const [turns, setTurns] = useState<readonly Turn[]>([]);
+  const [turns, setTurns] = useState<readonly ChatMessage[]>([]);
   const running = useRef<AbortController>(null);
   const lastId = useRef(0);
   useEffect(() => () => running.current?.abort(), []);
 
-  const answer = (before: readonly Turn[], { system, ...asking }: Asking): void => {
+  const answer = (before: readonly ChatMessage[], { system, ...asking }: Asking): void => {
     const stopping = new AbortController();
     running.current = stopping;
     const id = ++lastId.current;
     setTurns([...before, { id, role: 'assistant', text: '', state: 'running', model: asking.model }]);
-    const change = (part: (turn: Turn) => Partial<Turn>): void =>
+    const change = (part: (turn: ChatMessage) => Partial<ChatMessage>): void =>
       setTurns((all) => all.map((turn) => (turn.id === id ? { ...turn, ...part(turn) } : turn)));
     const messages: Message[] = [
       ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
@@ -50,7 +50,7 @@ export function useConversation(): Conversation {
       onRequest: (request: string | null) => change(() => ({ request })),
       onText: paced((text) => change((turn) => ({ text: turn.text + text }))),
     };
-    ask({ ...asking, messages }, listener, stopping.signal).then(
+    sendRequest({ ...asking, messages }, listener, stopping.signal).then(
       (finish) => change(() => ({ state: 'done', finish })),
       (error: unknown) =>
         change(() => (stopping.signal.aborted ? { state: 'stopped' } : { state: 'failed', error })),

@@ -3,18 +3,17 @@ import { Link } from '@tanstack/react-router';
 import { type FormEvent, type KeyboardEvent, useState } from 'react';
 import type { KeyRow } from '#server/contract/keys.ts';
 import type { ModelRow } from '#server/contract/models.ts';
-import { isActive } from '../../lib/good-key.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
-import { keysQuery } from '../../lib/names.ts';
-import { useMe } from '../../lib/session.ts';
+import { isActive, keysQuery } from '../../lib/api/names.ts';
+import { modelsQuery } from '../../lib/api/queries.ts';
+import { useMe } from '../../lib/api/session.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
-import { NamedOptions } from '../../ui/options.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Empty, Waiting } from '../../ui/parts.tsx';
+import { SelectField, TextArea, TextField } from '../../ui/form/field.tsx';
+import { NamedOptions } from '../../ui/form/options.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Empty, Waiting } from '../../ui/layout/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
 import { type Asking, useConversation } from './conversation.ts';
-import { Messages } from './turns.tsx';
+import { Messages } from './messages.tsx';
 import { useFigures } from './use-figures.ts';
 
 /** A chat with the models available to the account's keys. */

@@ -1,6 +1,6 @@
 import { useRef, useState } from 'react';
 import type { FrameOf } from '#server/contract/frames.ts';
-import { useFeed, useFrames } from '../../lib/use-feed.ts';
+import { useFeed, useFrames } from '../../lib/feed/use-feed.ts';
 
 /** The final figures of a request, as recorded. */
 export type Figures = FrameOf<'settled'>;

@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import type { RefObject } from 'react';
-import type { FilterSearch } from '../../lib/filter-search.ts';
-import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/names.ts';
-import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
-import { Chips } from '../../ui/chips.tsx';
-import { Select } from '../../ui/field.tsx';
-import { FilterLine } from '../../ui/filter-line.tsx';
-import { NamedSelect } from '../../ui/named-select.tsx';
-import { WordOptions } from '../../ui/options.tsx';
+import type { FilterSearch } from '../../lib/search/filter.ts';
+import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/api/names.ts';
+import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
+import { Chips } from '../../ui/form/chips.tsx';
+import { Select } from '../../ui/form/field.tsx';
+import { FilterLine } from '../../ui/form/filter-line.tsx';
+import { NamedSelect } from '../../ui/form/named-select.tsx';
+import { WordOptions } from '../../ui/form/options.tsx';
 import { FILTER_NAMES, type FilterName, readFilterText } from './filter-text.ts';
 
 type FilterBarProps = {

@@ -1,5 +1,5 @@
-import { type FilterSearch, readFilterSearch } from '../../lib/filter-search.ts';
-import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
+import { type FilterSearch, readFilterSearch } from '../../lib/search/filter.ts';
+import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
 
 /** Parses a typed filter such as `status:429 key:ci model:gpt-4o`. Pure. */
 

@@ -1,6 +1,6 @@
 import type { RequestRow } from '#server/contract/requests.ts';
-import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
-import { showCount } from '../../lib/show.ts';
+import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
+import { showCount } from '../../lib/format/show.ts';
 
 const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
   running: { text: 'text-accent', dot: 'bg-accent motion-safe:animate-pulse' },

@@ -1,24 +1,24 @@
 import { useSearch } from '@tanstack/react-router';
 import { useCallback, useRef } from 'react';
-import { queryString } from '../../lib/api.ts';
-import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
-import { useAddressChange } from '../../lib/use-address-change.ts';
-import { useNow } from '../../lib/use-now.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { queryString } from '../../lib/api/api.ts';
+import { type FilterSearch, requestFilterOf } from '../../lib/search/filter.ts';
+import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Download } from '../../ui/download.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card } from '../../ui/parts.tsx';
-import { TimeRange } from '../../ui/time-range.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
+import { TimeRange } from '../../ui/form/time-range.tsx';
 import { FilterBar } from './filter-bar.tsx';
 import { FILTER_NAMES } from './filter-text.ts';
 import { FALLBACK_RANGE, listQuery } from './queries.ts';
 import { RequestsList } from './requests-list.tsx';
-import { StoryDialog } from './story-dialog.tsx';
+import { RequestDialog } from './request-dialog.tsx';
 
 /** The live request list, with details of one request in a side panel. */
 export function RequestsPage() {
   const { request, ...search } = useSearch({ from: '/inside/requests' });
-  const change = useAddressChange({ replace: false });
+  const change = useSearchChange({ replace: false });
   const filterField = useRef<HTMLInputElement>(null);
   useShortcuts({ '/': () => filterField.current?.focus() });
   const open = useCallback((id: string): void => change({ request: id }), [change]);
@@ -43,7 +43,7 @@ export function RequestsPage() {
         />
       </Card>
       {request !== undefined && (
-        <StoryDialog
+        <RequestDialog
           key={request}
           request={request}
           filter={requestFilterOf(search)}

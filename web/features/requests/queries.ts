@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import type { RequestPage, RequestDetail } from '#server/contract/requests.ts';
-import { api, ApiError, queryString } from '../../lib/api.ts';
-import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/filter-search.ts';
+import { api, ApiError, queryString } from '../../lib/api/api.ts';
+import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/search/filter.ts';
 
 export const FALLBACK_RANGE = '24h';
 const PAGE_ROWS = 100;

@@ -1,9 +1,14 @@
 import { memo, type ReactNode } from 'react';
 import type { RequestRow } from '#server/contract/requests.ts';
-import type { NameOf } from '../../lib/names.ts';
-import type { Zone } from '../../lib/show.ts';
-import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
-import { isOtherYear } from '../../lib/year.ts';
+import type { NameOf } from '../../lib/api/names.ts';
+import {
+  isOtherYear,
+  showCost,
+  showCount,
+  showDuration,
+  showTime,
+  type Zone,
+} from '../../lib/format/show.ts';
 import { OutcomeOf } from './outcome.tsx';
 
 /**

@@ -11,10 +11,10 @@ import {
   useState,
 } from 'react';
 import type { RequestRow } from '#server/contract/requests.ts';
-import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
-import { useZone } from '../../lib/preferences.ts';
-import { useMedia } from '../../lib/use-media.ts';
-import { useNow } from '../../lib/use-now.ts';
+import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/api/names.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
+import { useMedia } from '../../lib/hooks/use-media.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
 import {
   columnsFor,
   LINE_HEIGHT_PX,
@@ -23,7 +23,7 @@ import {
   type Room,
   templateOf,
 } from './request-line.tsx';
-import type { Pause } from './use-hold.ts';
+import type { Pause } from './use-pause.ts';
 
 /** The viewport height below the page header. */
 export const HEIGHT = 'h-[max(24rem,calc(100dvh-17.5rem))]';

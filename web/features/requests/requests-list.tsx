@@ -1,21 +1,21 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
-import { BEHIND_SHOWN_MIN } from '../../lib/behind.ts';
-import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
-import { useMe } from '../../lib/session.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
-import { useFeed, useFrames } from '../../lib/use-feed.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { BEHIND_SHOWN_MIN } from '../../lib/api/queries.ts';
+import { type FilterSearch, requestFilterOf } from '../../lib/search/filter.ts';
+import { useMe } from '../../lib/api/session.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
+import { useFeed, useFrames } from '../../lib/feed/use-feed.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
-import { Empty, Waiting } from '../../ui/parts.tsx';
+import { Empty, Waiting } from '../../ui/layout/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
 import { LiveList } from './live-list.ts';
 import { requestsQuery } from './queries.ts';
 import { HEIGHT, RequestTable, type TableHandle } from './request-table.tsx';
-import { usePause } from './use-hold.ts';
+import { usePause } from './use-pause.ts';
 
 const LAG_PAUSE_MS = 500;
 

@@ -1,6 +1,6 @@
-import { setSingleKeys, useSingleKeys } from '../../lib/preferences.ts';
-import { Checkbox } from '../../ui/field.tsx';
-import { Card } from '../../ui/parts.tsx';
+import { setSingleKeys, useSingleKeys } from '../../lib/hooks/preferences.ts';
+import { Checkbox } from '../../ui/form/field.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
 
 /** Preferences stored in this browser. */
 export function BrowserCard() {

@@ -1,5 +1,5 @@
-import { ApiError } from '../../lib/api.ts';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { ApiError } from '../../lib/api/api.ts';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 
 /** The current password, with an error at the field if it is incorrect. */

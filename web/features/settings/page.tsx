@@ -1,12 +1,12 @@
-import { useMe } from '../../lib/session.ts';
+import { useMe } from '../../lib/api/session.ts';
 import { Copyable } from '../../ui/copy.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Facts } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Facts } from '../../ui/layout/parts.tsx';
 import { BrowserCard } from './browser-card.tsx';
-import { DeviceCard } from './device-card.tsx';
+import { TwoFactorCard } from './two-factor-card.tsx';
 import { PasswordCard } from './password-card.tsx';
 import { SessionsCard } from './sessions-card.tsx';
-import { capitalized } from '../../lib/show.ts';
+import { capitalized } from '../../lib/format/show.ts';
 
 export function SettingsPage() {
   const { member, account, base_url } = useMe();
@@ -27,7 +27,7 @@ export function SettingsPage() {
           />
         </Card>
         <PasswordCard />
-        <DeviceCard />
+        <TwoFactorCard />
         <BrowserCard />
         <SessionsCard />
       </div>

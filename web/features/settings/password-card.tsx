@@ -1,13 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import type { Change } from '#server/contract/keys.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
-import { Card } from '../../ui/parts.tsx';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { CurrentPassword, isWrongPassword } from './current-password.tsx';
-import { sessionsQuery } from './sessions-query.ts';
+import { sessionsQuery } from './sessions-card.tsx';
 
 export function PasswordCard() {
   const queries = useQueryClient();

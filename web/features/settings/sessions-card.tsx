@@ -1,22 +1,21 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { SessionRow } from '#server/contract/session.ts';
-import { api } from '../../lib/api.ts';
-import { meQuery } from '../../lib/session.ts';
-import { useLeave } from '../../lib/use-leave.ts';
-import { useNotices } from '../../lib/use-notices.ts';
+import { api, type List } from '../../lib/api/api.ts';
+import { meQuery } from '../../lib/api/session.ts';
+import { useLeave } from '../../lib/hooks/use-leave.ts';
+import { useNotices } from '../../lib/feed/use-notices.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { Badge, Card } from '../../ui/parts.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Badge, Card } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
-import { announce } from '../../ui/toast.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
+import { announce } from '../../ui/dialog/toast.tsx';
 import { Ago, When } from '../../ui/when.tsx';
-import { sessionsQuery } from './sessions-query.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount } from '../../lib/format/show.ts';
 
 /** The member's sessions, with actions to end them. */
 export function SessionsCard() {
@@ -107,3 +106,10 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
     </Dialog>
   );
 }
+
+/** The member's sessions. */
+export const sessionsQuery = queryOptions({
+  queryKey: ['sessions'],
+  queryFn: async ({ signal }) =>
+    (await api<List<SessionRow>>('GET', '/api/sessions', undefined, signal)).data,
+});

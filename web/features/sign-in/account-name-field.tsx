@@ -1,4 +1,4 @@
-import { TextField } from '../../ui/field.tsx';
+import { TextField } from '../../ui/form/field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 
 /** The name of a new account, which owns keys and quotas. */

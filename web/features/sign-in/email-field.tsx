@@ -1,4 +1,4 @@
-import { TextField } from '../../ui/field.tsx';
+import { TextField } from '../../ui/form/field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 
 export function EmailField({

@@ -1,7 +1,7 @@
-import { api } from '../../lib/api.ts';
-import { Waiting } from '../../ui/parts.tsx';
-import { DoorForm, textOf } from './door-form.tsx';
-import { Door, ToSignIn } from './door.tsx';
+import { api } from '../../lib/api/api.ts';
+import { Waiting } from '../../ui/layout/parts.tsx';
+import { AuthForm, textOf } from './auth-form.tsx';
+import { AuthPage, ToSignIn } from './auth-page.tsx';
 import { EmailField } from './email-field.tsx';
 import { useAction } from './use-action.ts';
 import { useWelcome } from './use-fetched.ts';
@@ -14,23 +14,23 @@ export function ForgotPage() {
   const foot = <ToSignIn>Back to sign in</ToSignIn>;
   if (ask.result !== undefined) {
     return (
-      <Door title="Check your email" foot={foot}>
+      <AuthPage title="Check your email" foot={foot}>
         <p role="status">
           If a member has this address, we sent a reset link. It works once and expires after one hour.
         </p>
-      </Door>
+      </AuthPage>
     );
   }
   if (!data && error === null) {
     return (
-      <Door title="Reset password" foot={foot}>
+      <AuthPage title="Reset password" foot={foot}>
         <Waiting height="h-32" />
-      </Door>
+      </AuthPage>
     );
   }
   if (data?.can_send_mail === false) {
     return (
-      <Door
+      <AuthPage
         title="Reset password"
         about="This relay doesn’t send email. Ask an administrator for a reset link."
         foot={foot}
@@ -38,10 +38,10 @@ export function ForgotPage() {
     );
   }
   return (
-    <Door title="Reset password" about="We email you a link to set a new password." foot={foot}>
-      <DoorForm does={ask} action="Send reset link" fields={['email']}>
+    <AuthPage title="Reset password" about="We email you a link to set a new password." foot={foot}>
+      <AuthForm does={ask} action="Send reset link" fields={['email']}>
         <EmailField error={ask.error} />
-      </DoorForm>
-    </Door>
+      </AuthForm>
+    </AuthPage>
   );
 }

@@ -1,14 +1,14 @@
 import type { InvitationDetail, Me } from '#server/contract/session.ts';
-import { api, ApiError } from '../../lib/api.ts';
-import { Waiting } from '../../ui/parts.tsx';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { api, ApiError } from '../../lib/api/api.ts';
+import { Waiting } from '../../ui/layout/parts.tsx';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError, Problem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
 import { AccountNameField } from './account-name-field.tsx';
-import { DoorForm, textOf } from './door-form.tsx';
-import { Door, ToSignIn } from './door.tsx';
+import { AuthForm, textOf } from './auth-form.tsx';
+import { AuthPage, ToSignIn } from './auth-page.tsx';
 import { EmailField } from './email-field.tsx';
-import { useEnter } from './enter.ts';
+import { useAfterSignIn } from './after-sign-in.ts';
 import { useAction } from './use-action.ts';
 import { useFetched } from './use-fetched.ts';
 import { useLinkToken } from './use-link-token.ts';
@@ -26,7 +26,7 @@ export function JoinPage() {
 
   if (token === null)
     return (
-      <Door
+      <AuthPage
         title="Join"
         about="The link is incomplete. Open the full invitation link, including the part after #."
         foot={FOOT}
@@ -34,20 +34,20 @@ export function JoinPage() {
     );
   if (look.error) {
     return (
-      <Door title="Join" foot={FOOT}>
+      <AuthPage title="Join" foot={FOOT}>
         <Problem
           error={look.error}
           title="Couldn’t open the invitation"
           {...(isRetryable(look.error) ? { onRetry: look.retry } : {})}
         />
-      </Door>
+      </AuthPage>
     );
   }
   if (!look.data) {
     return (
-      <Door title="Join" foot={FOOT}>
+      <AuthPage title="Join" foot={FOOT}>
         <Waiting height="h-72" label="Loading invitation" />
-      </Door>
+      </AuthPage>
     );
   }
   return <JoinForm key={token} token={token} invitation={look.data} />;
@@ -64,7 +64,7 @@ const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 
 
 function JoinForm({ token, invitation }: { token: string; invitation: InvitationDetail }) {
   const { role, account_name, expires_at } = invitation;
-  const enter = useEnter();
+  const enter = useAfterSignIn();
   const join = useAction(async (form: FormData) => {
     const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
     await enter(
@@ -84,8 +84,8 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
     </p>
   );
   return (
-    <Door title="Join" about={about} foot={FOOT}>
-      <DoorForm does={join} action="Join" fields={['email', 'password', 'account_name']}>
+    <AuthPage title="Join" about={about} foot={FOOT}>
+      <AuthForm does={join} action="Join" fields={['email', 'password', 'account_name']}>
         <EmailField error={join.error} />
         <PasswordField
           kind="new"
@@ -94,7 +94,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
           error={fieldError(join.error, 'password')}
         />
         {account_name === null && <AccountNameField error={join.error} />}
-      </DoorForm>
-    </Door>
+      </AuthForm>
+    </AuthPage>
   );
 }

@@ -1,13 +1,13 @@
 import type { Me } from '#server/contract/session.ts';
-import { api, ApiError } from '../../lib/api.ts';
-import { Waiting } from '../../ui/parts.tsx';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { api, ApiError } from '../../lib/api/api.ts';
+import { Waiting } from '../../ui/layout/parts.tsx';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError, Problem } from '../../ui/problem.tsx';
 import { AccountNameField } from './account-name-field.tsx';
-import { DoorForm, textOf } from './door-form.tsx';
-import { Door, ToSignIn } from './door.tsx';
+import { AuthForm, textOf } from './auth-form.tsx';
+import { AuthPage, ToSignIn } from './auth-page.tsx';
 import { EmailField } from './email-field.tsx';
-import { useEnter } from './enter.ts';
+import { useAfterSignIn } from './after-sign-in.ts';
 import { useAction } from './use-action.ts';
 import { useWelcome } from './use-fetched.ts';
 
@@ -20,21 +20,21 @@ export function RegisterPage() {
   );
   if (error !== null) {
     return (
-      <Door title="Sign up" foot={foot}>
+      <AuthPage title="Sign up" foot={foot}>
         <Problem error={error} title="Couldn’t load this page" onRetry={retry} />
-      </Door>
+      </AuthPage>
     );
   }
   if (!data) {
     return (
-      <Door title="Sign up" foot={foot}>
+      <AuthPage title="Sign up" foot={foot}>
         <Waiting height="h-72" />
-      </Door>
+      </AuthPage>
     );
   }
   if (data.needs_setup) {
     return (
-      <Door
+      <AuthPage
         title="Sign up"
         about="Not set up yet. Open the setup link that the server printed at startup."
         foot={foot}
@@ -46,17 +46,17 @@ export function RegisterPage() {
       data.registration === 'invite'
         ? 'Sign-up requires an invitation. Ask an administrator for a link.'
         : 'Sign-up is closed. Ask an administrator for an account.';
-    return <Door title="Sign up" about={about} foot={foot} />;
+    return <AuthPage title="Sign up" about={about} foot={foot} />;
   }
   return (
-    <Door title="Sign up" about="Create an account with its own API keys and limits." foot={foot}>
+    <AuthPage title="Sign up" about="Create an account with its own API keys and limits." foot={foot}>
       <RegisterForm />
-    </Door>
+    </AuthPage>
   );
 }
 
 function RegisterForm() {
-  const enter = useEnter();
+  const enter = useAfterSignIn();
   const register = useAction(async (form: FormData) => {
     const [email, password] = [textOf(form, 'email'), textOf(form, 'password')];
     await api('POST', '/api/registration', { email, password, account_name: textOf(form, 'account_name') });
@@ -67,7 +67,7 @@ function RegisterForm() {
     await enter(me);
   });
   return (
-    <DoorForm does={register} action="Sign up" fields={['email', 'password', 'account_name']}>
+    <AuthForm does={register} action="Sign up" fields={['email', 'password', 'account_name']}>
       <EmailField error={register.error} />
       <PasswordField
         kind="new"
@@ -76,7 +76,7 @@ function RegisterForm() {
         error={fieldError(register.error, 'password')}
       />
       <AccountNameField error={register.error} />
-    </DoorForm>
+    </AuthForm>
   );
 }
 

@@ -1,17 +1,17 @@
 import type { Me } from '#server/contract/session.ts';
-import { api, ApiError } from '../../lib/api.ts';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { api, ApiError } from '../../lib/api/api.ts';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
-import { DoorForm, textOf } from './door-form.tsx';
-import { Door, ToSignIn } from './door.tsx';
-import { useEnter } from './enter.ts';
+import { AuthForm, textOf } from './auth-form.tsx';
+import { AuthPage, ToSignIn } from './auth-page.tsx';
+import { useAfterSignIn } from './after-sign-in.ts';
 import { useAction } from './use-action.ts';
 import { useLinkToken } from './use-link-token.ts';
 
 /** The page behind a reset link. */
 export function ResetPage() {
   const token = useLinkToken();
-  const enter = useEnter();
+  const enter = useAfterSignIn();
   const reset = useAction(async (form: FormData) =>
     enter(
       await api<Me>('POST', '/api/password/reset', { secret: token, password: textOf(form, 'password') }),
@@ -19,7 +19,7 @@ export function ResetPage() {
   );
   if (token === null) {
     return (
-      <Door
+      <AuthPage
         title="Set new password"
         about="The link is incomplete. Open the full reset link, including the part after #."
         foot={<ToSignIn />}
@@ -29,25 +29,25 @@ export function ResetPage() {
   // The password is changed, but with two-factor authentication the link alone does not sign in.
   if (reset.error instanceof ApiError && reset.error.code === 'totp_required') {
     return (
-      <Door title="Password changed" foot={<ToSignIn />}>
+      <AuthPage title="Password changed" foot={<ToSignIn />}>
         <p role="status">{reset.error.message}</p>
-      </Door>
+      </AuthPage>
     );
   }
   return (
-    <Door
+    <AuthPage
       title="Set new password"
       about="This signs you in here and ends all your other sessions."
       foot={<ToSignIn />}
     >
-      <DoorForm does={reset} action="Set password" fields={['password']}>
+      <AuthForm does={reset} action="Set password" fields={['password']}>
         <PasswordField
           kind="new"
           label="New password"
           name="password"
           error={fieldError(reset.error, 'password')}
         />
-      </DoorForm>
-    </Door>
+      </AuthForm>
+    </AuthPage>
   );
 }

@@ -1,12 +1,12 @@
 import type { Me } from '#server/contract/session.ts';
-import { api } from '../../lib/api.ts';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { api } from '../../lib/api/api.ts';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 import { AccountNameField } from './account-name-field.tsx';
-import { DoorForm, textOf } from './door-form.tsx';
-import { Door, ToSignIn } from './door.tsx';
+import { AuthForm, textOf } from './auth-form.tsx';
+import { AuthPage, ToSignIn } from './auth-page.tsx';
 import { EmailField } from './email-field.tsx';
-import { useEnter } from './enter.ts';
+import { useAfterSignIn } from './after-sign-in.ts';
 import { useAction } from './use-action.ts';
 import { useWelcome } from './use-fetched.ts';
 import { useLinkToken } from './use-link-token.ts';
@@ -17,7 +17,7 @@ export function SetupPage() {
   const { data } = useWelcome();
   if (data?.needs_setup === false) {
     return (
-      <Door
+      <AuthPage
         title="Already set up"
         about="This relay has an administrator. The setup link no longer works."
         foot={<ToSignIn />}
@@ -26,7 +26,7 @@ export function SetupPage() {
   }
   if (token === null) {
     return (
-      <Door
+      <AuthPage
         title="Set up Daybook"
         about={
           <p>
@@ -43,7 +43,7 @@ export function SetupPage() {
 }
 
 function SetupForm({ token }: { token: string }) {
-  const enter = useEnter();
+  const enter = useAfterSignIn();
   const setUp = useAction(async (form: FormData) => {
     const name = textOf(form, 'account_name');
     const me = await api<Me>('POST', '/api/setup', {
@@ -55,11 +55,11 @@ function SetupForm({ token }: { token: string }) {
     await enter(me);
   });
   return (
-    <Door
+    <AuthPage
       title="Set up Daybook"
       about="Create the first administrator. We don’t send any email to this address."
     >
-      <DoorForm does={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
+      <AuthForm does={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
         <EmailField error={setUp.error} />
         <PasswordField
           kind="new"
@@ -68,7 +68,7 @@ function SetupForm({ token }: { token: string }) {
           error={fieldError(setUp.error, 'password')}
         />
         <AccountNameField error={setUp.error} isRequired={false} />
-      </DoorForm>
-    </Door>
+      </AuthForm>
+    </AuthPage>
   );
 }

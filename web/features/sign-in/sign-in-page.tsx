@@ -1,20 +1,20 @@
 import { Link, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Me } from '#server/contract/session.ts';
-import { api, ApiError } from '../../lib/api.ts';
-import { CodeField, codeError } from '../../ui/code-field.tsx';
-import { PasswordField } from '../../ui/password-field.tsx';
+import { api, ApiError } from '../../lib/api/api.ts';
+import { CodeField, codeError } from '../../ui/form/code-field.tsx';
+import { PasswordField } from '../../ui/form/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
-import { DoorForm, textOf } from './door-form.tsx';
-import { Door } from './door.tsx';
+import { AuthForm, textOf } from './auth-form.tsx';
+import { AuthPage } from './auth-page.tsx';
 import { EmailField } from './email-field.tsx';
-import { useEnter } from './enter.ts';
+import { useAfterSignIn } from './after-sign-in.ts';
 import { useAction } from './use-action.ts';
 import { useWelcome } from './use-fetched.ts';
 
 export function SignInPage() {
   const { next } = useSearch({ strict: false });
-  const enter = useEnter();
+  const enter = useAfterSignIn();
   const [wantsCode, setWantsCode] = useState(false);
   const signIn = useAction(async (form: FormData) => {
     const code = textOf(form, 'code');
@@ -37,8 +37,8 @@ export function SignInPage() {
     signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
 
   return (
-    <Door title="Sign in" foot={<Foot />}>
-      <DoorForm
+    <AuthPage title="Sign in" foot={<Foot />}>
+      <AuthForm
         does={{ ...signIn, error: codeError(error) === null ? error : null }}
         action="Sign in"
         fields={['email', 'password']}
@@ -53,8 +53,8 @@ export function SignInPage() {
         {wantsCode && (
           <CodeField label="Two-factor code" hint="6-digit code from your authenticator app" error={error} />
         )}
-      </DoorForm>
-    </Door>
+      </AuthForm>
+    </AuthPage>
   );
 }
 

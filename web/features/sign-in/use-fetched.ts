@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useState } from 'react';
 import type { Welcome } from '#server/contract/session.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 
 export type Fetched<T> = { data: T | undefined; error: unknown; retry: () => void };
 

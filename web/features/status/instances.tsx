@@ -1,8 +1,8 @@
 import type { Status } from '#server/contract/status.ts';
-import { Badge, Card } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { Badge, Card } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
-import { capitalized } from '../../lib/show.ts';
+import { capitalized } from '../../lib/format/show.ts';
 
 type Instance = Status['instances'][number];
 

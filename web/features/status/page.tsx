@@ -1,14 +1,14 @@
-import { useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import type { Status } from '#server/contract/status.ts';
-import { useZone } from '../../lib/preferences.ts';
-import { showCount, showCounted, showTime } from '../../lib/show.ts';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card, Figure } from '../../ui/parts.tsx';
+import { useZone } from '../../lib/hooks/preferences.ts';
+import { showCount, showCounted, showTime } from '../../lib/format/show.ts';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card, Figure } from '../../ui/layout/parts.tsx';
 import { Instances } from './instances.tsx';
 import { Projections } from './projections.tsx';
-import { statusQuery } from './status-query.ts';
 import { Upstreams } from './upstreams.tsx';
+import { api } from '../../lib/api/api.ts';
 
 export function StatusPage() {
   const query = useQuery(statusQuery);
@@ -69,3 +69,13 @@ function Figures({ status: { version, postgres, log, server, projections } }: { 
     </div>
   );
 }
+
+const REFRESH_MS = 5_000;
+
+/** The system status. Polled, because it is not in the event log. */
+export const statusQuery = queryOptions({
+  queryKey: ['status'],
+  queryFn: ({ signal }) => api<Status>('GET', '/api/status', undefined, signal),
+  refetchInterval: REFRESH_MS,
+  staleTime: REFRESH_MS,
+});

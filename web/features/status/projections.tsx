@@ -1,8 +1,8 @@
 import type { Status } from '#server/contract/status.ts';
-import { BEHIND_SHOWN_MIN } from '../../lib/behind.ts';
-import { showCount, showCounted } from '../../lib/show.ts';
-import { Badge, Card } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { BEHIND_SHOWN_MIN } from '../../lib/api/queries.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
+import { Badge, Card } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { When } from '../../ui/when.tsx';
 
 type Projection = Status['projections'][number];

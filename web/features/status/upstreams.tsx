@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { Status } from '#server/contract/status.ts';
-import { Card } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 
 const COLUMNS: readonly Column<Status['upstreams'][number]>[] = [
   { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },

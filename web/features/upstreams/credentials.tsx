@@ -2,13 +2,13 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useId, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { CreatedCredential, CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
-import { api } from '../../lib/api.ts';
+import { api } from '../../lib/api/api.ts';
 import { Button } from '../../ui/button.tsx';
-import { TextArea, TextField } from '../../ui/field.tsx';
+import { TextArea, TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
 import { HealthMark } from './health-mark.tsx';
-import { credentialStatus } from './health-words.ts';
+import { credentialStatus } from './health-status.ts';
 import { upstreamsQuery } from './upstream-queries.ts';
 
 /** The last change, shown inside the dialog because the dialog covers toasts. */

@@ -2,18 +2,18 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
 import type { UpstreamList, UpstreamRow } from '#server/contract/upstreams.ts';
-import { api, ApiError } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
+import { api, ApiError } from '../../lib/api/api.ts';
+import { modelsQuery } from '../../lib/api/queries.ts';
 import { Button } from '../../ui/button.tsx';
-import { Choices } from '../../ui/choices.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { SelectField, TextField } from '../../ui/field.tsx';
+import { Choices } from '../../ui/form/choices.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ListField } from '../../ui/terms/list-field.tsx';
 import { useChange } from '../../ui/use-change.ts';
-import { MoreTerms } from './more-terms.tsx';
+import { AdvancedSettings } from './advanced-settings.tsx';
 import { choiceNamed, CHOICES, GROUPS, looksPrivate, defaultModels } from './provider-choices.ts';
-import { formOf, newForm, termsOf, type UpstreamForm, defaultAddress } from './upstream-form.ts';
+import { toForm, newForm, toTerms, type UpstreamForm, defaultAddress } from './upstream-form.ts';
 import { ownModelsQuery, upstreamsQuery } from './upstream-queries.ts';
 
 type EditUpstreamProps = {
@@ -30,7 +30,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
   const [name, setName] = useState(() => row?.name ?? availableName('openai', data));
   const [isNamed, setNamed] = useState(row !== null);
   const [form, setForm] = useState<UpstreamForm>(() =>
-    row ? formOf(row.terms) : newForm('openai', dialects),
+    row ? toForm(row.terms) : newForm('openai', dialects),
   );
   const set = (part: Partial<UpstreamForm>): void => setForm((before) => ({ ...before, ...part }));
   const { data: own = [] } = useQuery({ ...ownModelsQuery(row?.name ?? ''), enabled: row !== null });
@@ -51,9 +51,9 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
     });
     if (!isNamed) setName(availableName(next === 'other' ? 'models' : next, data));
   };
-  const terms = termsOf(form, row?.terms ?? null);
+  const terms = toTerms(form, row?.terms ?? null);
   const isSame =
-    row !== null && JSON.stringify(terms) === JSON.stringify(termsOf(formOf(row.terms), row.terms));
+    row !== null && JSON.stringify(terms) === JSON.stringify(toTerms(toForm(row.terms), row.terms));
   const save = useChange(
     () =>
       row
@@ -187,7 +187,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
             error={fieldError(save.error, 'terms.models')}
           />
         </div>
-        <MoreTerms
+        <AdvancedSettings
           form={form}
           defaults={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null}
           onChange={set}

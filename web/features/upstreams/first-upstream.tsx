@@ -1,6 +1,6 @@
 import { Button } from '../../ui/button.tsx';
 import { CommandLine } from '../../ui/command-line.tsx';
-import { Empty } from '../../ui/parts.tsx';
+import { Empty } from '../../ui/layout/parts.tsx';
 
 /** Shown while the built-in demo is the only upstream. */
 export function FirstUpstream({ onAdd }: { /** Null without permission. */ onAdd: (() => void) | null }) {

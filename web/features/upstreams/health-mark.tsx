@@ -1,6 +1,6 @@
 import { Icon } from '../../ui/icon.tsx';
-import { Badge } from '../../ui/parts.tsx';
-import type { HealthStatus } from './health-words.ts';
+import { Badge } from '../../ui/layout/parts.tsx';
+import type { HealthStatus } from './health-status.ts';
 
 /** A health status with its explanation. */
 export function HealthMark({ status: { tone, icon, word, detail } }: { status: HealthStatus }) {

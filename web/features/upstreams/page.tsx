@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import type { ModelRoute } from '#server/contract/models.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
-import { useIsAdministrator } from '../../lib/session.ts';
-import { useNotices } from '../../lib/use-notices.ts';
-import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { modelsQuery } from '../../lib/api/queries.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
+import { useNotices } from '../../lib/feed/use-notices.ts';
+import { useShortcuts } from '../../lib/hooks/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Card } from '../../ui/parts.tsx';
-import { DirectedModels } from './directed-models.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Card } from '../../ui/layout/parts.tsx';
+import { CustomModels } from './custom-models.tsx';
 import { FirstUpstream } from './first-upstream.tsx';
 import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
 import { UpstreamTable } from './upstream-table.tsx';
@@ -24,7 +24,7 @@ const RemoveUpstream = lazy(() =>
   import('./remove-upstream.tsx').then(({ RemoveUpstream: component }) => ({ default: component })),
 );
 const DefineModel = lazy(() =>
-  import('./define-model.tsx').then(({ DefineModel: component }) => ({ default: component })),
+  import('./edit-model.tsx').then(({ EditModel: component }) => ({ default: component })),
 );
 const RetireModel = lazy(() =>
   import('./retire-model.tsx').then(({ RetireModel: component }) => ({ default: component })),
@@ -85,7 +85,7 @@ export function UpstreamsPage() {
             )}
           </Loaded>
         </Card>
-        <DirectedModels
+        <CustomModels
           models={dispatch}
           upstreams={list?.data ?? []}
           onDefine={mayChange ? (model) => setOpen({ view: 'define', model }) : null}

@@ -1,15 +1,15 @@
 import type { Change } from '#server/contract/keys.ts';
 import type { ModelRoute } from '#server/contract/models.ts';
 import type { UpstreamRow } from '#server/contract/upstreams.ts';
-import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
+import { api } from '../../lib/api/api.ts';
+import { modelsQuery } from '../../lib/api/queries.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
-import { listed } from './target-words.ts';
+import { listed } from './routing-words.ts';
 import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
-import { showCounted } from '../../lib/show.ts';
+import { showCounted } from '../../lib/format/show.ts';
 
 /** Removes an upstream permanently, after listing the affected models. */
 export function RemoveUpstream({

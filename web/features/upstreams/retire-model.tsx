@@ -1,13 +1,13 @@
 import type { Change } from '#server/contract/keys.ts';
 import type { ModelRoute } from '#server/contract/models.ts';
 import type { UpstreamRow } from '#server/contract/upstreams.ts';
-import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
+import { api } from '../../lib/api/api.ts';
+import { modelsQuery } from '../../lib/api/queries.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
-import { listedBy } from './target-words.ts';
+import { listedBy } from './routing-words.ts';
 import { dispatchQuery } from './upstream-queries.ts';
 
 /** Retires a custom model, after showing where its requests go instead. */

@@ -3,7 +3,7 @@ import { useId } from 'react';
 import type { Target } from '#db/events/upstream-events.ts';
 import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
-import { SelectField, TextField } from '../../ui/field.tsx';
+import { SelectField, TextField } from '../../ui/form/field.tsx';
 import { ownModelsQuery } from './upstream-queries.ts';
 
 /** A target as typed; `id` identifies its row. */

@@ -1,5 +1,5 @@
 import type { CredentialTestResult, UpstreamTestResult } from '#server/contract/upstreams.ts';
-import { showCounted, showDuration } from '../../lib/show.ts';
+import { showCounted, showDuration } from '../../lib/format/show.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 
 const LOOKS: Record<CredentialTestResult['outcome'], { icon: IconName; look: string }> = {

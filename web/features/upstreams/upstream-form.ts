@@ -39,7 +39,7 @@ export function newForm(choice: string, known: Addresses): UpstreamForm {
   };
 }
 
-export function formOf(terms: UpstreamTerms): UpstreamForm {
+export function toForm(terms: UpstreamTerms): UpstreamForm {
   const {
     base_url,
     package: name,
@@ -68,7 +68,7 @@ export function formOf(terms: UpstreamTerms): UpstreamForm {
 }
 
 /** Converts the form to terms. @param before the current terms, whose dialect may be unset. */
-export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): UpstreamTerms {
+export function toTerms(form: UpstreamForm, before: UpstreamTerms | null): UpstreamTerms {
   const { provider, id } = choiceNamed(form.choice);
   const isUnset = id === 'other' && before !== null && before.dialect === undefined;
   const address = form.address.trim();

@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { ModelRoute } from '#server/contract/models.ts';
 import type { UpstreamList, UpstreamModels } from '#server/contract/upstreams.ts';
-import { api, type List } from '../../lib/api.ts';
+import { api, type List } from '../../lib/api/api.ts';
 
 const REFRESH_MS = 5_000;
 

@@ -1,10 +1,10 @@
 import type { UpstreamRow } from '#server/contract/upstreams.ts';
-import { showCount } from '../../lib/show.ts';
-import { Menu, type MenuItem } from '../../ui/menu.tsx';
-import { Badge } from '../../ui/parts.tsx';
-import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { showCount } from '../../lib/format/show.ts';
+import { Menu, type MenuItem } from '../../ui/dialog/menu.tsx';
+import { Badge } from '../../ui/layout/parts.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { HealthMark } from './health-mark.tsx';
-import { upstreamStatus } from './health-words.ts';
+import { upstreamStatus } from './health-status.ts';
 import { choiceOf } from './provider-choices.ts';
 
 export type UpstreamAction = 'show' | 'test' | 'change' | 'remove';

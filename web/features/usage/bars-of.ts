@@ -1,5 +1,5 @@
 import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/usage.ts';
-import type { Zone } from '../../lib/show.ts';
+import type { Zone } from '../../lib/format/show.ts';
 import type { Bar, Series } from '../../ui/chart/bars.tsx';
 import { REST, SERIES } from '../../ui/chart/colours.ts';
 import { bucketLabel, bucketTitle } from '../../ui/chart/times.ts';
@@ -23,7 +23,7 @@ export function chartOf(
     Map.groupBy(rows, ({ from }) => Date.parse(from ?? ''));
   const byTime = at(report.rows ?? []);
   const bars = (partsOf: (rows: readonly UsageRow[]) => Pick<Bar, 'values' | 'readout'>): Bar[] =>
-    momentsOf(report).map((atMs) => ({
+    bucketStarts(report).map((atMs) => ({
       ...captions(report, atMs, zone),
       ...partsOf(byTime.get(atMs) ?? []),
     }));
@@ -67,7 +67,7 @@ export function chartOf(
 }
 
 /** The start of each bucket of a report. */
-function momentsOf({ from, to, bucket }: UsageReport): number[] {
+function bucketStarts({ from, to, bucket }: UsageReport): number[] {
   const stepMs = BUCKETS_MS[bucket ?? 'day'];
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];
   return Array.from(

@@ -1,5 +1,5 @@
 import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
-import { type FilterSearch, timeOf } from '../../lib/filter-search.ts';
+import { type FilterSearch, timeOf } from '../../lib/search/filter.ts';
 
 /** Chooses buckets that the projections retain and that make a readable chart. Pure. */
 

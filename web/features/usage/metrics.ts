@@ -1,5 +1,5 @@
 import type { UsageFigures } from '#server/contract/usage.ts';
-import { showCost, showDuration, showShort } from '../../lib/show.ts';
+import { showCost, showDuration, showShort } from '../../lib/format/show.ts';
 
 /** Metrics of the usage page. Pure. */
 export const METRICS = {

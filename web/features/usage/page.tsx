@@ -1,24 +1,24 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
-import { queryString } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
-import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
-import { useAddressChange } from '../../lib/use-address-change.ts';
-import { useNow } from '../../lib/use-now.ts';
+import { queryString } from '../../lib/api/api.ts';
+import { modelsQuery } from '../../lib/api/queries.ts';
+import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/api/names.ts';
+import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
+import { useNow } from '../../lib/hooks/use-now.ts';
 import { Download } from '../../ui/download.tsx';
-import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/page-head.tsx';
-import { Segments } from '../../ui/segments.tsx';
-import { SubjectFilter } from '../../ui/subject-filter.tsx';
-import { TimeRange } from '../../ui/time-range.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { PageHead } from '../../ui/layout/page-head.tsx';
+import { Segments } from '../../ui/form/segments.tsx';
+import { SubjectFilter } from '../../ui/form/subject-filter.tsx';
+import { TimeRange } from '../../ui/form/time-range.tsx';
 import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import { Ranking } from './ranking.tsx';
 import { Totals } from './totals.tsx';
 import { UsageChart } from './usage-chart.tsx';
 import { usageQuery } from './usage-query.ts';
-import { Freshness } from './vintage.tsx';
+import { Freshness } from './freshness.tsx';
 
 const METRIC_CHOICES = Object.entries(METRICS).map(([id, { name }]) => [id as Metric, name] as const);
 const BUCKET_NAMES = { minute: 'Minute', hour: 'Hour', day: 'Day' } as const;
@@ -27,7 +27,7 @@ const MINUTE_MS = 60_000;
 /** Usage over time, grouped by account, key or model. */
 export function UsagePage() {
   const search = useSearch({ from: '/inside/usage' });
-  const change = useAddressChange({ replace: true });
+  const change = useSearchChange({ replace: true });
   const isOverseer = useIsOverseer();
   const [accountNameOf, keyNameOf] = [useAccountNames(), useKeyNames()];
   const nowMs = useNow(MINUTE_MS);

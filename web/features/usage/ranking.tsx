@@ -1,10 +1,10 @@
 import { Link } from '@tanstack/react-router';
 import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/usage.ts';
-import type { FilterSearch } from '../../lib/filter-search.ts';
-import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/show.ts';
-import { errorShareOf, tallyOf } from '../../lib/tally.ts';
-import { Card } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { FilterSearch } from '../../lib/search/filter.ts';
+import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/format/show.ts';
+import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
+import { Card } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { type Metric, METRICS } from './metrics.ts';
 
 const HEADS = { account: 'Account', key: 'Key', model: 'Model' } as const;

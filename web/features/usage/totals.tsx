@@ -1,7 +1,14 @@
 import type { UsageFigures } from '#server/contract/usage.ts';
-import { showCost, showCount, showCounted, showDuration, showPercent, showShort } from '../../lib/show.ts';
-import { errorShareOf, tallyOf } from '../../lib/tally.ts';
-import { Figure } from '../../ui/parts.tsx';
+import {
+  showCost,
+  showCount,
+  showCounted,
+  showDuration,
+  showPercent,
+  showShort,
+} from '../../lib/format/show.ts';
+import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
+import { Figure } from '../../ui/layout/parts.tsx';
 
 /** Totals of the selected range. */
 export function Totals({ totals }: { totals: UsageFigures }) {

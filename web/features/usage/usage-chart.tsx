@@ -1,8 +1,8 @@
 import type { UsageGroup } from '#server/contract/usage.ts';
-import { useZone } from '../../lib/preferences.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
 import { Bars, type Bar } from '../../ui/chart/bars.tsx';
 import { ChartFrame } from '../../ui/chart/frame.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
 import { type Chart, chartOf } from './bars-of.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import type { UsageShown } from './usage-query.ts';

@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import type { UsageFigures, UsageReport } from '#server/contract/usage.ts';
-import { api, queryString } from '../../lib/api.ts';
+import { api, queryString } from '../../lib/api/api.ts';
 import { type Query, seriesQuery, type UsageWanted } from './buckets.ts';
 
 export type UsageShown = {

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import { Button } from '../button.tsx';
-import { Card } from '../parts.tsx';
+import { Card } from '../layout/parts.tsx';
 
 /** A chart with an equivalent table view of the same height. */
 export function ChartFrame({

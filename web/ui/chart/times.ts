@@ -1,6 +1,4 @@
-import type { Zone } from '../../lib/show.ts';
-import { showTime } from '../../lib/show.ts';
-import { isOtherYear } from '../../lib/year.ts';
+import { isOtherYear, showTime, type Zone } from '../../lib/format/show.ts';
 
 /** Labels of time buckets. Days are UTC days, as in the figures. */
 

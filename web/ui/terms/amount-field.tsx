@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react';
-import { showCount } from '../../lib/show.ts';
-import { TextField } from '../field.tsx';
+import { showCount } from '../../lib/format/show.ts';
+import { TextField } from '../form/field.tsx';
 import { readAmount, readDollars, writeDollars } from './amounts.ts';
 
 type Unit = 'count' | 'microusd';

@@ -1,5 +1,5 @@
-import { Badge } from '../parts.tsx';
-import type { WindowsChoice } from '../windows-choice.tsx';
+import { Badge } from '../layout/parts.tsx';
+import type { WindowsChoice } from '../form/windows-choice.tsx';
 import type { TermsChange } from './changes.ts';
 
 /** A preview of changed limits. */

@@ -2,8 +2,8 @@ import type { PlanTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
-import { limitTitle } from '../../lib/limit-words.ts';
-import { showCount } from '../../lib/show.ts';
+import { limitTitle } from '../../lib/format/limits.ts';
+import { showCount } from '../../lib/format/show.ts';
 import { ROUTE_NAMES } from './summary.ts';
 
 /** Differences between two sets of limits. Shows exact figures, since rounding could hide a change. Pure. */

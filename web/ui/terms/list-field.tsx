@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useId, useState } from 'react';
-import { described, FieldNotes } from '../field.tsx';
+import { ariaOf, FieldNotes } from '../form/field.tsx';
 import { Icon } from '../icon.tsx';
 
 type ListFieldProps = {
@@ -74,7 +74,7 @@ export function ListField({
         ))}
         <input
           aria-label={label}
-          {...described(id, { hint, error })}
+          {...ariaOf(id, { hint, error })}
           list={rest.length === 0 ? undefined : `${id}-list`}
           autoComplete="off"
           autoCapitalize="none"

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { Choices } from '../choices.tsx';
+import { Choices } from '../form/choices.tsx';
 
 /** A choice between all and a list. */
 export function Narrowing({

@@ -1,10 +1,10 @@
 import { useState } from 'react';
 import type { Quota } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
-import { capitalized } from '../../lib/show.ts';
+import { capitalized } from '../../lib/format/show.ts';
 import { Button, IconButton } from '../button.tsx';
-import { SelectField } from '../field.tsx';
-import { WordOptions } from '../options.tsx';
+import { SelectField } from '../form/field.tsx';
+import { WordOptions } from '../form/options.tsx';
 import { AmountField } from './amount-field.tsx';
 
 const labelOf = (meter: QuotaMeter): string => {

@@ -1,8 +1,8 @@
 import type { KeyTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
-import { showAmount } from '../../lib/limit-words.ts';
-import { showCount, showCounted, showShort } from '../../lib/show.ts';
+import { showAmount } from '../../lib/format/limits.ts';
+import { showCount, showCounted, showShort } from '../../lib/format/show.ts';
 
 /** Summaries of limits in words. Pure. */
 

@@ -1,0 +1,78 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { matches } from '#server/contract/filter.ts';
+import type { RequestFilter, RequestDetail } from '#server/contract/requests.ts';
+import { ApiError } from '../../lib/api/api.ts';
+import { useFrames } from '../../lib/feed/use-feed.ts';
+import { Copyable } from '../../ui/copy.tsx';
+import { Dialog } from '../../ui/dialog/dialog.tsx';
+import { Empty, Waiting } from '../../ui/layout/parts.tsx';
+import { Problem } from '../../ui/problem.tsx';
+import { requestQuery } from './queries.ts';
+import { RequestDetailView } from './request-detail.tsx';
+
+/** Polling interval after the end was seen, until the projections include it. */
+const ENDING_LOOK_MS = 400;
+/** Polling interval for a running request that the feed does not cover, because of the filter or a gap. */
+const UNHEARD_LOOK_MS = 3_000;
+
+type RequestDialogProps = {
+  request: string;
+  /** The filter of the open feed. */ filter: RequestFilter;
+  onClose: () => void;
+};
+
+/** Details of one request. A running request is updated live. */
+export function RequestDialog({ request, filter, onClose }: RequestDialogProps) {
+  const [hasEnded, setEnded] = useState(false);
+  const [hasMissed, setMissed] = useState(false);
+  const [tokens, setTokens] = useState<number | null>(null);
+  const lookAgain = (detail: RequestDetail | undefined): number | false => {
+    if (detail?.outcome !== 'running') return false;
+    if (hasEnded) return ENDING_LOOK_MS;
+    return matches(filter, detail) && !hasMissed ? false : UNHEARD_LOOK_MS;
+  };
+  const { data, error, refetch } = useQuery({
+    ...requestQuery(request),
+    refetchInterval: ({ state }) => lookAgain(state.data),
+  });
+  useFrames((frames) => {
+    for (const frame of frames) {
+      if (frame.type === 'gap') setMissed(true);
+      if (!('request' in frame) || frame.request !== request) continue;
+      if (frame.type === 'progress') setTokens(frame.output_tokens);
+      else if (frame.type === 'settled') {
+        setEnded(true);
+        void refetch();
+      }
+    }
+  });
+  const isUnknown = error instanceof ApiError && error.status === 404;
+  return (
+    <Dialog
+      onClose={onClose}
+      shape="side"
+      title={
+        <span className="flex flex-wrap items-center gap-x-2">
+          Request <Copyable text={request} what="request ID" />
+        </span>
+      }
+    >
+      {data ? (
+        <RequestDetailView detail={data} soFar={tokens} />
+      ) : isUnknown ? (
+        <Empty icon="search" title="Request not found">
+          <p>{error.message}</p>
+          <p className="mt-2">
+            Requests without a valid key (401) and invalid requests (400, 413) are not recorded. Requests of
+            other accounts are not shown.
+          </p>
+        </Empty>
+      ) : error ? (
+        <Problem error={error} title="Couldn’t load the request" onRetry={() => void refetch()} />
+      ) : (
+        <Waiting height="h-96" label="Loading request" />
+      )}
+    </Dialog>
+  );
+}

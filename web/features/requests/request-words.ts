@@ -1,0 +1,67 @@
+import type { RequestDetail, RequestEvent } from '#server/contract/requests.ts';
+import type { EndReason, UsageSource } from '#db/events/events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
+import { showCost, showCount } from '../../lib/format/show.ts';
+
+/** Texts of the request details. Pure. */
+
+export const END_WORDS: Record<EndReason, string> = {
+  completed: 'The reply was delivered completely.',
+  client_gone: 'The client disconnected before the reply was complete. Usage up to that point was charged.',
+  upstream_disconnected: 'The upstream disconnected before the reply was complete.',
+  upstream_error: 'The upstream returned an error.',
+  upstream_rejected: 'The upstream rejected the request.',
+  upstream_unreachable: 'The upstream could not be reached.',
+  timed_out: 'The upstream timed out.',
+  service_unavailable: 'The relay was overloaded and ended the request.',
+  abandoned: 'The server crashed. Actual usage is unknown, so the full reservation was charged.',
+  internal_error: 'The relay failed internally.',
+  access_revoked: 'The key’s permissions changed while the request was running.',
+  quota_exceeded: 'The reply reached a hard limit and was stopped.',
+};
+
+export const SOURCE_WORDS: Record<UsageSource, string> = {
+  provider: 'Reported by the provider',
+  counted: 'Counted by the relay (no provider report)',
+  estimated: 'Estimated by the relay (no provider report)',
+  none: 'No usage',
+};
+
+/** Describes an event of the request. */
+export function describeEvent(event: RequestEvent, detail: RequestDetail): string {
+  const reserved = (): string => {
+    const tokens = numberOf(event['hold_tokens']);
+    const cost = numberOf(event['hold_cost_microusd']);
+    return (
+      [tokens === null ? '' : `${showCount(tokens)} tokens`, cost === null ? '' : `up to ${showCost(cost)}`]
+        .filter((part) => part !== '')
+        .join(', ') || 'nothing'
+    );
+  };
+  switch (event.type) {
+    case 'request.accepted':
+      return `Recorded before it was sent. Reserved ${reserved()}.`;
+    case 'request.extended':
+      return `Reservation extended to ${reserved()}.`;
+    case 'request.settled':
+      return detail.end_reason === null ? 'Ended.' : END_WORDS[detail.end_reason];
+    case 'request.abandoned':
+      return END_WORDS.abandoned;
+    case 'request.rejected': {
+      const count = numberOf(event['refused_count']) ?? 1;
+      return count > 1
+        ? `Rejected, with ${showCount(count - 1)} identical requests within a second.`
+        : 'Rejected before it was sent upstream.';
+    }
+    default:
+      return event.type;
+  }
+}
+
+/** The attempts at upstreams, if there was more than one. */
+export function attemptsOf({ events }: Pick<RequestDetail, 'events'>): Attempt[] {
+  const attempts = events.find(({ type }) => type === 'request.settled')?.['tries'];
+  return Array.isArray(attempts) ? (attempts as Attempt[]) : [];
+}
+
+const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null);

@@ -1,0 +1,47 @@
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import type { AccountRow } from '#server/contract/accounts.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
+import { api, type List } from './api.ts';
+import { useMe } from './session.ts';
+
+/** Display names of keys and accounts. Figures and events contain only ids. */
+
+/** The visible keys. */
+export const keysQuery = queryOptions({
+  queryKey: ['keys'],
+  queryFn: async ({ signal }) => (await api<List<KeyRow>>('GET', '/api/keys', undefined, signal)).data,
+  staleTime: 30_000,
+});
+
+/** All accounts. For administrators and auditors only. */
+export const accountsQuery = queryOptions({
+  queryKey: ['accounts'],
+  queryFn: async ({ signal }) =>
+    (await api<List<AccountRow>>('GET', '/api/accounts', undefined, signal)).data,
+  staleTime: 30_000,
+});
+
+/** Whether the member sees all accounts. */
+export const useIsOverseer = (): boolean => useMe().member.role !== 'member';
+
+/** Returns a display name, or the id if the name is unknown. */
+export type NameOf = (id: string) => string;
+
+const namesOf = (rows: readonly { id: string; name: string }[]): NameOf => {
+  const names = new Map(rows.map(({ id, name }) => [id, name]));
+  return (id) => names.get(id) ?? id;
+};
+const justId: NameOf = (id) => id;
+
+export const useKeyNames = (): NameOf => useQuery({ ...keysQuery, select: namesOf }).data ?? justId;
+
+/** Members only know their own account's name. */
+export function useAccountNames(): NameOf {
+  const { account } = useMe();
+  const { data } = useQuery({ ...accountsQuery, enabled: useIsOverseer(), select: namesOf });
+  return data ?? ((id) => (id === account.id ? account.name : id));
+}
+
+/** Whether a key can still be used and changed. */
+export const isActive = ({ state }: Pick<KeyRow, 'state'>): boolean =>
+  state === 'active' || state === 'rotating';

@@ -1,0 +1,66 @@
+import type { FrameOf } from '#server/contract/frames.ts';
+import type { UsageFigures } from '#server/contract/usage.ts';
+
+/** Sums over requests, from reports and from the live feed. Pure. */
+export type Tally = {
+  /** Completed requests, and those that the client disconnected from. */
+  successful: number;
+  /** Accepted requests that failed at the upstream or here, or were stopped by a limit. */
+  failed: number;
+  rejected: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_microusd: number;
+};
+
+export const noTally = (): Tally => ({
+  successful: 0,
+  failed: 0,
+  rejected: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  cost_microusd: 0,
+});
+
+/** A frame that ends a request. */
+export type Ending = FrameOf<'settled' | 'refused'>;
+
+/** Adds an ended request, as the projections count it. */
+export function countEnding(tally: Tally, frame: Ending): void {
+  if (frame.type === 'refused') {
+    tally.rejected += frame.refused_count;
+    return;
+  }
+  if (frame.outcome === 'completed' || frame.outcome === 'client_gone') tally.successful += 1;
+  else tally.failed += 1;
+  tally.input_tokens += frame.input_tokens ?? 0;
+  tally.output_tokens += frame.output_tokens ?? 0;
+  // The usage of an abandoned request is unknown: its reservation stays charged.
+  tally.cost_microusd +=
+    (frame.end_reason === 'abandoned' ? frame.hold_cost_microusd : frame.cost_microusd) ?? 0;
+}
+
+/** The sums of a report. */
+export const tallyOf = (figures: UsageFigures): Tally => ({
+  successful: figures.completed + figures.client_gone,
+  failed: figures.upstream_failed + figures.cut_short + figures.relay_failed,
+  rejected: figures.refused,
+  input_tokens: figures.input_tokens,
+  output_tokens: figures.output_tokens,
+  cost_microusd: figures.cost_microusd,
+});
+
+/** Adds `more` to `tally`. */
+export function addTally(tally: Tally, more: Tally): void {
+  for (const name of Object.keys(tally) as (keyof Tally)[]) tally[name] += more[name];
+}
+
+/** All requests, including rejected ones. */
+export const requestCountOf = ({ successful, failed, rejected }: Tally): number =>
+  successful + failed + rejected;
+
+/** The share of rejected and failed requests; null without requests. */
+export function errorShareOf(tally: Tally): number | null {
+  const calls = requestCountOf(tally);
+  return calls === 0 ? null : (tally.failed + tally.rejected) / calls;
+}

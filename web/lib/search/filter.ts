@@ -1,0 +1,61 @@
+import type { RequestFilter } from '#server/contract/requests.ts';
+import { OUTCOME_WORDS } from '../format/outcomes.ts';
+import { textsIn } from './params.ts';
+
+/** URL search parameters of the request filter, shared by pages, live feed and CSV. Pure. */
+
+export const RANGES = {
+  '15m': 15 * 60_000,
+  '1h': 3_600_000,
+  '24h': 86_400_000,
+  '7d': 7 * 86_400_000,
+  '30d': 30 * 86_400_000,
+} as const;
+export type Range = keyof typeof RANGES;
+
+export type FilterSearch = RequestFilter & {
+  /** A range up to now. Defaults to the page's range. */
+  range?: Range;
+  /** ISO 8601. Override the range. */
+  from?: string;
+  to?: string;
+};
+
+/** Parses search parameters and drops invalid ones. */
+export function readFilterSearch(search: Record<string, unknown>): FilterSearch {
+  const found: FilterSearch = textsIn(search, ['model'], 256);
+  const { account, key, outcome, status, range, from, to } = search;
+  if (isId(account)) found.account = String(account);
+  if (isId(key)) found.key = String(key);
+  if (typeof outcome === 'string' && Object.hasOwn(OUTCOME_WORDS, outcome))
+    found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
+  if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599)
+    found.status = Number(status);
+  if (typeof range === 'string' && Object.hasOwn(RANGES, range)) found.range = range as Range;
+  if (isTime(from)) found.from = from;
+  // An end without a start is invalid.
+  if (isTime(to) && found.from !== undefined) found.to = to;
+  return found;
+}
+
+/** The part that the server's filter accepts. */
+export function requestFilterOf({ account, key, model, outcome, status }: FilterSearch): RequestFilter {
+  const filter: RequestFilter = { account, key, model, outcome, status };
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
+}
+
+/** Resolves the time range. `toMs` is null for live ranges. */
+export function timeOf(
+  { range, from, to }: FilterSearch,
+  fallback: Range,
+  nowMs: number,
+): { fromMs: number; toMs: number | null } {
+  if (from !== undefined) return { fromMs: Date.parse(from), toMs: to === undefined ? null : Date.parse(to) };
+  return { fromMs: nowMs - RANGES[range ?? fallback], toMs: null };
+}
+
+// The router parses an id of digits as a number.
+const isId = (value: unknown): boolean =>
+  (typeof value === 'string' || typeof value === 'number') && /^[0-9A-Za-z]{8}$/.test(String(value));
+const isTime = (value: unknown): value is string =>
+  typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value));
