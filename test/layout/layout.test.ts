@@ -14,44 +14,49 @@ import {
   unusedDependencies,
 } from './packages.ts';
 import {
-  addressBreaches,
+  specifierViolations,
   barrels,
   catchAlls,
   consoleUses,
   cycles,
+  largeFolders,
   longFiles,
-  pageBreaches,
-  purityBreaches,
-  roomBreaches,
-  ROOMS,
-  strangerBreaches,
+  pageViolations,
+  purityViolations,
+  importViolations,
+  FOLDERS,
+  independenceViolations,
+  wideLines,
 } from './rules.ts';
-import { describeFile, type File, readRooms, ROOT } from './source.ts';
+import { describeFile, type File, readFolders, ROOT } from './source.ts';
 
 const readJson = (name: string): unknown => JSON.parse(readFileSync(path.join(ROOT, name), 'utf8'));
-// The page has a configuration of its own.
-const rooms = [...(readJson('tsconfig.json') as { include: string[] }).include, 'web'];
-const files = readRooms(rooms);
+// The page has its own TypeScript configuration.
+const folders = [...(readJson('tsconfig.json') as { include: string[] }).include, 'web'];
+const files = readFolders(folders);
 const manifest = readJson('package.json') as Manifest;
 const lock = readJson('package-lock.json') as Lock;
 
 describe('the source', () => {
-  it('lives in rooms that the house knows', () => {
-    expect(rooms.filter((room) => !(room in ROOMS))).toEqual([]);
+  it('is in top-level folders with import rules', () => {
+    expect(folders.filter((folder) => !(folder in FOLDERS))).toEqual([]);
     expect(files.length).toBeGreaterThan(0);
   });
-  it('imports only along the directions of the house', () => expect(roomBreaches(files)).toEqual([]));
-  it('takes light things alone to the page', () => expect(pageBreaches(files)).toEqual([]));
-  it('keeps leaves of one kind strangers to one another', () => expect(strangerBreaches(files)).toEqual([]));
-  it('keeps events, folds and decisions free of anything that acts', () =>
-    expect(purityBreaches(files)).toEqual([]));
+  it('imports only in the allowed directions', () => expect(importViolations(files)).toEqual([]));
+  it('bundles no schema library and no Node module into the page', () =>
+    expect(pageViolations(files)).toEqual([]));
+  it('has providers that are independent, and features of the page, too', () =>
+    expect(independenceViolations(files)).toEqual([]));
+  it('has events, folds and decisions without I/O', () => expect(purityViolations(files)).toEqual([]));
   it('has no import cycle, type-only ones included', () => expect(cycles(files)).toEqual([]));
-  it('imports files by their full name, db and server by #', () =>
-    expect(addressBreaches(files)).toEqual([]));
+  it('imports files with their extension, db and server by #', () =>
+    expect(specifierViolations(files)).toEqual([]));
   it('has no barrel', () => expect(barrels(files)).toEqual([]));
-  it('has no catch-all', () => expect(catchAlls(files)).toEqual([]));
-  it('has one thought a page', () => expect(longFiles(files)).toEqual([]));
-  it('speaks through the logger only', () => expect(consoleUses(files)).toEqual([]));
+  it('has no file or folder with a generic name', () => expect(catchAlls(files)).toEqual([]));
+  it('has files of at most 400 lines, tests of at most 500', () => expect(longFiles(files)).toEqual([]));
+  it('has folders of at most 25 files', () => expect(largeFolders(files)).toEqual([]));
+  it('has lines of at most 110 columns', () => expect(wideLines(files)).toEqual([]));
+  it('logs through the logger only', () => expect(consoleUses(files)).toEqual([]));
 });
 
 describe('the packages', () => {
@@ -104,7 +109,7 @@ function atLeast(version: string, least: string): boolean {
   return differs < 0 || (have[differs] as number) > (need[differs] as number);
 }
 
-/** The checker itself, on made-up sources: each rule fires on what it forbids and on nothing else. */
+/** The checker itself, on made-up sources: each rule reports violations and nothing else. */
 describe('the checker', () => {
   const tree = (sources: Record<string, string>): File[] =>
     Object.entries(sources).map(([name, text]) => describeFile(name, text));
@@ -130,15 +135,15 @@ describe('the checker', () => {
       0,
     ],
     [
-      'an import in a comment or string is none',
+      'an import in a comment or string is ignored',
       { 'db/a.ts': "// import '#server/b.ts'\nconst s = `\nimport '#server/b.ts'`;" },
       0,
     ],
-  ])('rooms: %s', (_name, sources, count) => expect(roomBreaches(tree(sources))).toHaveLength(count));
+  ])('imports: %s', (_name, sources, count) => expect(importViolations(tree(sources))).toHaveLength(count));
 
   it('pages: types of the contract, and not its schemas', () => {
     expect(
-      pageBreaches(
+      pageViolations(
         tree({
           'web/a.tsx':
             "import type { A } from '#server/contract/requests.ts'; import { matches } from '#server/contract/filter.ts';",
@@ -146,35 +151,37 @@ describe('the checker', () => {
       ),
     ).toEqual([]);
     expect(
-      pageBreaches(tree({ 'web/a.tsx': "import { A } from '#server/contract/requests.ts';" })),
+      pageViolations(tree({ 'web/a.tsx': "import { A } from '#server/contract/requests.ts';" })),
     ).toHaveLength(1);
   });
 
-  it('leaves: providers know the port and not one another', () => {
+  it('independence: providers import the port and not one another', () => {
     expect(
-      strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/provider.ts';" })),
+      independenceViolations(tree({ 'server/providers/a.ts': "import '#server/providers/provider.ts';" })),
     ).toEqual([]);
     expect(
-      strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/b.ts';" })),
+      independenceViolations(tree({ 'server/providers/a.ts': "import '#server/providers/b.ts';" })),
     ).toHaveLength(1);
-    expect(strangerBreaches(tree({ 'web/features/keys/a.tsx': "import './b.tsx';" }))).toEqual([]);
-    expect(strangerBreaches(tree({ 'web/features/keys/a.tsx': "import '../usage/b.tsx';" }))).toHaveLength(1);
+    expect(independenceViolations(tree({ 'web/features/keys/a.tsx': "import './b.tsx';" }))).toEqual([]);
+    expect(
+      independenceViolations(tree({ 'web/features/keys/a.tsx': "import '../usage/b.tsx';" })),
+    ).toHaveLength(1);
   });
 
-  it('purity: types and zod, but nothing that acts', () => {
+  it('purity: types and zod, but no I/O', () => {
     expect(
-      purityBreaches(
+      purityViolations(
         tree({ 'db/fold/a.ts': "import { z } from 'zod'; import type { B } from '#db/log/b.ts';" }),
       ),
     ).toEqual([]);
-    expect(purityBreaches(tree({ 'db/fold/a.ts': "import 'pg';" }))).toHaveLength(1);
-    expect(purityBreaches(tree({ 'db/fold/a.ts': "import 'node:fs';" }))).toHaveLength(1);
-    expect(purityBreaches(tree({ 'server/decide/a.ts': "import { b } from '#db/log/b.ts';" }))).toHaveLength(
-      1,
-    );
+    expect(purityViolations(tree({ 'db/fold/a.ts': "import 'pg';" }))).toHaveLength(1);
+    expect(purityViolations(tree({ 'db/fold/a.ts': "import 'node:fs';" }))).toHaveLength(1);
+    expect(
+      purityViolations(tree({ 'server/decide/a.ts': "import { b } from '#db/log/b.ts';" })),
+    ).toHaveLength(1);
   });
 
-  it('cycles: found whole, by types too, and not where two ways meet', () => {
+  it('cycles: reported completely, by types too, and not for a diamond', () => {
     const two = { 'db/a.ts': "import '#db/b.ts';", 'db/b.ts': "import type { A } from './a.ts';" };
     expect(cycles(tree(two))).toEqual(['db/a.ts → db/b.ts → db/a.ts']);
     expect(cycles(tree({ 'db/a.ts': "import '#db/a.ts';" }))).toHaveLength(1);
@@ -187,9 +194,9 @@ describe('the checker', () => {
     expect(cycles(tree(diamond))).toEqual([]);
   });
 
-  it('addresses: no missing ending, no missing file, no second spelling', () => {
+  it('specifiers: no missing extension, no missing file, no second spelling', () => {
     const check = (text: string): string[] =>
-      addressBreaches(tree({ 'db/a.ts': text, 'db/b.ts': '', 'test/c.ts': '' }));
+      specifierViolations(tree({ 'db/a.ts': text, 'db/b.ts': '', 'test/c.ts': '' }));
     expect(check("import '#db/b.ts'; import 'pg'; import 'node:fs';")).toEqual([]);
     expect(check("import '#db/b';")).toHaveLength(1);
     expect(check("import '#db/gone.ts';")).toHaveLength(1);
@@ -197,7 +204,7 @@ describe('the checker', () => {
     expect(check("import '../test/c.ts';")).toEqual([]);
   });
 
-  it('barrels: by name and by nature', () => {
+  it('barrels: by name and by content', () => {
     expect(barrels(tree({ 'db/index.ts': 'export const a = 1;' }))).toHaveLength(1);
     expect(
       barrels(tree({ 'db/all.ts': "export * from './a.ts'; export { b } from './b.ts';" })),
@@ -207,7 +214,7 @@ describe('the checker', () => {
     expect(barrels(tree({ 'db/start.ts': "import './a.ts';" }))).toEqual([]);
   });
 
-  it('catch-alls: as files, as directories, whatever follows', () => {
+  it('generic names: files and folders, with any extension', () => {
     expect(
       catchAlls(
         tree({ 'db/utils.ts': '', 'server/lib/a.ts': '', 'test/helpers.test.ts': '', 'db/types.ts': '' }),
@@ -222,7 +229,23 @@ describe('the checker', () => {
     expect(longFiles(tree({ 'db/migrations/1.sql': '--\n'.repeat(401) }))).toHaveLength(1);
   });
 
-  it('console: in what serves, not in tests', () => {
+  it('large folders: from the 26th file, fixtures excepted', () => {
+    const folder = (name: string, count: number): Record<string, string> =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`${name}/${index}.ts`, '']));
+    expect(largeFolders(tree({ ...folder('db', 25), ...folder('db/log', 25) }))).toEqual([]);
+    expect(largeFolders(tree(folder('db/log', 26)))).toHaveLength(1);
+    expect(largeFolders(tree(folder('test/fixtures/openai', 26)))).toEqual([]);
+  });
+
+  it('wide lines: from the 111th column, in code and SQL', () => {
+    const line = (columns: number): string => `--${'x'.repeat(columns - 2)}\n`;
+    expect(wideLines(tree({ 'db/a.sql': line(110), 'docs/a.md': line(200) }))).toEqual([]);
+    expect(wideLines(tree({ 'db/a.sql': line(110) + line(111) }))).toEqual([
+      'db/a.sql:2 has 111 columns; the maximum is 110',
+    ]);
+  });
+
+  it('console: in services, not in tests', () => {
     expect(
       consoleUses(
         tree({ 'db/a.ts': "console.log('x');", 'server/a.ts': 'globalThis.setTimeout(console.error);' }),

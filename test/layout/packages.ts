@@ -1,5 +1,5 @@
 import { type File, packageOf } from './source.ts';
-import type { Breach } from './rules.ts';
+import type { Violation } from './rules.ts';
 
 export type Manifest = {
   engines: { node: string };
@@ -38,7 +38,7 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
 };
 
 /** Versions are exact: the same commit installs the same code next year. */
-export function inexactVersions({ dependencies, devDependencies }: Manifest): Breach[] {
+export function inexactVersions({ dependencies, devDependencies }: Manifest): Violation[] {
   return Object.entries({ ...dependencies, ...devDependencies })
     .filter(([, version]) => !/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$/.test(version))
     .map(([name, version]) => `${name} has the version ${version}, which is not exact`);
@@ -48,7 +48,7 @@ export function inexactVersions({ dependencies, devDependencies }: Manifest): Br
 export function undeclaredImports(
   files: readonly File[],
   { dependencies, devDependencies }: Manifest,
-): Breach[] {
+): Violation[] {
   return files.flatMap(({ path, imports }) => {
     const serves = SERVING.some((room) => path.startsWith(room));
     const declared = serves ? dependencies : { ...dependencies, ...devDependencies };
@@ -63,7 +63,7 @@ export function undeclaredImports(
 }
 
 /** Every dependency earns its place: imported, run by a script, typing or completing one that is. */
-export function unusedDependencies(files: readonly File[], manifest: Manifest, lock: Lock): Breach[] {
+export function unusedDependencies(files: readonly File[], manifest: Manifest, lock: Lock): Violation[] {
   const names = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies });
   const imported = new Set(
     files.flatMap(({ imports }) => imports.map(({ specifier }) => packageOf(specifier))),
@@ -110,7 +110,7 @@ function isInstalled(packages: Lock['packages'], place: string, name: string): b
 }
 
 /** Each locked package is known by its content, and none by a registry that others can't reach. */
-export function lockLeaks({ packages }: Lock): Breach[] {
+export function lockLeaks({ packages }: Lock): Violation[] {
   return Object.entries(packages)
     .filter(([place]) => place !== '')
     .flatMap(([place, { integrity, resolved, inBundle }]) => {
@@ -123,7 +123,7 @@ export function lockLeaks({ packages }: Lock): Breach[] {
 }
 
 /** npm 12 runs an install script only where allowScripts decides so; without it there is no binary. */
-export function undecidedScripts({ allowScripts }: Manifest, { packages }: Lock): Breach[] {
+export function undecidedScripts({ allowScripts }: Manifest, { packages }: Lock): Violation[] {
   const scripted = new Set(
     Object.entries(packages)
       .filter(([, { hasInstallScript }]) => hasInstallScript === true)

@@ -1,10 +1,10 @@
 import { type File, targetOf } from './source.ts';
 
-/** One breach of a rule: where, and what to do about it. */
-export type Breach = string;
+/** One violation of a rule: where, and how to fix it. */
+export type Violation = string;
 
-/** Where the imports of each room may lead: paths or beginnings of paths. */
-export const ROOMS: Record<string, readonly string[]> = {
+/** Allowed imports of each top-level folder: paths or prefixes of paths. */
+export const FOLDERS: Record<string, readonly string[]> = {
   db: ['db/'],
   server: ['db/', 'server/'],
   worker: ['db/', 'worker/'],
@@ -26,9 +26,7 @@ export const ROOMS: Record<string, readonly string[]> = {
   test: [''],
 };
 
-/**
- * What the page takes from other rooms at run time; of all else it may know the types, which weigh nothing.
- */
+/** Modules that the page imports at run time. Of all others it may import types, which add no bytes. */
 const PAGE_VALUES = [
   'db/limits/meters.ts',
   'db/money.ts',
@@ -38,16 +36,16 @@ const PAGE_VALUES = [
   'web/',
 ];
 
-/** Rooms that others import by a `#` name, and use it within themselves too: one spelling per file. */
-const NAMED_ROOMS = ['db', 'server'];
+/** Folders that are imported by their `#` alias everywhere, within themselves too: one spelling per file. */
+const ALIASED_FOLDERS = ['db', 'server'];
 
-/** Directories whose children know nothing of one another; a file named here is what they share. */
-const STRANGERS: Record<string, string | null> = {
+/** Folders whose children don't import one another, with the one file that they share. */
+const INDEPENDENT: Record<string, string | null> = {
   'server/providers/': 'server/providers/provider.ts',
   'web/features/': null,
 };
 
-/** What an auditor reads, and decisions: they take everything as data and import nothing that acts. */
+/** Events, folds, decisions and other modules without I/O. */
 const PURE = [
   'db/assert-increasing.ts',
   'db/assert-increasing.ts',
@@ -75,8 +73,11 @@ const CATCH_ALLS = new Set(['utils', 'util', 'types', 'lib', 'helpers', 'helper'
 /** The length of a file is a guide: tests hold tables of cases and may be longer. */
 const LINES_MAX = 400;
 const TEST_LINES_MAX = 500;
+const FOLDER_FILES_MAX = 25;
+/** As in .prettierrc.json; prettier can't break strings and comments. */
+const COLUMNS_MAX = 110;
 
-/** What no person writes: recorded data, the lock file, the snapshots and types of the schema. */
+/** Recorded or generated files: fixtures, lock files, snapshots and types of the schema. */
 const isGenerated = (path: string): boolean =>
   path.startsWith('test/fixtures/') ||
   path.endsWith('package-lock.json') ||
@@ -86,11 +87,11 @@ const isGenerated = (path: string): boolean =>
 
 const linesMaxOf = (path: string): number => (path.endsWith('.test.ts') ? TEST_LINES_MAX : LINES_MAX);
 
-const begins = (name: string, beginnings: readonly string[]): boolean =>
+const startsWithAny = (name: string, beginnings: readonly string[]): boolean =>
   beginnings.some((each) => name.startsWith(each));
-const roomOf = (name: string): string => name.split('/', 1)[0] as string;
+const topFolderOf = (name: string): string => name.split('/', 1)[0] as string;
 
-/** Every import of a file, with the file it means; packages are left out. */
+/** Every import of a file, with its target file; packages are excluded. */
 function edges(files: readonly File[]): { from: string; to: string; specifier: string }[] {
   return files.flatMap(({ path, imports }) =>
     imports.flatMap(({ specifier }) => {
@@ -100,15 +101,15 @@ function edges(files: readonly File[]): { from: string; to: string; specifier: s
   );
 }
 
-/** A room imports only the rooms that the house allows it. */
-export function roomBreaches(files: readonly File[]): Breach[] {
+/** A top-level folder imports only the folders that it may. */
+export function importViolations(files: readonly File[]): Violation[] {
   return edges(files)
-    .filter(({ from, to }) => !begins(to, ROOMS[roomOf(from)] ?? []))
-    .map(({ from, to }) => `${from} imports ${to}, which the room ${roomOf(from)} may not`);
+    .filter(({ from, to }) => !startsWithAny(to, FOLDERS[topFolderOf(from)] ?? []))
+    .map(({ from, to }) => `${from} imports ${to}, which ${topFolderOf(from)}/ may not`);
 }
 
-/** The page stays light: no schema library and no Node come along with a contract. */
-export function pageBreaches(files: readonly File[]): Breach[] {
+/** The page stays small: no schema library and no Node module is bundled with a contract. */
+export function pageViolations(files: readonly File[]): Violation[] {
   return files
     .filter(({ path }) => path.startsWith('web/'))
     .flatMap(({ path, imports }) =>
@@ -117,55 +118,55 @@ export function pageBreaches(files: readonly File[]): Breach[] {
           ({ typeOnly, specifier }) =>
             !typeOnly &&
             targetOf(specifier, path) !== null &&
-            !begins(targetOf(specifier, path) ?? '', PAGE_VALUES),
+            !startsWithAny(targetOf(specifier, path) ?? '', PAGE_VALUES),
         )
         .map(({ specifier }) => `${path} imports ${specifier} at run time; import its types only`),
     );
 }
 
-/** Leaves of the same kind don't import one another. */
-export function strangerBreaches(files: readonly File[]): Breach[] {
-  return Object.entries(STRANGERS).flatMap(([directory, shared]) => {
+/** Providers don't import one another, and neither do the page's features. */
+export function independenceViolations(files: readonly File[]): Violation[] {
+  return Object.entries(INDEPENDENT).flatMap(([directory, shared]) => {
     const child = (name: string): string => name.slice(directory.length).split('/', 1)[0] as string;
     return edges(files)
       .filter(({ from, to }) => from.startsWith(directory) && to.startsWith(directory))
       .filter(({ from, to }) => child(from) !== child(to) && to !== shared)
-      .map(({ from, to }) => `${from} imports ${to}; those in ${directory} don't import one another`);
+      .map(({ from, to }) => `${from} imports ${to}; the parts of ${directory} don't import one another`);
   });
 }
 
 /** Pure files import pure files, and types. */
-export function purityBreaches(files: readonly File[]): Breach[] {
+export function purityViolations(files: readonly File[]): Violation[] {
   return files
-    .filter(({ path }) => begins(path, PURE))
+    .filter(({ path }) => startsWithAny(path, PURE))
     .flatMap(({ path, imports }) =>
       imports
         .filter(({ typeOnly }) => !typeOnly)
         .filter(({ specifier }) => {
           const to = targetOf(specifier, path);
-          return to === null ? !PURE_PACKAGES.includes(specifier) : !begins(to, PURE);
+          return to === null ? !PURE_PACKAGES.includes(specifier) : !startsWithAny(to, PURE);
         })
         .map(({ specifier }) => `${path} is pure and imports ${specifier}`),
     );
 }
 
-/** An import names a file that is there, with its ending, and spells it as the house does. */
-export function addressBreaches(files: readonly File[]): Breach[] {
+/** An import names an existing file with its extension, and uses the alias where there is one. */
+export function specifierViolations(files: readonly File[]): Violation[] {
   const known = new Set(files.map(({ path }) => path));
   return edges(files).flatMap(({ from, to, specifier }) => {
     if (!known.has(to))
-      return [`${from} imports ${specifier}, and there is no such file; is its ending missing?`];
-    if (specifier.startsWith('.') && NAMED_ROOMS.includes(roomOf(to)))
+      return [`${from} imports ${specifier}, which doesn't exist; is its extension missing?`];
+    if (specifier.startsWith('.') && ALIASED_FOLDERS.includes(topFolderOf(to)))
       return [`${from} imports ${specifier}; write #${to}`];
     return [];
   });
 }
 
-/** No file imports itself by any way round; type-only imports count, for they tie the readers too. */
-export function cycles(files: readonly File[]): Breach[] {
+/** No import cycle. Type-only imports count: they tie the files together for readers too. */
+export function cycles(files: readonly File[]): Violation[] {
   const next = new Map<string, string[]>();
   for (const { from, to } of edges(files)) next.set(from, [...(next.get(from) ?? []), to]);
-  const found: Breach[] = [];
+  const found: Violation[] = [];
   const done = new Set<string>();
   const visit = (file: string, trail: readonly string[]): void => {
     const before = trail.indexOf(file);
@@ -178,15 +179,15 @@ export function cycles(files: readonly File[]): Breach[] {
   return found;
 }
 
-/** A barrel hides where things live, and ties its users together in cycles. */
-export function barrels(files: readonly File[]): Breach[] {
+/** No barrel files: they hide where a symbol is defined, and tie their users together in cycles. */
+export function barrels(files: readonly File[]): Violation[] {
   return files
     .filter(({ path, onlyReexports }) => onlyReexports || /(^|\/)index\.tsx?$/.test(path))
-    .map(({ path }) => `${path} is a barrel; import what it passes on from where it lives`);
+    .map(({ path }) => `${path} is a barrel; import its symbols from where they are defined`);
 }
 
-/** No file or directory takes in whatever has no place. `web/lib` is a room's own part, not a file. */
-export function catchAlls(files: readonly File[]): Breach[] {
+/** No file or folder for leftovers. `web/lib` is a folder with subjects of its own. */
+export function catchAlls(files: readonly File[]): Violation[] {
   return files
     .filter(({ path }) =>
       path
@@ -194,19 +195,45 @@ export function catchAlls(files: readonly File[]): Breach[] {
         .split('/')
         .some((part) => CATCH_ALLS.has(part.replace(/\..*$/, ''))),
     )
-    .map(({ path }) => `${path} is named for anything; name it for what it holds`);
+    .map(({ path }) => `${path} has a generic name; name it by its subject`);
 }
 
-/** One page, one thought. Fixtures are data. */
-export function longFiles(files: readonly File[]): Breach[] {
+/** Files stay short enough to be read at once. */
+export function longFiles(files: readonly File[]): Violation[] {
   return files
     .filter(({ path, lines }) => lines > linesMaxOf(path) && !isGenerated(path))
-    .map(({ path, lines }) => `${path} has ${lines} lines; ${linesMaxOf(path)} are the most`);
+    .map(({ path, lines }) => `${path} has ${lines} lines; the maximum is ${linesMaxOf(path)}`);
 }
 
-/** What the service says goes through its logger, which knows what must not be told. */
-export function consoleUses(files: readonly File[]): Breach[] {
+/** Folders stay small enough to show the architecture. */
+export function largeFolders(files: readonly File[]): Violation[] {
+  const folders = Map.groupBy(
+    files.filter(({ path }) => !path.startsWith('test/fixtures/')),
+    ({ path }) => path.slice(0, path.lastIndexOf('/')),
+  );
+  return [...folders]
+    .filter(([, members]) => members.length > FOLDER_FILES_MAX)
+    .map(([folder, members]) => `${folder} has ${members.length} files; the maximum is ${FOLDER_FILES_MAX}`);
+}
+
+/** Lines fit beside one another in a review. */
+export function wideLines(files: readonly File[]): Violation[] {
   return files
-    .filter(({ path, usesConsole }) => usesConsole && ['db', 'server', 'worker'].includes(roomOf(path)))
+    .filter(({ path }) => /\.(tsx?|sql|css)$/.test(path) && !isGenerated(path))
+    .flatMap(({ path, text }) =>
+      text
+        .split('\n')
+        .flatMap((line, index) =>
+          line.length > COLUMNS_MAX
+            ? [`${path}:${index + 1} has ${line.length} columns; the maximum is ${COLUMNS_MAX}`]
+            : [],
+        ),
+    );
+}
+
+/** Services log through their logger, which redacts secrets. */
+export function consoleUses(files: readonly File[]): Violation[] {
+  return files
+    .filter(({ path, usesConsole }) => usesConsole && ['db', 'server', 'worker'].includes(topFolderOf(path)))
     .map(({ path }) => `${path} uses console`);
 }

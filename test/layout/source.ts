@@ -8,25 +8,26 @@ export const ROOT = path.resolve(import.meta.dirname, '../..');
 /** One import, export-from or `import()` with a literal address, type-only ones too. */
 export type Import = { specifier: string; typeOnly: boolean };
 
-/** What the rules need to know of one file. Paths are relative to the project, with slashes. */
+/** One file as the rules see it. Paths are relative to the project, with slashes. */
 export type File = {
   path: string;
+  text: string;
   lines: number;
   imports: Import[];
-  /** Whether it does nothing but pass on what other files export. */
+  /** Whether it only re-exports symbols of other files. */
   onlyReexports: boolean;
   usesConsole: boolean;
 };
 
-/** A syntax-tree node, as far as the rules look at it. */
+/** A syntax-tree node, as far as the rules read it. */
 type Node = { type: string } & Record<string, unknown>;
 
 const isGenerated = (directory: string): boolean => directory === 'dist' || directory === 'node_modules';
 
-/** Reads every file of the rooms. */
-export function readRooms(rooms: readonly string[]): File[] {
-  return rooms.flatMap((room) =>
-    readdirSync(path.join(ROOT, room), { recursive: true, withFileTypes: true })
+/** Reads every file of these top-level folders. */
+export function readFolders(folders: readonly string[]): File[] {
+  return folders.flatMap((folder) =>
+    readdirSync(path.join(ROOT, folder), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       // Built and installed files are not sources.
       .filter((entry) => !path.relative(ROOT, entry.parentPath).split(path.sep).some(isGenerated))
@@ -35,31 +36,32 @@ export function readRooms(rooms: readonly string[]): File[] {
   );
 }
 
-/** Looks at one file; only TypeScript is parsed. */
+/** Describes one file; only TypeScript is parsed. */
 export function describeFile(name: string, text: string): File {
   const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
-  const file: File = { path: name, lines, imports: [], onlyReexports: false, usesConsole: false };
+  const file: File = { path: name, text, lines, imports: [], onlyReexports: false, usesConsole: false };
   if (!/\.tsx?$/.test(name)) return file;
   const program = parseAst(text, { lang: name.endsWith('x') ? 'tsx' : 'ts' }) as unknown as Node & {
     body: Node[];
   };
-  file.onlyReexports = program.body.length > 0 && program.body.every(passesOn) && program.body.some(isExport);
+  file.onlyReexports =
+    program.body.length > 0 && program.body.every(isReexport) && program.body.some(isExport);
   walk(program, (node) => {
-    const specifier = addressIn(node);
+    const specifier = specifierIn(node);
     if (specifier !== null) file.imports.push({ specifier, typeOnly: isTypeOnly(node) });
     if (isConsole(node)) file.usesConsole = true;
   });
   return file;
 }
 
-/** The file of the tree that an import means, or null when it is a package or part of Node. */
+/** The file that an import refers to, or null for a package or a Node module. */
 export function targetOf(specifier: string, importer: string): string | null {
   if (specifier.startsWith('#')) return specifier.slice(1);
   if (specifier.startsWith('.')) return path.posix.join(path.posix.dirname(importer), specifier);
   return null;
 }
 
-/** The package that an import means, or null when it is a file or part of Node. */
+/** The package that an import refers to, or null for a file or a Node module. */
 export function packageOf(specifier: string): string | null {
   if (/^[.#]|^node:/.test(specifier)) return null;
   return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
@@ -81,7 +83,7 @@ const IMPORTING = new Set([
   'TSImportType',
 ]);
 
-function addressIn(node: Node): string | null {
+function specifierIn(node: Node): string | null {
   const address = IMPORTING.has(node.type) ? (node['source'] as Node | null)?.['value'] : null;
   return typeof address === 'string' ? address : null;
 }
@@ -100,6 +102,6 @@ function isExport({ type }: Node): boolean {
 }
 
 /** An import, an `export … from`, or an `export { … }` without a declaration of its own. */
-function passesOn(node: Node): boolean {
+function isReexport(node: Node): boolean {
   return node.type === 'ImportDeclaration' || (isExport(node) && (node['declaration'] ?? null) === null);
 }
