@@ -36,8 +36,9 @@ const log = await relay.waitFor((events) => openRequests(events).length === 0);
 const settled = settledBy(relay.key.split('_')[1] ?? '', log);
 const faults = faultsOf(agent, ran, model.asked, settled);
 
+const tokens = settled.reduce((sum, event) => sum + event.input_tokens + event.output_tokens, 0);
 console.log(
-  `${name} by ${agent.route}: ${model.asked.length} calls, ${settled.length} settled, ${settled.reduce((sum, event) => sum + event.input_tokens + event.output_tokens, 0)} tokens`,
+  `${name} by ${agent.route}: ${model.asked.length} calls, ${settled.length} settled, ${tokens} tokens`,
 );
 if (ran.strayed.length > 0)
   console.log(`It asked for ${[...new Set(ran.strayed)].join(', ')} besides, and was not let out.`);

@@ -10,11 +10,13 @@ import type { Finding } from './verdict.ts';
 const MAIN = path.join(import.meta.dirname, '../../db/audit/main.ts');
 const CAUGHT_UP_WITHIN_MS = 120_000;
 const COMMAND_TIMEOUT_MS = 300_000;
-/** Of a million differences the first few tell enough. */
+/** Of a million differences the first few are enough. */
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 /** A row that is about one call, changed by hand. */
-const CHANGE =
-  "update projection.request set model = model || '?' where request = (select request from projection.request order by request limit 1) returning request";
+const CHANGE = `
+  update projection.request set model = model || '?'
+    where request = (select request from projection.request order by request limit 1)
+    returning request`;
 
 type Diff = { code: number | null; differences: number; text: string };
 
@@ -91,7 +93,7 @@ export async function checkDiff(
       {
         rule: 'P5',
         request,
-        message: `audit diff does not name a row that was changed by hand: ${changed.differences} differences`,
+        message: `audit diff misses a row that was changed by hand: ${changed.differences} differences`,
       },
     ],
   };

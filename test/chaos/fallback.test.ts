@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { fallback } from './fallback.ts';
 
-test('when an upstream is killed under load its calls go to the other one, but for those that had begun, which are told so', async () => {
+test('calls of a killed upstream fall back; replies that had begun end with an in-band error', async () => {
   const { violations, fellBack, cut, byOther } = await fallback({ n: 1, streams: 40, seed: 5 });
   expect(violations).toEqual([]);
   // The kill did hit calls in the middle, and others before they had begun.

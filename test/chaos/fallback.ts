@@ -13,6 +13,7 @@ import { openLog, readiness, until } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { refusedPort, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
+import { databaseUrlOf } from '../support/database-url.ts';
 import { randomFrom } from './random.ts';
 import type { Finding } from './verdict.ts';
 
@@ -91,11 +92,9 @@ export async function fallback({ n, streams, seed }: Options): Promise<FallbackV
   stack.defer(() => removeTestDirectory(dataDir));
   const embedded = await startEmbedded({ dataDir, log: () => {} });
   stack.defer(() => embedded.stop());
-  const { host = '', port: postgresPort, user, database, password } = embedded.config('owner');
-  const secret = typeof password === 'function' ? await password() : '';
   const env = {
     DAYBOOK_DATA: dataDir,
-    DATABASE_URL: `postgres://${user}:${secret}@localhost/${database}?host=${encodeURIComponent(host)}&port=${postgresPort}`,
+    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
     DAYBOOK_UPSTREAMS: '[]',
     LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',
   };
@@ -248,7 +247,11 @@ function judge(
       {
         rule: 'fallback',
         request: reply.requestId ?? reply.user ?? '',
-        message: `${message}: ${JSON.stringify(settled)} ${reply.problem ?? ''} ${reply.body.toString().slice(-200)}`,
+        message: [
+          `${message}: ${JSON.stringify(settled)}`,
+          reply.problem ?? '',
+          reply.body.toString().slice(-200),
+        ].join(' '),
       },
     ];
     if (!settled) return fail('has no ending');

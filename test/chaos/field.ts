@@ -10,6 +10,7 @@ import { checkLimits } from '../support/identity/limits-identity.ts';
 import { changeControl, openLog, until, upstreamsVariable } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
+import { databaseUrlOf } from '../support/database-url.ts';
 import type { Random } from './random.ts';
 import { closedAt, type Finding, unbalanced, type Watched } from './verdict.ts';
 
@@ -60,12 +61,10 @@ export type Field = AsyncDisposable & {
 export async function openField(random: Random, scale: number): Promise<Field> {
   const dataDir = await makeTestDirectory();
   const embedded = await startEmbedded({ dataDir, log: () => {} });
-  const { host = '', port: postgresPort, user, database, password } = embedded.config('owner');
-  const secret = typeof password === 'function' ? await password() : '';
   const upstream = await startUpstream();
   const server = await spawnServer({
     DAYBOOK_DATA: dataDir,
-    DATABASE_URL: `postgres://${user}:${secret}@localhost/${database}?host=${encodeURIComponent(host)}&port=${postgresPort}`,
+    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
     DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
     DAYBOOK_INSTANCES: String(INSTANCES),
     LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',

@@ -3,7 +3,7 @@ import { freezeInstance } from './freeze-instance.ts';
 import { killInstance } from './kill-instance.ts';
 
 test(
-  'whichever of three processes is killed under load, no quota is exceeded, nothing is charged twice and every lease comes back',
+  'killing one of three processes under load exceeds no quota, charges nothing twice and returns every lease',
   { timeout: 180_000 },
   async () => {
     const verdict = await killInstance({ n: 3, streams: 20, seed: 3 });

@@ -14,6 +14,7 @@ import { until, upstreamsVariable } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
+import { databaseUrlOf } from '../support/database-url.ts';
 import { type Random, randomFrom } from './random.ts';
 import type { Finding } from './verdict.ts';
 
@@ -60,12 +61,10 @@ export async function killProjector({
   cleanup.defer(() => removeTestDirectory(dataDir));
   const embedded = await startEmbedded({ dataDir, log: () => {} });
   cleanup.defer(() => embedded.stop());
-  const { host = '', port, user, database, password } = embedded.config('owner');
-  const secret = typeof password === 'function' ? await password() : '';
   const upstream = cleanup.use(await startUpstream());
   const env = {
     DAYBOOK_DATA: dataDir,
-    DATABASE_URL: `postgres://${user}:${secret}@localhost/${database}?host=${encodeURIComponent(host)}&port=${port}`,
+    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
     DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
     DAYBOOK_WORKER: 'off',
     LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',

@@ -40,7 +40,7 @@ const options = {
   seed: Number(values.seed),
 };
 const { violations, ...figures } = await chosen.run(options);
-process.stdout.write(
-  `${JSON.stringify({ case: name, ...options, ...figures, violations: violations.length, shown: violations.slice(0, SHOWN_VIOLATIONS) }, null, 2)}\n`,
-);
+const shown = violations.slice(0, SHOWN_VIOLATIONS);
+const report = { case: name, ...options, ...figures, violations: violations.length, shown };
+process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
 process.exitCode = violations.length === 0 ? 0 : 1;

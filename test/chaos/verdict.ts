@@ -21,7 +21,8 @@ export async function unbalanced(
   type Row = { subject: string; meter: string; spent: string; held: string; out: string; open: string };
   const rows = await query<Row>(
     store,
-    `select subject, case meter when 1 then 'requests' else 'tokens' end as meter, sum(used + overdrawn) as spent, sum(held) as held,
+    `select subject, case meter when 1 then 'requests' else 'tokens' end as meter,
+      sum(used + overdrawn) as spent, sum(held) as held,
       sum(granted - returned - used) as out,
       sum((select count(*) from daybook.lease l where l.allowance = a.id and not l.closed)) as open
     from daybook.allowance a where window_kind = 5 and meter in (1, 2) group by subject, meter`,
@@ -33,7 +34,8 @@ export async function unbalanced(
       Number(each ?? 0),
     );
     if (spent === settled && held === 0 && out === 0 && open === 0) return [];
-    const message = `${settled} ${meter} in the log, but the allowance says ${spent} spent, ${held} held and ${out} out, with ${open} leases open`;
+    const allowance = `${spent} spent, ${held} reserved and ${out} leased, with ${open} open leases`;
+    const message = `${settled} ${meter} in the log, but the allowance has ${allowance}`;
     return [{ rule: 'P4', request: account, message }];
   });
 }
@@ -45,7 +47,8 @@ export async function unbalanced(
 export async function closedAt(store: Store, instances: readonly number[]): Promise<(number | null)[]> {
   const rows = await query<{ id: number; closed: string | null }>(
     store,
-    'select id, (extract(epoch from closed_at) * 1000)::bigint as closed from daybook.instance where id = any($1)',
+    `select id, (extract(epoch from closed_at) * 1000)::bigint as closed
+      from daybook.instance where id = any($1)`,
     [instances],
   );
   const known = new Map(rows.map(({ id, closed }) => [id, closed === null ? null : Number(closed)]));

@@ -181,7 +181,7 @@ describe.skipIf(!canRunFront)('the front', () => {
     expect([long.statusCode, (await textOf(long)).includes('tok0')]).toEqual([200, true]);
   });
 
-  test('loses no call when a server ends: running replies end as they would, new calls go to others', async () => {
+  test('a server that shuts down loses no call: running replies finish, new calls go to others', async () => {
     const running: IncomingMessage[] = [];
     for (let count = 0; count < 4; count += 1)
       running.push(await front.send(ask('s:tokens=20,every=50ms', { stream: true })));

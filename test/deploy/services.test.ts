@@ -80,7 +80,7 @@ test('migrate prepares the database, and again and again changes nothing', async
   expect(first).toMatchObject({
     code: 0,
     output: expect.stringMatching(
-      /^Migrated: 0001_roles, .*\nServers and workers may come as daybook_service\.\n$/s,
+      /^Migrated: 0000_baseline\.\nServers and workers may come as daybook_service\.\n$/s,
     ),
   });
   const more = await Promise.all([runService(stage, 'migrate'), runService(stage, 'migrate')]);
@@ -113,7 +113,8 @@ test('two servers and two workers, begun at the same moment, all come up, and on
 
 test('none of them has the owner as its login', async () => {
   const { rows } = await superuser.query<{ login: string }>(
-    `select distinct usename as login from pg_stat_activity where backend_type = 'client backend' and application_name like 'daybook-%'`,
+    `select distinct usename as login from pg_stat_activity
+      where backend_type = 'client backend' and application_name like 'daybook-%'`,
   );
   expect(rows.map(({ login }) => login)).toEqual(['daybook_service']);
 });
@@ -176,7 +177,7 @@ test('each ends in good order when it is told to', async () => {
   expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1 });
 });
 
-test('none of them met an error or told a password, and nothing was written beside the database but what is published', () => {
+test('no service logs an error or a password, or writes files other than published checkpoints', () => {
   for (const each of [...servers, ...workers]) {
     expect(each.output()).not.toContain(CANARY);
     expect(each.output()).not.toMatch(/"level":"(error|fatal)"/);

@@ -19,7 +19,7 @@ const PAGES = [
 const readme = readText('README.md');
 const { scripts } = JSON.parse(readText('package.json')) as { scripts: Record<string, string> };
 
-/** The cells of each table row of a page, or of one of its sections, whose cell `at` is one word in backticks. */
+/** Cells of each table row, of a page or one of its sections, whose cell `at` is one word in backticks. */
 function rowsNaming(page: string, at: number, section = ''): string[][] {
   const [, text = ''] = section === '' ? ['', readText(page)] : readText(page).split(`\n## ${section}\n`);
   return (section === '' ? text : (text.split('\n## ', 1)[0] as string))

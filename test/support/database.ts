@@ -1,6 +1,7 @@
 import { Client, type ClientConfig } from 'pg';
 import { inject } from 'vitest';
 import { patient, sessionConfig, type Store } from '#db/postgres/connect.ts';
+import { databaseUrlOf } from './database-url.ts';
 import { publicId } from '#db/ids.ts';
 
 /** A database of a test's own, with the schema of today and no data. */
@@ -50,7 +51,13 @@ async function createFrom(template: string): Promise<TestDatabase> {
   await administer(`create database "${name}" template ${template} owner daybook_owner`);
   return {
     name,
-    url: `postgres://daybook_owner:${passwords.owner}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`,
+    url: await databaseUrlOf({
+      host,
+      port,
+      user: 'daybook_owner',
+      database: name,
+      password: passwords.owner,
+    }),
     // Patient: a machine that does two things at once keeps a test waiting, and that is no finding.
     ...patient({
       config: (role) =>

@@ -69,7 +69,9 @@ const SETTLED = `new Promise((resolve) => {
   const untilMs = performance.now() + ${WAIT_MS};
   let frames = 0;
   const look = () => {
-    const amiss = document.querySelector('h1')?.checkVisibility() !== true ? 'shows nothing' : document.querySelector('[role=status][aria-label^=Loading]') ? 'still waits for something' : null;
+    const isShown = document.querySelector('h1')?.checkVisibility() === true;
+    const isLoading = document.querySelector('[role=status][aria-label^=Loading]') !== null;
+    const amiss = !isShown ? 'shows nothing' : isLoading ? 'is still loading' : null;
     frames = amiss === null ? frames + 1 : 0;
     if (frames === 3 || performance.now() > untilMs) resolve(amiss);
     else requestAnimationFrame(look);
