@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { BatchRow, LeafRow } from '#db/log/chain.ts';
+import { AT_US, COLUMN_NAMES, COLUMNS } from '#db/log/columns.ts';
 
 /**
  * The lines of an archive file: a header, then events and batches as JSON objects, in the order of
@@ -11,47 +12,24 @@ import type { BatchRow, LeafRow } from '#db/log/chain.ts';
  */
 
 type Kind = 'integer' | 'text' | 'uuid' | 'boolean';
+const KINDS = {
+  int2: 'integer',
+  int4: 'integer',
+  int8: 'integer',
+  timestamptz: 'integer',
+  bool: 'boolean',
+  text: 'text',
+  uuid: 'uuid',
+} as const;
 
-/** The columns of an event after its shard, which the header names: in the order in which a leaf has them. */
-const COLUMNS: readonly (readonly [name: string, kind: Kind])[] = [
-  ['position', 'integer'],
-  ['at_us', 'integer'],
-  ['type', 'integer'],
-  ['instance', 'integer'],
-  ['request', 'uuid'],
-  ['account', 'text'],
-  ['key', 'text'],
-  ['model', 'text'],
-  ['upstream', 'text'],
-  ['sse', 'boolean'],
-  ['body_bytes', 'integer'],
-  ['hold_tokens', 'integer'],
-  ['retry_count', 'integer'],
-  ['status', 'integer'],
-  ['end_reason', 'integer'],
-  ['usage_source', 'integer'],
-  ['input_tokens', 'integer'],
-  ['cached_tokens', 'integer'],
-  ['output_tokens', 'integer'],
-  ['reasoning_tokens', 'integer'],
-  ['attempts', 'integer'],
-  ['first_byte_ms', 'integer'],
-  ['duration_ms', 'integer'],
-  ['stream', 'text'],
-  ['version', 'integer'],
-  ['body', 'text'],
-  ['terms_position', 'integer'],
-  ['hold_cost_microusd', 'integer'],
-  ['cost_microusd', 'integer'],
-  ['admitted_minute', 'integer'],
-  ['price_version', 'integer'],
-  ['refused_count', 'integer'],
-  ['refusal', 'text'],
-];
+/** The fields of an event's line: its columns but the shard, which the header names; the time is `at_us`. */
+const FIELDS: readonly (readonly [name: string, kind: Kind])[] = COLUMNS.slice(1).map(({ name, type }) => [
+  name === 'at' ? 'at_us' : name,
+  KINDS[type],
+]);
 
 const BATCH_COLUMNS = ['last_position', 'event_count', 'instance', 'batch_no', 'at_us', 'format'] as const;
 
-const AT_US = '(extract(epoch from at) * 1000000)::bigint';
 const source = (name: string): string => (name === 'at_us' ? AT_US : name);
 
 /** A field in SQL with the comma before it: null, and so nothing in `concat`, where the column is null. */
@@ -62,7 +40,7 @@ function fieldSql(name: string, kind: Kind): string {
   return `',${label}' || ${source(name)}::text`;
 }
 
-const [[FIRST_NAME], ...OTHERS] = COLUMNS as [(typeof COLUMNS)[number], ...(typeof COLUMNS)[number][]];
+const [[FIRST_NAME], ...OTHERS] = FIELDS as [(typeof FIELDS)[number], ...(typeof FIELDS)[number][]];
 const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHERS.map(([name, kind]) => fieldSql(name, kind)).join(', ')}, '}')`;
 const BATCH_SQL = `concat('{"batch":{', ${BATCH_COLUMNS.map((name) => `'"${name}":', ${source(name)}, ','`).join(', ')},
   '"chain":"', encode(chain, 'hex'), '"}}')`;
@@ -180,7 +158,7 @@ function batchOf(fields: Record<string, unknown>, shard: number): BatchRow {
 function rowOf(fields: Fields, shard: number): LeafRow {
   const row: (string | null)[] = [String(shard)];
   let found = 0;
-  for (const [name] of COLUMNS) {
+  for (const [name] of FIELDS) {
     const value = fields[name];
     if (value !== undefined) found++;
     row.push(value === undefined ? null : value === true ? 't' : value === false ? 'f' : String(value));
@@ -190,15 +168,15 @@ function rowOf(fields: Fields, shard: number): LeafRow {
 }
 
 /** An index of {@link LeafRow}: what tells a control event. */
-export const STREAM_AT = COLUMNS.findIndex(([name]) => name === 'stream') + 1;
+export const STREAM_AT = COLUMN_NAMES.indexOf('stream');
 
 const TYPES: Record<Kind, string> = { integer: 'bigint', text: 'text', uuid: 'uuid', boolean: 'boolean' };
-const NAMES = COLUMNS.map(([name]) => (name === 'at_us' ? 'at' : name)).join(', ');
-const VALUES = COLUMNS.map(([name]) =>
+const NAMES = COLUMN_NAMES.slice(1).join(', ');
+const VALUES = FIELDS.map(([name]) =>
   name === 'at_us' ? `timestamptz 'epoch' + at_us * interval '1 microsecond'` : name,
 ).join(', ');
 
 /** Puts events into a table of the log's shape: the shard, and a JSON array of their lines. */
 export const insertSql = (table: string): string => `insert into ${table} (shard, ${NAMES})
   select $1::smallint, ${VALUES}
-    from json_to_recordset($2::json) as line(${COLUMNS.map(([name, kind]) => `${name} ${TYPES[kind]}`).join(', ')})`;
+    from json_to_recordset($2::json) as line(${FIELDS.map(([name, kind]) => `${name} ${TYPES[kind]}`).join(', ')})`;

@@ -1,6 +1,7 @@
 import { readFile, type Row, rowsIn } from '#db/backup/file.ts';
 import type { TableFile } from '#db/backup/manifest.ts';
-import { type BatchRow, LEAF_COLUMNS, type LeafRow } from '#db/log/chain.ts';
+import type { BatchRow, LeafRow } from '#db/log/chain.ts';
+import { COLUMN_NAMES } from '#db/log/columns.ts';
 
 /** The rows of a table's file, one after the other. */
 export class Rows {
@@ -61,15 +62,11 @@ export function microsecondsOf(text: string): number {
   return Date.parse(`${date}T${time}Z`) * 1_000 + Number(fraction.padEnd(6, '0'));
 }
 
-/** The columns that a leaf covers, by their names in the table. */
-const LEAF_NAMES = LEAF_COLUMNS.replace(/\([^,]*\bat\)[^,]*/, 'at')
-  .split(',')
-  .map((name) => name.trim());
-const LEAF_AT = LEAF_NAMES.indexOf('at');
+const LEAF_AT = COLUMN_NAMES.indexOf('at');
 
 /** Makes leaves of rows of the log, in the order of their columns there. */
 export function leavesOf(rows: Rows): (row: Row) => LeafRow {
-  const places = rows.places(LEAF_NAMES);
+  const places = rows.places(COLUMN_NAMES);
   // All events of a batch carry the same time.
   let text = '';
   let us = '';

@@ -335,6 +335,14 @@ export const EVENT_CODES = {
   'request.rejected': 104,
 } as const satisfies Record<EventType, number>;
 
+export const REQUEST_TYPES = [
+  'request.accepted',
+  'request.extended',
+  'request.settled',
+  'request.abandoned',
+  'request.rejected',
+] as const satisfies readonly RequestEvent['type'][];
+
 /** An event as the log has it, with its place there. */
 export type Placed<E extends Event = Event> = {
   shard: number;

@@ -1,14 +1,9 @@
 import type pg from 'pg';
 import { DatabaseError } from 'pg';
-import {
-  type ControlEvent,
-  END_REASONS,
-  Event,
-  EVENT_CODES,
-  type RequestEvent,
-  USAGE_SOURCES,
-} from '#db/events/events.ts';
-import { ArrayColumn } from '#db/log/arrays.ts';
+import { type ControlEvent, Event, EVENT_CODES, type RequestEvent } from '#db/events/events.ts';
+import { ArrayColumn, type ElementType } from '#db/log/arrays.ts';
+import { type ColumnName, CONTROL_COLUMNS, REQUEST_COLUMNS, typeOf } from '#db/log/columns.ts';
+import { fillColumns } from '#db/log/request-rows.ts';
 import { streamOf } from '#db/events/streams.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
@@ -30,48 +25,24 @@ export class ConflictError extends Error {
  */
 export type ControlAppend = { event: ControlEvent; version: number; claim?: string };
 
-/** A column for each field that request events have, under its name; see `daybook.append`. */
-const newRequestColumns = () => ({
-  type: new ArrayColumn('int2'),
-  request: new ArrayColumn('uuid'),
-  account: new ArrayColumn('text'),
-  key: new ArrayColumn('text'),
-  model: new ArrayColumn('text'),
-  upstream: new ArrayColumn('text'),
-  sse: new ArrayColumn('bool'),
-  body_bytes: new ArrayColumn('int4'),
-  hold_tokens: new ArrayColumn('int8'),
-  hold_cost_microusd: new ArrayColumn('int8'),
-  admitted_minute: new ArrayColumn('int4'),
-  terms_position: new ArrayColumn('int8'),
-  retry_count: new ArrayColumn('int2'),
-  status: new ArrayColumn('int2'),
-  end_reason: new ArrayColumn('int2'),
-  usage_source: new ArrayColumn('int2'),
-  input_tokens: new ArrayColumn('int4'),
-  cached_tokens: new ArrayColumn('int4'),
-  output_tokens: new ArrayColumn('int4'),
-  reasoning_tokens: new ArrayColumn('int4'),
-  cost_microusd: new ArrayColumn('int8'),
-  price_version: new ArrayColumn('int4'),
-  attempts: new ArrayColumn('int2'),
-  first_byte_ms: new ArrayColumn('int4'),
-  duration_ms: new ArrayColumn('int4'),
-  refusal: new ArrayColumn('text'),
-  refused_count: new ArrayColumn('int4'),
-  body: new ArrayColumn('text'),
-});
-
+/** An array for each column that some request events have, and their type; see `daybook.append`. */
+const newRequestColumns = () => arraysOf(['type', ...REQUEST_COLUMNS] as const);
+/** The same for control events; `claim` is of the call alone. */
 const newControlColumns = () => ({
-  type: new ArrayColumn('int2'),
-  account: new ArrayColumn('text'),
-  key: new ArrayColumn('text'),
-  model: new ArrayColumn('text'),
-  stream: new ArrayColumn('text'),
-  version: new ArrayColumn('int4'),
-  body: new ArrayColumn('text'),
+  ...arraysOf(['type', ...CONTROL_COLUMNS.map(({ name }) => name)]),
   claim: new ArrayColumn('text'),
 });
+
+function elementOf(name: ColumnName): ElementType {
+  const type = typeOf(name);
+  if (type === 'timestamptz') throw new TypeError(`the database sets ${name}`);
+  return type;
+}
+
+function arraysOf<Name extends ColumnName>(names: readonly Name[]): Record<Name, ArrayColumn> {
+  const arrays = names.map((name) => [name, new ArrayColumn(elementOf(name))]);
+  return Object.fromEntries(arrays) as Record<Name, ArrayColumn>;
+}
 
 /** The call with these columns; the others are null. */
 function appendSql(columns: Record<string, ArrayColumn>): string {
@@ -95,7 +66,7 @@ export async function appendRequests(
   events: readonly RequestEvent[],
 ): Promise<number> {
   const columns = spares.pop() ?? newRequestColumns();
-  fill(columns, events);
+  fillColumns(columns, events);
   const values = Object.values(columns).map((column) => column.finishColumn(events.length));
   const position = await call(client, 'append_requests', APPEND_REQUESTS, [
     SHARD,
@@ -170,53 +141,4 @@ function bodyOf(event: ControlEvent): string {
     /[^\x20-\x7e]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-}
-
-/** Fills the columns with a batch of request events. */
-function fill(columns: ReturnType<typeof newRequestColumns>, events: readonly RequestEvent[]): void {
-  for (let row = 0; row < events.length; row++) {
-    const event = events[row] as RequestEvent;
-    columns.type.addInt2(EVENT_CODES[event.type]);
-    columns.request.addUuid(event.request);
-    columns.account.addText(event.account);
-    columns.key.addText(event.key);
-    if (event.type === 'request.rejected') {
-      columns.refusal.addText(event.refusal, row);
-      columns.status.addInt2(event.status, row);
-      columns.refused_count.addInt4(event.refused_count, row);
-      continue;
-    }
-
-    columns.model.addText(event.model, row);
-    if (event.admitted_minute !== undefined) columns.admitted_minute.addInt4(event.admitted_minute, row);
-    if (event.terms_position !== undefined) columns.terms_position.addInt8(event.terms_position, row);
-    if (event.type !== 'request.settled') {
-      columns.hold_tokens.addInt8(event.hold_tokens, row);
-      if (event.hold_cost_microusd !== undefined)
-        columns.hold_cost_microusd.addInt8(event.hold_cost_microusd, row);
-    }
-    if (event.type === 'request.accepted') {
-      columns.sse.addBool(event.sse, row);
-      columns.body_bytes.addInt4(event.body_bytes, row);
-      if (event.retry_count !== undefined) columns.retry_count.addInt2(event.retry_count, row);
-      if (event.route !== undefined) columns.body.addText(JSON.stringify({ route: event.route }), row);
-    } else if (event.type !== 'request.extended') {
-      columns.end_reason.addInt2(END_REASONS[event.end_reason], row);
-      columns.usage_source.addInt2(USAGE_SOURCES[event.usage_source], row);
-    }
-    if (event.type === 'request.settled') {
-      if (event.upstream !== undefined) columns.upstream.addText(event.upstream, row);
-      columns.status.addInt2(event.status, row);
-      columns.input_tokens.addInt4(event.input_tokens, row);
-      columns.cached_tokens.addInt4(event.cached_tokens, row);
-      columns.output_tokens.addInt4(event.output_tokens, row);
-      columns.reasoning_tokens.addInt4(event.reasoning_tokens, row);
-      if (event.cost_microusd !== undefined) columns.cost_microusd.addInt8(event.cost_microusd, row);
-      if (event.price_version !== undefined) columns.price_version.addInt4(event.price_version, row);
-      columns.attempts.addInt2(event.attempts, row);
-      if (event.tries !== undefined) columns.body.addText(JSON.stringify({ tries: event.tries }), row);
-      if (event.first_byte_ms !== undefined) columns.first_byte_ms.addInt4(event.first_byte_ms, row);
-      columns.duration_ms.addInt4(event.duration_ms, row);
-    }
-  }
 }

@@ -6,7 +6,9 @@
  * then each element as a 32-bit byte length, -1 for null, and its bytes.
  */
 
+/** The types of elements and their OIDs, which never change. */
 const OIDS = { bool: 16, int8: 20, int2: 21, int4: 23, text: 25, uuid: 2950 };
+export type ElementType = keyof typeof OIDS;
 const HEADER_BYTES = 20;
 const COUNT_AT = 12;
 const NULL_LENGTH = -1;
@@ -38,7 +40,7 @@ export class ArrayColumn {
   #at = HEADER_BYTES;
   #count = 0;
 
-  constructor(type: keyof typeof OIDS) {
+  constructor(type: ElementType) {
     this.#bytes.writeInt32BE(1, 0);
     this.#bytes.writeInt32BE(1, 4);
     this.#bytes.writeInt32BE(OIDS[type], 8);

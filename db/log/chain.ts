@@ -1,4 +1,5 @@
 import { createHash, hash } from 'node:crypto';
+import { AT_US, leafColumns } from '#db/log/columns.ts';
 
 /**
  * The hash chain over the log, as Postgres computes it in `daybook.append`, written a second time
@@ -12,11 +13,7 @@ import { createHash, hash } from 'node:crypto';
  * The columns that a leaf of the newest format covers, in order, as SQL. Times are microseconds since
  * 1970. Each format has the columns of the one before it, and then its own; see {@link FORMATS}.
  */
-export const LEAF_COLUMNS = `shard, position, (extract(epoch from at) * 1000000)::bigint, type, instance, request,
-  account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source,
-  input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms,
-  stream, version, body,
-  terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
+export const LEAF_COLUMNS = leafColumns(AT_US);
 
 /** How many of {@link LEAF_COLUMNS} a leaf covers, by the format that its batch names. */
 const FORMATS: ReadonlyMap<string, number> = new Map([

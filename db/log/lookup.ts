@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { EVENT_CODES, type EventType } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
 import { placeRows, type Read } from '#db/log/read.ts';
 
 /**
@@ -58,7 +58,7 @@ export async function lookThrough(
 ): Promise<Read[]> {
   const values: unknown[] = [SHARD, after, upTo];
   const conditions = conditionsOf(filter, values);
-  const text = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 and position <= $3 and ${conditions}
+  const text = `select ${SELECT_COLUMNS} from daybook.log where shard = $1 and position > $2 and position <= $3 and ${conditions}
     ${ORDER[direction]} limit $${values.push(limit)}`;
   const { rows } = await client.query<Row>({ text, values, rowMode: 'array' });
   return placeRows(rows);
@@ -85,7 +85,7 @@ export async function lookThroughControl(
   const part = (table: string, more: string): string => `(select * from ${table}
     where shard = $1 and stream is not null and position > $2 and position <= $3 ${stream} ${more} ${ORDER[direction]} limit ${look})`;
   const text = `with looked as materialized (
-      select ${COLUMNS} from (
+      select ${SELECT_COLUMNS} from (
         ${part('daybook.log_kept', '')} union all ${part('daybook.log', 'and position > daybook.kept_through($1)')}
       ) parts ${ORDER[direction]} limit ${look})
     select found.*, looked_at.count, looked_at.last

@@ -1,13 +1,13 @@
 import type pg from 'pg';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
 import { allControl, placeRows } from '#db/log/read.ts';
 
 const READ_STREAMS = `
-  select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = any($2) and stream is not null
+  select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and stream = any($2) and stream is not null
   union all
-  select ${COLUMNS} from daybook.log
+  select ${SELECT_COLUMNS} from daybook.log
     where shard = $1 and stream = any($2) and stream is not null and position > daybook.kept_through($1)
   order by position`;
 

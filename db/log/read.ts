@@ -2,7 +2,8 @@ import type pg from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { type ControlEvent, isControl, type Placed } from '#db/events/events.ts';
 import { type EventOfStream, streamOf } from '#db/events/streams.ts';
-import { COLUMNS, decode, type Row } from '#db/log/decode.ts';
+import { AT, type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
+import { decode } from '#db/log/decode.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */
 export const PAGE_ROWS = 5000;
@@ -30,25 +31,25 @@ export class ArchivedError extends Error {
   }
 }
 
-const READ_ALL = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
+const READ_ALL = `select ${SELECT_COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
 const READ_CONTROL = `
-  (select ${COLUMNS} from daybook.log_kept where shard = $1 and position > $2 order by position limit $3)
+  (select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and position > $2 order by position limit $3)
   union all
-  (select ${COLUMNS} from daybook.log
+  (select ${SELECT_COLUMNS} from daybook.log
     where shard = $1 and position > greatest($2, daybook.kept_through($1)) and stream is not null order by position limit $3)
   order by position limit $3`;
-const READ_SUBJECT = `select ${COLUMNS} from daybook.log
+const READ_SUBJECT = `select ${SELECT_COLUMNS} from daybook.log
   where shard = $1 and position > $2 and position <= $3
     and (account is null or account = coalesce($4, account)) and (key is null or key = coalesce($5, key))
   order by position limit $6`;
-const READ_REQUEST = `select ${COLUMNS} from daybook.log
+const READ_REQUEST = `select ${SELECT_COLUMNS} from daybook.log
   where shard = $1 and position between $2 and $3 and request = $4 order by position limit $5`;
-const READ_CONTROL_RANGE = `select ${COLUMNS} from daybook.log
+const READ_CONTROL_RANGE = `select ${SELECT_COLUMNS} from daybook.log
   where shard = $1 and position > $2 and position <= $3 and stream is not null order by position`;
 const READ_STREAM = `
-  select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and stream is not null
+  select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and stream is not null
   union all
-  select ${COLUMNS} from daybook.log
+  select ${SELECT_COLUMNS} from daybook.log
     where shard = $1 and stream = $2 and stream is not null and position > daybook.kept_through($1)
   order by version`;
 
@@ -105,7 +106,7 @@ export async function readRows(
     rowMode: 'array',
   });
   // What stays of an archived part are its control events; whoever wants all must not take that for all.
-  if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][0]) !== after + 1)
+  if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][AT.position]) !== after + 1)
     await requireWhole(client, after);
   return placeRows(result.rows);
 }
@@ -168,22 +169,22 @@ export async function readRequest(
   return placeRows(result.rows);
 }
 
-/** The events of rows that were read as arrays of {@link COLUMNS}. */
+/** The events of rows that were read as arrays of {@link SELECT_COLUMNS}. */
 export function placeRows(rows: readonly Row[]): Read[] {
   // All events of a batch carry the same time, so most rows repeat the text of the row before.
   let atText = '';
   let at = new Date(0);
   return rows.map((row) => {
-    if (row[1] !== atText) {
-      atText = row[1];
+    if (row[AT.at] !== atText) {
+      atText = row[AT.at];
       at = new Date(atText.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
     }
-    const position = Number(row[0]);
+    const position = Number(row[AT.position]);
     try {
       return placeEvent(
-        { shard: SHARD, position, at, instance: row[3], event: decode(row) },
-        row[23],
-        row[24],
+        { shard: SHARD, position, at, instance: row[AT.instance], event: decode(row) },
+        row[AT.stream],
+        row[AT.version],
       );
     } catch (error) {
       return new UnreadableEventError(position, error);

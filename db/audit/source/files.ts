@@ -12,7 +12,7 @@ import {
 } from '#db/archive/verify.ts';
 import type { Part, Source } from '#db/audit/source/source.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { AT, COLUMN_NAMES, type Row } from '#db/log/columns.ts';
 import { placeRows, type Read } from '#db/log/read.ts';
 
 /** A header names a few hundred leaf hashes at most; what is longer is no file of ours. */
@@ -109,7 +109,7 @@ async function* linesOf(file: string): AsyncGenerator<string[], Contents> {
 }
 
 /** The names of a line's fields in the order of the columns of a row. */
-const FIELDS = COLUMNS.split(',').map((column) => column.trim().replace('at::text', 'at_us'));
+const FIELDS = COLUMN_NAMES.slice(1).map((name) => (name === 'at' ? 'at_us' : name));
 
 /** The events of an archive file's lines. */
 export function eventsOf(lines: readonly string[]): Read[] {
@@ -122,7 +122,7 @@ export function eventsOf(lines: readonly string[]): Read[] {
       atUs = fields['at_us'] as number;
       at = new Date(Math.floor(atUs / 1000)).toISOString();
     }
-    row[1] = at;
+    row[AT.at] = at;
     return row as unknown as Row;
   });
   return placeRows(rows);

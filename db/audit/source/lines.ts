@@ -1,5 +1,6 @@
 import { AT, CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify/event.ts';
 import { compositeText, type LeafRow } from '#db/log/chain.ts';
+import { typeOf } from '#db/log/columns.ts';
 
 /**
  * Rows of the log as Postgres writes a composite value, which is the very text that a leaf hash
@@ -49,18 +50,19 @@ export function fieldsOf(text: string): LeafRow {
 }
 
 const TEXT = '(?:[^\\s"\\\\(),]+|"(?:[^"\\\\]|\\\\\\\\|"")*")';
-const PATTERNS: Readonly<Record<string, string>> = {
-  request: '[0-9a-f-]{36}',
-  account: TEXT,
-  key: TEXT,
-  model: TEXT,
-  upstream: TEXT,
-  refusal: TEXT,
-  sse: '[tf]',
-};
+const DIGITS = '\\d+';
+const PATTERNS = {
+  int2: DIGITS,
+  int4: DIGITS,
+  int8: DIGITS,
+  timestamptz: DIGITS,
+  uuid: '[0-9a-f-]{36}',
+  text: TEXT,
+  bool: '[tf]',
+} as const;
 const patternOf = (name: string): string => {
   const codes = CODES.get(name);
-  return codes ? `(?:${[...codes.keys()].join('|')})` : (PATTERNS[name] ?? '\\d+');
+  return codes ? `(?:${[...codes.keys()].join('|')})` : PATTERNS[typeOf(name)];
 };
 
 /**

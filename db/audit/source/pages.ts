@@ -1,7 +1,8 @@
 import type { Client } from 'pg';
-import { EVENT_CODES, type EventType } from '#db/events/events.ts';
+import { EVENT_CODES, REQUEST_TYPES, type RequestEvent } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { COLUMNS, decode, type Row } from '#db/log/decode.ts';
+import { AT, columnsOf, type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
+import { decode } from '#db/log/decode.ts';
 import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
 
 /**
@@ -16,74 +17,43 @@ const ZERO = 0x30;
 /** Stands for whatever has no columns of its own for all that it says: it is read by itself. */
 const OTHER = '-';
 
-const HAS_CALL = ['request', 'account', 'key', 'model'];
-const MAY_HAVE_ADMISSION = ['terms_position?', 'admitted_minute?'];
-const MAY_HAVE_HOLD = ['hold_tokens', 'hold_cost_microusd?'];
-const HAS_ENDING = ['end_reason', 'usage_source'];
-
-/** The columns of each type, a `?` behind those that may be null. */
-const FIELDS: Partial<Record<EventType, readonly string[]>> = {
-  'request.accepted': [
-    ...HAS_CALL,
-    ...MAY_HAVE_HOLD,
-    ...MAY_HAVE_ADMISSION,
-    'sse',
-    'body_bytes',
-    'retry_count?',
-  ],
-  'request.extended': [...HAS_CALL, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
-  'request.settled': [
-    ...HAS_CALL,
-    ...HAS_ENDING,
-    ...MAY_HAVE_ADMISSION,
-    'upstream?',
-    'status',
-    'input_tokens',
-    'cached_tokens',
-    'output_tokens',
-    'reasoning_tokens',
-    'cost_microusd?',
-    'price_version?',
-    'attempts',
-    'first_byte_ms?',
-    'duration_ms',
-  ],
-  'request.abandoned': [...HAS_CALL, ...HAS_ENDING, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
-  'request.rejected': ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
-};
-
-const ROW = COLUMNS.split(',').map((column) => column.trim().replace('at::text', 'at'));
-/** What a row has as text; all else is a number, or `sse`. */
-const TEXTS = new Set(['request', 'account', 'key', 'model', 'upstream', 'refusal']);
-const TYPE = ROW.indexOf('type');
+/** Whether an event of this type may say more in its body: then it is read by itself. */
+const mayHaveBody = (type: RequestEvent['type']): boolean =>
+  columnsOf(type).optional.some(({ name }) => name === 'body');
 
 /**
  * Where the fields of an event belong in a row, by the number of its type, and how they are read; before them
  * come the type, the time and the instance.
  */
 type Place = { at: number; kind: 'text' | 'number' | 'truth' };
+const KINDS = {
+  int2: 'number',
+  int4: 'number',
+  int8: 'number',
+  timestamptz: 'number',
+  text: 'text',
+  uuid: 'text',
+  bool: 'truth',
+} as const;
 const PLACES = new Map<string, readonly Place[]>();
-const CASES = Object.entries(FIELDS).map(([type, fields]) => {
-  const code = EVENT_CODES[type as EventType];
-  const names = fields.map((field) => field.replace('?', ''));
+const CASES = REQUEST_TYPES.map((type) => {
+  const code = EVENT_CODES[type];
+  const { needed, optional } = columnsOf(type);
+  const fields = [...needed, ...optional.filter(({ name }) => name !== 'body')];
   PLACES.set(
     String(code),
-    names.map((name) => ({
-      at: ROW.indexOf(name),
-      kind: name === 'sse' ? 'truth' : TEXTS.has(name) ? 'text' : 'number',
-    })),
+    fields.map((column) => ({ at: AT[column.name as keyof typeof AT], kind: KINDS[column.type] })),
   );
-  const columns = fields.map((field) =>
-    field.endsWith('?') ? `coalesce(${field.slice(0, -1)}::text, '')` : field,
+  const columns = fields.map((column) =>
+    optional.includes(column) ? `coalesce(${column.name}::text, '')` : column.name,
   );
   const text = `concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
-  // An acceptance or a settlement may say more in its body, and then it is read by itself.
-  return `when ${code} then ${type === 'request.settled' || type === 'request.accepted' ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
+  return `when ${code} then ${mayHaveBody(type) ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
 });
 
 const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}' order by position)
   from daybook.log where shard = $1 and position > $2 and position <= $3`;
-const READ_OTHERS = `select ${COLUMNS} from daybook.log where shard = $1 and position = any($2) order by position`;
+const READ_OTHERS = `select ${SELECT_COLUMNS} from daybook.log where shard = $1 and position = any($2) order by position`;
 
 /**
  * The events of a part of the log that is not archived.
@@ -122,7 +92,7 @@ class Page {
   readonly #text: string;
   #next = 0;
   /** One for all: it is filled anew for each event. */
-  readonly #row: unknown[] = ROW.map(() => null);
+  readonly #row: unknown[] = Object.keys(AT).map(() => null);
 
   constructor(text: string, after: number) {
     this.#text = text;
@@ -145,7 +115,7 @@ class Page {
       }
       const instance = this.#takeNumber() ?? 0;
       this.#row.fill(null);
-      this.#row[TYPE] = Number(type);
+      this.#row[AT.type] = Number(type);
       for (const { at: place, kind } of places)
         this.#row[place] =
           kind === 'number'

@@ -1,4 +1,5 @@
 import { CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify/event.ts';
+import { typeOf } from '#db/log/columns.ts';
 
 /**
  * What the columns of a request have to be, byte by byte, so that it is told for one without a text
@@ -34,26 +35,26 @@ export type Column = {
   codes: ReadonlyMap<number, string> | null;
 };
 
-const BYTES: Readonly<Record<string, number>> = {
-  request: UUID,
-  account: PLAIN,
-  key: PLAIN,
-  model: PLAIN,
-  upstream: PLAIN,
-  refusal: PLAIN,
-  sse: PLAIN,
-};
+const BYTES = {
+  int2: DIGIT,
+  int4: DIGIT,
+  int8: DIGIT,
+  timestamptz: DIGIT,
+  uuid: UUID,
+  text: PLAIN,
+  bool: PLAIN,
+} as const;
 
 /** By the code of its type: the columns of a request behind those that every row has. */
 export const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Column[][]>(
   (found, [code, { needed, allowed }]) => {
     found[code] = NAMES.slice(COMMON).map((name) => ({
       name,
-      bytes: needed.includes(name) || allowed.includes(name) ? (BYTES[name] ?? DIGIT) : 0,
+      bytes: needed.includes(name) || allowed.includes(name) ? BYTES[typeOf(name)] : 0,
       isNeeded: needed.includes(name),
-      isText: name in BYTES && name !== 'sse',
-      isBoolean: name === 'sse',
-      length: name === 'request' ? UUID_BYTES : 0,
+      isText: typeOf(name) === 'text' || typeOf(name) === 'uuid',
+      isBoolean: typeOf(name) === 'bool',
+      length: typeOf(name) === 'uuid' ? UUID_BYTES : 0,
       codes: CODES.get(name) ?? null,
     }));
     return found;

@@ -1,15 +1,15 @@
-import { LEAF_COLUMNS, type LeafRow } from '#db/log/chain.ts';
+import type { LeafRow } from '#db/log/chain.ts';
 import { namesByCode } from '#db/events/codes.ts';
 import {
   type ControlEvent,
-  END_REASON_OF,
   EVENT_CODES,
   type EventType,
   parseEvent,
+  REQUEST_TYPES,
   type RequestEvent,
-  USAGE_SOURCE_OF,
 } from '#db/events/events.ts';
-import { routeOf, triesOf } from '#db/log/decode.ts';
+import { parseAttempts, parseRoute } from '#db/log/bodies.ts';
+import { COLUMN_NAMES, COLUMNS, columnsOf, COMMON_COLUMNS, CONTROL_COLUMNS } from '#db/log/columns.ts';
 import { streamOf } from '#db/events/streams.ts';
 
 /**
@@ -19,9 +19,7 @@ import { streamOf } from '#db/events/streams.ts';
 
 const TYPE_OF = namesByCode(EVENT_CODES);
 /** The columns of a row, in the order of its leaf. */
-export const NAMES: readonly string[] = LEAF_COLUMNS.replace(/\(extract.*?bigint/, 'at')
-  .split(',')
-  .map((name) => name.trim());
+export const NAMES: readonly string[] = COLUMN_NAMES;
 const columnAt = (name: string): number => NAMES.indexOf(name);
 /** Where the columns that every verification looks at stand. */
 export const AT = {
@@ -37,65 +35,35 @@ export const AT = {
   body: columnAt('body'),
 } as const;
 /** The columns that every row has, which are looked at one by one. */
-export const COMMON = 5;
+export const COMMON = COMMON_COLUMNS;
 
 /** What events of a type have in their columns, and what they may have. */
 export type Shape = { needed: readonly string[]; allowed: readonly string[] };
-const CALL = ['request', 'account', 'key', 'model'];
-const ADMISSION = ['terms_position', 'admitted_minute'];
-export const SHAPES: Readonly<Record<RequestEvent['type'], Shape>> = {
-  'request.accepted': {
-    needed: [...CALL, 'sse', 'body_bytes', 'hold_tokens'],
-    allowed: [...ADMISSION, 'hold_cost_microusd', 'retry_count', 'body'],
-  },
-  'request.extended': { needed: [...CALL, 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd'] },
-  'request.settled': {
-    needed: [
-      ...CALL,
-      'end_reason',
-      'usage_source',
-      'status',
-      'input_tokens',
-      'cached_tokens',
-      'output_tokens',
-      'reasoning_tokens',
-      'attempts',
-      'duration_ms',
-    ],
-    allowed: [...ADMISSION, 'upstream', 'cost_microusd', 'price_version', 'first_byte_ms', 'body'],
-  },
-  'request.abandoned': {
-    needed: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'],
-    allowed: [...ADMISSION, 'hold_cost_microusd'],
-  },
-  'request.rejected': {
-    needed: ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
-    allowed: [],
-  },
-};
+const namesOf = (columns: readonly { name: string }[]): string[] => columns.map(({ name }) => name);
+const SHAPES: readonly (readonly [RequestEvent['type'], Shape])[] = REQUEST_TYPES.map((type) => {
+  const { needed, optional } = columnsOf(type);
+  return [type, { needed: namesOf(needed), allowed: namesOf(optional) }];
+});
 /**
  * The same without what has to be parsed to be told for good: whoever goes by patterns leaves such a row to
  * {@link checkEvent}.
  */
-export const PLAIN_SHAPES: readonly [number, Shape][] = Object.entries(SHAPES).map(
-  ([type, { needed, allowed }]) => [
-    EVENT_CODES[type as EventType],
-    { needed, allowed: allowed.filter((name) => name !== 'body') },
-  ],
-);
-const CONTROL: Shape = { needed: ['stream', 'version', 'body'], allowed: ['account', 'key', 'model'] };
+export const PLAIN_SHAPES: readonly [number, Shape][] = SHAPES.map(([type, { needed, allowed }]) => [
+  EVENT_CODES[type],
+  { needed, allowed: allowed.filter((name) => name !== 'body') },
+]);
+const CONTROL: Shape = {
+  needed: namesOf(CONTROL_COLUMNS.filter(({ control }) => control === 'needed')),
+  allowed: namesOf(CONTROL_COLUMNS.filter(({ control }) => control === 'optional')),
+};
 const SHAPE_OF: ReadonlyMap<number, Shape> = new Map(
-  Object.entries(SHAPES).map(([type, shape]) => [EVENT_CODES[type as EventType], shape]),
+  SHAPES.map(([type, shape]) => [EVENT_CODES[type], shape]),
 );
 
 /** The columns whose values are codes. */
-export const CODES: ReadonlyMap<string, ReadonlyMap<number, string>> = new Map<
-  string,
-  ReadonlyMap<number, string>
->([
-  ['end_reason', END_REASON_OF],
-  ['usage_source', USAGE_SOURCE_OF],
-]);
+export const CODES: ReadonlyMap<string, ReadonlyMap<number, string>> = new Map(
+  COLUMNS.flatMap((column) => ('codes' in column ? [[column.name, namesByCode<string>(column.codes)]] : [])),
+);
 
 /**
  * What a row came to: an event of the vocabulary (the event itself for control events, null for requests), or
@@ -119,7 +87,7 @@ export function checkEvent(fields: LeafRow): Checked {
 
 function isBodyOf(type: EventType, body: string): boolean {
   try {
-    return (type === 'request.accepted' ? routeOf(body) : triesOf(body)).length > 0;
+    return (type === 'request.accepted' ? parseRoute(body) : parseAttempts(body)).length > 0;
   } catch {
     return false;
   }

@@ -2,7 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
 import { copiedRows } from '#db/audit/source/copied-page.ts';
 import { type EventRow, rowOfText } from '#db/audit/source/lines.ts';
-import { type BatchRow, LEAF_COLUMNS } from '#db/log/chain.ts';
+import type { BatchRow } from '#db/log/chain.ts';
+import { AT_US, COLUMN_NAMES, leafColumns, typeOf } from '#db/log/columns.ts';
 import type { CheckpointRow } from '#db/audit/verify/claims.ts';
 import { SHARD } from '#db/log/append.ts';
 
@@ -27,16 +28,15 @@ export type Page = {
 };
 
 /** The columns that may have an empty text. */
-const TEXT_COLUMNS = ['account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal'];
-const AT_US = '(extract(epoch from at) * 1000000)::bigint';
+const TEXT_COLUMNS = COLUMN_NAMES.filter((name) => typeOf(name) === 'text');
 // A time that is no number must not fail the whole page.
-const TEXT = `row(${LEAF_COLUMNS.replace(AT_US, `case when isfinite(at) then ${AT_US} end`)})::text`;
+const TEXT = `row(${leafColumns(`case when isfinite(at) then ${AT_US} end`)})::text`;
 const rowsOf = (table: string, columns: string): string =>
   `select ${columns} from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
 // Reckoning the microseconds of each row would take Postgres a tenth of the time, and all rows of a batch
 // have the same. Behind all else: whether an empty text stands in the row, since COPY writes nothing for it
 // as it does for null.
-const COPIED = `${LEAF_COLUMNS.replace(AT_US, 'at')}, nullif(${TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ')}, false)`;
+const COPIED = `${leafColumns('at')}, nullif(${TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ')}, false)`;
 const copyOf = (table: string, after: number, upTo: number): string => {
   const values = [0, SHARD, after, upTo];
   // COPY takes no parameters; these are numbers of our own.

@@ -1,0 +1,190 @@
+import { END_REASONS, type EventOf, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
+
+import type { ElementType } from '#db/log/arrays.ts';
+
+/**
+ * The columns of the log, in the order in which a leaf hash covers them. Everything that spells columns in
+ * TypeScript is made from this list; the table and the append function, which are SQL, are compared with it
+ * by a test (`test/db/log/columns.test.ts`). Pure.
+ */
+
+type RequestType = RequestEvent['type'];
+export type SqlType = ElementType | 'timestamptz';
+
+type Column = {
+  /** In the table, and of the field in events that carry it. */
+  name: string;
+  type: SqlType;
+  /** The request events that always carry it, and those that may. */
+  needed?: readonly RequestType[];
+  optional?: readonly RequestType[];
+  /** Whether control events always have it, or may. */
+  control?: 'needed' | 'optional';
+  /** Where a code stands for the field's value. */
+  codes?: Readonly<Record<string, number>>;
+};
+
+const ACCEPTED = 'request.accepted';
+const EXTENDED = 'request.extended';
+const SETTLED = 'request.settled';
+const ABANDONED = 'request.abandoned';
+const REJECTED = 'request.rejected';
+const CALL = [ACCEPTED, EXTENDED, SETTLED, ABANDONED] as const;
+const ALL = [...CALL, REJECTED] as const;
+const HOLD = [ACCEPTED, EXTENDED, ABANDONED] as const;
+const END = [SETTLED, ABANDONED] as const;
+
+export const COLUMNS = [
+  { name: 'shard', type: 'int2' },
+  { name: 'position', type: 'int8' },
+  { name: 'at', type: 'timestamptz' },
+  { name: 'type', type: 'int2' },
+  { name: 'instance', type: 'int4' },
+  { name: 'request', type: 'uuid', needed: ALL },
+  { name: 'account', type: 'text', needed: ALL, control: 'optional' },
+  { name: 'key', type: 'text', needed: ALL, control: 'optional' },
+  { name: 'model', type: 'text', needed: CALL, control: 'optional' },
+  { name: 'upstream', type: 'text', optional: [SETTLED] },
+  { name: 'sse', type: 'bool', needed: [ACCEPTED] },
+  { name: 'body_bytes', type: 'int4', needed: [ACCEPTED] },
+  { name: 'hold_tokens', type: 'int8', needed: HOLD },
+  { name: 'retry_count', type: 'int2', optional: [ACCEPTED] },
+  { name: 'status', type: 'int2', needed: [SETTLED, REJECTED] },
+  { name: 'end_reason', type: 'int2', needed: END, codes: END_REASONS },
+  { name: 'usage_source', type: 'int2', needed: END, codes: USAGE_SOURCES },
+  { name: 'input_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'cached_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'output_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'reasoning_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'attempts', type: 'int2', needed: [SETTLED] },
+  { name: 'first_byte_ms', type: 'int4', optional: [SETTLED] },
+  { name: 'duration_ms', type: 'int4', needed: [SETTLED] },
+  { name: 'stream', type: 'text', control: 'needed' },
+  { name: 'version', type: 'int4', control: 'needed' },
+  { name: 'body', type: 'text', control: 'needed', optional: [ACCEPTED, SETTLED] },
+  { name: 'terms_position', type: 'int8', optional: CALL },
+  { name: 'hold_cost_microusd', type: 'int8', optional: HOLD },
+  { name: 'cost_microusd', type: 'int8', optional: [SETTLED] },
+  { name: 'admitted_minute', type: 'int4', optional: CALL },
+  { name: 'price_version', type: 'int4', optional: [SETTLED] },
+  { name: 'refused_count', type: 'int4', needed: [REJECTED] },
+  { name: 'refusal', type: 'text', needed: [REJECTED] },
+] as const satisfies readonly Column[];
+
+type Columns = (typeof COLUMNS)[number];
+export type ColumnName = Columns['name'];
+
+/**
+ * The field of a request event that has no column of its own: it is rare, and is the only field of the JSON
+ * in `body`.
+ */
+export const BODY_FIELDS = {
+  'request.accepted': 'route',
+  'request.settled': 'tries',
+} as const satisfies Partial<{ [T in RequestType]: keyof EventOf<T> }>;
+
+/** Fields by name, with the kind of value that their columns hold. */
+type ValueOf<C> = C extends { codes: infer Codes }
+  ? keyof Codes
+  : C extends { type: 'bool' }
+    ? boolean
+    : C extends { type: 'text' | 'uuid' }
+      ? string
+      : number;
+type With<T, Where extends 'needed' | 'optional'> =
+  Extract<Columns, Record<Where, readonly unknown[]>> extends infer C
+    ? C extends { name: string } & Record<Where, readonly (infer Types)[]>
+      ? T extends Types
+        ? C
+        : never
+      : never
+    : never;
+type BodyField<T> = T extends keyof typeof BODY_FIELDS ? (typeof BODY_FIELDS)[T] : never;
+type FieldsOf<T> = {
+  [C in With<T, 'needed'> as C['name']]: ValueOf<C>;
+} & {
+  [C in Exclude<With<T, 'optional'>, { name: 'body' }> as C['name']]?: ValueOf<C> | undefined;
+};
+type ColumnFieldsOf<T extends RequestType> = Omit<EventOf<T>, 'type' | BodyField<T>>;
+type Difference<A, B> =
+  Exclude<keyof A, keyof B> | Exclude<keyof B, keyof A> | ([A, B] extends [B, A] ? never : 'a type');
+type Mismatch = {
+  [T in RequestType]: Difference<ColumnFieldsOf<T>, FieldsOf<T>>;
+}[RequestType];
+/** The compiler names here a field of a request event that has no column, or a column that is no field. */
+export const COLUMNS_ARE_FIELDS: [Mismatch] extends [never] ? true : Mismatch = true;
+
+/** The names in this order. */
+export const COLUMN_NAMES: readonly ColumnName[] = COLUMNS.map(({ name }) => name);
+/** How many columns every row has a value in: they are the first. */
+export const COMMON_COLUMNS = COLUMN_NAMES.indexOf('request');
+
+/** The columns that some request events have. */
+type RequestColumns = Extract<Columns, { needed: unknown } | { optional: unknown }>;
+export type RequestColumn = RequestColumns['name'];
+export const REQUEST_COLUMNS = COLUMNS.filter(
+  (column): column is RequestColumns => 'needed' in column || 'optional' in column,
+).map(({ name }) => name);
+
+/** The columns that some control events have. */
+type ControlColumns = Extract<Columns, { control: unknown }>;
+export const CONTROL_COLUMNS = COLUMNS.filter((column): column is ControlColumns => 'control' in column);
+
+const columns: readonly Column[] = COLUMNS;
+
+/** The columns that request events of a type have: those that they always have, and those that they may. */
+export function columnsOf(type: RequestType): { needed: readonly Column[]; optional: readonly Column[] } {
+  return {
+    needed: columns.filter(({ needed }) => needed?.includes(type)),
+    optional: columns.filter(({ optional }) => optional?.includes(type)),
+  };
+}
+
+/**
+ * The columns of a row that is read, in the order of {@link Row}: all but the shard, which whoever reads
+ * knows.
+ */
+type ReadColumns = typeof COLUMNS extends readonly [unknown, ...infer Rest] ? Rest : never;
+const [, ...READ_COLUMNS] = COLUMNS;
+
+/** They as a list for `select`; the time is text, since a `Date` has no microseconds. */
+export const SELECT_COLUMNS = READ_COLUMNS.map(({ name }) => (name === 'at' ? 'at::text' : name)).join(', ');
+
+type IndexIn<Tuple extends readonly unknown[]> = {
+  [
+    I in keyof Tuple as I extends `${number}`
+      ? Tuple[I] extends { name: infer Name extends string }
+        ? Name
+        : never
+      : never
+  ]: I extends `${infer Index extends number}` ? Index : never;
+};
+/** Where each column stands in a {@link Row}. */
+export const AT = Object.fromEntries(READ_COLUMNS.map(({ name }, index) => [name, index])) as Readonly<
+  IndexIn<ReadColumns>
+>;
+
+/** What `pg` returns of a column: 64 bits as text. */
+type Cell<C> = CellValue<C> | (C extends { name: CommonColumn } ? never : null);
+type CellValue<C> = C extends { type: 'bool' }
+  ? boolean
+  : C extends { type: 'int2' | 'int4' }
+    ? number
+    : string;
+type CommonColumn = 'position' | 'at' | 'type' | 'instance';
+type CellsOf<Tuple extends readonly unknown[]> = { [I in keyof Tuple]: Cell<Tuple[I]> };
+/** A row of {@link SELECT_COLUMNS} as `pg` returns it in array mode. */
+export type Row = CellsOf<ReadColumns>;
+
+/** The type of a column by its name. @throws {TypeError} where there is none of that name. */
+export function typeOf(name: string): SqlType {
+  const column = columns.find((each) => each.name === name);
+  if (column === undefined) throw new TypeError(`the log has no column ${name}`);
+  return column.type;
+}
+
+/** The time in microseconds since 1970, as leaves, batches and files have it. */
+export const AT_US = '(extract(epoch from at) * 1000000)::bigint';
+/** The columns as a list for `select`, in the order of a leaf. @param at the time, as SQL. */
+export const leafColumns = (at: string): string =>
+  COLUMN_NAMES.map((name) => (name === 'at' ? at : name)).join(', ');
