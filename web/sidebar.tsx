@@ -133,7 +133,7 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
     try {
       await api('DELETE', '/api/session');
     } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 'not_signed_in') {
+      if (!(error instanceof ApiError) || error.code !== 'unauthenticated') {
         // The drawer would cover the toast.
         onGo?.();
         announce({

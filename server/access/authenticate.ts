@@ -10,8 +10,8 @@ const BEARER = /^bearer ([\x21-\x7e]+)$/i;
 // One object each, since floods of them are refused.
 const MISSING = new ApiError('missing_api_key');
 const INVALID = new ApiError('invalid_api_key');
-const EXPIRED = new ApiError('expired_api_key');
-const REVOKED = new ApiError('revoked_api_key');
+const EXPIRED = new ApiError('api_key_expired');
+const REVOKED = new ApiError('api_key_revoked');
 
 /** The same by itself, as `x-api-key` holds it. */
 const BARE = /^[\x21-\x7e]+$/;

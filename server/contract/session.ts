@@ -57,7 +57,7 @@ export type Me = {
   now: string;
 };
 
-/** `POST /api/session`. 401 `wrong_credentials`; 401 `totp_required` where a code is wanted as well. */
+/** `POST /api/session`. 401 `invalid_credentials`; 401 `totp_required` where a code is wanted as well. */
 export const SignIn = z.strictObject({
   email: Email,
   password: z.string().max(PASSWORD_CHARACTERS_MAX),

@@ -26,7 +26,7 @@ const UNAVAILABLE = new ApiError('store_unavailable', {
   message:
     "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again.",
 });
-const CROWDED = new ApiError('relay_busy', {
+const CROWDED = new ApiError('relay_overloaded', {
   message: 'As many changes as can be are waiting for one another. Try again.',
 });
 

@@ -98,7 +98,7 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
       const who = roles === null ? null : await find(request);
       if (who instanceof ApiError) return sendApiError(request, response, who);
       if (roles !== null && !(who !== null && roles.includes(who.member.role)))
-        return sendApiError(request, response, new ApiError('role_not_permitted'));
+        return sendApiError(request, response, new ApiError('insufficient_role'));
       const parsed = body === null ? undefined : await parseBody(body, readBody, request, response);
       if (parsed instanceof ApiError) return sendApiError(request, response, parsed);
       try {
@@ -134,12 +134,12 @@ export function checkOrigin(
 ): ApiError | null {
   const site = headers['sec-fetch-site'];
   if (site === 'same-origin' || (site === 'none' && isRead(method))) return null;
-  if (site !== undefined) return new ApiError('cross_site');
+  if (site !== undefined) return new ApiError('cross_site_request');
   if (headers.origin !== undefined)
-    return isOwnOrigin(headers, publicOrigin) ? null : new ApiError('cross_site');
+    return isOwnOrigin(headers, publicOrigin) ? null : new ApiError('cross_site_request');
   return isRead(method)
     ? null
-    : new ApiError('cross_site', {
+    : new ApiError('cross_site_request', {
         message: 'A change needs an Origin header that is the address of this dashboard.',
       });
 }
@@ -189,7 +189,7 @@ function bodyRefusal({ status }: { status?: number }): ApiError {
 /** What a decision says to its sender, or that the store is away. Null for what is our fault. */
 function refusalOf(error: unknown): ApiError | null {
   if (isStoreFault(error)) return new ApiError('store_unavailable');
-  if (error instanceof ConflictError) return new ApiError('changed_meanwhile');
+  if (error instanceof ConflictError) return new ApiError('version_conflict');
   if (!(error instanceof DecisionError)) return null;
   const code = error.code === 'invalid' ? 'invalid_value' : error.code;
   return new ApiError(code, { message: error.message });

@@ -71,7 +71,7 @@ function isOver({ session, member }: SignedIn, event: Parameters<SessionListener
 /** What has been relayed is charged. A call that is not recorded yet never is. */
 function end(relay: Relay, { requestId, response }: UnderWay): void {
   const call = [...relay.running].find(({ request }) => request === requestId);
-  if (call) call.fail('not_signed_in', 'access_revoked');
+  if (call) call.fail('unauthenticated', 'access_revoked');
   else response.destroy();
 }
 

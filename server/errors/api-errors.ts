@@ -1,7 +1,7 @@
 /**
- * The refusal catalogue, a closed vocabulary: each code with its status, type and message in one
- * row, those of permissions and quotas that plans will use included. Bodies have the OpenAI error
- * shape plus `request_id`, so that every client shows code and message.
+ * The errors of the API, a closed vocabulary: one row per code with its status, type, message and retry
+ * interval. Bodies have OpenAI's error shape plus `request_id`, so that every client shows code and message.
+ * A message says what failed, why, and what to do next.
  */
 export type ErrorSpec = {
   status: number;
@@ -13,7 +13,7 @@ export type ErrorSpec = {
     | 'insufficient_quota'
     | 'server_error';
   message: string;
-  /** Whole seconds a client should wait before it tries again. */
+  /** Seconds a client should wait before it retries; absent: a retry doesn't help. */
   retryAfterS?: number;
 };
 
@@ -24,24 +24,32 @@ export const API_ERRORS = {
   bad_request: {
     status: 400,
     type: 'invalid_request_error',
-    message: 'This is not a well-formed HTTP request.',
+    message: 'This is not a well-formed HTTP/1.1 request. Check the request line and the headers.',
   },
-  invalid_json: { status: 400, type: 'invalid_request_error', message: 'The body is not valid JSON.' },
+  invalid_json: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'The request body is not valid JSON. Send one JSON object.',
+  },
   invalid_value: {
     status: 400,
     type: 'invalid_request_error',
-    message: 'A field of the body has the wrong type.',
+    message: 'A field of the request body has the wrong type. Check it against the API reference.',
   },
-  missing_field: { status: 400, type: 'invalid_request_error', message: 'A required field is missing.' },
-  duplicate_field: {
+  missing_required_parameter: {
     status: 400,
     type: 'invalid_request_error',
-    message: 'A field occurs twice in the body, so its value is not certain.',
+    message: 'A required field is missing. Add it and send the request again.',
+  },
+  duplicate_parameter: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'A field occurs twice in the request body, so its value is ambiguous. Send it once.',
   },
   nested_too_deeply: {
     status: 400,
     type: 'invalid_request_error',
-    message: 'The body is nested too deeply.',
+    message: 'The request body has more than 128 levels of nesting. Send a flatter one.',
   },
 
   missing_api_key: {
@@ -54,12 +62,12 @@ export const API_ERRORS = {
     type: 'authentication_error',
     message: `The API key is not valid. ${BAD_KEY_HINT}`,
   },
-  expired_api_key: {
+  api_key_expired: {
     status: 401,
     type: 'authentication_error',
     message: "The API key has expired. Create a new one, or ask the account's administrator for one.",
   },
-  revoked_api_key: {
+  api_key_revoked: {
     status: 401,
     type: 'authentication_error',
     message: 'The API key was revoked. Use another key of the account.',
@@ -68,128 +76,147 @@ export const API_ERRORS = {
   account_disabled: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but its account is suspended. Ask the administrator of this relay.',
+    message: 'The API key is valid, but its account is suspended. Ask the administrator of this relay.',
   },
 
   plan_not_active: {
     status: 403,
     type: 'permission_error',
     message:
-      'The key is valid, but the plan of its account is retired. Ask the administrator of this relay for another one.',
+      'The API key is valid, but the plan of its account is retired. ' +
+      'Ask the administrator of this relay for another one.',
   },
   route_not_permitted: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but may not use this route.',
+    message: "The API key is valid, but doesn't permit this route. Use another key.",
   },
   origin_not_allowed: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but may not be used from this origin.',
+    message: "The API key is valid, but doesn't permit this origin. Use another key.",
   },
   network_not_allowed: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but may not be used from this address.',
+    message: "The API key is valid, but doesn't permit this address. Use another key.",
   },
   model_not_permitted: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but may not use this model.',
+    message: "The API key is valid, but doesn't permit this model. Use another model or key.",
   },
   model_not_priced: {
     status: 403,
     type: 'permission_error',
     message:
-      'This account has a quota in money, and no price is known for this model. Ask the administrator of this relay to set one.',
+      "This model has no price, so it can't be used under this account's cost quota. " +
+      'Ask the administrator of this relay to set one.',
   },
 
-  cosignature_refused: {
+  cosignature_rejected: {
     status: 403,
     type: 'permission_error',
     message:
-      'None of these signatures is of a witness that this log knows. Its operator names them in WITNESSES.',
+      'None of these signatures is from a configured witness. ' +
+      'The operator of the log lists witnesses in WITNESSES.',
   },
 
   upstream_rejected: {
     status: 400,
     type: 'invalid_request_error',
-    message: 'The model provider refused the request.',
+    message: 'The model provider rejected the request. Check the model and its parameters.',
   },
-  route_not_found: { status: 404, type: 'invalid_request_error', message: 'There is no such route here.' },
+  route_not_found: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No such route. Base URLs end in /v1, and requests go to paths such as /v1/chat/completions.',
+  },
   request_not_found: {
     status: 404,
     type: 'invalid_request_error',
-    message: 'No such request is known to this key.',
+    message: 'No such request. It may belong to another account, or be too recent; check the id.',
   },
-  model_not_found: { status: 404, type: 'invalid_request_error', message: 'No upstream serves this model.' },
-  no_checkpoint: {
+  model_not_found: {
     status: 404,
     type: 'invalid_request_error',
-    message: 'No checkpoint of this log has been published yet.',
+    message: 'No upstream serves this model. GET /v1/models lists the models that this key can use.',
+  },
+  checkpoint_not_found: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No checkpoint of this log has been published yet. Try again in some seconds.',
     retryAfterS: 10,
   },
   method_not_allowed: {
     status: 405,
     type: 'invalid_request_error',
-    message: 'This route does not take that method.',
+    message: "This route doesn't support that method. The Allow header lists those that it does.",
   },
   request_timeout: {
     status: 408,
     type: 'invalid_request_error',
-    message: 'The request took too long to arrive.',
+    message: 'The request was sent too slowly, so the connection is closed. Send it again.',
   },
   receipt_not_ready: {
     status: 409,
     type: 'invalid_request_error',
-    message: 'No checkpoint covers this request yet. Ask again.',
+    message: 'No checkpoint covers this request yet. Try again in some seconds.',
     retryAfterS: 5,
   },
   events_archived: {
     status: 410,
     type: 'invalid_request_error',
-    message: 'The events of this request have left the database for the archive.',
+    message: 'The events of this request have been archived. Read them from the archive.',
   },
-  request_too_large: { status: 413, type: 'invalid_request_error', message: 'The body is too large.' },
+  request_too_large: {
+    status: 413,
+    type: 'invalid_request_error',
+    message: 'The request body is too large. Send a smaller one.',
+  },
   unsupported_media_type: {
     status: 415,
     type: 'invalid_request_error',
-    message: 'Send the body as "Content-Type: application/json".',
+    message: 'The request body must be JSON. Send it with "Content-Type: application/json".',
   },
   unsupported_encoding: {
     status: 415,
     type: 'invalid_request_error',
-    message: 'Compressed bodies are not accepted. Send the body without Content-Encoding.',
+    message: 'Compressed request bodies are not supported. Send the body without Content-Encoding.',
   },
   expectation_failed: {
     status: 417,
     type: 'invalid_request_error',
-    message: 'Only "Expect: 100-continue" is known.',
+    message: 'The only supported expectation is "Expect: 100-continue".',
   },
-  upgrade_required: { status: 426, type: 'invalid_request_error', message: 'This route is a WebSocket.' },
+  upgrade_required: {
+    status: 426,
+    type: 'invalid_request_error',
+    message: 'This route requires a WebSocket. Send a request with "Upgrade: websocket".',
+  },
   headers_too_large: {
     status: 431,
     type: 'invalid_request_error',
-    message: 'The request headers are too large.',
+    message: 'The request headers are larger than 32 KiB. Send fewer or shorter ones.',
   },
 
   rate_limit_exceeded: {
     status: 429,
     type: 'rate_limit_error',
-    message: 'A rate limit is reached. Wait and try again.',
+    message: 'A rate limit is exceeded. Wait as long as Retry-After says and try again.',
     retryAfterS: 1,
   },
 
   insufficient_quota: {
     status: 429,
     type: 'insufficient_quota',
-    message: 'The quota of this window is spent. Wait for the next window, or ask for a larger one.',
+    message: 'The quota is exhausted. Wait until it resets, or ask for a larger one.',
   },
 
   internal_error: {
     status: 500,
     type: 'server_error',
-    message: 'The relay failed. Try again; if it persists, report the request id.',
+    message: 'The relay failed. Try again; if the error persists, report the request id.',
     retryAfterS: 1,
   },
   upstream_unreachable: {
@@ -208,18 +235,19 @@ export const API_ERRORS = {
     status: 502,
     type: 'server_error',
     message:
-      "The model provider refused the relay's own credential. Your key is fine; tell the relay's administrator.",
+      "The model provider rejected the relay's own credential. Your API key is valid; " +
+      "contact the relay's administrator.",
   },
   upstream_disconnected: {
     status: 502,
     type: 'server_error',
-    message: 'The model provider ended the reply before it was complete. Try again.',
+    message: "The model provider's reply broke off before it was complete. Try again.",
     retryAfterS: 1,
   },
-  upstream_busy: {
+  upstream_rate_limited: {
     status: 503,
     type: 'server_error',
-    message: 'The model provider is over its own limit. Try again later.',
+    message: 'The model provider has reached its own rate limit. Try again later.',
     retryAfterS: 5,
   },
   model_paused: {
@@ -232,27 +260,26 @@ export const API_ERRORS = {
   store_unavailable: {
     status: 503,
     type: 'server_error',
-    message: "The relay can't record calls right now, so it takes none. Try again.",
+    message: "Requests can't be recorded right now, so none are accepted. Try again.",
     retryAfterS: 2,
   },
-  report_too_slow: {
+  query_timeout: {
     status: 503,
     type: 'server_error',
     message:
-      'Summing this up takes longer than a reader may take. Ask for a shorter time or for one account, or try again later.',
+      'The report took longer than two seconds. Use a shorter time range or one account, or try again later.',
     retryAfterS: 5,
   },
-  relay_busy: {
+  relay_overloaded: {
     status: 503,
     type: 'server_error',
-    message: 'This relay runs as many calls as it can. Try again.',
+    message: 'This relay is running as many requests as it can. Try again.',
     retryAfterS: 1,
   },
-  limit_undecided: {
+  limit_unavailable: {
     status: 503,
     type: 'server_error',
-    message:
-      "Part of this limit is with another server of the relay that doesn't answer right now. Try again.",
+    message: "Another server of this relay holds a part of this limit and isn't responding. Try again.",
     retryAfterS: 2,
   },
   shutting_down: {
@@ -264,7 +291,7 @@ export const API_ERRORS = {
   upstream_timeout: {
     status: 504,
     type: 'server_error',
-    message: 'The model provider did not answer in time. Try again.',
+    message: 'The model provider did not respond in time. Try again.',
     retryAfterS: 2,
   },
 } as const satisfies Record<string, ErrorSpec>;

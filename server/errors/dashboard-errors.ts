@@ -5,12 +5,12 @@ import type { ErrorSpec } from '#server/errors/api-errors.ts';
  * codes; messages are for people.
  */
 export const DASHBOARD_ERRORS = {
-  not_signed_in: {
+  unauthenticated: {
     status: 401,
     type: 'authentication_error',
     message: "You aren't signed in, or your session has expired. Sign in and try again.",
   },
-  wrong_credentials: {
+  invalid_credentials: {
     status: 401,
     type: 'authentication_error',
     message: 'Incorrect email or password.',
@@ -20,19 +20,20 @@ export const DASHBOARD_ERRORS = {
     type: 'authentication_error',
     message: 'Two-factor authentication is on for this account. Enter the code from your authenticator app.',
   },
-  wrong_code: {
+  invalid_totp_code: {
     status: 401,
     type: 'authentication_error',
     message:
-      "This code is incorrect or has expired. Enter the newest code, and check that your device's clock is right.",
+      'This code is incorrect or has expired. Enter the newest code, ' +
+      "and check that your device's clock is right.",
   },
 
-  cross_site: {
+  cross_site_request: {
     status: 403,
     type: 'permission_error',
     message: 'This request came from another site, so it was blocked. Open the dashboard and try again.',
   },
-  role_not_permitted: {
+  insufficient_role: {
     status: 403,
     type: 'permission_error',
     message: "Your role doesn't have permission to do this. Ask an administrator.",
@@ -48,7 +49,7 @@ export const DASHBOARD_ERRORS = {
     type: 'invalid_request_error',
     message: "Not found: it doesn't exist, or you don't have access to it.",
   },
-  link_not_valid: {
+  invalid_link: {
     status: 404,
     type: 'invalid_request_error',
     message: 'This link has already been used, has expired, or was revoked. Ask for a new one.',
@@ -74,7 +75,7 @@ export const DASHBOARD_ERRORS = {
     type: 'invalid_request_error',
     message: 'This is the last administrator. Make another member an administrator first.',
   },
-  changed_meanwhile: {
+  version_conflict: {
     status: 409,
     type: 'invalid_request_error',
     message: 'This was changed by someone else at the same time. Reload and try again.',

@@ -43,7 +43,7 @@ type Run = { tail: Tail; close(): Promise<void> };
 const PROGRESS_CHANNEL = 'daybook_progress';
 const PROJECTED_CHANNEL = 'daybook_projected';
 
-const FEED_FULL = new ApiError('relay_busy', {
+const FEED_FULL = new ApiError('relay_overloaded', {
   message: 'This server has as many viewers of the live feed as it takes. Try again.',
 });
 const TOO_MANY_VIEWERS = new ApiError('rate_limit_exceeded', {

@@ -171,7 +171,7 @@ function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | und
   const site = headers['sec-fetch-site'];
   return isOwnOrigin(headers, publicOrigin) && (site === undefined || site === 'same-origin')
     ? null
-    : new ApiError('cross_site');
+    : new ApiError('cross_site_request');
 }
 
 /**

@@ -105,7 +105,7 @@ export class SessionPermission implements ViewerPermission {
     const { session, member } = this.#who;
     const now = this.#readModel.member(member.id);
     if (this.#closed.has(session) || now?.state !== 'active')
-      return { code: CLOSE_CODES.not_authenticated, reason: 'not_signed_in' };
+      return { code: CLOSE_CODES.not_authenticated, reason: 'unauthenticated' };
     // Another role sees other things, the page included: it comes again and begins with them.
     return now.role === member.role ? null : { code: CLOSE_CODES.going_away, reason: 'the role has changed' };
   }

@@ -27,7 +27,7 @@ export type InclusionProof = { position: number; index: number; size: number; le
 /** No projection's tables are asked. */
 const LOG: Source = { projection: 'requests', tables: [] };
 
-const NONE = new ApiError('no_checkpoint');
+const NONE = new ApiError('checkpoint_not_found');
 const base64 = (hash: Buffer): string => hash.toString('base64');
 
 /**
@@ -130,7 +130,7 @@ export class LogProofs {
       const names = new Set(
         verifyNote(note, this.#witnesses).map(({ verifier: { name, keyId } }) => `${name}+${keyId}`),
       );
-      if (names.size === 0) return new ApiError('cosignature_refused');
+      if (names.size === 0) return new ApiError('cosignature_rejected');
       const signatures = note.signatures.filter(({ name, keyId }) => names.has(`${name}+${keyId}`));
       const size = Number(note.text.split('\n')[1]);
       const stored = await this.#read((client) =>
@@ -138,14 +138,14 @@ export class LogProofs {
       );
       if (stored instanceof ApiError) return stored;
       if (stored === null || parseNote(stored.note).text !== note.text)
-        return new ApiError('cosignature_refused', {
+        return new ApiError('cosignature_rejected', {
           status: 409,
           message: 'That is no checkpoint of this log.',
         });
       return { stored, signatures };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      return new ApiError('cosignature_refused', { message: `That proves nothing: ${error.message}.` });
+      return new ApiError('cosignature_rejected', { message: `That proves nothing: ${error.message}.` });
     }
   }
 

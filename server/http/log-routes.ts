@@ -54,7 +54,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
       );
     const leaveAll = places.take('everybody', LOG_READERS_MAX);
     try {
-      const refusal = leaveAll === null ? new ApiError('relay_busy') : await work(request, response);
+      const refusal = leaveAll === null ? new ApiError('relay_overloaded') : await work(request, response);
       if (refusal) sendApiError(request, response, refusal);
     } finally {
       leaveAll?.();

@@ -13,7 +13,7 @@ export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
     case 'unavailable':
       return new ApiError('store_unavailable');
     case 'undecided':
-      return new ApiError('limit_undecided');
+      return new ApiError('limit_unavailable');
     case 'short':
       return shortOf(shortage.counter, shortage.minimum, nowMs);
   }

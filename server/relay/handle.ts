@@ -41,7 +41,7 @@ export async function handleCall(
   const { readModel, instance } = relay;
   if (relay.draining) return sendError(request, response, reply, new ApiError('shutting_down'));
   if (relay.running.size >= RUNNING_MAX)
-    return sendError(request, response, reply, new ApiError('relay_busy'));
+    return sendError(request, response, reply, new ApiError('relay_overloaded'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
   const isFit = readModel.isCurrent() && relay.fencing.isValid(startedMs);
   if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));

@@ -38,7 +38,7 @@ export function apiErrorOfReply(reply: UpstreamErrorReply): { refusal: ApiError;
     return { refusal: new ApiError('upstream_unauthorized'), reason: 'upstream_error' };
   // 529: Anthropic's word for being overloaded.
   if (status === 429 || status === 529)
-    return { refusal: new ApiError('upstream_busy', { retryAfterS }), reason: 'upstream_error' };
+    return { refusal: new ApiError('upstream_rate_limited', { retryAfterS }), reason: 'upstream_error' };
   if (status === 503)
     return { refusal: new ApiError('upstream_error', { status, retryAfterS }), reason: 'upstream_error' };
   if (status === 408 || status === 504)

@@ -127,7 +127,7 @@ export async function makeResetLink(
   { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
 ): Promise<{ position: number; done: Link & Change } | ApiError> {
   if (by !== null && !(await lockAdministrators(client)).includes(by))
-    return new ApiError('role_not_permitted');
+    return new ApiError('insufficient_role');
   const { account, version } = await loadMember(client, id);
   await dropCode?.();
   await deleteLinks(client, 'reset', id);

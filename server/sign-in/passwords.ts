@@ -11,7 +11,9 @@ const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 
-const BUSY = new ApiError('relay_busy', { message: 'As many people as can be are signing in. Try again.' });
+const BUSY = new ApiError('relay_overloaded', {
+  message: 'As many people as can be are signing in. Try again.',
+});
 
 /**
  * Hashes passwords, a few at a time: each takes a thread of the pool that looks up upstreams' names

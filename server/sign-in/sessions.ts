@@ -43,12 +43,12 @@ export class Sessions {
    */
   async find(request: IncomingMessage, isUse = true): Promise<SignedIn | ApiError> {
     const token = readCookie(request, this.#reach);
-    if (token === null) return new ApiError('not_signed_in');
+    if (token === null) return new ApiError('unauthenticated');
     if (!this.#readModel.isCurrent()) return new ApiError('store_unavailable');
-    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_busy');
+    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_overloaded');
     try {
       const session = await findOpenSession(this.#pool, digestOf(token));
-      if (!session) return new ApiError('not_signed_in');
+      if (!session) return new ApiError('unauthenticated');
       if (isUse && session.isSeenLate) await touchSession(this.#pool, session.id);
       const who = await this.whoIs(session.member);
       return who instanceof ApiError ? who : { session: session.id, ...who };
@@ -66,7 +66,7 @@ export class Sessions {
   async whoIs(id: string): Promise<{ member: Member; account: Account } | ApiError> {
     await this.#readModel.until(() => this.#readModel.member(id) !== undefined);
     const member = this.#readModel.member(id);
-    if (member?.state === 'removed') return new ApiError('not_signed_in');
+    if (member?.state === 'removed') return new ApiError('unauthenticated');
     const account = member && this.#readModel.account(member.account);
     return member && account ? { member, account } : new ApiError('store_unavailable');
   }

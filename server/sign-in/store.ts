@@ -68,5 +68,5 @@ export async function queryAnonymously<T>(
   { anonymousPool: strangers }: SignInStore,
   ask: (pool: Pool) => Promise<T>,
 ): Promise<T | ApiError> {
-  return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new ApiError('relay_busy') : ask(strangers);
+  return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new ApiError('relay_overloaded') : ask(strangers);
 }

@@ -62,7 +62,7 @@ export class LoginThrottle {
    * @throws what the store throws: an attempt that can't be counted isn't made.
    */
   async count(tried: AttemptKind, ...by: readonly string[]): Promise<ApiError | null> {
-    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_busy');
+    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_overloaded');
     try {
       await this.#limiters[tried].consume(this.#key(tried, by));
       return null;

@@ -21,7 +21,7 @@ export async function verifyPassword(
     await Promise.all([attempts.refund('passwords', network), attempts.refund('password', email, network)]);
     return isRight;
   }
-  if (!isRight || row === null) return new ApiError('wrong_credentials');
+  if (!isRight || row === null) return new ApiError('invalid_credentials');
   await Promise.all([attempts.refund('passwords', network), attempts.reset('password', email, network)]);
   return row;
 }
@@ -39,7 +39,7 @@ export async function verifyCode(
   const refused = await attempts.count('code', id);
   if (refused) return refused;
   const step = stepOf(unseal(pepper, TOTP_PURPOSE, id, sealedTotp), code, nowMs);
-  if (step === null || !(await consumeTotpStep(pool, id, step))) return new ApiError('wrong_code');
+  if (step === null || !(await consumeTotpStep(pool, id, step))) return new ApiError('invalid_totp_code');
   await attempts.reset('code', id);
   return null;
 }

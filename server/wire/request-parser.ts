@@ -138,7 +138,7 @@ function askedUsage(options: unknown): boolean | ApiError {
 }
 
 function missing(param: string): ApiError {
-  return new ApiError('missing_field', { message: `The field "${param}" is missing.`, param });
+  return new ApiError('missing_required_parameter', { message: `The field "${param}" is missing.`, param });
 }
 
 function wrongType(param: string, expected: string): ApiError {
@@ -154,7 +154,7 @@ function refusalOf(error: JsonError): ApiError {
     case 'too_deep':
       return new ApiError('nested_too_deeply');
     case 'duplicate':
-      return new ApiError('duplicate_field', {
+      return new ApiError('duplicate_parameter', {
         message: `The field "${error.member}" occurs twice in the body, so its value is not certain.`,
         ...(error.member === null ? {} : { param: error.member }),
       });

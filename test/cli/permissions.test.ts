@@ -243,7 +243,7 @@ describe('keys', () => {
     await daybook('key', 'revoke', ended);
     expect(await json('key', 'check', ended)).toMatchObject({
       passes: false,
-      refusal: { status: 401, code: 'revoked_api_key' },
+      refusal: { status: 401, code: 'api_key_revoked' },
     });
     const ran = await daybook('key', 'restrict', ended, '--models', 'ok');
     expect([ran.code, ran.stderr]).toEqual([

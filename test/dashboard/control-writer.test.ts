@@ -148,7 +148,7 @@ test('who signs in or administrates finds a place when all others are taken, and
     note(`ordinary ${index}`, 'ordinary', `member/${index}`),
   );
   const first = note('first', 'first', 'member/0');
-  expect(codeOf(await ordinary.at(-1))).toBe('relay_busy');
+  expect(codeOf(await ordinary.at(-1))).toBe('relay_overloaded');
   expect(await first).toBe('first');
   await Promise.all(ordinary);
   // One was at it already.
@@ -182,7 +182,7 @@ test('a store that is away, or takes connections and never answers, is a 503 for
     );
     expect(outcomes.map(codeOf)).toEqual([
       ...Array.from({ length: CONTROL_WAITING_MAX }, () => 'store_unavailable'),
-      'relay_busy',
+      'relay_overloaded',
     ]);
   } finally {
     frozen.close();

@@ -121,7 +121,7 @@ describe('a key that is changed', () => {
   test('is refused by the next call once it is revoked, for good', async () => {
     const { id, secret } = await make(ana);
     expect((await ana.post<Change>(`/api/keys/${id}/revoke`)).body.event?.type).toBe('key.revoked');
-    expect(await call(secret)).toBe('401 revoked_api_key');
+    expect(await call(secret)).toBe('401 api_key_revoked');
     expect((await ana.post<Change>(`/api/keys/${id}/revoke`)).body).toEqual({ event: null });
     expect(await look(ana, id)).toMatchObject({ state: 'revoked' });
     for (const reply of [
@@ -239,7 +239,7 @@ describe('whose keys somebody manages', () => {
     const { id } = await make(ana);
     expect((await look(auditor, id)).account_name).toBe(ana.me.account.name);
     for (const reply of await Promise.all(attempts(auditor, id)))
-      expect(reply).toMatchObject({ status: 403, code: 'role_not_permitted' });
+      expect(reply).toMatchObject({ status: 403, code: 'insufficient_role' });
     expect(await eventsOf(id)).toHaveLength(1);
     expect((await administrator.patch<Change>(`/api/keys/${id}`, { name: 'theirs' })).status).toBe(200);
     expect((await eventsOf(id)).at(-1)?.event).toMatchObject({

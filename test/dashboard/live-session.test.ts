@@ -118,10 +118,10 @@ test('a page of another site gets no feed, nor does whoever does not say whose p
   ];
   for (const { origin, ...options } of foreign) {
     const { status, code } = await refusedLook({ ...options, ...(origin === undefined ? {} : { origin }) });
-    expect([origin, status, code]).toEqual([origin, 403, 'cross_site']);
+    expect([origin, status, code]).toEqual([origin, 403, 'cross_site_request']);
   }
   for (const headers of [{}, { cookie: 'daybook=nothing' }])
-    expect(await refusedLook({ ...own, headers })).toMatchObject({ status: 401, code: 'not_signed_in' });
+    expect(await refusedLook({ ...own, headers })).toMatchObject({ status: 401, code: 'unauthenticated' });
   // A cookie is no key, and a key no cookie.
   expect(await refusedLook({ ...own, path: '/v1/live' })).toMatchObject({
     status: 401,
@@ -129,7 +129,7 @@ test('a page of another site gets no feed, nor does whoever does not say whose p
   });
   expect(await refusedLook({ ...own, headers: {}, key: relay.key })).toMatchObject({
     status: 401,
-    code: 'not_signed_in',
+    code: 'unauthenticated',
   });
   const plain = await ana.get('/api/live');
   expect([plain.status, plain.code]).toEqual([426, 'upgrade_required']);
@@ -146,7 +146,7 @@ test('a feed ends with its session, and with its member', async () => {
   const id = carl.me.member.id;
   await administrator.delete(`/api/members/${id}`);
   expect(await here.closed).toMatchObject({ code: CLOSE_CODES.not_authenticated });
-  expect(await refusedLook(wayIn(carl))).toMatchObject({ status: 401, code: 'not_signed_in' });
+  expect(await refusedLook(wayIn(carl))).toMatchObject({ status: 401, code: 'unauthenticated' });
 });
 
 test('a feed ends when its session has expired, of which no event tells', async () => {

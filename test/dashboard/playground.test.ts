@@ -113,7 +113,7 @@ test('what the key may not do it may not do here, and it is recorded as refused'
   );
   await relay.control((control) => control.revokeKey(narrow.id));
   const revoked = await attempt(ana, { id: narrow.id, model: 'ok' });
-  expect([revoked.status, codeOf(revoked)]).toEqual([401, 'revoked_api_key']);
+  expect([revoked.status, codeOf(revoked)]).toEqual([401, 'api_key_revoked']);
 });
 
 test("nobody calls with another account's key, as an auditor, from another site, or signed out, and nothing of it goes out", async () => {
@@ -122,15 +122,15 @@ test("nobody calls with another account's key, as an auditor, from another site,
   const refusals: [ChatReply, number, string][] = [
     [await attempt(administrator), 404, 'not_found'],
     [await attempt(ana, { id: 'NoSuchKy' }), 404, 'not_found'],
-    [await attempt(auditor), 403, 'role_not_permitted'],
-    [await attempt(ana, { headers: { origin: 'https://elsewhere.example' } }), 403, 'cross_site'],
-    [await attempt(ana, { headers: { 'sec-fetch-site': 'cross-site' } }), 403, 'cross_site'],
-    [await attempt({ ...ana, cookie: '' }), 401, 'not_signed_in'],
+    [await attempt(auditor), 403, 'insufficient_role'],
+    [await attempt(ana, { headers: { origin: 'https://elsewhere.example' } }), 403, 'cross_site_request'],
+    [await attempt(ana, { headers: { 'sec-fetch-site': 'cross-site' } }), 403, 'cross_site_request'],
+    [await attempt({ ...ana, cookie: '' }), 401, 'unauthenticated'],
     // The secret is no way in here either.
     [
       await attempt({ ...ana, cookie: '' }, { headers: { authorization: `Bearer ${key.secret}` } }),
       401,
-      'not_signed_in',
+      'unauthenticated',
     ],
   ];
   for (const [reply, status, code] of refusals) expect([reply.status, codeOf(reply)]).toEqual([status, code]);

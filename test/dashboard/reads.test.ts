@@ -110,8 +110,8 @@ test('nobody reads without a session, from another site or with a wrong paramete
   const foreign = visit(relay, { 'sec-fetch-site': 'cross-site' });
   foreign.cookie = ana.cookie;
   for (const path of paths) {
-    expect((await visit(relay).get(path)).code).toBe('not_signed_in');
-    expect((await foreign.get(path)).code).toBe('cross_site');
+    expect((await visit(relay).get(path)).code).toBe('unauthenticated');
+    expect((await foreign.get(path)).code).toBe('cross_site_request');
   }
   for (const path of [
     '/api/requests?nonsense=1',

@@ -165,13 +165,13 @@ test('every route is one of which is known who may use it, and none is missing',
 test.each(routes.filter(({ name }) => !anyRole(name)))(
   '$name is for nobody who is not signed in',
   async (listed) => {
-    expect(await send(visit(relay), listed)).toMatchObject({ status: 401, code: 'not_signed_in' });
+    expect(await send(visit(relay), listed)).toMatchObject({ status: 401, code: 'unauthenticated' });
   },
 );
 
 test.each(routes.filter(({ name }) => anyRole(name)))('$name asks nobody to sign in', async (listed) => {
   const reply = await send(visit(relay), listed);
-  expect(reply.code).not.toBe('not_signed_in');
+  expect(reply.code).not.toBe('unauthenticated');
   expect(reply.status).toBeLessThan(500);
 });
 
@@ -181,7 +181,7 @@ describe.each(ROLES)('%s', (role) => {
     if (PERMITTED[listed.name]?.split(' ').includes(role) === true) {
       expect([401, 403]).not.toContain(reply.status);
       expect(reply.status).toBeLessThan(500);
-    } else expect(reply).toMatchObject({ status: 403, code: 'role_not_permitted' });
+    } else expect(reply).toMatchObject({ status: 403, code: 'insufficient_role' });
   });
 });
 
@@ -245,7 +245,7 @@ describe('a request that comes from elsewhere', () => {
         expect({ route: listed.name, status: reply.status, code: reply.code }).toEqual({
           route: listed.name,
           status: 403,
-          code: 'cross_site',
+          code: 'cross_site_request',
         });
       }
       expect((await relay.readLog()).at(-1)?.position).toBe(before);
@@ -264,7 +264,7 @@ describe('a request that comes from elsewhere', () => {
       expect({ route: listed.name, status: reply.status, code: error.code }).toEqual({
         route: listed.name,
         status: 403,
-        code: 'cross_site',
+        code: 'cross_site_request',
       });
     }
   });
@@ -278,7 +278,7 @@ test.each([...SIGN_OUT])('%s is for every role, and ends its session', async (na
     expect(await send(client, listed)).toMatchObject({ status: 200 });
     expect(await Object.assign(client, { cookie }).get('/api/me')).toMatchObject({
       status: 401,
-      code: 'not_signed_in',
+      code: 'unauthenticated',
     });
   }
 });

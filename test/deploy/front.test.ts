@@ -211,7 +211,7 @@ describe.skipIf(!canRunFront)('the front', () => {
       'the refusal',
     );
     const { error, request_id: id } = JSON.parse(refusal.text) as { error: object; request_id: string };
-    expect(error).toMatchObject({ type: 'server_error', code: 'relay_busy' });
+    expect(error).toMatchObject({ type: 'server_error', code: 'relay_overloaded' });
     expect(refusal.headers).toMatchObject({
       'content-type': 'application/json',
       'retry-after': '1',

@@ -77,7 +77,7 @@ describe('who may look on', () => {
     await relay.control(restrict(id, { routes: ['/v1/live'], networks: ['192.0.2.0/24'] }));
     expect(await refused({ key: secret })).toBe('403 network_not_allowed');
     await relay.control((control) => control.revokeKey(id));
-    expect(await refused({ key: secret })).toBe('401 revoked_api_key');
+    expect(await refused({ key: secret })).toBe('401 api_key_revoked');
   });
 
   test('nobody who asks for what there is not', async () => {
@@ -169,7 +169,7 @@ describe('who may not look on any more', () => {
     reason: string,
   ];
   const withdrawals: Withdrawal[] = [
-    ['its key was revoked', (control, id) => control.revokeKey(id), 4401, 'revoked_api_key'],
+    ['its key was revoked', (control, id) => control.revokeKey(id), 4401, 'api_key_revoked'],
     [
       'its secret was replaced',
       (control, id, pepper) => control.rotateKey(pepper, id, 0),
@@ -205,7 +205,7 @@ describe('who may not look on any more', () => {
   test('because its key has come to its end is closed, though no event says so', async () => {
     const { secret } = await relay.createKey({ expiresAt: new Date(Date.now() + 1_500) });
     await using viewer = await look({ key: secret });
-    expect(await viewer.closed).toEqual({ code: 4401, reason: 'expired_api_key' });
+    expect(await viewer.closed).toEqual({ code: 4401, reason: 'api_key_expired' });
   });
 
   test('of more than its own key is told of a gap, and sees no more than that from then on', async () => {

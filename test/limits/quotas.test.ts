@@ -63,7 +63,7 @@ function anyBody(random: { below(bound: number): number }): object {
  * again.
  */
 const isPutOff = (reply: ChatReply): boolean =>
-  reply.status === 503 && ['store_unavailable', 'limit_undecided'].includes(errorCodeOf(reply) ?? '');
+  reply.status === 503 && ['store_unavailable', 'limit_unavailable'].includes(errorCodeOf(reply) ?? '');
 
 /** Calls from all sides until every caller was refused with nothing held any more. @returns the replies. */
 async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> {

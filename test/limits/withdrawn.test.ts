@@ -46,7 +46,7 @@ const WITHDRAWALS: Withdrawal[] = [
     name: 'revoked',
     change: (control, { key }) => control.revokeKey(key),
     status: 401,
-    code: 'revoked_api_key',
+    code: 'api_key_revoked',
   },
   {
     name: 'restricted',

@@ -87,7 +87,7 @@ test('before the first checkpoint there is none, and that is said with when to a
   ]) {
     const reply = await ask(place);
     expect(reply.headers.get('retry-after')).toBe('10');
-    expect(await refusalOf(reply)).toBe('404 no_checkpoint');
+    expect(await refusalOf(reply)).toBe('404 checkpoint_not_found');
   }
 });
 
@@ -237,21 +237,21 @@ describe('with checkpoints', () => {
       const { text } = parseNote(before);
       const otherKey = { ...newSigner('witness.example', 'cosignature'), keyId: witness.keyId };
       const wrong = [
-        ['403 cosignature_refused', await signedBy(newSigner('stranger.example', 'cosignature'))],
-        ['403 cosignature_refused', await signedBy(newSigner('witness.example', 'cosignature'))],
-        ['403 cosignature_refused', await signedBy(otherKey)],
-        ['403 cosignature_refused', before.replace(/\n— witness[^\n]*/, '')],
+        ['403 cosignature_rejected', await signedBy(newSigner('stranger.example', 'cosignature'))],
+        ['403 cosignature_rejected', await signedBy(newSigner('witness.example', 'cosignature'))],
+        ['403 cosignature_rejected', await signedBy(otherKey)],
+        ['403 cosignature_rejected', before.replace(/\n— witness[^\n]*/, '')],
         [
-          '403 cosignature_refused',
+          '403 cosignature_rejected',
           (await signedBy(witness)).replace(`\n${newest().size}\n`, `\n${newest().size - 1}\n`),
         ],
         [
-          '409 cosignature_refused',
+          '409 cosignature_rejected',
           await signedBy(witness, text.replace(`\n${newest().size}\n`, `\n${newest().size - 1}\n`)),
         ],
-        ['409 cosignature_refused', await signedBy(witness, `${text}more\n`)],
-        ['403 cosignature_refused', 'no note at all'],
-        ['403 cosignature_refused', ''],
+        ['409 cosignature_rejected', await signedBy(witness, `${text}more\n`)],
+        ['403 cosignature_rejected', 'no note at all'],
+        ['403 cosignature_rejected', ''],
         [
           '413 request_too_large',
           `${await signedBy(witness)}${formatSignature(signText(text, witness, 5)).repeat(200)}`,

@@ -404,7 +404,7 @@ describe('whoever asks for a receipt', () => {
     expect((await administrator.get<Receipt>(place)).body.request).toBe(requests.completed);
     expect((await insider.get<Receipt>(place)).status).toBe(200);
     expect(await outsider.get(`${place}?wait=0`)).toMatchObject({ status: 404, code: 'request_not_found' });
-    expect(await visit(relay).get(place)).toMatchObject({ status: 401, code: 'not_signed_in' });
+    expect(await visit(relay).get(place)).toMatchObject({ status: 401, code: 'unauthenticated' });
   });
 
   test('before a checkpoint covers the end is told to ask again, or waits for it', async () => {

@@ -139,11 +139,11 @@ describe('a body that is not valid JSON is a 400 that leaves no trace', () => {
 describe('a field that is missing, of the wrong type or ambiguous is a 400 that names it', () => {
   const fields = (more: object): string => JSON.stringify({ model: 'ok', messages: [], ...more });
   test.each<[code: string, param: string, body: string]>([
-    ['missing_field', 'model', '{}'],
-    ['missing_field', 'model', `{${MESSAGES}}`],
-    ['missing_field', 'model', `{"Model":"ok",${MESSAGES}}`],
-    ['missing_field', 'messages', '{"model":"ok"}'],
-    ['missing_field', 'messages', '{"model":"ok","input":[],"nested":{"messages":[]}}'],
+    ['missing_required_parameter', 'model', '{}'],
+    ['missing_required_parameter', 'model', `{${MESSAGES}}`],
+    ['missing_required_parameter', 'model', `{"Model":"ok",${MESSAGES}}`],
+    ['missing_required_parameter', 'messages', '{"model":"ok"}'],
+    ['missing_required_parameter', 'messages', '{"model":"ok","input":[],"nested":{"messages":[]}}'],
     ...[1, null, '', [], {}, true].map(
       (model) => ['invalid_value', 'model', fields({ model })] as [string, string, string],
     ),
@@ -174,16 +174,16 @@ describe('a field that is missing, of the wrong type or ambiguous is a 400 that 
         (name) => ['invalid_value', name, fields({ [name]: value })] as [string, string, string],
       ),
     ),
-    ['duplicate_field', 'model', `{"model":"ok","model":"ok",${MESSAGES}}`],
-    ['duplicate_field', 'model', `{"model":"s:","mod\\u0065l":"ok",${MESSAGES}}`],
-    ['duplicate_field', 'messages', `{"model":"ok",${MESSAGES},${MESSAGES}}`],
-    ['duplicate_field', 'stream', `{"model":"ok",${MESSAGES},"stream":true,"stream":false}`],
+    ['duplicate_parameter', 'model', `{"model":"ok","model":"ok",${MESSAGES}}`],
+    ['duplicate_parameter', 'model', `{"model":"s:","mod\\u0065l":"ok",${MESSAGES}}`],
+    ['duplicate_parameter', 'messages', `{"model":"ok",${MESSAGES},${MESSAGES}}`],
+    ['duplicate_parameter', 'stream', `{"model":"ok",${MESSAGES},"stream":true,"stream":false}`],
     [
-      'duplicate_field',
+      'duplicate_parameter',
       'stream_options',
       `{"model":"ok",${MESSAGES},"stream_options":{},"stream_options":null}`,
     ],
-    ['duplicate_field', 'max_tokens', `{"model":"ok",${MESSAGES},"max_tokens":1,"max_tokens":9}`],
+    ['duplicate_parameter', 'max_tokens', `{"model":"ok",${MESSAGES},"max_tokens":1,"max_tokens":9}`],
   ])('%s: %s (%#)', async (code, param, body) => {
     const error = await refused({ body }, 400, code);
     expect(error.param).toBe(param);

@@ -158,7 +158,7 @@ describe('the openai package', () => {
     ['s:status=400', BadRequestError, 'upstream_rejected'],
     ['s:status=500', InternalServerError, 'upstream_error'],
     ['s:status=401', InternalServerError, 'upstream_unauthorized'],
-    ['s:status=429', InternalServerError, 'upstream_busy'],
+    ['s:status=429', InternalServerError, 'upstream_rate_limited'],
     ['s:end=cut@head', InternalServerError, 'upstream_error'],
     ['', BadRequestError, 'invalid_value'],
     ['s:status=404', NotFoundError, 'model_not_found'],

@@ -201,8 +201,8 @@ const MISSING: Form[] = [
 ];
 
 const ENDED: [name: string, secret: () => string, status: number, code: string][] = [
-  ['a revoked key', () => secrets.revoked, 401, 'revoked_api_key'],
-  ['an expired key', () => secrets.expired, 401, 'expired_api_key'],
+  ['a revoked key', () => secrets.revoked, 401, 'api_key_revoked'],
+  ['an expired key', () => secrets.expired, 401, 'api_key_expired'],
   ['a good key of a suspended account', () => secrets.suspended, 403, 'account_disabled'],
 ];
 

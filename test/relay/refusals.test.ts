@@ -67,7 +67,7 @@ test('a revoked key is a 401 for good, and says so to its holder only', async ()
   const { id, secret } = await relay.createKey();
   await accepted(secret);
   await relay.control((control) => control.revokeKey(id));
-  await refused(secret, 401, 'revoked_api_key');
+  await refused(secret, 401, 'api_key_revoked');
   await refused(createSecret(id), 401, 'invalid_api_key');
 });
 
@@ -80,7 +80,7 @@ test('a revocation reaches a running server by itself', async () => {
     ({ status }) => status === 401,
     'the revocation',
   );
-  await refused(secret, 401, 'revoked_api_key');
+  await refused(secret, 401, 'api_key_revoked');
 });
 
 test('a new key, and a suspension, reach a running server by themselves', async () => {
@@ -115,7 +115,7 @@ test('a key ends at its expiry and not before', async () => {
     (status) => status === 401,
     'the expiry',
   );
-  await refused(secret, 401, 'expired_api_key');
+  await refused(secret, 401, 'api_key_expired');
   const early = replies.filter(({ at, status }) => status === 401 && at < expiresAt.getTime() - 100);
   expect([replies[0]?.status, early]).toEqual([200, []]);
 });
@@ -137,7 +137,7 @@ test('with an overlap both secrets are good until it ends, and only one after', 
     ({ status }) => status === 401,
     "the overlap's end",
   );
-  await refused(old, 401, 'revoked_api_key');
+  await refused(old, 401, 'api_key_revoked');
   await accepted(secret);
 });
 
@@ -150,7 +150,7 @@ test('a second rotation ends the first secret, and a revocation all of them', as
   await accepted(second);
   await accepted(third);
   await relay.control((control) => control.revokeKey(id));
-  await refused(third, 401, 'revoked_api_key');
+  await refused(third, 401, 'api_key_revoked');
   // Of the overlap nothing is kept, so its holder is told no more than a stranger.
   await refused(second, 401, 'invalid_api_key');
 });

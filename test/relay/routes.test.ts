@@ -126,7 +126,7 @@ describe.each(OTHERS)('%s', (route) => {
       [call(route, 'chat-only'), 404, 'model_not_found'],
       [call(route, 's:status=400'), 400, 'upstream_rejected'],
       [call(route, 's:status=401'), 502, 'upstream_unauthorized'],
-      [call(route, 's:status=429'), 503, 'upstream_busy'],
+      [call(route, 's:status=429'), 503, 'upstream_rate_limited'],
       [call(route, 's:status=500'), 502, 'upstream_error'],
       [call(route, 's:end=cut@head'), 502, 'upstream_error'],
     ];

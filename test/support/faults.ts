@@ -110,7 +110,7 @@ export const STATUSES: Fault[] = [
   both('status=409', refused(502, 'upstream_error', 'upstream_error')),
   both('status=413', refused(413, 'request_too_large', 'upstream_rejected')),
   both('status=422', refused(422, 'upstream_rejected', 'upstream_rejected')),
-  both('status=429', refused(503, 'upstream_busy', 'upstream_error')),
+  both('status=429', refused(503, 'upstream_rate_limited', 'upstream_error')),
   both('status=500', refused(502, 'upstream_error', 'upstream_error')),
   both('status=500,body=html', refused(502, 'upstream_error', 'upstream_error')),
   both('status=500,end=cut@0', refused(502, 'upstream_error', 'upstream_error')),

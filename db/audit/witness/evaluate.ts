@@ -30,7 +30,7 @@ export const ALARMS = {
 export type AlarmKind = keyof typeof ALARMS;
 
 export type Evaluation =
-  | { kind: 'no_checkpoint'; why: string }
+  | { kind: 'checkpoint_not_found'; why: string }
   | { kind: 'alarm'; alarm: AlarmKind }
   /** The checkpoint that is already known. */
   | { kind: 'same'; isCosigned: boolean; unknownKeys: string[] }
@@ -54,7 +54,7 @@ export function evaluateCheckpoint(
   try {
     checkpoint = parseCheckpoint(parseNote(shown).text);
   } catch (error) {
-    return { kind: 'no_checkpoint', why: messageOf(error) };
+    return { kind: 'checkpoint_not_found', why: messageOf(error) };
   }
   const isNamed = keys.some(({ name }) => name === checkpoint.origin);
   if ((known !== null && known.origin !== checkpoint.origin) || !isNamed) return alarmOf('another_log');

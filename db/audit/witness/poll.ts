@@ -45,7 +45,7 @@ export async function poll({ state, log, keys }: Witness): Promise<PollResult> {
   });
   const evaluation = evaluateCheckpoint(shown, known, keys, state.signer);
   switch (evaluation.kind) {
-    case 'no_checkpoint':
+    case 'checkpoint_not_found':
       throw new LogUnavailableError(`${log.address} serves no checkpoint: ${evaluation.why}`);
     case 'alarm':
       return raise(evaluation.alarm);

@@ -25,7 +25,7 @@ export type Reading = {
 const UNAVAILABLE = new ApiError('store_unavailable', {
   message: "The log can't be read for an audit right now. Try again.",
 });
-const CROWDED = new ApiError('relay_busy', {
+const CROWDED = new ApiError('relay_overloaded', {
   message: 'As many audits as can be are at work on this server. Try again.',
 });
 

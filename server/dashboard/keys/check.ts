@@ -26,8 +26,8 @@ const OF_MODELS = new Set<CheckStep>(['model', 'upstream', 'price', 'limits']);
 
 /** Which step refuses with which code. What is not here is refused by a limit. */
 const STEP_OF: Partial<Record<ErrorCode, CheckStep>> = {
-  revoked_api_key: 'key',
-  expired_api_key: 'key',
+  api_key_revoked: 'key',
+  api_key_expired: 'key',
   account_disabled: 'account',
   plan_not_active: 'plan',
   route_not_permitted: 'route',

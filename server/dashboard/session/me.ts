@@ -14,7 +14,7 @@ export async function readMe(
 ): Promise<Me | ApiError> {
   const row = await memberById(signIn.pool, member.id);
   // Removed since the session was found.
-  if (!row) return new ApiError('not_signed_in');
+  if (!row) return new ApiError('unauthenticated');
   return {
     object: 'me',
     member: { id: member.id, email: row.email, role: member.role, has_totp: member.hasTotp },

@@ -16,7 +16,7 @@ import { networkOf, ownOrigin } from '#server/sign-in/origin.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { errorFields } from '#server/process/logger.ts';
 
-const LINK_NOT_VALID = new ApiError('link_not_valid');
+const LINK_NOT_VALID = new ApiError('invalid_link');
 
 /** Routes to change a password, or to reset it by a link. */
 export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {

@@ -32,7 +32,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
 import { deleteSetupFile } from '#server/sign-in/setup.ts';
 
-const LINK_NOT_VALID = new ApiError('link_not_valid');
+const LINK_NOT_VALID = new ApiError('invalid_link');
 
 /** Routes that create members: setup, registration, and invitations that are accepted. */
 export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
@@ -139,7 +139,7 @@ function acceptInvitation(dashboard: Dashboard): ApiRoute {
       const invitation = await queryAnonymously(signIn, (pool) => readInvitation(pool, digest));
       if (invitation === null || invitation instanceof ApiError) return invitation ?? LINK_NOT_VALID;
       if (invitation.account === null && name === undefined)
-        return new ApiError('missing_field', {
+        return new ApiError('missing_required_parameter', {
           message: 'This invitation creates a new account. Enter a name for it.',
           param: 'account_name',
         });

@@ -78,7 +78,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         async (control, client) => {
           // A concurrent password change ended all sessions; this one must not outlive it.
           if ((await lockMember(client, row.id))?.passwordHash !== row.passwordHash)
-            return new ApiError('wrong_credentials');
+            return new ApiError('invalid_credentials');
           const session = await signIn.sessions.open(client, request, member);
           return { position: await control.append(session.appends), done: session };
         },

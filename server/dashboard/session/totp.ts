@@ -37,7 +37,7 @@ export function totpRoutes(dashboard: Dashboard): ApiRoute[] {
             message: "Two-factor setup hasn't been started. Start it again.",
           });
         const step = stepOf(unseal(pepper, TOTP_PURPOSE, member.id, sealed), body.code, readModel.nowMs());
-        if (step === null) return new ApiError('wrong_code');
+        if (step === null) return new ApiError('invalid_totp_code');
         return changeTotp(by, client, member.id, true, () => confirmTotp(client, member.id, sealed, step));
       });
       if (!(changed instanceof ApiError)) await signIn.throttle.reset('code', member.id);

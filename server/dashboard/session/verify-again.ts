@@ -14,7 +14,7 @@ export async function verifyAgain(
   password: string,
 ): Promise<MemberRow | ApiError> {
   const row = await memberById(signIn.pool, member.id);
-  if (!row) return new ApiError('not_signed_in');
+  if (!row) return new ApiError('unauthenticated');
   return verifyPassword(signIn, {
     email: row.email,
     password,

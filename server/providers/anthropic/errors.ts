@@ -31,7 +31,9 @@ export function parseError(body: Buffer): ProviderError | null {
 export function relayedError(error: string | undefined): string {
   const type = insideQuotes(membersOf(error ?? '').get('type'));
   if (type === 'timeout_error') return new ApiError('upstream_timeout').errorJson();
-  return new ApiError(type !== null && BUSY.has(type) ? 'upstream_busy' : 'upstream_error').errorJson();
+  return new ApiError(
+    type !== null && BUSY.has(type) ? 'upstream_rate_limited' : 'upstream_error',
+  ).errorJson();
 }
 
 /** Anthropic's types of errors, by status; its SDKs and agents tell people what to do by them. */

@@ -43,7 +43,7 @@ describe('wrong passwords', () => {
         attempt(`203.0.113.${index}`, email, 'wrong', index % 2 === 0 ? relay.port : there),
       ),
     );
-    expect(wrong.filter(({ code }) => code === 'wrong_credentials')).toHaveLength(10);
+    expect(wrong.filter(({ code }) => code === 'invalid_credentials')).toHaveLength(10);
     expect(wrong.filter(({ code }) => code === 'too_many_attempts')).toHaveLength(2);
     const refused = await attempt('203.0.113.200', email, PASSWORD);
     expect([refused.status, refused.code]).toEqual([429, 'too_many_attempts']);
@@ -60,7 +60,7 @@ describe('wrong passwords', () => {
     const { email } = await addMember(relay);
     const wrong = async (times: number): Promise<void> => {
       for (let index = 0; index < times; index++)
-        expect((await attempt('192.0.2.1', email, 'wrong')).code).toBe('wrong_credentials');
+        expect((await attempt('192.0.2.1', email, 'wrong')).code).toBe('invalid_credentials');
     };
     await wrong(9);
     expect((await attempt('192.0.2.1', email, PASSWORD)).status).toBe(200);
@@ -71,7 +71,7 @@ describe('wrong passwords', () => {
     const codes = [];
     for (let index = 0; index < 11; index++)
       codes.push((await attempt(`203.0.${index}.1, 192.0.2.77`, 'nobody@example.com', 'wrong')).code);
-    expect(codes).toEqual([...Array<string>(10).fill('wrong_credentials'), 'too_many_attempts']);
+    expect(codes).toEqual([...Array<string>(10).fill('invalid_credentials'), 'too_many_attempts']);
   });
 
   it('end after a hundred for a network, whatever the addresses', async () => {
@@ -91,11 +91,11 @@ describe('wrong passwords', () => {
     for (let index = 0; index < 7; index++)
       codes.push((await attempt(`2001:db8:5:${index}::1`, `spray-${index}@example.com`, 'wrong')).code);
     expect(codes).toEqual([
-      ...Array<string>(5).fill('wrong_credentials'),
+      ...Array<string>(5).fill('invalid_credentials'),
       'too_many_attempts',
       'too_many_attempts',
     ]);
-    expect((await attempt('2001:db8:6::1', 'spray@example.com', 'wrong')).code).toBe('wrong_credentials');
+    expect((await attempt('2001:db8:6::1', 'spray@example.com', 'wrong')).code).toBe('invalid_credentials');
   });
 });
 

@@ -83,20 +83,20 @@ describe('members', () => {
         client.post('/api/invitations', { account: null, role: 'administrator' }),
         client.put('/api/registration', { policy: 'open', plan: null }),
       ]);
-      expect(replies.map(({ code }) => code)).toEqual(Array<string>(5).fill('role_not_permitted'));
+      expect(replies.map(({ code }) => code)).toEqual(Array<string>(5).fill('insufficient_role'));
     }
   });
 
   it('have another role at once, in the session that they have', async () => {
     const ana = await addMember(relay);
-    expect((await ana.get('/api/registration')).code).toBe('role_not_permitted');
+    expect((await ana.get('/api/registration')).code).toBe('insufficient_role');
     const changed = await administrator.patch<{ event: object }>(`/api/members/${ana.me.member.id}`, {
       role: 'administrator',
     });
     expect(changed.body.event).toMatchObject({ type: 'member.role_changed' });
     expect((await ana.get('/api/registration')).status).toBe(200);
     await ana.patch(`/api/members/${ana.me.member.id}`, { role: 'member' });
-    expect((await ana.get('/api/registration')).code).toBe('role_not_permitted');
+    expect((await ana.get('/api/registration')).code).toBe('insufficient_role');
   });
 
   it('who are administrators no more leave no links behind that let others in', async () => {
@@ -117,7 +117,7 @@ describe('members', () => {
       expect((await end(ana.me.member.id)).status).toBe(200);
       expect(
         (await visit(relay).post('/api/invitation', { secret: linkSecretOf(invitation.link) })).code,
-      ).toBe('link_not_valid');
+      ).toBe('invalid_link');
       expect(
         (
           await visit(relay).post('/api/password/reset', {
@@ -125,7 +125,7 @@ describe('members', () => {
             password: PASSWORD,
           })
         ).code,
-      ).toBe('link_not_valid');
+      ).toBe('invalid_link');
       const withdrawn = (await relay.readLog()).filter(
         ({ event }) => event.type === 'invitation.revoked' && event.invitation === invitation.id,
       );
@@ -170,7 +170,7 @@ describe('members', () => {
     });
     expect((await ana.get('/api/me')).status).toBe(401);
     expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe(
-      'wrong_credentials',
+      'invalid_credentials',
     );
     expect(
       (
@@ -179,7 +179,7 @@ describe('members', () => {
           password: PASSWORD,
         })
       ).code,
-    ).toBe('link_not_valid');
+    ).toBe('invalid_link');
     const kept = await ask(
       relay.store.config('owner'),
       `select (select count(*) from daybook.member where id = '${id}') + (select count(*) from daybook.session where member = '${id}') + (select count(*) from daybook.link where member = '${id}')`,

@@ -170,7 +170,7 @@ describe('invitations', () => {
       member: { role: 'auditor' },
       account: { name: 'first' },
     });
-    expect((await visit(relay).post('/api/invitation', { secret })).code).toBe('link_not_valid');
+    expect((await visit(relay).post('/api/invitation', { secret })).code).toBe('invalid_link');
     const added = (await relay.readLog()).filter(
       ({ event }) => event.type === 'member.added' && event.invitation === link.id,
     );
@@ -194,7 +194,7 @@ describe('invitations', () => {
     expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).code).toBe('not_found');
     expect(
       (await register('guest2@example.com', 'Guest', { invitation: linkSecretOf(withdrawn.link) })).code,
-    ).toBe('link_not_valid');
+    ).toBe('invalid_link');
     const open = await administrator.get<{ data: { id: string }[] }>('/api/invitations');
     expect(open.body.data.map(({ id }) => id)).not.toContain(withdrawn.id);
   });

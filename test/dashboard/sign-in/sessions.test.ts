@@ -45,7 +45,7 @@ describe('sessions', () => {
     expect((await ana.delete('/api/session')).status).toBe(200);
     expect(ana.cookie).toBe('');
     const after = await before.get('/api/me');
-    expect([after.status, after.code]).toEqual([401, 'not_signed_in']);
+    expect([after.status, after.code]).toEqual([401, 'unauthenticated']);
   });
 
   it('are listed as people know them, and their own alone', async () => {
@@ -89,7 +89,7 @@ describe('sessions', () => {
     const second = await signIn(relay, ana.email);
     expect(
       (await ana.post('/api/password', { current: 'not this one', password: 'another long one' })).code,
-    ).toBe('wrong_credentials');
+    ).toBe('invalid_credentials');
     expect((await second.get('/api/me')).status).toBe(200);
     expect(
       (await ana.post('/api/password', { current: PASSWORD, password: 'another long one' })).status,
@@ -97,7 +97,7 @@ describe('sessions', () => {
     expect((await ana.get('/api/me')).status).toBe(200);
     expect((await second.get('/api/me')).status).toBe(401);
     expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe(
-      'wrong_credentials',
+      'invalid_credentials',
     );
     await signIn(relay, ana.email, 'another long one');
   });

@@ -51,7 +51,7 @@ describe('the first administrator', () => {
       Array.from({ length: 100 }, (_, index) => claim(randomBase62(43), `guest-${index}@example.com`)),
     );
     expect(new Set(replies.map(({ status, code }) => `${status} ${code}`))).toEqual(
-      new Set(['404 link_not_valid']),
+      new Set(['404 invalid_link']),
     );
     const without = await visit(relay).post('/api/setup', { email: 'guest@example.com', password: PASSWORD });
     expect(without.status).toBe(400);
@@ -69,7 +69,9 @@ describe('the first administrator', () => {
     expect(made).toHaveLength(1);
     // Whoever came too late is told so, or that too many are being looked at.
     const told = new Set(replies.map(({ status, code }) => `${status} ${code}`));
-    expect([...told.difference(new Set(['200 null', '404 link_not_valid', '503 relay_busy']))]).toEqual([]);
+    expect([...told.difference(new Set(['200 null', '404 invalid_link', '503 relay_overloaded']))]).toEqual(
+      [],
+    );
     const { body } = made[0] as (typeof made)[number];
     expect(body).toMatchObject({ member: { role: 'administrator' }, account: { name: 'first' } });
     email = body.member.email;

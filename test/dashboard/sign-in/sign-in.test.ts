@@ -54,7 +54,7 @@ describe('signing in', () => {
       email: 'nobody@example.com',
       password: PASSWORD,
     });
-    expect([wrong.status, wrong.code]).toEqual([401, 'wrong_credentials']);
+    expect([wrong.status, wrong.code]).toEqual([401, 'invalid_credentials']);
     const said = ({ body }: typeof wrong): unknown => (body as { error: unknown }).error;
     expect(said(unknown)).toEqual(said(wrong));
     expect([unknown.status, ...unknown.headers.keys()]).toEqual([wrong.status, ...wrong.headers.keys()]);
@@ -64,7 +64,7 @@ describe('signing in', () => {
     const client = visit(relay);
     const planted = `daybook=${'x'.repeat(43)}`;
     client.cookie = planted;
-    expect((await client.get('/api/me')).code).toBe('not_signed_in');
+    expect((await client.get('/api/me')).code).toBe('unauthenticated');
     await client.post('/api/session', { email: 'ana@example.com', password: PASSWORD });
     expect(client.cookie).toMatch(/^daybook=[0-9A-Za-z]{43}$/);
     expect(client.cookie).not.toBe(planted);
@@ -112,7 +112,11 @@ describe('signing in', () => {
       { origin: `http://${host}.evil.example` },
     ]) {
       const reply = await visit(relay, headers as Record<string, string>).post('/api/session', body);
-      expect([reply.status, reply.code, reply.headers.getSetCookie()]).toEqual([403, 'cross_site', []]);
+      expect([reply.status, reply.code, reply.headers.getSetCookie()]).toEqual([
+        403,
+        'cross_site_request',
+        [],
+      ]);
     }
     const bare = await fetch(`${ana.origin}/api/session`, {
       method: 'POST',
@@ -178,13 +182,13 @@ describe('a code from a device', () => {
 
   it('is asked for only when the first one was right', async () => {
     expect((await ben.put('/api/totp', { code: '123456' })).code).toBe('not_allowed');
-    expect((await ben.post('/api/totp', { password: 'not mine' })).code).toBe('wrong_credentials');
+    expect((await ben.post('/api/totp', { password: 'not mine' })).code).toBe('invalid_credentials');
     const begun = await ben.post<TotpEnrollment>('/api/totp', { password: PASSWORD });
     secret = begun.body.secret;
     expect(begun.body.uri).toBe(
       `otpauth://totp/Daybook:${encodeURIComponent(ben.email)}?issuer=Daybook&secret=${secret}&algorithm=SHA1&digits=6&period=30`,
     );
-    expect((await ben.put('/api/totp', { code: wrongCode() })).code).toBe('wrong_code');
+    expect((await ben.put('/api/totp', { code: wrongCode() })).code).toBe('invalid_totp_code');
     expect((await signInWith({})).status).toBe(200);
     const confirmed = await ben.put<{ event: object }>('/api/totp', { code: code(0) });
     expect(confirmed.body.event).toMatchObject({ type: 'member.totp_changed' });
@@ -194,15 +198,15 @@ describe('a code from a device', () => {
   it('is asked for after the password, and never instead of it', async () => {
     await later();
     expect((await signInWith({})).code).toBe('totp_required');
-    expect((await signInWith({ password: 'not mine', code: code(0) })).code).toBe('wrong_credentials');
-    expect((await signInWith({ code: wrongCode() })).code).toBe('wrong_code');
+    expect((await signInWith({ password: 'not mine', code: code(0) })).code).toBe('invalid_credentials');
+    expect((await signInWith({ code: wrongCode() })).code).toBe('invalid_totp_code');
     expect((await signInWith({ code: code(0) })).status).toBe(200);
   });
 
   it('is not good long before or after its time', async () => {
     for (const steps of [-3, 3]) {
       await later();
-      expect((await signInWith({ code: code(steps) })).code).toBe('wrong_code');
+      expect((await signInWith({ code: code(steps) })).code).toBe('invalid_totp_code');
     }
   });
 
@@ -212,11 +216,11 @@ describe('a code from a device', () => {
     const replies = await Promise.all(Array.from({ length: 4 }, () => signInWith({ code: same })));
     expect(replies.map((reply) => reply.code ?? 'in').toSorted()).toEqual([
       'in',
-      'wrong_code',
-      'wrong_code',
-      'wrong_code',
+      'invalid_totp_code',
+      'invalid_totp_code',
+      'invalid_totp_code',
     ]);
-    expect((await signInWith({ code: same })).code).toBe('wrong_code');
+    expect((await signInWith({ code: same })).code).toBe('invalid_totp_code');
   });
 
   it('is wanted of who comes by a reset link, too: mail is not the device', async () => {
@@ -249,7 +253,7 @@ describe('a code from a device', () => {
   });
 
   it('is no longer wanted when its owner takes it away with the password', async () => {
-    expect((await ben.post('/api/totp/remove', { password: 'not mine' })).code).toBe('wrong_credentials');
+    expect((await ben.post('/api/totp/remove', { password: 'not mine' })).code).toBe('invalid_credentials');
     expect((await ben.post('/api/totp/remove', { password: PASSWORD })).status).toBe(200);
     expect((await signInWith({})).status).toBe(200);
   });

@@ -22,9 +22,9 @@ test('no other page is, whatever the public address', () => {
   ]) {
     expect([origin, checkOrigin(post({ origin, host: '10.0.0.7:4000' }), PUBLIC)?.code]).toEqual([
       origin,
-      'cross_site',
+      'cross_site_request',
     ]);
   }
-  expect(checkOrigin(post({ host: '10.0.0.7:4000' }), PUBLIC)?.code).toBe('cross_site');
+  expect(checkOrigin(post({ host: '10.0.0.7:4000' }), PUBLIC)?.code).toBe('cross_site_request');
   expect(isOwnOrigin({ host: '10.0.0.7:4000' }, undefined)).toBe(false);
 });

@@ -48,9 +48,9 @@ describe('passwords', () => {
     const passwords = new Passwords();
     const all = await Promise.all(Array.from({ length: 55 }, () => passwords.hash('one of many')));
     expect(all.filter((each) => each instanceof ApiError).map((each) => each.code)).toEqual([
-      'relay_busy',
-      'relay_busy',
-      'relay_busy',
+      'relay_overloaded',
+      'relay_overloaded',
+      'relay_overloaded',
     ]);
     expect(typeof (await passwords.hash('after the rush'))).toBe('string');
   });

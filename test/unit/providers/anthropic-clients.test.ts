@@ -107,7 +107,7 @@ describe('the client of chat completions', () => {
         text += chunk.choices[0]?.delta.content ?? '';
       return text;
     };
-    await expect(read()).rejects.toMatchObject({ code: 'upstream_busy' });
+    await expect(read()).rejects.toMatchObject({ code: 'upstream_rate_limited' });
   });
 
   test("is told by its field what can't be said", async () => {

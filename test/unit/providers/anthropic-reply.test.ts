@@ -138,7 +138,7 @@ test.each(['broken-truncated.json', 'broken-other-object.json', 'error-text.json
 test("an error under a status of success is one for the client, in the relay's words", () => {
   const reply = readReply(fixture('error-as-success.json'), CREATED);
   expect(reply).toMatchObject({ failed: true, usage: null });
-  expect(reply?.bytes.toString()).toMatch(/^\{"error":\{.*"code":"upstream_busy"\}\}$/);
+  expect(reply?.bytes.toString()).toMatch(/^\{"error":\{.*"code":"upstream_rate_limited"\}\}$/);
   expect(reply?.bytes.toString()).not.toContain('inner.example');
 });
 

@@ -233,7 +233,7 @@ test('thoughts come as text for people, and with their signatures for the way ba
 describe('an error in a reply', () => {
   test("is told in the relay's words, since the provider's may tell of places and credentials", () => {
     const { output } = translated(fixture('broken-error-event.sse'));
-    expect(output).toContain('"code":"upstream_busy"');
+    expect(output).toContain('"code":"upstream_rate_limited"');
     expect(output).not.toMatch(/sk-ant|inner\.example|\[DONE\]/);
   });
 

@@ -49,7 +49,7 @@ describe.each(CODES)('the refusal %s', (code) => {
     // Neither the relay's own credential nor a spent quota is mended by waiting for seconds.
     const isLasting = code === 'upstream_unauthorized' || code === 'insufficient_quota';
     // What the next checkpoint brings is only a matter of seconds.
-    const isComing = code === 'receipt_not_ready' || code === 'no_checkpoint';
+    const isComing = code === 'receipt_not_ready' || code === 'checkpoint_not_found';
     const mayHelp = isComing || ((refusal.status === 429 || refusal.status >= 500) && !isLasting);
     const { 'retry-after': retryAfter } = headersOf(refusal);
     expect(retryAfter !== undefined).toBe(mayHelp);
@@ -62,7 +62,9 @@ describe.each(CODES)('the refusal %s', (code) => {
 
   test('of a fault of ours never looks like one of the key, the account or a limit', () => {
     const isOurs =
-      /^(internal|upstream_(?!rejected)|store|report|relay|model_paused|limit_undecided|shutting)/.test(code);
+      /^(internal|upstream_(?!rejected)|store|query|relay|model_paused|limit_unavailable|shutting)/.test(
+        code,
+      );
     expect(refusal.status >= 500).toBe(isOurs);
   });
 });
@@ -83,7 +85,7 @@ test('a refusal can say more than its row, and any text stays JSON', () => {
 });
 
 test("a hint that is not known leaves the row's own", () => {
-  expect(headersOf(new ApiError('upstream_busy', { retryAfterS: undefined }))).toMatchObject({
+  expect(headersOf(new ApiError('upstream_rate_limited', { retryAfterS: undefined }))).toMatchObject({
     'retry-after': '5',
   });
 });

@@ -161,7 +161,7 @@ describe('keys', () => {
 
   test('that were revoked say so to their holder, and to nobody who only knows the id', () => {
     happened(revoked);
-    expect(outcome(knockWith(SECRET))).toBe('revoked_api_key');
+    expect(outcome(knockWith(SECRET))).toBe('api_key_revoked');
     expect(outcome(knockWith(createSecret('Key00001')))).toBe('invalid_api_key');
     expect(outcome(knockWith(OTHER))).toBe('Key00002');
   });
@@ -172,7 +172,7 @@ describe('keys', () => {
     expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual(['Key00001', 'Key00001']);
     model.setClock(minutes(10));
     expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual([
-      'revoked_api_key',
+      'api_key_revoked',
       'Key00001',
     ]);
   });
@@ -201,7 +201,7 @@ describe('keys', () => {
     happened(rotated(renewed, minutes(60)), revoked);
     expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual([
       'invalid_api_key',
-      'revoked_api_key',
+      'api_key_revoked',
     ]);
   });
 
@@ -221,7 +221,7 @@ describe('expiry', () => {
     expect(Math.abs(Date.now() - NOW.getTime())).toBeGreaterThan(60 * 60_000);
     expect(outcome(knockWith(EXPIRING))).toBe('Key00003');
     model.setClock(minutes(10));
-    expect(outcome(knockWith(EXPIRING))).toBe('expired_api_key');
+    expect(outcome(knockWith(EXPIRING))).toBe('api_key_expired');
     model.setClock(minutes(9));
     expect(outcome(knockWith(EXPIRING))).toBe('Key00003');
   });

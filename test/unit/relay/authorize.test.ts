@@ -292,7 +292,7 @@ describe('a key', () => {
     happened(suspended);
     expect(code()).toBe('account_disabled');
     happened({ type: 'key.revoked', ...ids, actor });
-    expect(code()).toBe('revoked_api_key');
+    expect(code()).toBe('api_key_revoked');
   });
 
   test('is judged in a dry run by the price of the model where a quota is in money', () => {

@@ -13,8 +13,8 @@ function parse(route: string, body: object): ParsedRequest | ApiError {
 
 describe('a body is refused with the field at fault', () => {
   test.each<[string, object, ErrorCode, string]>([
-    ['/v1/completions', { prompt: 'x' }, 'missing_field', 'model'],
-    ['/v1/completions', { model: 'm' }, 'missing_field', 'prompt'],
+    ['/v1/completions', { prompt: 'x' }, 'missing_required_parameter', 'model'],
+    ['/v1/completions', { model: 'm' }, 'missing_required_parameter', 'prompt'],
     ['/v1/completions', { model: 'm', prompt: {} }, 'invalid_value', 'prompt'],
     ['/v1/completions', { model: 'm', prompt: 'x', best_of: 0 }, 'invalid_value', 'best_of'],
     [
@@ -23,9 +23,9 @@ describe('a body is refused with the field at fault', () => {
       'invalid_value',
       'stream_options',
     ],
-    ['/v1/embeddings', { model: 'm' }, 'missing_field', 'input'],
+    ['/v1/embeddings', { model: 'm' }, 'missing_required_parameter', 'input'],
     ['/v1/embeddings', { model: 'm', input: 4 }, 'invalid_value', 'input'],
-    ['/v1/responses', { input: 'x' }, 'missing_field', 'model'],
+    ['/v1/responses', { input: 'x' }, 'missing_required_parameter', 'model'],
     ['/v1/responses', { model: 'm', input: {} }, 'invalid_value', 'input'],
     ['/v1/responses', { model: 'm', input: 'x', stream: 'yes' }, 'invalid_value', 'stream'],
     [
@@ -36,7 +36,7 @@ describe('a body is refused with the field at fault', () => {
     ],
     ['/v1/responses', { model: 'm', input: 'x', background: true }, 'invalid_value', 'background'],
     ['/v1/responses', { model: 'm', input: 'x', background: 'yes' }, 'invalid_value', 'background'],
-    ['/v1/messages', { model: 'm' }, 'missing_field', 'messages'],
+    ['/v1/messages', { model: 'm' }, 'missing_required_parameter', 'messages'],
     ['/v1/messages', { model: 'm', messages: 'x' }, 'invalid_value', 'messages'],
     ['/v1/messages', { model: 'm', messages: [], max_tokens: 'all' }, 'invalid_value', 'max_tokens'],
   ])('%s: %j', (route, body, code, param) => {

@@ -24,7 +24,7 @@ test.each<[number, number, ErrorCode, string]>([
   [422, 422, 'upstream_rejected', 'upstream_rejected'],
   [401, 502, 'upstream_unauthorized', 'upstream_error'],
   [403, 502, 'upstream_unauthorized', 'upstream_error'],
-  [429, 503, 'upstream_busy', 'upstream_error'],
+  [429, 503, 'upstream_rate_limited', 'upstream_error'],
   [503, 503, 'upstream_error', 'upstream_error'],
   [408, 504, 'upstream_timeout', 'timed_out'],
   [504, 504, 'upstream_timeout', 'timed_out'],

@@ -76,7 +76,7 @@ test('every error of a key, a permission or a limit has advice', () => {
   const OTHER_STATUS = 418;
   // The error of cosignatures is for witnesses, which have no key.
   const codes = Object.entries(API_ERRORS).filter(
-    ([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_refused',
+    ([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_rejected',
   );
   expect(codes.length).toBeGreaterThan(5);
   expect(codes.filter(([code]) => adviceFor(OTHER_STATUS, code) === null)).toEqual([]);

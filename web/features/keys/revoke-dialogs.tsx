@@ -22,7 +22,7 @@ export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => voi
         </p>
         <ul className="flex list-disc flex-col gap-1 pl-5">
           <li>
-            New requests are rejected with 401 <code className="font-mono text-xs">revoked_api_key</code>.
+            New requests are rejected with 401 <code className="font-mono text-xs">api_key_revoked</code>.
           </li>
           <li>Running requests end within a second. Usage up to that point is charged.</li>
           {row.state === 'rotating' && <li>Both secrets stop working, including the old one.</li>}

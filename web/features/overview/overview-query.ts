@@ -63,7 +63,7 @@ export const overviewQuery = (filter: RequestFilter, range: Range) =>
 
 /** All accounts together may have too many keys to group by. The totals are shown nevertheless. */
 function whenTooMuch(error: unknown): null {
-  if (error instanceof ApiError && error.code === 'report_too_slow') return null;
+  if (error instanceof ApiError && error.code === 'query_timeout') return null;
   throw error;
 }
 

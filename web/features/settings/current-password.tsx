@@ -15,4 +15,4 @@ export function CurrentPassword({ name, error }: { name: string; error: unknown 
 }
 
 export const isWrongPassword = (error: unknown): boolean =>
-  error instanceof ApiError && error.code === 'wrong_credentials';
+  error instanceof ApiError && error.code === 'invalid_credentials';

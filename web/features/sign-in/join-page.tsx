@@ -58,7 +58,7 @@ const readInvitation = (token: string): Promise<InvitationDetail> =>
 
 /** An invalid link stays invalid. */
 const isRetryable = (error: unknown): boolean =>
-  !(error instanceof ApiError) || error.code !== 'link_not_valid';
+  !(error instanceof ApiError) || error.code !== 'invalid_link';
 
 const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
 

@@ -84,7 +84,7 @@ function RegisterForm() {
 function explained(error: unknown): unknown {
   if (!(error instanceof ApiError)) return error;
   const { status, code } = error;
-  if (code === 'wrong_credentials')
+  if (code === 'invalid_credentials')
     return new ApiError('Couldn’t sign up with this email. If you already have an account, sign in.', {
       status,
       code,

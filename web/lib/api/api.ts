@@ -83,7 +83,7 @@ export async function api<T>(
   if (response.ok && parsed === undefined) throw noReply(method);
   if (response.ok) return parsed as T;
   const failure = failureOf(response, parsed);
-  if (failure.code === 'not_signed_in') onSignedOut();
+  if (failure.code === 'unauthenticated') onSignedOut();
   throw failure;
 }
 

@@ -12,7 +12,7 @@ export const queryClient = new QueryClient({
       retry: (count, error) =>
         count < RETRIES_MAX &&
         error instanceof ApiError &&
-        error.code !== 'report_too_slow' &&
+        error.code !== 'query_timeout' &&
         (error.status === 0 || error.status >= 500),
       retryDelay: (count, error) =>
         error instanceof ApiError && error.retryAfterS !== null

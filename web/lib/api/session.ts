@@ -18,7 +18,7 @@ export const meQuery = queryOptions({
         client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
       return me;
     } catch (error) {
-      if (error instanceof ApiError && error.code === 'not_signed_in') return null;
+      if (error instanceof ApiError && error.code === 'unauthenticated') return null;
       throw error;
     }
   },
@@ -38,7 +38,7 @@ export const MeContext = createContext<Me | null>(null);
 /** The signed-in member, on pages that require a session. */
 export function useMe(): Me {
   const me = use(MeContext);
-  if (me === null) throw new ApiError('Your session has ended.', { status: 401, code: 'not_signed_in' });
+  if (me === null) throw new ApiError('Your session has ended.', { status: 401, code: 'unauthenticated' });
   return me;
 }
 

@@ -54,12 +54,12 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     to: null,
   },
   model_not_found: { why: 'No upstream serves this model.', todo: 'Use another model.', to: null },
-  revoked_api_key: {
+  api_key_revoked: {
     why: 'The key was revoked.',
     todo: 'Use another key or create a new one.',
     to: '/keys',
   },
-  expired_api_key: {
+  api_key_expired: {
     why: 'The key has expired.',
     todo: 'Use another key or create a new one.',
     to: '/keys',

@@ -4,7 +4,7 @@ import { fieldError } from '../problem.tsx';
 
 /** The error of a code field, or null for other errors. */
 export const codeError = (error: unknown): string | null =>
-  error instanceof ApiError && error.code === 'wrong_code' ? error.message : fieldError(error, 'code');
+  error instanceof ApiError && error.code === 'invalid_totp_code' ? error.message : fieldError(error, 'code');
 
 /** A one-time code, with its error at the field. */
 export function CodeField({ label, hint, error }: { label: string; hint?: string; error: unknown }) {
