@@ -84,6 +84,9 @@ export const ARCHIVE_STATEMENT_TIMEOUT_MS = 120_000;
  */
 export const POSTMASTER_POLL_MS = 20;
 
+/** A Postgres that is probed and does not reply within this time is silent: starting, or frozen. */
+export const PROBE_TIMEOUT_MS = 2_000;
+
 /** Crash recovery replays up to `max_wal_size`; on a slow disk two gigabytes take minutes. */
 export const START_TIMEOUT_MS = 300_000;
 
@@ -162,7 +165,7 @@ assertIncreasing(
   'A database that is back must be reached within the time of one query.',
 );
 assertIncreasing(
-  { POSTMASTER_POLL_MS, START_NOTICE_MS, START_TIMEOUT_MS },
+  { POSTMASTER_POLL_MS, PROBE_TIMEOUT_MS, START_NOTICE_MS, START_TIMEOUT_MS },
   'A slow start must be reported before it is given up.',
 );
 assertIncreasing(

@@ -12,19 +12,19 @@ const ROLES: readonly Role[] = ['owner', 'relay', 'worker', 'auditor'];
 export const DATABASE = 'daybook';
 
 /**
- * Makes the roles and the database that are missing. The superuser does this and nothing else; from
- * here on even the owner of the tables is an ordinary role.
+ * Creates missing roles and the database. The superuser does nothing else; even the owner of the tables is an
+ * ordinary role.
  */
 export async function bootstrap(superuser: ClientConfig, passwords: Passwords): Promise<void> {
   const client = new Client({
     ...superuser,
-    // A failing statement would otherwise be quoted, with its password, in the log of Postgres.
+    // Otherwise the log of Postgres would quote a failing statement with its password.
     options: '-c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1',
   });
   client.on('error', () => undefined);
   await client.connect();
   try {
-    // Two starters may both have found the server running. The lock ends with the session.
+    // Two starters may both have found the server running. The lock is released with the session.
     await client.query(`select pg_advisory_lock(${BOOTSTRAP_LOCK})`);
     for (const role of ROLES) await ensureRole(client, `daybook_${role}`, passwords[role]);
     if (!(await isTrue(client, `select exists (select from pg_database where datname = '${DATABASE}')`))) {
@@ -45,40 +45,43 @@ async function ensureRole(client: Client, name: string, password: string): Promi
       `${known ? 'alter' : 'create'} role ${name} login ${isOwner ? 'createrole' : ''} password ${client.escapeLiteral(password)}`,
     );
   }
-  // The owner may act as the others (migrations check it), but does not inherit what they may do. It
-  // makes logins for auditors, and so passes on their right.
-  const isPassedOn = name === 'daybook_auditor';
+  // The owner may act as the other roles (migrations check it), but does not inherit their privileges. It
+  // creates logins for auditors, so it may grant their role.
+  const isGrantable = name === 'daybook_auditor';
   if (
     !isOwner &&
     !(await isTrue(
       client,
-      `select pg_has_role('daybook_owner', '${name}', 'SET${isPassedOn ? ' WITH ADMIN OPTION' : ''}')`,
+      `select pg_has_role('daybook_owner', '${name}', 'SET${isGrantable ? ' WITH ADMIN OPTION' : ''}')`,
     ))
   ) {
-    await client.query(`grant ${name} to daybook_owner with inherit false, set true, admin ${isPassedOn}`);
+    await client.query(`grant ${name} to daybook_owner with inherit false, set true, admin ${isGrantable}`);
   }
 }
 
 async function isTrue(client: Client, query: string): Promise<boolean> {
-  const { rows } = await client.query<{ answer: boolean }>(`select (${query}) as answer`);
-  return rows[0]?.answer === true;
+  const { rows } = await client.query<{ result: boolean }>(`select (${query}) as result`);
+  return rows[0]?.result === true;
 }
 
-/** The proof that this process, and no other, supervises the cluster. It lasts as long as its connection. */
+/** Proves that only this process supervises the cluster. It lasts as long as its connection. */
 export type SupervisorLock = {
-  /** Resolves when the connection is gone, which is how the death of Postgres shows first. */
+  /** Resolves when the connection is lost, which is the first sign that Postgres died. */
   lost: Promise<void>;
   release(): Promise<void>;
 };
 
-/** Another Daybook supervises this cluster. Its server is not ours to stop. */
+/** Another Daybook supervises this cluster, so this one may not stop its server. */
 export class DirectoryInUseError extends StoreError {}
 
 /**
- * Takes the supervisor's lock.
- * @throws {DirectoryInUseError} when another Daybook holds it, and still does after a little while.
+ * Acquires the supervisor's lock.
+ * @throws {DirectoryInUseError} if another Daybook still holds it after SUPERVISOR_LOCK_WAIT_MS.
  */
-export async function takeSupervisorLock(place: ClusterPaths, owner: ClientConfig): Promise<SupervisorLock> {
+export async function acquireSupervisorLock(
+  paths: ClusterPaths,
+  owner: ClientConfig,
+): Promise<SupervisorLock> {
   const client = new Client({ ...owner, application_name: `daybook-supervisor pid=${process.pid}` });
   client.on('error', () => undefined);
   const { promise: lost, resolve } = Promise.withResolvers<void>();
@@ -90,7 +93,7 @@ export async function takeSupervisorLock(place: ClusterPaths, owner: ClientConfi
     while (!(await isTrue(client, `select pg_try_advisory_lock(${SUPERVISOR_LOCK})`))) {
       if (performance.now() > deadline) {
         throw new DirectoryInUseError(
-          `${place.dataDir} is in use by another Daybook (${await holder(client)})`,
+          `${paths.dataDir} is in use by another Daybook (${await lockHolder(client)})`,
         );
       }
       await sleep(SUPERVISOR_LOCK_POLL_MS);
@@ -102,7 +105,7 @@ export async function takeSupervisorLock(place: ClusterPaths, owner: ClientConfi
   }
 }
 
-async function holder(client: Client): Promise<string> {
+async function lockHolder(client: Client): Promise<string> {
   const { rows } = await client.query<{ name: string }>(
     `select application_name as name from pg_locks join pg_stat_activity using (pid)
      where locktype = 'advisory' and granted and (classid, objid) = (${SUPERVISOR_LOCK})

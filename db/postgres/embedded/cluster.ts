@@ -20,7 +20,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import type { Binaries } from '#db/postgres/embedded/binaries.ts';
 import { command, run, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
-/** The files of one embedded PostgreSQL: all of them in Daybook's data directory. */
+/** The paths of one embedded PostgreSQL, all in Daybook's data directory. */
 export type ClusterPaths = { dataDir: string; cluster: string; passwords: string; log: string };
 
 const Passwords = z.object({
@@ -36,24 +36,24 @@ const PASSWORD_BYTES = 32;
 const MAJOR_VERSION = '18';
 
 /**
- * What an operator may want to tune is written into the new cluster's postgresql.conf, once. What
- * Daybook depends on is on the command line instead (see postmaster.ts).
+ * Settings that an operator may want to tune: written once into the new cluster's postgresql.conf. Settings
+ * that Daybook depends on are on the command line instead (see postmaster.ts).
  */
 const TUNING: Readonly<Record<string, string>> = {
-  // Five for each server process, of which there may be 64, and some for workers and commands. A
-  // place that nobody uses takes 20 KB.
+  // Five for each server process, of which there may be 64, and some for workers and commands. An unused
+  // slot takes 20 KB.
   max_connections: '400',
   shared_buffers: '128MB',
-  // Appends write little else than WAL. Few checkpoints mean few full page images.
+  // Appends write mostly WAL. Few checkpoints mean few full-page images.
   max_wal_size: '2GB',
   checkpoint_timeout: '15min',
-  // Short statements only: compiling one would take longer than running it.
+  // Short statements only: compiling them would take longer than running them.
   jit: 'off',
-  // The detail lines of errors quote rows.
+  // The DETAIL lines of errors quote rows.
   log_error_verbosity: 'terse',
 };
 
-/** Where everything is. Makes nothing; the directory need not exist. */
+/** The paths below a data directory, which need not exist. Creates nothing. */
 export async function clusterPaths(dataDir: string): Promise<ClusterPaths> {
   const real = await realpath(dataDir).catch(() => path.resolve(dataDir));
   return {
@@ -65,9 +65,9 @@ export async function clusterPaths(dataDir: string): Promise<ClusterPaths> {
 }
 
 /**
- * Makes the data directory, and the ones above it, where they are missing. Another user's Postgres
- * may pass through, and see nothing. (Node's own recursive mkdir never returns where the file system
- * answers "no such directory" below one that exists, as /proc does.)
+ * Creates the data directory and its missing parents. Another user's Postgres may traverse it but not list
+ * it. (Node's own recursive mkdir never returns if the file system reports ENOENT below an existing
+ * directory, as /proc does.)
  */
 export async function makeDataDir(directory: string): Promise<void> {
   const mode = process.getuid?.() === 0 ? 0o711 : 0o700;
@@ -86,11 +86,11 @@ export async function makeDataDir(directory: string): Promise<void> {
 
 /**
  * The passwords of the cluster's roles.
- * @returns null when there are none yet.
- * @throws {StoreError} when the file is damaged.
+ * @returns null if the file does not exist yet.
+ * @throws {StoreError} if the file is damaged.
  */
-export async function readPasswords(place: ClusterPaths): Promise<Passwords | null> {
-  const text = await readFile(place.passwords, 'utf8').catch((error: NodeJS.ErrnoException) => {
+export async function readPasswords(paths: ClusterPaths): Promise<Passwords | null> {
+  const text = await readFile(paths.passwords, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
   });
@@ -99,35 +99,35 @@ export async function readPasswords(place: ClusterPaths): Promise<Passwords | nu
     return Passwords.parse(JSON.parse(text));
   } catch {
     throw new StoreError(
-      `${place.passwords} is damaged: restore it from a backup, PostgreSQL cannot be opened without it`,
+      `${paths.passwords} is damaged: restore it from a backup, PostgreSQL cannot be opened without it`,
     );
   }
 }
 
 /**
- * Reads the passwords, making them first if need be. Of several starters at once all get the same:
- * a hard link appears with its whole content, and only for the first of them.
+ * Reads the passwords, and creates them first if necessary. Concurrent starters all get the same ones: a hard
+ * link appears with its whole content, and only for the first starter.
  */
-export async function ensurePasswords(place: ClusterPaths): Promise<Passwords> {
-  const known = await readPasswords(place);
+export async function ensurePasswords(paths: ClusterPaths): Promise<Passwords> {
+  const known = await readPasswords(paths);
   if (known !== null) return known;
-  if (await holdsCluster(place)) {
+  if (await holdsCluster(paths)) {
     throw new StoreError(
-      `${place.passwords} is missing: restore it from a backup, PostgreSQL cannot be opened without it`,
+      `${paths.passwords} is missing: restore it from a backup, PostgreSQL cannot be opened without it`,
     );
   }
   const fresh = Object.fromEntries(Object.keys(Passwords.shape).map((role) => [role, newPassword()]));
-  const draft = `${place.passwords}.new-${process.pid}`;
+  const draft = `${paths.passwords}.new-${process.pid}`;
   await rm(draft, { force: true });
   await writeDurably(draft, `${JSON.stringify(fresh, null, 2)}\n`);
   try {
-    await link(draft, place.passwords);
+    await link(draft, paths.passwords);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
     await rm(draft, { force: true });
   }
-  return (await readPasswords(place)) as Passwords;
+  return (await readPasswords(paths)) as Passwords;
 }
 
 function newPassword(): string {
@@ -135,22 +135,22 @@ function newPassword(): string {
 }
 
 /**
- * Makes the cluster unless it is there. It is made aside and then renamed, so that a start that was
- * killed half-way leaves nothing that looks like a cluster.
- * @throws {StoreError} when the directory holds something else, or initdb fails.
+ * Creates the cluster unless it exists. It is created under another name and then renamed, so that a start
+ * that was killed midway leaves nothing that looks like a cluster.
+ * @throws {StoreError} if the directory holds something else, or initdb fails.
  */
 export async function ensureCluster(
-  place: ClusterPaths,
+  paths: ClusterPaths,
   runAs: RunAs,
   binaries: Binaries,
   passwords: Passwords,
 ): Promise<void> {
-  await removeLeftovers(place);
-  if (await holdsCluster(place)) {
-    await adoptOwnership(place, runAs);
+  await removeLeftovers(paths);
+  if (await holdsCluster(paths)) {
+    await adoptOwnership(paths, runAs);
     return;
   }
-  const draft = await mkdtemp(`${place.cluster}.new-${process.pid}-`);
+  const draft = await mkdtemp(`${paths.cluster}.new-${process.pid}-`);
   const passwordFile = `${draft}.password`;
   try {
     await writeDurably(passwordFile, `${passwords.superuser}\n`);
@@ -158,11 +158,11 @@ export async function ensureCluster(
       if (runAs.owner !== null) await chown(file, runAs.owner.uid, runAs.owner.gid);
     }
     await initdb(runAs, binaries, draft, passwordFile);
-    await rename(draft, place.cluster);
-    await syncDirectory(place.dataDir);
+    await rename(draft, paths.cluster);
+    await syncDirectory(paths.dataDir);
   } catch (error) {
     // A concurrent starter was first. Its cluster has the same passwords.
-    if (await holdsCluster(place)) return;
+    if (await holdsCluster(paths)) return;
     throw error;
   } finally {
     await rm(passwordFile, { force: true });
@@ -190,43 +190,43 @@ async function initdb(
   await run(program, args, { ...options, timeout: INITDB_TIMEOUT_MS }).catch(
     (error: Error & { stderr?: string }) => {
       const reason = error.stderr?.trim().split('\n').at(-1) || error.message;
-      throw new StoreError(`PostgreSQL could not make its files: ${reason}`);
+      throw new StoreError(`initdb failed: ${reason}`);
     },
   );
 }
 
-/** Whether the cluster is there, and is one that these programs can run. */
-async function holdsCluster(place: ClusterPaths): Promise<boolean> {
-  const version = await readFile(path.join(place.cluster, 'PG_VERSION'), 'utf8').catch(
+/** Whether the cluster exists. @throws {StoreError} if these programs can't run it. */
+async function holdsCluster(paths: ClusterPaths): Promise<boolean> {
+  const version = await readFile(path.join(paths.cluster, 'PG_VERSION'), 'utf8').catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return null;
       if (error.code === 'EACCES')
-        throw new StoreError(`${place.cluster} belongs to another user: start Daybook as that user`);
+        throw new StoreError(`${paths.cluster} belongs to another user: start Daybook as that user`);
       throw error;
     },
   );
   if (version !== null && version.trim() !== MAJOR_VERSION) {
     throw new StoreError(
-      `${place.cluster} was made by PostgreSQL ${version.trim()}, and this Daybook runs ${MAJOR_VERSION}`,
+      `${paths.cluster} was created by PostgreSQL ${version.trim()}, and this Daybook runs ${MAJOR_VERSION}`,
     );
   }
   return version !== null;
 }
 
 /** A cluster that root restored from a copy belongs to root, which cannot run it. */
-async function adoptOwnership(place: ClusterPaths, runAs: RunAs): Promise<void> {
-  if (runAs.owner === null || (await stat(place.cluster)).uid !== 0) return;
-  await run('chown', ['-R', `${runAs.owner.uid}:${runAs.owner.gid}`, place.cluster]);
+async function adoptOwnership(paths: ClusterPaths, runAs: RunAs): Promise<void> {
+  if (runAs.owner === null || (await stat(paths.cluster)).uid !== 0) return;
+  await run('chown', ['-R', `${runAs.owner.uid}:${runAs.owner.gid}`, paths.cluster]);
 }
 
-/** What starts of this directory left that were killed before they had made the cluster. */
-async function removeLeftovers(place: ClusterPaths): Promise<void> {
-  for (const name of await readdir(place.dataDir)) {
+/** Removes the files of starts that were killed before they had created the cluster. */
+async function removeLeftovers(paths: ClusterPaths): Promise<void> {
+  for (const name of await readdir(paths.dataDir)) {
     const [, pid] = /^postgres(?:-passwords\.json)?\.new-(\d+)(?:-|$)/.exec(name) ?? [];
-    // In a container each start has the same number, so our own number marks a leftover as well.
+    // In a container each start has the same process id, so our own id marks a leftover as well.
     if (pid !== undefined && (Number(pid) === process.pid || !exists(Number(pid)))) {
-      // The initdb of a killed start may still be writing. It gives up when its files are gone.
-      await rm(path.join(place.dataDir, name), {
+      // The initdb of a killed start may still be writing. It fails when its files are gone.
+      await rm(path.join(paths.dataDir, name), {
         recursive: true,
         force: true,
         maxRetries: LEFTOVER_RETRIES_MAX,
@@ -255,7 +255,7 @@ async function writeDurably(file: string, text: string): Promise<void> {
 }
 
 async function syncDirectory(directory: string): Promise<void> {
-  // Windows does not open directories, and needs no such call.
+  // Windows can't open directories and needs no such call.
   if (process.platform === 'win32') return;
   const handle = await open(directory, 'r');
   try {

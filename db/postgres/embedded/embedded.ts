@@ -23,7 +23,7 @@ import {
   bootstrap,
   DATABASE,
   DirectoryInUseError,
-  takeSupervisorLock,
+  acquireSupervisorLock,
   type SupervisorLock,
 } from '#db/postgres/embedded/bootstrap.ts';
 import {
@@ -46,13 +46,13 @@ import {
 import { chooseRunAs, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
 export type EmbeddedStore = Store & {
-  /** Ends the supervision and stops Postgres in order. Bounded; a second call waits for the first. */
+  /** Ends the supervision and shuts down Postgres. Bounded; a second call waits for the first. */
   stop(): Promise<void>;
 };
 
-/** What one process knows about the server it runs. The address is set by the first start. */
+/** The state of the server that this process runs. The address is set by the first start. */
 type Server = {
-  place: ClusterPaths;
+  paths: ClusterPaths;
   runAs: RunAs;
   binaries: Binaries;
   passwords: Passwords;
@@ -61,20 +61,18 @@ type Server = {
 };
 
 /**
- * A real PostgreSQL below the data directory, run and watched by this process.
+ * A PostgreSQL in the data directory, run and supervised by this process.
  *
- * Four states. *Starting*: a predecessor's server is adopted where one is still running, else one is
- * launched; then the supervisor's lock is taken. *Serving*: the lock is held; its connection is up.
- * *Recovering*: that connection was lost, because Postgres died, crashed or dropped it; the steps of
- * a start are taken again, with growing pauses, until the lock is held once more. *Stopped*: by
- * `stop()` only.
+ * Four states. *Starting*: a predecessor's server that is still running is adopted, otherwise one is
+ * launched; then the supervisor's lock is acquired. *Serving*: the lock is held; its connection is up.
+ * *Recovering*: that connection was lost, because Postgres died, crashed or dropped it; the steps of a start
+ * are repeated with backoff until the lock is held again. *Stopped*: by `stop()` only.
  *
- * Invariants. A second Daybook never gets past *Starting*. A server is stopped only by the process
- * that holds its lock or held it last. A relaunched server gets the same address, because
- * connection pools keep theirs.
+ * Invariants. A second Daybook never gets past *Starting*. A server is stopped only by the process that holds
+ * its lock or held it last. A relaunched server gets the same address, because connection pools keep theirs.
  *
- * @param options.log is given one line for each thing that an operator may want to know.
- * @throws {StoreError} when it cannot run here; the message says why and what to do.
+ * @param options.log receives log lines for the operator.
+ * @throws {StoreError} if it can't run here; the message says why and how to fix it.
  */
 export async function startEmbedded(options: {
   dataDir: string;
@@ -86,13 +84,13 @@ export async function startEmbedded(options: {
   const stopped = new Promise<void>((resolve) => {
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
-  const server = await prepare(dataDir, log).catch((error: Error) => refuse(dataDir, error));
+  const server = await prepare(dataDir, log).catch((error: Error) => unusable(dataDir, error));
   let lock: SupervisorLock | null = await bringUp(server, signal).catch((error: Error) =>
-    refuse(dataDir, error),
+    unusable(dataDir, error),
   );
   let lockedOut = false;
 
-  /** *Recovering*: returns with the lock held, or null when stopped meanwhile. */
+  /** *Recovering*: returns with the lock held, or null if stopped meanwhile. */
   const recover = async (nextPauseMs: () => number): Promise<SupervisorLock | null> => {
     let lastReason = '';
     for (;;) {
@@ -105,9 +103,9 @@ export async function startEmbedded(options: {
       } catch (error) {
         const { message } = error as Error;
         lockedOut = error instanceof DirectoryInUseError;
-        // Once per reason, whatever process numbers it quotes: a disk may stay full for hours.
+        // Once per reason, whatever process ids it quotes: a disk may stay full for hours.
         const reason = message.replaceAll(/\d+/g, '');
-        if (reason !== lastReason && !signal.aborted) log(`PostgreSQL is not back yet: ${message}`);
+        if (reason !== lastReason && !signal.aborted) log(`PostgreSQL restart failed; retrying: ${message}`);
         lastReason = reason;
       }
     }
@@ -124,7 +122,7 @@ export async function startEmbedded(options: {
       const servingSince = performance.now();
       await Promise.race([lock.lost, stopped]);
       if (signal.aborted) return;
-      log('the connection to PostgreSQL was lost; bringing it back');
+      log('PostgreSQL connection lost; restarting it');
       if (performance.now() - servingSince > RESTART_STABLE_MS) pauseMs = RESTART_PAUSE_MIN_MS;
       lock = null;
       lock = await recover(nextPauseMs);
@@ -136,36 +134,36 @@ export async function startEmbedded(options: {
     stopping.abort();
     await supervision;
     await lock?.release();
-    if (!lockedOut && !(await shutDown(server.place)))
-      log(`PostgreSQL in ${server.place.cluster} did not stop`);
+    if (!lockedOut && !(await shutDown(server.paths)))
+      log(`PostgreSQL in ${server.paths.cluster} did not stop`);
   };
   let stop: Promise<void> | null = null;
   return { config: (role) => configFor(server, role), stop: () => (stop ??= stopOnce()) };
 }
 
 /**
- * The store of a Daybook that runs on this data directory, for a command line beside it.
- * @returns null when none is running.
- * @throws {StoreError} when one is running but cannot be used.
+ * The store of a Daybook that runs on this data directory, for a command beside it.
+ * @returns null if no Daybook is running.
+ * @throws {StoreError} if one is running but its database can't be used.
  */
 export async function connectEmbedded(dataDir: string): Promise<Store | null> {
-  const place = await clusterPaths(dataDir);
+  const paths = await clusterPaths(dataDir);
   try {
-    const passwords = await readPasswords(place);
-    const address = (await readPidFile(place))?.address;
+    const passwords = await readPasswords(paths);
+    const address = (await readPidFile(paths))?.address;
     if (passwords === null || !address) return null;
     const store: Store = { config: (role) => configFor({ address, passwords }, role) };
-    // The file alone proves nothing: it stays behind when Postgres is killed.
+    // The file alone proves nothing: it remains when Postgres is killed.
     await closeClient(await connectAs(store, 'auditor'));
     return store;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ECONNREFUSED') return null;
-    return refuse(place.dataDir, error as Error);
+    return unusable(paths.dataDir, error as Error);
   }
 }
 
-function refuse(dataDir: string, error: Error): never {
+function unusable(dataDir: string, error: Error): never {
   if (error instanceof StoreError) throw error;
   throw new StoreError(`the database in ${dataDir} (DAYBOOK_DATA) cannot be used: ${error.message}`, {
     cause: error,
@@ -174,57 +172,63 @@ function refuse(dataDir: string, error: Error): never {
 
 async function prepare(dataDir: string, log: (line: string) => void): Promise<Server> {
   await makeDataDir(path.resolve(dataDir));
-  const place = await clusterPaths(dataDir);
+  const paths = await clusterPaths(dataDir);
   const binaries = await findBinaries();
-  const runAs = await chooseRunAs(place.cluster, place.dataDir, binaries);
-  const passwords = await ensurePasswords(place);
-  await ensureCluster(place, runAs, binaries, passwords);
-  return { place, runAs, binaries, passwords, address: null, log };
+  const runAs = await chooseRunAs(paths.cluster, paths.dataDir, binaries);
+  const passwords = await ensurePasswords(paths);
+  await ensureCluster(paths, runAs, binaries, passwords);
+  return { paths, runAs, binaries, passwords, address: null, log };
 }
 
 /**
- * Adopts or launches, then takes the lock. What it launched and cannot keep, or may not use, it stops again.
+ * Adopts or launches a server, then acquires the lock. Stops a server that it launched but can't keep, or one
+ * without durable settings.
  */
 async function bringUp(server: Server, signal: AbortSignal): Promise<SupervisorLock> {
-  const { place, passwords, log } = server;
+  const { paths, passwords, log } = server;
   const launched = await adoptOrLaunch(server, signal);
   let lock: SupervisorLock | null = null;
   try {
-    await bootstrap(unhurried(superuserAt(server)), passwords);
-    lock = await takeSupervisorLock(place, unhurried(configFor(server, 'owner')));
-    await refuseUnlessDurable(server);
-    const pid = (await readPidFile(place))?.pid;
+    await bootstrap(withStartTimeouts(superuserAt(server)), passwords);
+    lock = await acquireSupervisorLock(paths, withStartTimeouts(configFor(server, 'owner')));
+    await requireDurability(server);
+    const pid = (await readPidFile(paths))?.pid;
     log(launched ? `PostgreSQL started (process ${pid})` : `PostgreSQL was still running (process ${pid})`);
     return lock;
   } catch (error) {
     await lock?.release();
     const unfit = lock !== null && error instanceof StoreError;
-    if (unfit || (launched && !(error instanceof DirectoryInUseError))) await shutDown(place);
+    if (unfit || (launched && !(error instanceof DirectoryInUseError))) await shutDown(paths);
     throw error;
   }
 }
 
 /** @returns whether a server was launched. Sets the address. */
 async function adoptOrLaunch(server: Server, signal: AbortSignal): Promise<boolean> {
-  const { place, runAs, binaries, log } = server;
-  const watch = { place, log, signal, superuser: (address: Address) => superuserAt({ ...server, address }) };
-  const running = await findRunning(watch);
-  server.address = running ?? server.address ?? (await chooseAddress(place));
+  const { paths, runAs, binaries, log } = server;
+  const supervision = {
+    paths,
+    log,
+    signal,
+    superuser: (address: Address) => superuserAt({ ...server, address }),
+  };
+  const running = await findRunning(supervision);
+  server.address = running ?? server.address ?? (await chooseAddress(paths));
   if (running !== null) return false;
   try {
-    await launch(watch, runAs, binaries, server.address);
+    await launch(supervision, runAs, binaries, server.address);
     return true;
   } catch (error) {
-    // Of two starters at once one loses; it finds the winner's server.
-    const winner = signal.aborted ? null : await findRunning(watch);
+    // The loser of two concurrent starters adopts the winner's server.
+    const winner = signal.aborted ? null : await findRunning(supervision);
     if (winner === null) throw error;
     server.address = winner;
     return false;
   }
 }
 
-async function refuseUnlessDurable(server: Server): Promise<void> {
-  const client = new Client(unhurried(configFor(server, 'relay')));
+async function requireDurability(server: Server): Promise<void> {
+  const client = new Client(withStartTimeouts(configFor(server, 'relay')));
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -239,7 +243,7 @@ function configFor(server: Pick<Server, 'address' | 'passwords'>, role: Role): C
   return sessionConfig(role, { ...server.address, user: `daybook_${role}`, database: DATABASE, password });
 }
 
-function unhurried(config: ClientConfig): ClientConfig {
+function withStartTimeouts(config: ClientConfig): ClientConfig {
   return { ...withTimeout(config, BOOTSTRAP_TIMEOUT_MS), connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS };
 }
 

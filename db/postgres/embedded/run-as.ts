@@ -7,19 +7,19 @@ import { StoreError } from '#db/postgres/connect.ts';
 import type { Binaries } from '#db/postgres/embedded/binaries.ts';
 
 /**
- * As whom Postgres' programs run. Postgres refuses root, so a Daybook started by root runs them as
- * a system user of its own; anybody else runs them as themselves.
+ * The user that runs Postgres' programs. Postgres refuses to run as root, so a Daybook started by root uses a
+ * system user; otherwise it is the current user.
  */
 export type RunAs = {
-  /** Who owns the cluster; null when that is simply who runs Daybook. */
+  /** The owner of the cluster; null: the current user. */
   owner: { uid: number; gid: number } | null;
-  /** What starts a program: its words come before the program's own. */
+  /** A command that starts the program: its words come before the program's own. */
   prefix: readonly string[];
-  /** For `spawn`. Empty when the prefix changes the user. */
+  /** For `spawn`. Empty if the prefix changes the user. */
   identity: { uid?: number; gid?: number };
 };
 
-/** Runs a small program to its end. Rejects when it fails; `stderr` of the error has what it said. */
+/** Runs a small program to its end. Rejects if it fails; the error has its `stderr`. */
 export async function run(
   program: string,
   args: readonly string[],
@@ -33,22 +33,22 @@ const OURSELVES: RunAs = { owner: null, prefix: [], identity: {} };
 const SYSTEM_USER = 'daybook';
 const CREATE_SYSTEM_USER: readonly (readonly [string, ...string[]])[] = [
   ['useradd', '--system', '--user-group', '--no-create-home', '--shell', '/usr/sbin/nologin', SYSTEM_USER],
-  // Busybox. Its adduser puts the user into a group of the same name.
+  // Busybox. Its adduser adds the user to a group of the same name.
   ['adduser', '-S', '-D', '-H', '-s', '/sbin/nologin', SYSTEM_USER],
 ];
 
 /**
- * A clone below /root or a directory of mode 0700 is common, and the system user may not pass
- * through. Then Postgres keeps one capability that lets it. Reading is enough; containers commonly
- * withhold that one but grant the second, which does it too.
+ * A clone below /root or a directory of mode 0700 is common, and the system user can't traverse it. Then
+ * Postgres keeps one capability for that. The first one suffices; containers commonly withhold it but grant
+ * the second, which works too.
  */
 const CAPABILITIES = ['dac_read_search', 'dac_override'] as const;
 
 /**
- * Decides as whom to run.
- * @param cluster the cluster's directory; if it exists, its owner goes on owning it.
+ * Chooses the user.
+ * @param cluster the cluster's directory; if it exists, its owner stays.
  * @param dataDir a directory that the programs must be able to enter.
- * @throws {StoreError} when root has no other user that could run them.
+ * @throws {StoreError} if no user can run them.
  */
 export async function chooseRunAs(cluster: string, dataDir: string, binaries: Binaries): Promise<RunAs> {
   if (process.getuid?.() !== 0) return OURSELVES;
@@ -64,7 +64,7 @@ export async function chooseRunAs(cluster: string, dataDir: string, binaries: Bi
       `--regid=${owner.gid}`,
       '--clear-groups',
       '--no-new-privs',
-      // Postgres asks access(2) about its own programs, which sees the capability only with this bit.
+      // Postgres checks its own programs with access(2), which honors the capability only with this bit.
       '--securebits=+no_setuid_fixup',
       `--inh-caps=+${capability}`,
       `--ambient-caps=+${capability}`,
@@ -75,18 +75,20 @@ export async function chooseRunAs(cluster: string, dataDir: string, binaries: Bi
   }
   if (!(await canReach(plain, ['/']))) {
     throw new StoreError(
-      'PostgreSQL does not run as root, and this root may not run programs as another user: start Daybook as an ordinary user',
+      'PostgreSQL does not run as root, and this root may not run programs as another user: ' +
+        'start Daybook as an ordinary user',
     );
   }
   const blocked: string[] = [];
-  for (const place of needed) if (!(await canReach(plain, [place]))) blocked.push(place);
+  for (const file of needed) if (!(await canReach(plain, [file]))) blocked.push(file);
   throw new StoreError(
     `PostgreSQL does not run as root, and user ${owner.uid} cannot reach ${blocked.join(' and ')}: ` +
-      'choose another DAYBOOK_DATA (or place for Daybook) that every user may enter, or start Daybook as an ordinary user',
+      'choose a DAYBOOK_DATA (or directory for Daybook) that every user may enter, ' +
+      'or start Daybook as an ordinary user',
   );
 }
 
-/** The words and options with which `spawn` starts a program of Postgres. */
+/** The arguments with which `spawn` starts a program of Postgres. */
 export function command(
   runAs: RunAs,
   program: string,
@@ -100,7 +102,7 @@ export function command(
   return {
     program: first as string,
     args: rest,
-    // Not our environment: it holds credentials, and PG* variables would change what Postgres does.
+    // Not our environment: it contains credentials, and PG* variables would change Postgres' behavior.
     // Not our directory: the other user may be unable to enter it.
     options: { ...runAs.identity, cwd: path.parse(program).root, env: postgresEnvironment() },
   };
@@ -120,15 +122,16 @@ async function systemUser(): Promise<{ uid: number; gid: number }> {
   let user = await lookUp(SYSTEM_USER);
   for (const [program, ...args] of CREATE_SYSTEM_USER) {
     if (user !== null) break;
-    // One that is missing or fails is no fault yet: the look-up tells whether the user is there,
-    // also when another starter has just made it.
+    // A missing or failing program is not an error yet: the lookup decides, also if a concurrent starter has
+    // just created the user.
     await run(program, args).catch(() => null);
     user = await lookUp(SYSTEM_USER);
   }
   user ??= await lookUp('nobody');
   if (user === null) {
     throw new StoreError(
-      `PostgreSQL does not run as root, and no user ${SYSTEM_USER} could be made: start Daybook as an ordinary user`,
+      `PostgreSQL does not run as root, and the user ${SYSTEM_USER} could not be created: ` +
+        'start Daybook as an ordinary user',
     );
   }
   return user;
@@ -145,9 +148,9 @@ async function lookUp(name: string): Promise<{ uid: number; gid: number } | null
 }
 
 /** Asks the kernel rather than reading modes, which would miss access lists and mounts. */
-async function canReach(runAs: RunAs, places: readonly string[]): Promise<boolean> {
-  const script = 'for place; do test -x "$place" || test -r "$place" || exit 1; done';
-  const { program, args, options } = command(runAs, '/bin/sh', ['-c', script, 'sh', ...places]);
+async function canReach(runAs: RunAs, paths: readonly string[]): Promise<boolean> {
+  const script = 'for path; do test -x "$path" || test -r "$path" || exit 1; done';
+  const { program, args, options } = command(runAs, '/bin/sh', ['-c', script, 'sh', ...paths]);
   return run(program, args, options).then(
     () => true,
     () => false,
