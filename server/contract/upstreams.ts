@@ -3,7 +3,7 @@ import { UpstreamName } from '#db/events/parts.ts';
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import { CredentialLabel, type Dialect, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
-import type { CircuitState } from '#server/upstreams/circuit-breaker.ts';
+import type { CircuitStatus } from '#server/upstreams/circuit-breaker.ts';
 
 /**
  * What the dashboard and the server say to one another about upstreams, their credentials, and the models
@@ -36,7 +36,7 @@ export type UpstreamRow = {
   /** `no_credential`: none of those that it has opens on this server, so nothing is sent there. */
   state: 'in_use' | 'paused' | 'no_credential';
   /** Of the endpoint as such, as the calls of the server that answers have seen it. */
-  health: CircuitState;
+  health: CircuitStatus;
   credentials: CredentialRow[];
   /** The position of its newest event; null for those that are in no log. */
   position: number | null;
@@ -52,7 +52,7 @@ export type CredentialRow = {
   last4: string;
   added_at: string | null;
   /** As the calls of the server that answers have seen it; null: it does not open there. */
-  health: CircuitState | null;
+  health: CircuitStatus | null;
 };
 
 const Name = z

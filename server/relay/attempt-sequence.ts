@@ -1,6 +1,6 @@
 import type { EndReason } from '#db/events/events.ts';
 import { type Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
-import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
+import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { type AttemptFailure, classifyFailure, causeCode, type RetryPolicy } from '#server/relay/failure.ts';
 import { type Choice, choose } from '#server/upstreams/choose.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
@@ -42,7 +42,7 @@ export class AttemptSequence {
     if (this.#isOver(performance.now()) || this.#told.length + 1 >= ATTEMPTS_MAX) return false;
     return this.#targets.some(
       ({ upstream }) =>
-        upstream.terms.retries > this.#retries || upstream.lines.some((line) => !this.#lines.has(line)),
+        upstream.terms.retries > this.#retries || upstream.pools.some((line) => !this.#lines.has(line)),
     );
   }
 
@@ -75,19 +75,19 @@ export class AttemptSequence {
     this.#last = choice;
     this.#lastMs = performance.now();
     this.#running = { ...choice, startedMs: this.#lastMs, hasAnswered: false };
-    this.#lines.add(choice.line);
-    choice.target.upstream.health.began(this.#lastMs);
-    choice.line.health.began(this.#lastMs);
+    this.#lines.add(choice.pool);
+    choice.target.upstream.circuit.began(this.#lastMs);
+    choice.pool.circuit.began(this.#lastMs);
   }
 
   /** The head of a good reply has come. */
   answered(afterMs: number): void {
     if (!this.#running) return;
-    const { target, line } = this.#running;
+    const { target, pool: line } = this.#running;
     this.#running.hasAnswered = true;
     target.answered(afterMs);
-    target.upstream.health.answered();
-    line.health.answered();
+    target.upstream.circuit.answered();
+    line.circuit.answered();
   }
 
   /**
@@ -100,8 +100,8 @@ export class AttemptSequence {
     const { blames, openForMs: outForMs } = verdict;
     const running = this.#end(causeCode(failure.cause), nowMs);
     if (running && blames !== 'nobody') {
-      const { health } = blames === 'upstream' ? running.target.upstream : running.line;
-      if (running.hasAnswered) health.broke(running.startedMs, nowMs, causeCode(failure.cause));
+      const { circuit: health } = blames === 'upstream' ? running.target.upstream : running.pool;
+      if (running.hasAnswered) health.interrupted(running.startedMs, nowMs, causeCode(failure.cause));
       else health.failed(running.startedMs, nowMs, causeCode(failure.cause), outForMs);
     }
     return this.#isOver(nowMs) ? null : this.#next(verdict, failure.retryAfterMs, nowMs);
@@ -128,27 +128,27 @@ export class AttemptSequence {
   }
 
   #isOver(nowMs: number): boolean {
-    return this.#told.length >= ATTEMPTS_MAX || nowMs - this.#startedMs > NEW_TRY_WITHIN_MS;
+    return this.#told.length >= ATTEMPTS_MAX || nowMs - this.#startedMs > NEW_ATTEMPT_WITHIN_MS;
   }
 
   /** Puts the present try down as the one that the call ended with. */
   ended(reason: EndReason, nowMs: number): void {
     const running = this.#end(reason, nowMs);
     if (!running) return;
-    const { target, line, startedMs } = running;
-    if (reason === 'completed') for (const { health } of [target.upstream, line]) health.succeeded();
+    const { target, pool: line, startedMs } = running;
+    if (reason === 'completed') for (const { circuit: health } of [target.upstream, line]) health.succeeded();
     // Of a reply that the client has had a part of; what failed before was counted then.
     else if (reason === 'upstream_disconnected' || reason === 'timed_out')
-      target.upstream.health.broke(startedMs, nowMs, reason);
+      target.upstream.circuit.interrupted(startedMs, nowMs, reason);
   }
 
   #end(outcome: string, nowMs: number): Running | null {
     const running = this.#running;
     if (!running) return null;
     this.#running = null;
-    const { target, line, startedMs } = running;
-    target.upstream.health.ended(startedMs);
-    line.health.ended(startedMs);
+    const { target, pool: line, startedMs } = running;
+    target.upstream.circuit.ended(startedMs);
+    line.circuit.ended(startedMs);
     const one: Attempt = {
       upstream: target.upstream.name,
       outcome,

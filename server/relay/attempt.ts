@@ -22,7 +22,7 @@ import {
 import { assertTransition, IllegalTransition, type Transitions } from '#server/relay/transitions.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
 import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
-import { HEAD_KEPT_MS } from '#server/upstreams/bounds.ts';
+import { HEAD_HELD_MS } from '#server/upstreams/bounds.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import type { SseReader } from '#server/wire/sse.ts';
@@ -181,7 +181,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #checkDeadlines(nowMs: number): void {
     const { timeouts, writer } = this.#options;
     if (this.#clock.isOver(nowMs, timeouts)) return void this.fail('upstream_timeout', 'timed_out');
-    if (this.#isHeadHeld && this.#clock.headAgeMs(nowMs) > HEAD_KEPT_MS) {
+    if (this.#isHeadHeld && this.#clock.headAgeMs(nowMs) > HEAD_HELD_MS) {
       this.#sendHead();
       writer.flushHead();
     }

@@ -187,7 +187,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
       budget: this.#budget,
       isGateOpen: this.#isRecorded,
     });
-    return this.#attempt.run(choice.line);
+    return this.#attempt.run(choice.pool);
   }
 
   #providerCall({ target: { upstream, model } }: Choice): ProviderCall {

@@ -1,5 +1,5 @@
 import { MODEL_LIST_MAX, MODEL_LIST_MS, MODEL_LIST_TIMEOUT_MS } from '#server/relay/bounds.ts';
-import { listedModels } from '#server/upstreams/parse-model-list.ts';
+import { fetchModelList } from '#server/upstreams/list-models.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
@@ -44,8 +44,8 @@ export class ModelList {
     );
     const lists = await Promise.all(
       asked.map(async (upstream) => {
-        const [line] = upstream.lines;
-        const list = line && (await listedModels(line, MODEL_LIST_TIMEOUT_MS).catch(() => undefined));
+        const [line] = upstream.pools;
+        const list = line && (await fetchModelList(line, MODEL_LIST_TIMEOUT_MS).catch(() => undefined));
         return list ?? before.get(upstream) ?? [];
       }),
     );

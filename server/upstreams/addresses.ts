@@ -1,19 +1,19 @@
 import { type Reach, reachOfHost } from '#db/addresses.ts';
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 
-/** Which addresses an upstream may have. Pure: a name is judged by its addresses when it is connected to. */
+/** Decides which addresses an upstream may have. Pure: host names are checked when they are connected to. */
 
 export type Network = UpstreamTerms['network'];
 
-/** Whether calls may be sent to what leads there. */
+/** Whether calls may be sent to an address of this reach. */
 export function mayConnect(reach: Reach, network: Network): boolean {
   return reach === 'public' || (reach === 'private' && network === 'private');
 }
 
 /**
- * What is wrong with the place that a base address names, as far as that can be told without asking
- * anybody; for the person who configures it.
+ * Checks a base address without looking anything up.
  * @param baseUrl with http or https.
+ * @returns null, or one line for the operator.
  */
 export function checkBaseUrl(baseUrl: string, network: Network): string | null {
   const url = URL.parse(baseUrl);
@@ -22,6 +22,6 @@ export function checkBaseUrl(baseUrl: string, network: Network): string | null {
   const reach = reachOfHost(url.hostname);
   if (reach === null || mayConnect(reach, network)) return null;
   if (reach === 'never')
-    return `Nothing is ever sent to ${url.hostname}: it is a metadata service, or no single machine. Give the address of the model provider.`;
-  return `${url.hostname} is on this machine or in a private network. Set "network" to "private" if that is meant.`;
+    return `Requests to ${url.hostname} are never sent: it is a metadata service or not a single host. Use the address of the model provider.`;
+  return `${url.hostname} is on this machine or in a private network. Set "network" to "private" to allow it.`;
 }

@@ -6,12 +6,12 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 /** No attempt of a call begins later than this: most clients give a silent reply up after 300 s. */
-export const NEW_TRY_WITHIN_MS = 240_000;
+export const NEW_ATTEMPT_WITHIN_MS = 240_000;
 /**
  * How long an upstream that was changed or removed still takes the calls that were admitted before: they know
  * no other, and may be waiting for their admission.
  */
-export const LEFT_AFTER_MS = NEW_TRY_WITHIN_MS + 30_000;
+export const REMOVED_UPSTREAM_KEPT_MS = NEW_ATTEMPT_WITHIN_MS + 30_000;
 /** The backoff before the first retry at the same upstream, doubled for each further one. */
 export const RETRY_PAUSE_MS = 250;
 /** A longer Retry-After of an upstream is passed to the client, which waits itself. */
@@ -20,14 +20,14 @@ export const RETRY_WAIT_MAX_MS = 10_000;
  * How long the head of a streamed reply is held back while another upstream could take over, since no data may
  * follow it.
  */
-export const HEAD_KEPT_MS = 3_000;
+export const HEAD_HELD_MS = 3_000;
 
 /** Consecutive failures that open the circuit: two or three happen to every upstream. */
-export const EJECT_AFTER_FAILURES = 5;
+export const OPEN_AFTER_FAILURES = 5;
 /** How long the circuit stays open the first time, doubled each further time. */
-export const EJECTION_MS = 10_000;
+export const CIRCUIT_OPEN_MS = 10_000;
 /** The longest time that a circuit stays open, so that a repaired upstream is found. */
-export const EJECTION_MAX_MS = 300_000;
+export const CIRCUIT_OPEN_MAX_MS = 300_000;
 /** How long a credential that was rejected is not used. */
 export const WRONG_CREDENTIAL_MS = 60_000;
 /** How long a credential that is over its limit is not used, where no Retry-After came with it. */
@@ -57,15 +57,21 @@ export const PROBES_AT_ONCE_MAX = 8;
 export const CREDENTIAL_RETRY_MS = 10_000;
 
 assertIncreasing(
-  { RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS, RETRY_AFTER_MAX_MS, NEW_TRY_WITHIN_MS, LEFT_AFTER_MS },
+  {
+    RETRY_PAUSE_MS,
+    RETRY_WAIT_MAX_MS,
+    RETRY_AFTER_MAX_MS,
+    NEW_TRY_WITHIN_MS: NEW_ATTEMPT_WITHIN_MS,
+    LEFT_AFTER_MS: REMOVED_UPSTREAM_KEPT_MS,
+  },
   'A retry must be able to begin within the time that a call has for its attempts.',
 );
 assertIncreasing(
-  { HEAD_KEPT_MS, NEW_TRY_WITHIN_MS },
+  { HEAD_KEPT_MS: HEAD_HELD_MS, NEW_TRY_WITHIN_MS: NEW_ATTEMPT_WITHIN_MS },
   'A reply whose head was held back must leave time for another attempt.',
 );
 assertIncreasing(
-  { EJECTION_MS, WRONG_CREDENTIAL_MS, EJECTION_MAX_MS },
+  { EJECTION_MS: CIRCUIT_OPEN_MS, WRONG_CREDENTIAL_MS, EJECTION_MAX_MS: CIRCUIT_OPEN_MAX_MS },
   'The time that a circuit stays open must be able to grow.',
 );
 assertIncreasing(

@@ -1,6 +1,7 @@
 import { Agent, fetch } from 'undici';
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { openBridge } from '#server/providers/bridge/bridge.ts';
+import { ModelListError } from '#server/upstreams/model-list-error.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 import {
   CONNECTIONS,
@@ -13,16 +14,15 @@ export type BridgeConnectionOptions = Pick<ConnectionPoolOptions, 'credential' |
   secret: string;
 };
 
-/** A line whose calls go out through a provider package. */
+/** A connection pool whose calls go out through a provider package. */
 export type BridgeConnection = UpstreamConnectionPool & {
-  /** Whether the package can be used: null, or one line for the operator that says what to do. */
+  /** Loads the package: null, or one line for the operator that says what to do. */
   check(): Promise<string | null>;
 };
 
 /**
- * Opens a line through a provider package. Its connections are made as those of any line, with a pool
- * of their own for each credential; what the package does beside its requests, such as fetching a
- * token for a cloud, goes its own way.
+ * Opens connections through a provider package. They are made as those of any upstream, with a pool per
+ * credential; other requests of the package, such as fetching a token for a cloud, go their own way.
  */
 export function openBridgeConnection({
   terms,
@@ -37,9 +37,9 @@ export function openBridgeConnection({
   const bridge = openBridge({ terms, secret, fetch: given as typeof globalThis.fetch });
   return {
     credential,
-    health: new CircuitBreaker(),
+    circuit: new CircuitBreaker(),
     send: (call, _request, handler) => bridge.send(call, handler),
-    getModels: () => Promise.reject(new Error('a package has no list of its models')),
+    getModels: () => Promise.reject(new ModelListError({ kind: 'not_supported' })),
     check: () => bridge.check(),
     async close() {
       await bridge.close();

@@ -3,22 +3,19 @@ import type { Target } from '#server/upstreams/target.ts';
 
 /** Dispatch: where a call goes next. Pure. */
 
-export type Choice = { target: Target; line: UpstreamConnectionPool };
+export type Choice = { target: Target; pool: UpstreamConnectionPool };
 
-/**
- * One that answers more than so many times slower than the fastest of its order loses a part of its share.
- */
+/** A target that answers more than this many times slower than the fastest of its order loses a part of its share. */
 const SLOWER_MAX = 2;
 const SHARE_MIN = 0.1;
 const DIGITS_APART = 100_003;
 
 /**
- * Chooses among the targets of the lowest order that has one to offer: by weight, less where one has
- * been much slower than the others, and of its credentials one of those with the fewest calls. Where all
- * left are ejected, the one that comes back first: a refusal of ours would help nobody.
- * @param tried lines that this call has been at, which are not chosen again.
- * @param avoided upstreams that have failed it in a way that another credential won't mend: none of theirs is
- * chosen.
+ * Chooses among the targets of the lowest order whose circuits allow a call: by weight, less for a target that
+ * has been much slower than the others, and among its credentials one with the fewest running calls. Where every
+ * circuit left is open, the one that closes first: rejecting the call would help no client.
+ * @param tried pools that this call was sent to before, which are not chosen again.
+ * @param avoided upstreams that failed this call in a way that another credential does not change.
  * @param random from 0 to 1.
  */
 export function choose(
@@ -28,48 +25,48 @@ export function choose(
   nowMs: number,
   random: number,
 ): Choice | null {
-  // Most models go to one place, whatever its health, and every call asks.
-  const only = theOnlyChoice(targets);
-  if (only) return tried.has(only.line) || avoided.has(only.target.upstream.name) ? null : only;
+  // Most models have one target, whatever the state of its circuit, and this runs for every call.
+  const only = onlyChoice(targets);
+  if (only) return tried.has(only.pool) || avoided.has(only.target.upstream.name) ? null : only;
   const left = targets.flatMap((target) =>
     avoided.has(target.upstream.name)
       ? []
-      : target.upstream.lines.filter((line) => !tried.has(line)).map((line) => ({ target, line })),
+      : target.upstream.pools.filter((pool) => !tried.has(pool)).map((pool) => ({ target, pool })),
   );
-  const open = left.filter(
-    ({ target, line }) => target.upstream.health.isOpen(nowMs) && line.health.isOpen(nowMs),
+  const allowed = left.filter(
+    ({ target, pool }) => target.upstream.circuit.allows(nowMs) && pool.circuit.allows(nowMs),
   );
-  if (open.length > 0) return pick(open, random);
+  if (allowed.length > 0) return pick(allowed, random);
   return left.toSorted((one, other) => backAtMs(one) - backAtMs(other))[0] ?? null;
 }
 
-function theOnlyChoice(targets: readonly Target[]): Choice | null {
+function onlyChoice(targets: readonly Target[]): Choice | null {
   const [target] = targets;
-  const [line] = target?.upstream.lines ?? [];
-  return target && line && targets.length === 1 && target.upstream.lines.length === 1
-    ? { target, line }
+  const [pool] = target?.upstream.pools ?? [];
+  return target && pool && targets.length === 1 && target.upstream.pools.length === 1
+    ? { target, pool }
     : null;
 }
 
-const backAtMs = ({ target, line }: Choice): number =>
-  Math.max(target.upstream.health.untilMs, line.health.untilMs);
+const backAtMs = ({ target, pool }: Choice): number =>
+  Math.max(target.upstream.circuit.openUntilMs, pool.circuit.openUntilMs);
 
 function pick(choices: readonly Choice[], random: number): Choice {
   const order = Math.min(...choices.map(({ target }) => target.order));
-  const lines = new Map<Target, UpstreamConnectionPool[]>();
-  for (const { target, line } of choices) {
+  const pools = new Map<Target, UpstreamConnectionPool[]>();
+  for (const { target, pool } of choices) {
     if (target.order !== order) continue;
-    const best = lines.get(target) ?? [];
-    const running = best[0]?.health.running ?? Infinity;
-    if (line.health.running === running) best.push(line);
-    else if (line.health.running < running) lines.set(target, [line]);
+    const best = pools.get(target) ?? [];
+    const running = best[0]?.circuit.running ?? Infinity;
+    if (pool.circuit.running === running) best.push(pool);
+    else if (pool.circuit.running < running) pools.set(target, [pool]);
   }
-  const target = byShare([...lines.keys()], random);
-  const idle = lines.get(target) as UpstreamConnectionPool[];
-  // The later digits of the same number, which say nothing of the target that its first ones chose.
+  const target = byShare([...pools.keys()], random);
+  const idle = pools.get(target) as UpstreamConnectionPool[];
+  // The later digits of the same random number are independent of the first ones, which chose the target.
   return {
     target,
-    line: idle[Math.floor(((random * DIGITS_APART) % 1) * idle.length)] as UpstreamConnectionPool,
+    pool: idle[Math.floor(((random * DIGITS_APART) % 1) * idle.length)] as UpstreamConnectionPool,
   };
 }
 
@@ -83,7 +80,7 @@ function byShare(targets: readonly Target[], random: number): Target {
     left -= share;
     if (left < 0) return targets[index] as Target;
   }
-  // All have the weight 0: they are there for when others have failed.
+  // All have the weight 0: they are used when targets of another order have failed.
   return targets.at(-1) as Target;
 }
 

@@ -1,127 +1,140 @@
-import { EJECT_AFTER_FAILURES, EJECTION_MAX_MS, EJECTION_MS } from '#server/upstreams/bounds.ts';
+import { CIRCUIT_OPEN_MAX_MS, CIRCUIT_OPEN_MS, OPEN_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
 
 /**
- * How an upstream, or one credential of it, fares with this process' calls. After several failures in
- * a row it is ejected for a while, each time for longer; then one call at a time tries it again, and a
- * good answer to that brings it back. By the monotonic clock. Pure but for what it remembers.
+ * The circuit breaker of an upstream, or of one credential of it. Its states:
+ *
+ * - *closed*: calls are allowed. Failures in a row are counted, and so are replies in a row that began and were
+ *   interrupted.
+ * - *open*: no call is allowed until {@link CircuitBreaker.openUntilMs}.
+ * - *half-open*: that time is over, and the upstream has not answered since. One call at a time is allowed, the
+ *   trial; health probes try it too.
+ *
+ * Transitions: closed → open by OPEN_AFTER_FAILURES failures or interruptions in a row, or by one failure that
+ * says for how long the upstream is of no use (Retry-After, a rejected credential). open → half-open by time.
+ * half-open → closed by an answer to any call or probe. half-open → open by a failure, for twice as long as the
+ * time before, up to CIRCUIT_OPEN_MAX_MS.
+ *
+ * Callers may still send a call to an open circuit where every circuit is open. All times are of the monotonic
+ * clock. Pure but for its own state.
  */
 export class CircuitBreaker {
-  /** In a row, without a reply that began well. */
+  /** Failures in a row, without a reply that began. */
   #failures = 0;
-  /** Replies in a row that began well and broke off. */
-  #broken = 0;
-  #ejections = 0;
-  #untilMs = Number.NEGATIVE_INFINITY;
-  #ejectedMs = Number.NEGATIVE_INFINITY;
-  /** When the call began that tries it again; null: none does. */
+  /** Replies in a row that began and were interrupted. */
+  #interruptions = 0;
+  /** How often in a row the circuit has opened; 0 while it is closed. */
+  #opened = 0;
+  #openUntilMs = Number.NEGATIVE_INFINITY;
+  #openedMs = Number.NEGATIVE_INFINITY;
+  /** When the trial call of the half-open circuit began; null: there is none. */
   #trialMs: number | null = null;
   #running = 0;
   #problem: string | null = null;
 
-  /** How many calls are at it now. */
+  /** Calls under way. */
   get running(): number {
     return this.#running;
   }
 
-  /** When it may be tried again; in the past where nothing is against it. */
-  get untilMs(): number {
-    return this.#untilMs;
+  /** When the circuit stops being open; in the past where it is not open. */
+  get openUntilMs(): number {
+    return this.#openUntilMs;
   }
 
-  /** Whether a call may go there. */
-  isOpen(nowMs: number): boolean {
-    return nowMs >= this.#untilMs && this.#trialMs === null;
+  /** Whether a call is allowed: the circuit is closed, or half-open without a trial. */
+  allows(nowMs: number): boolean {
+    return nowMs >= this.#openUntilMs && this.#trialMs === null;
   }
 
+  /** A call began. */
   began(nowMs: number): void {
     this.#running++;
-    if (this.#ejections > 0) this.#trialMs ??= nowMs;
+    if (this.#opened > 0) this.#trialMs ??= nowMs;
   }
 
-  /** The call is over, whatever came of it; without a word on how it went, the next one is the trial. */
+  /** A call ended, with whatever result. Where it was the trial and no result was reported, the next call is. */
   ended(beganMs: number): void {
     this.#running--;
     if (this.#trialMs === beganMs) this.#trialMs = null;
   }
 
-  /**
-   * A good reply has begun: it is there. That its replies break off, time and again, is not forgotten by
-   * that.
-   */
+  /** A successful reply began, which closes the circuit. Interruptions in a row are still counted. */
   answered(): void {
-    this.#failures = this.#ejections = 0;
-    this.#untilMs = Number.NEGATIVE_INFINITY;
+    this.#failures = this.#opened = 0;
+    this.#openUntilMs = Number.NEGATIVE_INFINITY;
     this.#trialMs = null;
-    if (this.#broken === 0) this.#problem = null;
+    if (this.#interruptions === 0) this.#problem = null;
   }
 
-  /** A reply was good to its end. */
+  /** A successful reply came to its end. */
   succeeded(): void {
-    this.#broken = 0;
+    this.#interruptions = 0;
     this.answered();
   }
 
   /**
-   * @param problem what went wrong, in a word.
-   * @param outForMs for how long it is known to be of no use; null: as failures in a row suggest.
+   * A call failed without a reply.
+   * @param problem a code of the failure.
+   * @param openForMs for how long the upstream is known to be of no use; null: unknown.
    */
-  failed(beganMs: number, nowMs: number, problem: string, outForMs: number | null): void {
+  failed(beganMs: number, nowMs: number, problem: string, openForMs: number | null): void {
     this.#failures++;
-    this.#count(beganMs, nowMs, problem, outForMs);
+    this.#count(beganMs, nowMs, problem, openForMs);
   }
 
-  /** A reply that had begun well broke off. */
-  broke(beganMs: number, nowMs: number, problem: string): void {
-    this.#broken++;
+  /** A reply that had begun was interrupted. */
+  interrupted(beganMs: number, nowMs: number, problem: string): void {
+    this.#interruptions++;
     this.#count(beganMs, nowMs, problem, null);
   }
 
-  #count(beganMs: number, nowMs: number, problem: string, outForMs: number | null): void {
+  #count(beganMs: number, nowMs: number, problem: string, openForMs: number | null): void {
     this.#problem = problem;
-    // A hundred calls that one outage ends are one reason to eject it: those that began before tell nothing
+    // A hundred calls that one outage ends open the circuit once: those that began before it opened say nothing
     // new.
-    if (nowMs < this.#untilMs || beganMs < this.#ejectedMs) {
-      this.#untilMs = Math.max(this.#untilMs, nowMs + (outForMs ?? 0));
+    if (nowMs < this.#openUntilMs || beganMs < this.#openedMs) {
+      this.#openUntilMs = Math.max(this.#openUntilMs, nowMs + (openForMs ?? 0));
       return;
     }
-    if (outForMs !== null) return this.#eject(nowMs, outForMs);
-    if (Math.max(this.#failures, this.#broken) < EJECT_AFTER_FAILURES && this.#ejections === 0) return;
-    this.#eject(nowMs, Math.min(EJECTION_MS * 2 ** this.#ejections, EJECTION_MAX_MS));
+    if (openForMs !== null) return this.#open(nowMs, openForMs);
+    if (Math.max(this.#failures, this.#interruptions) < OPEN_AFTER_FAILURES && this.#opened === 0) return;
+    this.#open(nowMs, Math.min(CIRCUIT_OPEN_MS * 2 ** this.#opened, CIRCUIT_OPEN_MAX_MS));
   }
 
-  /** For people: `ejected` until it may be tried again, `on_trial` from then until somebody has. */
-  standing(nowMs: number): CircuitState {
-    const failures = this.#failures + this.#broken;
-    const state =
-      nowMs < this.#untilMs
-        ? 'ejected'
-        : this.#ejections > 0
-          ? 'on_trial'
-          : failures > 0
-            ? 'failing'
-            : 'good';
+  /** The state as the dashboard shows it. */
+  status(nowMs: number): CircuitStatus {
+    const failures = this.#failures + this.#interruptions;
+    const state = this.#state(nowMs, failures);
     return {
       state,
       problem: this.#problem,
       failures,
-      ejected_ms: state === 'ejected' ? Math.ceil(this.#untilMs - nowMs) : 0,
+      open_ms: state === 'open' ? Math.ceil(this.#openUntilMs - nowMs) : 0,
       running: this.#running,
     };
   }
 
-  #eject(nowMs: number, forMs: number): void {
-    this.#ejections++;
-    this.#ejectedMs = nowMs;
-    this.#untilMs = nowMs + forMs;
+  #state(nowMs: number, failures: number): CircuitStatus['state'] {
+    if (nowMs < this.#openUntilMs) return 'open';
+    if (this.#opened > 0) return 'half_open';
+    return failures > 0 ? 'degraded' : 'healthy';
+  }
+
+  #open(nowMs: number, forMs: number): void {
+    this.#opened++;
+    this.#openedMs = nowMs;
+    this.#openUntilMs = nowMs + forMs;
   }
 }
 
-export type CircuitState = {
-  state: 'good' | 'failing' | 'ejected' | 'on_trial';
-  /** What went wrong last, in a word; null: nothing since it was last good. */
+export type CircuitStatus = {
+  /** A closed circuit is `healthy`, or `degraded` while its newest calls failed. */
+  state: 'healthy' | 'degraded' | 'open' | 'half_open';
+  /** The code of the newest failure; null: none since the circuit was last healthy. */
   problem: string | null;
-  /** In a row. */
+  /** Failures and interruptions in a row. */
   failures: number;
-  ejected_ms: number;
+  /** How long the circuit stays open; 0 where it is not open. */
+  open_ms: number;
   running: number;
 };

@@ -5,13 +5,13 @@ import { type Reach, reachOf, reachOfHost } from '#db/addresses.ts';
 import { mayConnect, type Network } from '#server/upstreams/addresses.ts';
 
 /**
- * How connections to an upstream are made, and where they may lead. A name is looked up once for each
- * connection, all of its addresses are judged, and only those that passed are connected to: there is
- * no second look-up that could answer otherwise. An address in the URL itself never comes by a look-up,
- * so it is judged before, and the far end of what was connected is judged once more.
+ * Opens connections to upstreams, and decides which addresses are allowed. A name is looked up once per
+ * connection, all of its addresses are checked, and only allowed ones are connected to: no second lookup could
+ * return others. An address in the URL itself never comes from a lookup, so it is checked before; and the remote
+ * address of every connection is checked again.
  */
 
-/** The upstream may not be where it is. The message names no place: clients' errors may be made of it. */
+/** The upstream's address is not allowed. The message contains no address: clients' errors may quote it. */
 export class ForbiddenAddress extends Error {
   override name = 'ForbiddenAddress';
   readonly code = 'address_refused';
@@ -21,7 +21,7 @@ export class ForbiddenAddress extends Error {
     super(
       reach === 'private'
         ? 'The upstream is in a private network, which its terms do not allow.'
-        : 'The upstream has an address that nothing is ever sent to.',
+        : 'The upstream has an address that requests are never sent to.',
     );
     this.reach = reach;
   }
@@ -36,15 +36,12 @@ export type LookUp = (
 
 export type GuardOptions = {
   network: Network;
-  /** For all of a connection: look-up, TCP and TLS. */
+  /** For the whole connection: lookup, TCP and TLS. */
   timeoutMs: number;
   lookup?: LookUp;
 };
 
-/**
- * Makes connections for undici's `connect` option. They end in {@link ForbiddenAddress} where they may not
- * lead.
- */
+/** A connector for undici's `connect` option. It fails with {@link ForbiddenAddress} where an address is not allowed. */
 export function guardedConnector({
   network,
   timeoutMs,
@@ -59,7 +56,7 @@ export function guardedConnector({
   });
   return (place, callback) => {
     const reach = reachOfHost(place.hostname);
-    // In a turn of its own, as with every other outcome: undici is not ready for an answer at once.
+    // Asynchronously, like every other outcome: undici does not expect a synchronous callback.
     if (reach !== null && !mayConnect(reach, network))
       return queueMicrotask(() => callback(new ForbiddenAddress(reach), null));
     connect(place, (...outcome) => {

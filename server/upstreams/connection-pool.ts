@@ -1,40 +1,40 @@
 import { type Dispatcher, Pool } from 'undici';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstreams/bounds.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
+import { ModelListError } from '#server/upstreams/model-list-error.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /**
  * The connections to an upstream that are made with one credential. One pool per credential: a reply
- * that a hostile provider injects into a connection can then never reach a request that was made with
- * another one. The pool has no cap of its own, because a cap would queue streams silently; what may
+ * that a hostile provider injects into a connection can then never reach a request of another credential. The pool has no cap of its own, because a cap would queue streams silently; what may
  * run at the same time is decided at admission.
  */
 export type UpstreamConnectionPool = {
   /** The credential's id; null for that of the environment. */
   readonly credential: string | null;
-  readonly health: CircuitBreaker;
-  /** Carries a call out. Everything that happens then is told to the handler. */
+  readonly circuit: CircuitBreaker;
+  /** Sends a call; the handler receives everything that follows. */
   send(call: ProviderCall, request: ProviderRequest, handler: Dispatcher.DispatchHandler): void;
-  /** The upstream's own list of its models, as JSON. @throws {Error} in a few words. */
+  /** The upstream's own list of its models, parsed from JSON. @throws {ModelListError} where the reply is none. */
   getModels(timeoutMs: number, maxBytes: number): Promise<unknown>;
-  /** Lets the running calls end, and takes no new ones. */
+  /** Drains: running calls end, new ones are rejected. */
   close(): Promise<void>;
-  /** Ends them. */
+  /** Closes all connections at once. */
   destroy(): Promise<void>;
 };
 
 export type ConnectionPoolOptions = {
   base: URL;
   credential: string | null;
-  /** What every request carries: the credential in its header, in pairs. */
+  /** Headers of every request, in pairs: the credential. */
   headers: readonly string[];
-  /** Where its list of models is, and what is sent along to get it. */
+  /** The path of its list of models, and the headers of that request. */
   models: { path: string; headers: readonly string[] };
-  /** How connections are made; it judges where they lead. */
+  /** Opens connections, and decides which addresses are allowed. */
   connect: NonNullable<Pool.Options['connect']>;
 };
 
-/** How connections to upstreams are kept, whoever asks for them. */
+/** Options that all connections to upstreams share. */
 export const CONNECTIONS = {
   connections: null,
   pipelining: 1,
@@ -63,7 +63,7 @@ export function openConnectionPool({
 
   return {
     credential,
-    health: new CircuitBreaker(),
+    circuit: new CircuitBreaker(),
     send({ parsed: asked }, request, handler) {
       const own = asked.sse ? sseHeaders : jsonHeaders;
       const all = request.headers.length === 0 ? own : [...own, ...request.headers];
@@ -83,11 +83,11 @@ export function openConnectionPool({
       let size = 0;
       for await (const chunk of reply.body as AsyncIterable<Buffer>) {
         size += chunk.length;
-        if (size > maxBytes) throw new Error('the reply is too large');
+        if (size > maxBytes) throw new ModelListError({ kind: 'too_large' });
         text.push(chunk);
       }
-      if (reply.statusCode !== 200) throw new Error(`the upstream answered ${reply.statusCode}`);
-      return JSON.parse(Buffer.concat(text).toString()) as unknown;
+      if (reply.statusCode !== 200) throw new ModelListError({ kind: 'status', status: reply.statusCode });
+      return parseJson(Buffer.concat(text).toString());
     },
     async close() {
       await pool.close();
@@ -96,6 +96,14 @@ export function openConnectionPool({
       await pool.destroy();
     },
   };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new ModelListError({ kind: 'not_json' }, { cause: error });
+  }
 }
 
 /**

@@ -10,13 +10,13 @@ import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 import { CREDENTIAL_RETRY_MS } from '#server/upstreams/bounds.ts';
 
-/** A credential that does not open, and why, in words that show nothing of it. */
+/** A credential that could not be decrypted, with the reason, which shows no part of it. */
 export type Unopened = { id: string; upstream: string; why: string };
 
 /**
- * Opens credentials. One that does not open is left out and told of; it keeps none of the others back.
- * @param keys null where there is no master key here.
- * @param ids those that are wanted; absent: all.
+ * Decrypts credentials. One that fails is reported, and the others are returned.
+ * @param keys null where this process has no master key.
+ * @param ids of the credentials; absent: all.
  * @returns secrets by the credentials' ids.
  */
 export async function openCredentials(
@@ -33,8 +33,8 @@ export async function openCredentials(
     } catch (error) {
       const why =
         error instanceof UnknownMasterKeyError
-          ? `it is sealed under the master key ${master_key}, which DAYBOOK_MASTER_KEY_FILE does not hold`
-          : 'its row has been changed';
+          ? `it is encrypted with the master key ${master_key}, which is not in DAYBOOK_MASTER_KEY_FILE`
+          : 'its row was modified';
       unopened.push({ id, upstream, why });
     }
   }
@@ -42,10 +42,10 @@ export async function openCredentials(
 }
 
 /**
- * The secrets of all credentials that the log knows, in the memory of a server, which is the only place
- * where they are in clear. Once opened they stay, so a change of the master key disturbs nobody; the file
- * is read again whenever there is something to open. What does not open is told once by a line of the
- * log and tried again, and never ends the process.
+ * The decrypted secrets of all credentials in the log, which are nowhere but in the memory of a server. They are
+ * kept once decrypted, so changing the master key interrupts no call; its file is read again whenever a
+ * credential must be decrypted. A credential that can't be is logged once and retried, and never ends the
+ * process.
  */
 export class CredentialStore {
   readonly #store: Store;
@@ -54,8 +54,8 @@ export class CredentialStore {
   readonly #log: Logger;
   readonly #secrets = new Map<string, string>();
   readonly #listeners: (() => void)[] = [];
-  /** What was told of each that does not open, so that it is told once. */
-  #told = new Map<string, string>();
+  /** The reason that was logged for each credential that could not be decrypted, so that it is logged once. */
+  #logged = new Map<string, string>();
   #refreshing: Promise<void> | null = null;
   #isStale = false;
   #retry: NodeJS.Timeout | undefined;
@@ -79,15 +79,12 @@ export class CredentialStore {
     this.#log = log;
   }
 
-  /** A credential's secret; undefined where it does not open, or not yet. */
+  /** A credential's secret; undefined while it is not decrypted. */
   secret(id: string): string | undefined {
     return this.#secrets.get(id);
   }
 
-  /**
-   * Those of an upstream's credentials that are open. None although it has some: nothing may be sent there
-   * without.
-   */
+  /** An upstream's decrypted credentials. If none of its credentials is decrypted, no call may be sent to it. */
   openOf({ credentials }: Pick<Upstream, 'credentials'>): { id: string; secret: string }[] {
     return credentials.flatMap(({ id }) => {
       const secret = this.#secrets.get(id);
@@ -95,20 +92,20 @@ export class CredentialStore {
     });
   }
 
-  /** Has `listener` told when secrets have come or gone. */
+  /** Calls `listener` when secrets were added or removed. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Begins to follow, with what there is. Never throws. */
+  /** Decrypts all credentials, and follows the directory from then on. Never throws. */
   async start(): Promise<void> {
     this.#directory.onChange(() => {
-      if (this.#missing().length > 0 || this.#gone().length > 0) void this.refresh();
+      if (this.#missing().length > 0 || this.#removed().length > 0) void this.refresh();
     });
     await this.refresh();
   }
 
-  /** Opens what is new and forgets what is gone. Never throws. */
+  /** Decrypts new credentials and discards removed ones. Never throws. */
   refresh(): Promise<void> {
     this.#isStale = true;
     this.#refreshing ??= this.#catchUp();
@@ -125,9 +122,9 @@ export class CredentialStore {
     while (this.#isStale && !this.#isClosed) {
       this.#isStale = false;
       clearTimeout(this.#retry);
-      const hasLost = this.#forget();
-      const hasGained = await this.#open();
-      if (hasLost || hasGained) for (const listener of this.#listeners) listener();
+      const hasRemoved = this.#discardRemoved();
+      const hasAdded = await this.#open();
+      if (hasRemoved || hasAdded) for (const listener of this.#listeners) listener();
     }
     this.#refreshing = null;
     if (this.#missing().length > 0 && !this.#isClosed)
@@ -150,7 +147,7 @@ export class CredentialStore {
         const absent = wanted.filter(
           ({ id }) => !secrets.has(id) && !unopened.some((each) => each.id === id),
         );
-        this.#tell([
+        this.#logUnopened([
           ...unopened,
           ...absent.map((each) => ({ ...each, why: 'its secret is not in the database' })),
         ]);
@@ -159,27 +156,28 @@ export class CredentialStore {
         await closeClient(client);
       }
     } catch (error) {
-      // The message of a configuration error is meant for the operator, and shows no secret.
-      if (error instanceof ConfigError) this.#tell(wanted.map((each) => ({ ...each, why: error.message })));
+      // The message of a configuration error is for the operator, and contains no secret.
+      if (error instanceof ConfigError)
+        this.#logUnopened(wanted.map((each) => ({ ...each, why: error.message })));
       else
         this.#log.warn(
           errorFields(error),
-          `the credentials of upstreams could not be read; this is tried again every ${CREDENTIAL_RETRY_MS / 1_000} seconds`,
+          `reading credentials failed; retrying in ${CREDENTIAL_RETRY_MS / 1_000} s`,
         );
       return false;
     }
   }
 
-  #tell(unopened: readonly Unopened[]): void {
-    const told = this.#told;
-    this.#told = new Map(unopened.map(({ id, why }) => [id, why]));
+  #logUnopened(unopened: readonly Unopened[]): void {
+    const logged = this.#logged;
+    this.#logged = new Map(unopened.map(({ id, why }) => [id, why]));
     for (const { id, upstream, why } of unopened) {
-      if (told.get(id) !== why)
-        this.#log.error({ upstream, credential: id }, `a credential does not open and is left out: ${why}`);
+      if (logged.get(id) !== why)
+        this.#log.error({ upstream, credential: id }, `credential not usable: ${why}`);
     }
   }
 
-  /** Those that the log knows and that are not open. */
+  /** Credentials in the log that are not decrypted. */
   #missing(): { id: string; upstream: string }[] {
     return [...this.#known()].filter(({ id }) => !this.#secrets.has(id));
   }
@@ -190,16 +188,16 @@ export class CredentialStore {
     }
   }
 
-  /** Those that are open and were removed. */
-  #gone(): string[] {
+  /** Decrypted credentials that were removed from the log. */
+  #removed(): string[] {
     const known = new Set([...this.#known()].map(({ id }) => id));
     return [...this.#secrets.keys()].filter((id) => !known.has(id));
   }
 
-  /** @returns whether there was anything to forget. */
-  #forget(): boolean {
-    const gone = this.#gone();
-    for (const id of gone) this.#secrets.delete(id);
-    return gone.length > 0;
+  /** @returns whether any secret was discarded. */
+  #discardRemoved(): boolean {
+    const removed = this.#removed();
+    for (const id of removed) this.#secrets.delete(id);
+    return removed.length > 0;
   }
 }

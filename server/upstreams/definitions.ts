@@ -5,9 +5,8 @@ import type { UpstreamDefinition } from '#server/upstreams/upstream.ts';
 const NO_SECRET = [{ id: null, secret: '' }];
 
 /**
- * The upstreams that a process has: those of the log first, and of those that it was started with the
- * ones whose names the log does not take. One whose credentials do not open has no way to be called,
- * since nothing may go there without them.
+ * The upstreams of a process: those in the log first, then those in its environment whose names are not in the
+ * log. An upstream whose credentials can't be opened has none, and is not called.
  */
 export function definitionsOf(
   upstreams: Iterable<Upstream>,

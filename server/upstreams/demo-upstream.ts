@@ -6,16 +6,16 @@ import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import type { UpstreamConfig } from '#server/process/config.ts';
 
 /**
- * A provider that needs no key, so that the first call works before any other is configured. It
- * speaks the same wire format over a real socket on the loopback address and repeats what it is
- * told. `daybook-demo` answers, `daybook-demo-fail` answers 500, `daybook-demo-cut` breaks off.
+ * A provider that needs no credential, so that the first call works before another is configured. It uses
+ * OpenAI's format over a real socket on the loopback address, and echoes the last message. `daybook-demo`
+ * replies, `daybook-demo-fail` replies 500, `daybook-demo-cut` closes the connection mid-reply.
  */
 export const DEMO_MODELS = ['daybook-demo', 'daybook-demo-fail', 'daybook-demo-cut'];
 
 const WORD_PAUSE_MS = 40;
 const ECHO_CHARACTERS_MAX = 2_000;
 
-/** How it is reached, as an upstream of the environment. */
+/** Its configuration, as an upstream of the environment. */
 export const demoConfig = (baseUrl: string, credential: string): UpstreamConfig => ({
   name: 'demo',
   base_url: baseUrl,
@@ -36,7 +36,7 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
   const server = createServer((request, response) => {
     answer(request, response, credential).catch(() => response.destroy());
   });
-  // Its own even among processes that share the relay's port: each knows only its own credential.
+  // A port of its own even among processes that share the relay's: each knows only its own credential.
   await new Promise<void>((resolve) =>
     server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, resolve),
   );
@@ -63,7 +63,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, creden
   const parts: Buffer[] = [];
   for await (const part of request) parts.push(part as Buffer);
   if (request.headers.authorization !== `Bearer ${credential}`)
-    return sendError(response, 401, 'Not for you.');
+    return sendError(response, 401, 'Invalid credential.');
   const body = JSON.parse(Buffer.concat(parts).toString()) as ChatBody;
   if (body.model === 'daybook-demo-fail') return sendError(response, 500, 'The demo model fails on demand.');
 

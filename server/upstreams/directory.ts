@@ -3,7 +3,7 @@ import { evolveModel, type Model } from '#db/fold/model.ts';
 import type { Stored } from '#db/fold/stored.ts';
 import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 
-/** Upstreams and the models that go to them, folded from the log. What was removed or retired stays known. */
+/** Upstreams and defined models, folded from the log. Removed and retired ones stay in it. */
 export class UpstreamDirectory {
   readonly #upstreams = new Map<string, Upstream>();
   readonly #models = new Map<string, Model>();
@@ -21,7 +21,7 @@ export class UpstreamDirectory {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Has `listener` told of each change. */
+  /** Calls `listener` at each change. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }

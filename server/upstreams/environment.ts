@@ -2,14 +2,14 @@ import { reachOfHost } from '#db/addresses.ts';
 import type { UpstreamConfig } from '#server/process/config.ts';
 import type { UpstreamDefinition } from '#server/upstreams/upstream.ts';
 
-/** An upstream of the environment, as one that is opened. */
+/** The definition of an upstream that is configured in the environment. */
 export function definitionOf({
   name,
   api_key: secret,
   network,
   ...terms
 }: UpstreamConfig): UpstreamDefinition {
-  // Providers are reached by https; what is not is a model server of one's own, wherever its name leads.
+  // Providers use https; what does not is a model server of one's own, whatever its name resolves to.
   const where =
     network ??
     (terms.base_url.startsWith('http:') || reachOfHost(new URL(terms.base_url).hostname) === 'private'

@@ -1,10 +1,10 @@
-import { type Answer, listModels } from '#server/upstreams/list-models.ts';
+import { listModels, type ModelListResult } from '#server/upstreams/list-models.ts';
 import {
-  WRONG_CREDENTIAL_MS,
   PROBE_CHECK_MS,
   PROBE_EVERY_MS,
   PROBE_TIMEOUT_MS,
   PROBES_AT_ONCE_MAX,
+  WRONG_CREDENTIAL_MS,
 } from '#server/upstreams/bounds.ts';
 import type { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
@@ -12,76 +12,75 @@ import type { Upstream } from '#server/upstreams/upstream.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
 /**
- * What a list of models disproves. That an upstream answers slowly or badly, or that a credential has
- * nothing left to spend, is not seen by it: there the next call stays the trial.
+ * The problems that a list of models disproves. It does not show that an upstream answers calls slowly or
+ * wrongly, or that a credential has no money left: there the circuit waits for the next call.
  */
 const DISPROVED = new Set(['unreachable', 'status_401', 'status_502', 'status_503', 'status_504']);
 
-/**
- * An upstream or a credential of it whose time out is over, by its health, and the line that it is asked by.
- */
-export type Due = { line: UpstreamConnectionPool; health: CircuitBreaker };
+/** The half-open circuit of an upstream or of a credential, and the connections that its probe uses. */
+export type ProbeTarget = { pool: UpstreamConnectionPool; circuit: CircuitBreaker };
 
-/** Those that wait for somebody to try them, and that nobody tries at the moment. */
-export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
-  const waits = (health: CircuitBreaker): boolean =>
-    health.standing(nowMs).state === 'on_trial' && health.isOpen(nowMs);
+/** The half-open circuits without a trial call under way. */
+export function dueProbes(upstreams: readonly Upstream[], nowMs: number): ProbeTarget[] {
+  const isDue = (circuit: CircuitBreaker): boolean =>
+    circuit.status(nowMs).state === 'half_open' && circuit.allows(nowMs);
   return upstreams
     .filter(({ terms }) => !terms.paused && terms.provider !== 'bridge')
-    .flatMap(({ lines, health }) => {
-      const best = lines.find((line) => line.health.standing(nowMs).state === 'good') ?? lines[0];
+    .flatMap(({ pools, circuit }) => {
+      const best = pools.find((pool) => pool.circuit.status(nowMs).state === 'healthy') ?? pools[0];
       if (!best) return [];
       return [
-        ...(waits(health) ? [{ line: best, health }] : []),
-        ...lines.filter((line) => waits(line.health)).map((line) => ({ line, health: line.health })),
+        ...(isDue(circuit) ? [{ pool: best, circuit }] : []),
+        ...pools.filter((pool) => isDue(pool.circuit)).map((pool) => ({ pool, circuit: pool.circuit })),
       ];
     });
 }
 
 /**
- * Takes in what came of asking one: it is good again, stays out for a while, or only a call can tell.
- * A list that is refused or broken speaks against nobody: calls may pass without one.
+ * Applies the result of a probe: the circuit closes, opens again, or stays half-open because only a call can
+ * tell. A list that is rejected or unreadable is no failure: calls may pass without one.
  */
-export function takeAnswer(
-  health: CircuitBreaker,
-  { problem }: Answer,
+export function applyProbeResult(
+  circuit: CircuitBreaker,
+  { problem }: ModelListResult,
   beganMs: number,
   nowMs: number,
 ): void {
-  const seen = health.standing(nowMs).problem ?? '';
-  const answers = problem === null || /^status_[34]/.test(problem.word);
-  if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') health.answered();
-  else if (problem?.word === 'unreachable' || problem?.word === 'address_refused')
-    health.failed(beganMs, nowMs, problem.word, PROBE_EVERY_MS);
-  else if (problem?.word === 'status_401' && seen === 'status_401')
-    health.failed(beganMs, nowMs, seen, WRONG_CREDENTIAL_MS);
+  const seen = circuit.status(nowMs).problem ?? '';
+  const answers = problem === null || /^status_[34]/.test(problem.code);
+  if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') circuit.answered();
+  else if (problem?.code === 'unreachable' || problem?.code === 'address_refused')
+    circuit.failed(beganMs, nowMs, problem.code, PROBE_EVERY_MS);
+  else if (problem?.code === 'status_401' && seen === 'status_401')
+    circuit.failed(beganMs, nowMs, seen, WRONG_CREDENTIAL_MS);
 }
 
 /**
- * Asks what was ejected for its models once its time out is over, so that it comes back, or stays out,
- * without risking somebody's call on it. A call is the trial still where one comes first.
- * @returns what ends it.
+ * Probes half-open circuits by requesting the upstream's list of models, so that they close or open again without
+ * risking a client's call. A call that comes first is the trial all the same.
+ * @returns a function that stops the probes.
  */
 export function startHealthProbes(upstreams: Pick<Upstreams, 'all'>): () => void {
-  const askedMs = new WeakMap<CircuitBreaker, number>();
+  const probedMs = new WeakMap<CircuitBreaker, number>();
   let running = 0;
 
-  async function ask({ line, health }: Due): Promise<void> {
+  async function probe({ pool, circuit }: ProbeTarget): Promise<void> {
     running++;
     const beganMs = performance.now();
-    askedMs.set(health, beganMs);
-    const answer = await listModels(line, PROBE_TIMEOUT_MS);
+    probedMs.set(circuit, beganMs);
+    const result = await listModels(pool, PROBE_TIMEOUT_MS);
     running--;
-    // A call may have come to an end meanwhile, and knows better.
+    // A call that ended meanwhile has decided already.
     const nowMs = performance.now();
-    if (health.standing(nowMs).state === 'on_trial') takeAnswer(health, answer, beganMs, nowMs);
+    if (circuit.status(nowMs).state === 'half_open') applyProbeResult(circuit, result, beganMs, nowMs);
   }
 
   const timer = setInterval(() => {
     const nowMs = performance.now();
-    for (const due of dueOf(upstreams.all, nowMs)) {
+    for (const target of dueProbes(upstreams.all, nowMs)) {
       if (running >= PROBES_AT_ONCE_MAX) return;
-      if (nowMs - (askedMs.get(due.health) ?? Number.NEGATIVE_INFINITY) >= PROBE_EVERY_MS) void ask(due);
+      if (nowMs - (probedMs.get(target.circuit) ?? Number.NEGATIVE_INFINITY) >= PROBE_EVERY_MS)
+        void probe(target);
     }
   }, PROBE_CHECK_MS);
   timer.unref();

@@ -1,120 +1,141 @@
+import { ModelName } from '#db/events/parts.ts';
 import { ForbiddenAddress } from '#server/upstreams/connect.ts';
 import type { BridgeConnection } from '#server/upstreams/bridge-connection.ts';
+import { MODEL_LIST_BYTES_MAX } from '#server/upstreams/bounds.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
-import { listedModels } from '#server/upstreams/parse-model-list.ts';
+import { ModelListError, type ModelListFault } from '#server/upstreams/model-list-error.ts';
 
-/**
- * Why an upstream's models could not be had: `word` as the health of upstreams has it, `line` for people. No
- * address is in it.
- */
-export type Problem = {
-  word: string;
-  line: string;
-  /** It answers all the same, and whether calls pass is only seen by calling. */ isUnsure: boolean;
+/** Why an upstream's list of models could not be read. No address is in it. */
+export type ModelListProblem = {
+  /** As the circuit breakers report it. */
+  code: string;
+  /** One line for the operator. */
+  message: string;
+  /** The upstream answers, and only a call shows whether calls pass. */
+  isUnsure: boolean;
 };
 
-/** What an upstream says when it is asked for its models: either of the two is there. */
-export type Answer = { models: string[]; problem: null } | { models: null; problem: Problem };
+/** The models of an upstream, or why they could not be read: either of the two is there. */
+export type ModelListResult =
+  { models: string[]; problem: null } | { models: null; problem: ModelListProblem };
 
 /**
- * Asks an upstream for its models with one credential. Of a package only whether it can be used. Never
- * throws.
+ * Requests an upstream's list of models with one credential.
+ * @throws {ModelListError} where the reply is no such list; other errors where there is no reply.
  */
-export async function listModels(line: UpstreamConnectionPool, timeoutMs: number): Promise<Answer> {
+export async function fetchModelList(pool: UpstreamConnectionPool, timeoutMs: number): Promise<string[]> {
+  const reply = (await pool.getModels(timeoutMs, MODEL_LIST_BYTES_MAX)) as { data?: unknown } | null;
+  if (!Array.isArray(reply?.data)) throw new ModelListError({ kind: 'not_a_list' });
+  return reply.data
+    .map((entry: unknown) => (entry as { id?: unknown } | null)?.id)
+    .filter((id): id is string => ModelName.safeParse(id).success);
+}
+
+/**
+ * Requests an upstream's list of models with one credential. Of a package it only checks that it can be loaded.
+ * Never throws.
+ */
+export async function listModels(pool: UpstreamConnectionPool, timeoutMs: number): Promise<ModelListResult> {
   try {
-    if ('check' in line)
-      return { models: null, problem: await checkPackage(line as BridgeConnection, timeoutMs) };
-    return { models: await listedModels(line, timeoutMs), problem: null };
+    if ('check' in pool)
+      return { models: null, problem: await checkPackage(pool as BridgeConnection, timeoutMs) };
+    return { models: await fetchModelList(pool, timeoutMs), problem: null };
   } catch (error) {
-    return { models: null, problem: explain(error, timeoutMs) };
+    return { models: null, problem: explainModelListError(error, timeoutMs) };
   }
 }
 
-async function checkPackage(line: BridgeConnection, timeoutMs: number): Promise<Problem> {
+async function checkPackage(connection: BridgeConnection, timeoutMs: number): Promise<ModelListProblem> {
   const late = Promise.withResolvers<string>();
   const timer = setTimeout(
     () => late.resolve(`The package was not loaded within ${timeoutMs / 1_000} s.`),
     timeoutMs,
   );
   try {
-    const fault = await Promise.race([line.check(), late.promise]);
-    if (fault !== null) return { word: 'package', line: fault, isUnsure: false };
-    return {
-      word: 'package',
-      line: 'The package is there and can be used. Whether its credential is good is seen by calling.',
-      isUnsure: true,
-    };
+    const fault = await Promise.race([connection.check(), late.promise]);
+    if (fault !== null) return failure('package', fault);
+    return unsure(
+      'package',
+      'The package is installed and loads. Only a call shows whether the credential is valid.',
+    );
   } finally {
     clearTimeout(timer);
   }
 }
 
-const bad = (word: string, line: string): Problem => ({ word, line, isUnsure: false });
+const failure = (code: string, message: string): ModelListProblem => ({ code, message, isUnsure: false });
+const unsure = (code: string, message: string): ModelListProblem => ({ code, message, isUnsure: true });
 
-/** What went wrong, by the codes of the network, TLS and HTTP. */
-export function explain(error: unknown, timeoutMs: number): Problem {
-  if (error instanceof ForbiddenAddress) return bad('address_refused', error.message);
-  if (error instanceof SyntaxError)
-    return bad(
-      'unreadable',
-      'Its answer is not JSON: what is at this address may be no API. Is the path right, such as /v1 at its end?',
-    );
-  const { name = '', message = '', code: ownCode, cause } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
+/** Explains an error of {@link fetchModelList} by its type, or by its code of the network, TLS or HTTP. */
+export function explainModelListError(error: unknown, timeoutMs: number): ModelListProblem {
+  if (error instanceof ForbiddenAddress) return failure('address_refused', error.message);
+  if (error instanceof ModelListError) return explainFault(error.fault);
+  const { name = '', code: ownCode, cause } = (error ?? {}) as Partial<NodeJS.ErrnoException>;
   const code = ownCode ?? (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
-  const status = /^the upstream answered (\d{3})$/.exec(message)?.[1];
-  if (status !== undefined) return explainStatus(Number(status));
   if (name === 'TimeoutError' || /TIMEOUT|ETIMEDOUT/.test(code))
-    return bad('timed_out', `It did not answer within ${timeoutMs / 1_000} s.`);
-  if (code === 'ECONNREFUSED') return bad('unreachable', 'Nothing listens at its address.');
-  if (code === 'ENOTFOUND') return bad('unreachable', 'There is no host of its name.');
-  if (code === 'EAI_AGAIN') return bad('unreachable', 'Its name could not be looked up just now.');
-  if (/^E(HOST|NET)(UNREACH|DOWN)$/.test(code))
-    return bad('unreachable', 'No way leads to its address from here.');
-  if (/WRONG_VERSION_NUMBER|PACKET_LENGTH|EPROTO/.test(code))
-    return bad(
-      'unreachable',
-      'It speaks no TLS at this address: does it begin with http:// rather than https://?',
-    );
-  if (/^(CERT_|ERR_TLS|ERR_SSL|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code))
-    return bad(
-      'unreachable',
-      `Its certificate is not to be trusted (${code.toLowerCase().replaceAll('_', ' ')}).`,
-    );
+    return failure('timed_out', `It did not answer within ${timeoutMs / 1_000} s.`);
+  if (/ECONNRESET|EPIPE|UND_ERR_SOCKET/.test(code)) return failure('cut', 'It closed the connection early.');
   if (code.startsWith('HPE_'))
-    return bad('unreadable', 'What answers at its address speaks no HTTP, or TLS alone.');
-  if (/ECONNRESET|EPIPE|UND_ERR_SOCKET/.test(code)) return bad('cut', 'It broke the connection off.');
-  if (message === 'its list of models is none')
-    return bad(
-      'unreadable',
-      'Its answer is no list of models: what is at this address may be another API. Is the path right, such as /v1 at its end?',
-    );
-  if (message === 'the reply is too large') return bad('unreadable', 'Its list of models is too large.');
-  return bad('unreachable', `It could not be asked${code === '' ? '' : ` (${code})`}.`);
+    return failure('unreadable', 'What answers at its address does not use HTTP, or only over TLS.');
+  return failure('unreachable', explainUnreachable(code));
 }
 
-function explainStatus(status: number): Problem {
-  const word = `status_${status}`;
-  if (status === 401) return bad(word, 'It refuses the credential (401).');
+function explainUnreachable(code: string): string {
+  if (code === 'ECONNREFUSED') return 'Connection refused: no server listens at its address.';
+  if (code === 'ENOTFOUND') return 'Its host name does not exist.';
+  if (code === 'EAI_AGAIN') return 'Its host name could not be looked up. Check the DNS of this machine.';
+  if (/^E(HOST|NET)(UNREACH|DOWN)$/.test(code)) return 'There is no route to its address from this machine.';
+  if (/WRONG_VERSION_NUMBER|PACKET_LENGTH|EPROTO/.test(code))
+    return 'It does not use TLS at this address. Should the address begin with http:// rather than https://?';
+  if (/^(CERT_|ERR_TLS|ERR_SSL|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code))
+    return `Its certificate is not trusted (${code.toLowerCase().replaceAll('_', ' ')}).`;
+  return `It could not be reached${code === '' ? '' : ` (${code})`}.`;
+}
+
+function explainFault(fault: ModelListFault): ModelListProblem {
+  switch (fault.kind) {
+    case 'status':
+      return explainStatus(fault.status);
+    case 'not_json':
+      return failure(
+        'unreadable',
+        'Its reply is not JSON: the address may not be an API. Is the path right, such as /v1 at its end?',
+      );
+    case 'not_a_list':
+      return failure(
+        'unreadable',
+        'Its reply is not a list of models: the address may be another API. Is the path right, such as /v1 at its end?',
+      );
+    case 'too_large':
+      return failure('unreadable', 'Its list of models is too large.');
+    case 'not_supported':
+      return unsure('package', 'A package has no list of models.');
+  }
+}
+
+function explainStatus(status: number): ModelListProblem {
+  const code = `status_${status}`;
+  if (status === 401) return failure(code, 'It rejects the credential (401).');
   if (status === 403)
-    return {
-      word,
-      line: 'It does not show its models with this credential (403). One that is restricted may be good for calls all the same: that is seen by calling.',
-      isUnsure: true,
-    };
-  if (status === 404 || status === 405 || status === 501)
-    return {
-      word,
-      line: `It answers, but has no list of models at this address (${status}). If the address is right, whether calls pass is seen by calling.`,
-      isUnsure: true,
-    };
-  if (status === 429) return bad(word, 'It answers, and says that this credential is over its limit (429).');
-  if (status < 400)
-    return bad(
-      word,
-      `It sends elsewhere (${status}), and redirects are never followed: give the address that it sends to.`,
+    return unsure(
+      code,
+      'It does not list its models for this credential (403). A restricted credential may be valid for calls ' +
+        'all the same: only a call shows it.',
     );
-  return bad(
-    word,
-    status >= 500 ? `It answers that it fails (${status}).` : `It refuses to be asked (${status}).`,
+  if (status === 404 || status === 405 || status === 501)
+    return unsure(
+      code,
+      `It answers, but has no list of models at this address (${status}). If the address is right, only a call ` +
+        'shows whether calls pass.',
+    );
+  if (status === 429) return failure(code, 'It answers that this credential is over its limit (429).');
+  if (status < 400)
+    return failure(
+      code,
+      `It redirects (${status}), and redirects are never followed. Use the address it redirects to.`,
+    );
+  return failure(
+    code,
+    status >= 500 ? `It answers with a server error (${status}).` : `It rejects the request (${status}).`,
   );
 }

@@ -5,15 +5,15 @@ import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**
- * Where a model's calls may go, or why they may go nowhere: nobody serves it, none by that route, or all who
- * do are paused or lack their credential.
+ * The targets of a model's calls, or why there are none: no upstream serves it, none by that route, or all that do
+ * are paused or lack their credential.
  */
 export type Found = readonly Target[] | 'unknown' | 'route' | 'paused';
 
 /**
- * Which upstreams serve which model. A model that is defined goes where its definition says; any other
- * name to the upstream that lists it: an exact name before any pattern, then order decides. Made anew
- * when anything of it changes.
+ * Routes models to upstreams. A defined model goes to the targets of its definition; any other name to the
+ * upstream that lists it: an exact name before any pattern, then the order of the upstreams. Rebuilt at every
+ * change.
  */
 export class ModelTable {
   readonly #aliases = new Map<string, string>();
@@ -28,7 +28,7 @@ export class ModelTable {
       if (state === 'retired') continue;
       if ('alias_of' in terms) this.#aliases.set(name, terms.alias_of);
       else {
-        // What is directed to an upstream that is gone has no such target.
+        // A target whose upstream was removed is skipped.
         const known = terms.targets.flatMap(({ upstream, ...target }) => {
           const open = byName.get(upstream);
           return open ? [new Target(open, target.model ?? name, target.weight, target.order)] : [];
@@ -45,24 +45,24 @@ export class ModelTable {
     }
   }
 
-  /** The model that a name stands for: itself, unless it is another's alias. */
+  /** The model that a name is an alias of, or the name itself. */
   resolve(name: string): string {
     return this.#aliases.get(name) ?? name;
   }
 
-  /** Where calls of a model may go by a route. It is to be resolved before. */
+  /** The targets of a model by a route. The name must have been resolved. */
   find(model: string, route: RelayedRoute): Found {
     const targets = this.#targetsOf(model);
     if (!targets || targets.length === 0) return 'unknown';
-    // Most models have one target, and every call asks.
+    // Most models have one target, and this runs for every call.
     if (targets.every(({ upstream }) => isRunning(upstream) && upstream.routes.has(route))) return targets;
-    const speaking = targets.filter(({ upstream }) => upstream.routes.has(route));
-    if (speaking.length === 0) return 'route';
-    const running = speaking.filter(({ upstream }) => isRunning(upstream));
+    const supporting = targets.filter(({ upstream }) => upstream.routes.has(route));
+    if (supporting.length === 0) return 'route';
+    const running = supporting.filter(({ upstream }) => isRunning(upstream));
     return running.length === 0 ? 'paused' : running;
   }
 
-  /** The upstream that a model's calls go to first, by whatever route. */
+  /** The first upstream of a model, whatever the route. */
   servedBy(model: string): Upstream | undefined {
     return this.#targetsOf(this.resolve(model))?.[0]?.upstream;
   }
@@ -81,4 +81,4 @@ export class ModelTable {
   }
 }
 
-const isRunning = ({ terms, lines }: Upstream): boolean => !terms.paused && lines.length > 0;
+const isRunning = ({ terms, pools }: Upstream): boolean => !terms.paused && pools.length > 0;

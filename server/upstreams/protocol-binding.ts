@@ -8,14 +8,14 @@ import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/diale
 import { createOpenai } from '#server/providers/openai/openai.ts';
 import type { Provider, ProviderCall } from '#server/providers/provider.ts';
 
-/** How an upstream of these terms is spoken to. */
+/** The protocol of an upstream: how requests to it are written, and its replies are read. */
 export type ProtocolBinding = {
   provider: Provider;
-  /** What every request carries because of the credential, in pairs. */
-  headersOf(secret: string): readonly string[];
-  /** Where its list of models is, and what is sent along to get it, in pairs. */
+  /** The headers that authenticate every request, in pairs. */
+  credentialHeaders(secret: string): readonly string[];
+  /** The path of its list of models, and the headers of that request, in pairs. */
   models: { path: string; headers: readonly string[] };
-  /** The routes that it speaks, unless its terms say otherwise. */
+  /** The routes that it supports, unless its terms name others. */
   routes: readonly RelayedRoute[];
   tokenLimitMember: TokenLimitMember;
 };
@@ -29,7 +29,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
       const { routes, tokenLimitMember } = DIALECT_TRAITS[dialect];
       return {
         provider: withMessages(createOpenai(dialect)),
-        headersOf: (secret) => credentialHeader(dialect, secret),
+        credentialHeaders: (secret) => credentialHeader(dialect, secret),
         models: MODELS,
         routes,
         tokenLimitMember,
@@ -38,13 +38,13 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
     case 'anthropic':
       return {
         provider: anthropic,
-        headersOf: (secret) => (secret === '' ? [] : ['x-api-key', secret]),
+        credentialHeaders: (secret) => (secret === '' ? [] : ['x-api-key', secret]),
         models: ANTHROPIC_MODELS,
         routes: [CHAT_COMPLETIONS, '/v1/messages'],
         tokenLimitMember: 'max_tokens',
       };
     case 'bridge':
-      // Its replies are made to be read as the convention; what is sent its package makes.
+      // The bridge writes replies in OpenAI's format; its package writes the requests.
       return {
         provider: {
           ...createOpenai('other'),
@@ -53,7 +53,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
               ? bridgeRequest(call)
               : new ApiError('model_not_found', { param: 'model' }),
         },
-        headersOf: () => [],
+        credentialHeaders: () => [],
         models: MODELS,
         routes: [CHAT_COMPLETIONS],
         tokenLimitMember: 'max_tokens',
@@ -61,7 +61,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
   }
 }
 
-/** A provider whose upstreams speak Anthropic's Messages besides. Their errors are told as its own are. */
+/** A provider whose upstreams support Anthropic's Messages as well. Their errors have the provider's own format. */
 function withMessages(provider: Provider): Provider {
   const of = ({ route }: ProviderCall): Provider => (route === '/v1/messages' ? messages : provider);
   return {

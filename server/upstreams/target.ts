@@ -2,14 +2,14 @@ import type { Upstream } from '#server/upstreams/upstream.ts';
 
 const LATENCY_SHARE = 0.2;
 
-/** An upstream's model that calls of a public model may go to. */
+/** An upstream's model that serves a public model. */
 export class Target {
   readonly upstream: Upstream;
-  /** What the upstream calls it; null: as the client does. */
+  /** The upstream's name for the model; null: the client's name for it. */
   readonly model: string | null;
   /** Its share among the targets of its order. */
   readonly weight: number;
-  /** Targets of a higher order are tried when those before have failed. */
+  /** Targets of a higher order are used when those of a lower one have failed. */
   readonly order: number;
   #latencyMs: number | null = null;
 
@@ -20,7 +20,7 @@ export class Target {
     this.order = order;
   }
 
-  /** How long the heads of its replies took of late; null while nothing is known. */
+  /** The moving average of its time to first byte; null before its first reply. */
   get latencyMs(): number | null {
     return this.#latencyMs;
   }

@@ -5,9 +5,9 @@ import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.t
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**
- * Asks an upstream for its models with each of its credentials, all at once. What gives them is good
- * again for calls, whatever was seen before: somebody has just mended it. Never throws.
- * @param credentials those of the log.
+ * Requests an upstream's list of models with each of its credentials at once. A credential that gets it closes
+ * its circuit, whatever failed before: an operator has just repaired it. Never throws.
+ * @param credentials those in the log, active ones and ones that could not be opened.
  */
 export async function testUpstream(
   upstream: Upstream,
@@ -15,42 +15,44 @@ export async function testUpstream(
   timeoutMs: number,
 ): Promise<CredentialTestResult[]> {
   const labels = new Map(credentials.map(({ id, label }) => [id, label]));
-  const closed = credentials.filter(({ id }) => !upstream.lines.some(({ credential }) => credential === id));
+  const unopened = credentials.filter(
+    ({ id }) => !upstream.pools.some(({ credential }) => credential === id),
+  );
   return [
     ...(await Promise.all(
-      upstream.lines.map((line) =>
-        testLine(upstream, line, labels.get(line.credential ?? '') ?? '', timeoutMs),
+      upstream.pools.map((pool) =>
+        testPool(upstream, pool, labels.get(pool.credential ?? '') ?? '', timeoutMs),
       ),
     )),
-    ...closed.map(({ id, label }): CredentialTestResult => ({
+    ...unopened.map(({ id, label }): CredentialTestResult => ({
       credential: id,
       label,
       outcome: 'invalid',
       models: null,
       duration_ms: 0,
-      error: 'It does not open on this server, whose diagnostics say why.',
+      error: 'This server could not decrypt it. Run "daybook doctor" for the reason.',
     })),
   ];
 }
 
-async function testLine(
+async function testPool(
   upstream: Upstream,
-  line: UpstreamConnectionPool,
+  pool: UpstreamConnectionPool,
   label: string,
   timeoutMs: number,
 ): Promise<CredentialTestResult> {
   const startedMs = performance.now();
-  const { models, problem } = await listModels(line, timeoutMs);
+  const { models, problem } = await listModels(pool, timeoutMs);
   if (problem === null) {
-    upstream.health.succeeded();
-    line.health.succeeded();
+    upstream.circuit.succeeded();
+    pool.circuit.succeeded();
   }
   return {
-    credential: line.credential,
+    credential: pool.credential,
     label,
     outcome: problem === null ? 'valid' : problem.isUnsure ? 'unknown' : 'invalid',
     models: models?.length ?? null,
     duration_ms: Math.round(performance.now() - startedMs),
-    error: problem?.line ?? null,
+    error: problem?.message ?? null,
   };
 }

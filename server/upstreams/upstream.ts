@@ -10,40 +10,40 @@ import {
 } from '#server/upstreams/connection-pool.ts';
 import { bindProtocol } from '#server/upstreams/protocol-binding.ts';
 
-/** A configured endpoint, as calls use it. */
+/** A configured endpoint with its connections. */
 export type Upstream = {
   readonly name: string;
   readonly terms: UpstreamTerms;
   readonly provider: Provider;
-  /** Its host and port, which no message may tell a client. */
+  /** Its host and port, which no message to a client may contain. */
   readonly host: string;
   readonly routes: ReadonlySet<RelayedRoute>;
   readonly tokenLimitMember: TokenLimitMember;
-  /** One for each credential. */
-  readonly lines: readonly UpstreamConnectionPool[];
-  /** Of the endpoint as such, whatever the credential. */
-  readonly health: CircuitBreaker;
+  /** The connections of each credential. */
+  readonly pools: readonly UpstreamConnectionPool[];
+  /** The circuit of the endpoint, whatever the credential. */
+  readonly circuit: CircuitBreaker;
 };
 
-/** How connections are made to an upstream of these terms: it judges where they lead. */
+/** Makes the connector for an upstream of these terms, which decides what addresses are allowed. */
 export type ConnectTo = (terms: UpstreamTerms) => ConnectionPoolOptions['connect'];
 
-/** What an upstream is opened with. The secrets are here and in its lines, nowhere else. */
+/** What an upstream is opened with. Secrets are here and in its pools, nowhere else. */
 export type UpstreamDefinition = {
   name: string;
   terms: UpstreamTerms;
-  /** One without a secret sends none. */
+  /** A credential with an empty secret sends none. */
   credentials: readonly Credential[];
 };
 type Credential = { id: string | null; secret: string };
 
-/** A package may know by itself where its provider is. */
+/** Stands for the base address of a package that knows its provider's address itself. */
 const NOWHERE = 'https://unknown.invalid';
 
 export function openUpstream({ name, terms, credentials }: UpstreamDefinition, connect: ConnectTo): Upstream {
   const base = new URL(terms.base_url ?? NOWHERE);
-  const { provider, headersOf, models, routes, tokenLimitMember } = bindProtocol(terms);
-  const openOne = (credential: Credential): UpstreamConnectionPool =>
+  const { provider, credentialHeaders: headersOf, models, routes, tokenLimitMember } = bindProtocol(terms);
+  const openPool = (credential: Credential): UpstreamConnectionPool =>
     terms.provider === 'bridge'
       ? openBridgeConnection({
           terms,
@@ -65,7 +65,7 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
     host: base.host,
     routes: new Set(terms.routes ?? routes),
     tokenLimitMember: terms.token_limit ?? tokenLimitMember,
-    lines: credentials.map(openOne),
-    health: new CircuitBreaker(),
+    pools: credentials.map(openPool),
+    circuit: new CircuitBreaker(),
   };
 }

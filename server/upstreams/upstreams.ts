@@ -1,5 +1,5 @@
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
-import { LEFT_AFTER_MS } from '#server/upstreams/bounds.ts';
+import { REMOVED_UPSTREAM_KEPT_MS } from '#server/upstreams/bounds.ts';
 import { ModelTable } from '#server/upstreams/model-table.ts';
 import {
   type ConnectTo,
@@ -11,16 +11,15 @@ import {
 type Open = { upstream: Upstream; signature: string };
 
 /**
- * The upstreams of this process with their connections, and the models that go to them. Either may
- * change while calls run: what stays as it was keeps its connections and its health, and what goes
- * lets its calls end.
+ * The upstreams of this process with their connections, and the models that they serve. Either may change
+ * while calls run: an unchanged upstream keeps its connections and its circuits, and a removed one drains.
  */
 export class Upstreams {
   readonly #directory: Pick<UpstreamDirectory, 'models'>;
   readonly #connect: ConnectTo;
   #open = new Map<string, Open>();
-  /** Those that calls may still go to which were admitted before, with what ends that. */
-  readonly #leaving = new Map<Upstream, NodeJS.Timeout>();
+  /** Changed or removed upstreams that calls admitted before may still use, with the timer that closes them. */
+  readonly #draining = new Map<Upstream, NodeJS.Timeout>();
   #table: ModelTable;
 
   constructor(directory: Pick<UpstreamDirectory, 'models'>, connect: ConnectTo) {
@@ -29,9 +28,7 @@ export class Upstreams {
     this.#table = new ModelTable([], []);
   }
 
-  /**
-   * Has just these from here on, in this order, and the models as they are directed now. The names differ.
-   */
+  /** Replaces all upstreams by these, in this order, and reads the models again. Names must be unique. */
   set(definitions: readonly UpstreamDefinition[]): void {
     const before = this.#open;
     this.#open = new Map();
@@ -46,7 +43,7 @@ export class Upstreams {
           : { upstream: openUpstream(definition, this.#connect), signature },
       );
     }
-    for (const { upstream } of before.values()) this.#leave(upstream);
+    for (const { upstream } of before.values()) this.#drain(upstream);
     this.#table = new ModelTable(this.#directory.models, this.all);
   }
 
@@ -62,21 +59,21 @@ export class Upstreams {
     return this.#open.get(name)?.upstream;
   }
 
-  /** Ends all connections. */
+  /** Closes all connections at once. */
   async close(): Promise<void> {
-    const all = [...this.all, ...this.#leaving.keys()];
-    for (const timer of this.#leaving.values()) clearTimeout(timer);
-    await Promise.all(all.flatMap(({ lines }) => lines.map((line) => line.destroy())));
+    const all = [...this.all, ...this.#draining.keys()];
+    for (const timer of this.#draining.values()) clearTimeout(timer);
+    await Promise.all(all.flatMap(({ pools }) => pools.map((pool) => pool.destroy())));
   }
 
-  #leave(upstream: Upstream): void {
-    const timer = setTimeout(() => void this.#left(upstream), LEFT_AFTER_MS);
-    this.#leaving.set(upstream, timer.unref());
+  #drain(upstream: Upstream): void {
+    const timer = setTimeout(() => void this.#closeDrained(upstream), REMOVED_UPSTREAM_KEPT_MS);
+    this.#draining.set(upstream, timer.unref());
   }
 
-  async #left(upstream: Upstream): Promise<void> {
-    // One that is destroyed meanwhile, as at the process' end, has left as well.
-    await Promise.allSettled(upstream.lines.map((line) => line.close()));
-    this.#leaving.delete(upstream);
+  async #closeDrained(upstream: Upstream): Promise<void> {
+    // A pool that is destroyed meanwhile, as at the end of the process, is closed as well.
+    await Promise.allSettled(upstream.pools.map((pool) => pool.close()));
+    this.#draining.delete(upstream);
   }
 }

@@ -313,11 +313,11 @@ describe('the command line', () => {
     await json('credential', 'add', 'probed', '--label', 'wrong');
     expect(await daybook('upstream', 'test', 'probed')).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('FAIL probed, wrong: It refuses the credential (401).\n') as string,
+      stdout: expect.stringContaining('FAIL probed, wrong: It rejects the credential (401).\n') as string,
     });
     reply = [200, '<html>'];
     expect((await daybook('upstream', 'test', 'probed')).stdout).toContain(
-      'probed, good: Its answer is not JSON',
+      'probed, good: Its reply is not JSON',
     );
     reply = [302, ''];
     expect((await daybook('upstream', 'test', 'probed')).stdout).toContain(
@@ -331,7 +331,7 @@ describe('the command line', () => {
     const { code, stdout } = await daybook('upstream', 'test', 'probed');
     expect([code, stdout]).toEqual([
       1,
-      expect.stringContaining('probed, good: Nothing listens at its address.'),
+      expect.stringContaining('probed, good: Connection refused: no server listens at its address.'),
     ]);
     expect(stdout).not.toContain(SECRET);
     await json('upstream', 'remove', 'probed');

@@ -52,7 +52,7 @@ test('a credential that was just added is the one that is tested, and that calls
   for (let turn = 0; turn < 5; turn++) {
     const wrong = await add('wrong', 'sk-wrong-0a1b2c3d4e5f6789');
     expect(await tested()).toEqual([
-      { label: 'wrong', outcome: 'invalid', error: 'It refuses the credential (401).' },
+      { label: 'wrong', outcome: 'invalid', error: 'It rejects the credential (401).' },
     ]);
     expect(await remove(wrong)).toBe(200);
     const right = await add('right', SECRET);

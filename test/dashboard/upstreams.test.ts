@@ -116,7 +116,7 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
   test('takes a credential, never shows it again, and tells by a test whether it is the right one', async () => {
     await addCredential('typed wrong', WRONG);
     await press('Test now');
-    await dialog().getByText('It refuses the credential (401).').waitFor();
+    await dialog().getByText('It rejects the credential (401).').waitFor();
     expect(await violations(page)).toEqual([]);
     await press('Remove credential typed wrong');
     await press('Remove it');

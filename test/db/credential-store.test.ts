@@ -150,7 +150,7 @@ test('another master key disturbs no running server, and what is sealed under it
   await change((upstreams) => upstreams.removeUpstream(name));
 });
 
-test('a credential that does not open is told of in one line and left out, and is there once it does', async () => {
+test('a credential that cannot be decrypted is logged once and not used, until it can be', async () => {
   const name = `three-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
   const [good, damaged, lost] = await Promise.all(
@@ -167,7 +167,7 @@ test('a credential that does not open is told of in one line and left out, and i
   await rename(file, `${file}.kept`);
   await server.store.start();
   expect(ids.map((id) => server.store.secret(id))).toEqual([undefined, undefined, undefined]);
-  expect(server.lines.join('')).toContain('which DAYBOOK_MASTER_KEY_FILE does not hold');
+  expect(server.lines.join('')).toContain('which is not in DAYBOOK_MASTER_KEY_FILE');
 
   await copyFile(`${file}.kept`, file);
   server.lines.length = 0;
@@ -180,7 +180,7 @@ test('a credential that does not open is told of in one line and left out, and i
       level: 50,
       upstream: name,
       credential: ids[1],
-      msg: expect.stringContaining('its row has been changed') as string,
+      msg: expect.stringContaining('its row was modified') as string,
     }),
   ]);
   await server.store.refresh();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import type { Usage } from '#server/relay/usage-report.ts';
-import { EJECT_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
+import { OPEN_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
 import {
   BREAKAGES,
   errorCodeOf,
@@ -254,7 +254,7 @@ test('an upstream that can not be reached is one more', async () => {
 
 test('an upstream whose replies all break off after they have begun is left to itself for a while', async () => {
   const answers: [number, string | null][] = [];
-  for (let count = 0; count < EJECT_AFTER_FAILURES + 2; count++) {
+  for (let count = 0; count < OPEN_AFTER_FAILURES + 2; count++) {
     const reply = await chat({
       port: relay.port,
       key: relay.key,
@@ -263,7 +263,7 @@ test('an upstream whose replies all break off after they have begun is left to i
     answers.push([reply.tokens, errorCodeOf(reply)]);
   }
   expect(answers).toEqual([
-    ...Array.from({ length: EJECT_AFTER_FAILURES }, () => [3, 'upstream_disconnected']),
+    ...Array.from({ length: OPEN_AFTER_FAILURES }, () => [3, 'upstream_disconnected']),
     [9, null],
     [9, null],
   ]);

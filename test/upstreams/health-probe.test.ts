@@ -17,29 +17,29 @@ function open(baseUrl: string, more: Partial<UpstreamTerms> = {}): Upstream {
   );
 }
 
-const stateOf = (health: Upstream['health']): string => health.standing(performance.now()).state;
-const eject = (health: Upstream['health'], problem: string): void =>
+const stateOf = (health: Upstream['circuit']): string => health.status(performance.now()).state;
+const eject = (health: Upstream['circuit'], problem: string): void =>
   health.failed(performance.now(), performance.now(), problem, 1);
 
 test('what was ejected comes back without a call on it, but for a credential that is still refused, and for what is paused', async () => {
   await using remote = await startUpstream({ apiKey: 'sk-good' });
   const [back, resting] = [open(remote.baseUrl), open(remote.baseUrl, { paused: true })];
-  const [good, bad] = back.lines;
-  for (const health of [back.health, resting.health]) eject(health, 'unreachable');
-  for (const line of back.lines) eject(line.health, 'status_401');
+  const [good, bad] = back.pools;
+  for (const health of [back.circuit, resting.circuit]) eject(health, 'unreachable');
+  for (const line of back.pools) eject(line.circuit, 'status_401');
   const end = startHealthProbes({ all: [back, resting] });
   try {
     await until(
-      () => [back.health, good?.health, bad?.health].map((health) => health && stateOf(health)),
-      (states) => states.join() === 'good,good,ejected',
+      () => [back.circuit, good?.circuit, bad?.circuit].map((health) => health && stateOf(health)),
+      (states) => states.join() === 'healthy,healthy,open',
       'what is there to be good again',
     );
-    expect(stateOf(resting.health)).toBe('on_trial');
+    expect(stateOf(resting.circuit)).toBe('half_open');
     expect(remote.ledger.attempts).toEqual([]);
     // Nobody is asked again before his time.
     expect(remote.ledger.visits).toHaveLength(3);
   } finally {
     end();
-    await Promise.all([...back.lines, ...resting.lines].map((line) => line.destroy()));
+    await Promise.all([...back.pools, ...resting.pools].map((line) => line.destroy()));
   }
 });

@@ -60,6 +60,6 @@ async function test({ config, control, client }: Session, name: string): Promise
   try {
     return { name, results: await testUpstream(upstream, credentials, TEST_TIMEOUT_MS) };
   } finally {
-    await Promise.all(upstream.lines.map((line) => line.destroy()));
+    await Promise.all(upstream.pools.map((line) => line.destroy()));
   }
 }

@@ -15,7 +15,7 @@ export function listUpstreams(
 ): UpstreamRow[] {
   const configured = new Map(config.upstreams.map(({ name, api_key: secret }) => [name, secret !== '']));
   return upstreams.all.map((upstream) => {
-    const { name, terms, routes, lines, health } = upstream;
+    const { name, terms, routes, pools: lines, circuit: health } = upstream;
     const known = directory.upstream(name);
     const logged = known?.state === 'active' ? known : null;
     const source = logged ? 'log' : configured.has(name) ? 'environment' : 'demo';
@@ -25,7 +25,7 @@ export function listUpstreams(
       terms,
       routes: [...routes],
       state: terms.paused ? 'paused' : lines.length === 0 ? 'no_credential' : 'in_use',
-      health: health.standing(nowMs),
+      health: health.status(nowMs),
       credentials:
         logged && logged.credentials.length > 0
           ? ofLog(logged, upstream, nowMs)
@@ -35,25 +35,25 @@ export function listUpstreams(
   });
 }
 
-function ofLog({ credentials }: Logged, { lines }: Upstream, nowMs: number): CredentialRow[] {
+function ofLog({ credentials }: Logged, { pools: lines }: Upstream, nowMs: number): CredentialRow[] {
   return credentials.map(({ id, label, last4, addedAt }) => ({
     id,
     source: 'log',
     label,
     last4,
     added_at: addedAt.toISOString(),
-    health: lines.find(({ credential }) => credential === id)?.health.standing(nowMs) ?? null,
+    health: lines.find(({ credential }) => credential === id)?.circuit.status(nowMs) ?? null,
   }));
 }
 
 /** @param hasSecret whether the environment gives one. */
-function unlogged({ lines }: Upstream, hasSecret: boolean, nowMs: number): CredentialRow {
+function unlogged({ pools: lines }: Upstream, hasSecret: boolean, nowMs: number): CredentialRow {
   return {
     id: null,
     source: hasSecret ? 'environment' : 'none',
     label: '',
     last4: '',
     added_at: null,
-    health: lines[0]?.health.standing(nowMs) ?? null,
+    health: lines[0]?.circuit.status(nowMs) ?? null,
   };
 }

@@ -156,12 +156,12 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     route('get', '/api/upstreams/:upstream/models', ADMINISTRATORS, null, async ({ params }) => {
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       if (!upstream) return NOT_FOUND;
-      const [line] = upstream.lines;
+      const [line] = upstream.pools;
       const answer = line ? await listModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
       return {
         object: 'list',
         data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [],
-        error: answer.problem?.line ?? null,
+        error: answer.problem?.message ?? null,
       } satisfies UpstreamModels;
     }),
   ];

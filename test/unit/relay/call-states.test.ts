@@ -65,8 +65,8 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
   const upstream = unsent('a', { retries });
   let sent = 0;
   const handlers: Dispatcher.DispatchHandler[] = [];
-  for (const line of upstream.lines)
-    line.send = (_call, _request, handler) => {
+  for (const pool of upstream.pools)
+    pool.send = (_call, _request, handler) => {
       handlers.push(handler);
       handler.onRequestStart?.(CONTROLLER, {});
       exchanges[sent++]?.(handler);
@@ -142,7 +142,7 @@ describe('a call', () => {
     const { call, settled, relay, upstream } = scripted([cut, reply], { retries: 1 });
     expect(await call.run()).toBeNull();
     expect(settled).toEqual([{ reason: 'completed', status: 200, attempts: 2 }]);
-    expect([relay.running.size, upstream.health.running]).toEqual([0, 0]);
+    expect([relay.running.size, upstream.circuit.running]).toEqual([0, 0]);
   });
 
   test('that could not be recorded sends nothing, is not settled, and releases its reservation', async () => {
@@ -180,6 +180,6 @@ describe('a call', () => {
     const { call, settled, relay, upstream } = scripted([twice]);
     await expect(call.run()).rejects.toThrow(IllegalTransition);
     expect(settled).toEqual([{ reason: 'internal_error', status: 200, attempts: 1 }]);
-    expect([relay.running.size, upstream.health.running]).toEqual([0, 0]);
+    expect([relay.running.size, upstream.circuit.running]).toEqual([0, 0]);
   });
 });

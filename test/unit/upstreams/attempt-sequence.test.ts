@@ -4,7 +4,7 @@ import { ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
-import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
+import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
@@ -18,7 +18,7 @@ const failureOf = (problem: FailureCause, retryAfterMs: number | null = null): A
 const targetsOf = (...upstreams: Upstream[]): Target[] =>
   upstreams.map((upstream, order) => new Target(upstream, null, 1, order));
 const healths = (upstreams: readonly Upstream[]) =>
-  upstreams.flatMap(({ health, lines }) => [health, ...lines.map((line) => line.health)]);
+  upstreams.flatMap(({ circuit: health, pools: lines }) => [health, ...lines.map((line) => line.circuit)]);
 
 /** Goes where it is sent until that is nowhere; says where that was, and how long it waited before each. */
 function play(
@@ -29,7 +29,7 @@ function play(
   const [at, waitsMs] = [[] as string[], [] as number[]];
   let next = { ...tries.first(performance.now()), waitMs: 0 } as ReturnType<AttemptSequence['failed']>;
   while (next) {
-    at.push(next.line.credential ?? '');
+    at.push(next.pool.credential ?? '');
     waitsMs.push(next.waitMs);
     tries.began(next);
     next = tries.failed(
@@ -62,9 +62,9 @@ describe('a call that fails', () => {
     const { at } = play(new AttemptSequence(targetsOf(a, b)), [401, 429, 500]);
     expect([at.slice(0, 2).toSorted(), at[2]]).toEqual([['a-0', 'a-1'], 'b-0']);
     expect([
-      a.health.standing(0).state,
-      ...a.lines.map((line) => line.health.standing(performance.now()).state),
-    ]).toEqual(['good', 'ejected', 'ejected']);
+      a.circuit.status(0).state,
+      ...a.pools.map((line) => line.circuit.status(performance.now()).state),
+    ]).toEqual(['healthy', 'open', 'open']);
   });
 
   test('by its own fault goes nowhere', () => {
@@ -108,7 +108,7 @@ describe('a call that fails', () => {
     const tries = new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
     tries.began(tries.first(0));
     expect(tries.hasMore).toBe(true);
-    expect(tries.failed(failureOf('timed_out'), performance.now() + NEW_TRY_WITHIN_MS + 1)).toBeNull();
+    expect(tries.failed(failureOf('timed_out'), performance.now() + NEW_ATTEMPT_WITHIN_MS + 1)).toBeNull();
   });
 });
 
@@ -117,7 +117,7 @@ test('a try that ends with the call is told by the way it ended, and one alone i
   const tries = new AttemptSequence(targetsOf(a));
   tries.began(tries.first(0));
   tries.ended('completed', performance.now());
-  expect([tries.count, tries.told, a.health.running]).toEqual([1, undefined, 0]);
+  expect([tries.count, tries.told, a.circuit.running]).toEqual([1, undefined, 0]);
   // What ends twice has ended once.
   tries.ended('completed', performance.now());
   expect(tries.count).toBe(1);
@@ -132,7 +132,7 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
     tries.began(tries.first(0));
     tries.answered(5);
     tries.ended(reason, performance.now());
-    return upstream.health.standing(0).failures;
+    return upstream.circuit.status(0).failures;
   };
   expect(
     (['upstream_disconnected', 'timed_out', 'client_gone', 'completed', 'service_unavailable'] as const).map(

@@ -24,12 +24,12 @@ const target = (name: string, weight = 1, order = 0, latencyMs: number | null = 
   return made;
 };
 
-function eject({ health }: { health: Target['upstream']['health'] }, forMs: number): void {
-  health.failed(0, 0, 'status_503', forMs);
+function openCircuit({ circuit }: { circuit: Target['upstream']['circuit'] }, forMs: number): void {
+  circuit.failed(0, 0, 'status_503', forMs);
 }
 
 describe('among the targets of an order', () => {
-  test('each has the share that its weight says', () => {
+  test('each has a share in proportion to its weight', () => {
     expect(shares([target('a', 3), target('b', 1)])).toEqual([0.75, 0.25]);
     fc.assert(
       fc.property(fc.array(fc.nat(1_000), { minLength: 1, maxLength: 6 }), (weights) => {
@@ -38,14 +38,14 @@ describe('among the targets of an order', () => {
         if (sum > 0)
           for (const [index, weight] of weights.entries())
             expect(Math.abs((found[index] as number) - weight / sum)).toBeLessThan(0.012);
-        // All of no weight are there for when the others have failed, and somebody has to be the one.
+        // Targets without weight are used when the others have failed, and one of them is chosen.
         else expect(Math.max(...found)).toBe(1);
       }),
       { numRuns: 40 },
     );
   });
 
-  test('one that is twice as slow keeps its share, and a slower one loses of it, but never all', () => {
+  test('a target more than twice as slow loses a part of its share, never all of it', () => {
     expect(shares([target('a', 1, 0, 100), target('b', 1, 0, 200)])).toEqual([0.5, 0.5]);
     expect(shares([target('a', 1, 0, 100), target('b', 1, 0, 800)])).toEqual([0.8, 0.2]);
     const [, slow] = shares([target('a', 1, 0, 1), target('b', 1, 0, 60_000)]) as [number, number];
@@ -54,65 +54,65 @@ describe('among the targets of an order', () => {
     expect(shares([target('a', 1, 0, 100), target('b', 1, 0, 100), target('c')])).toEqual([0.33, 0.33, 0.33]);
   });
 
-  test('one of a higher order has none while one before is there', () => {
+  test('a target of a higher order gets no call while one of a lower order allows calls', () => {
     expect(shares([target('a', 1, 2), target('b', 1, 1), target('c', 1_000, 2)])).toEqual([0, 1, 0]);
   });
 
-  test('a credential is that with the fewest calls', () => {
+  test('chooses the credential with the fewest running calls', () => {
     const upstream = unsent('a', { credentials: 3 });
-    const [one, two, three] = upstream.lines as [
+    const [one, two, three] = upstream.pools as [
       UpstreamConnectionPool,
       UpstreamConnectionPool,
       UpstreamConnectionPool,
     ];
-    for (const line of [one, one, two, three, three]) line.health.began(0);
-    expect(choose([new Target(upstream, null)], NONE, NONE, 0, 0.5)?.line).toBe(two);
+    for (const pool of [one, one, two, three, three]) pool.circuit.began(0);
+    expect(choose([new Target(upstream, null)], NONE, NONE, 0, 0.5)?.pool).toBe(two);
   });
 });
 
-describe('what is ejected', () => {
-  test('is left to the others while there is one, whatever its order or weight', () => {
+describe('a target with an open circuit', () => {
+  test('gets no call while another target allows one, whatever the order or weight', () => {
     const [a, b] = [target('a', 1_000), target('b', 0, 9)];
-    eject(a.upstream, 100);
+    openCircuit(a.upstream, 100);
     expect([shares([a, b]), shares([a, b], 100)]).toEqual([
       [0, 1],
       [1, 0],
     ]);
   });
 
-  test('is tried where nothing else is left: first what comes back first', () => {
+  test('gets a call where every circuit is open: first the circuit that closes first', () => {
     const [a, b] = [target('a'), target('b', 1, 5)];
-    eject(a.upstream, 300);
-    eject(b.upstream, 200);
+    openCircuit(a.upstream, 300);
+    openCircuit(b.upstream, 200);
     expect(choose([a, b], NONE, NONE, 0, 0)?.target).toBe(b);
-    expect(choose([a, b], new Set(b.upstream.lines), NONE, 0, 0)?.target).toBe(a);
+    expect(choose([a, b], new Set(b.upstream.pools), NONE, 0, 0)?.target).toBe(a);
   });
 
-  test('is no reason to end a call that another upstream failed, though that one has another credential', () => {
+  test('gets the retry of a call that another upstream failed, even if that one has a second credential', () => {
     const [a, b] = [new Target(unsent('a', { credentials: 2 }), null), target('b')];
-    eject(b.upstream, 300);
+    openCircuit(b.upstream, 300);
     expect(
-      choose([a, b], new Set([a.upstream.lines[0] as UpstreamConnectionPool]), new Set(['a']), 0, 0)?.target,
+      choose([a, b], new Set([a.upstream.pools[0] as UpstreamConnectionPool]), new Set(['a']), 0, 0)?.target,
     ).toBe(b);
   });
 
   test('may be one credential of several', () => {
     const upstream = unsent('a', { credentials: 2 });
-    const [one, two] = upstream.lines as [UpstreamConnectionPool, UpstreamConnectionPool];
-    eject(one, 100);
-    for (let count = 0; count < 5; count++) two.health.began(0);
-    expect([0, 100].map((nowMs) => choose([new Target(upstream, null)], NONE, NONE, nowMs, 0)?.line)).toEqual(
+    const [one, two] = upstream.pools as [UpstreamConnectionPool, UpstreamConnectionPool];
+    openCircuit(one, 100);
+    for (let count = 0; count < 5; count++) two.circuit.began(0);
+    expect([0, 100].map((nowMs) => choose([new Target(upstream, null)], NONE, NONE, nowMs, 0)?.pool)).toEqual(
       [two, one],
     );
   });
 });
 
-test('a call that is always told to go elsewhere is at each line once, in the order of the targets, and then at its end', () => {
+test('a call that fails everywhere is sent to each pool once, in the order of the targets', () => {
   const place = fc.record({
     credentials: fc.integer({ min: 0, max: 3 }),
     weight: fc.nat(3),
     order: fc.nat(3),
-    ejectedMs: fc.option(fc.integer({ min: 1, max: 500 })),
+    openMs: fc.option(fc.integer({ min: 1, max: 500 })),
     isAvoided: fc.boolean(),
   });
   fc.assert(
@@ -121,9 +121,9 @@ test('a call that is always told to go elsewhere is at each line once, in the or
       fc.infiniteStream(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })),
       (places, random) => {
         const avoided = new Set(places.flatMap(({ isAvoided }, index) => (isAvoided ? [`u${index}`] : [])));
-        const targets = places.map(({ credentials, weight, order, ejectedMs }, index) => {
+        const targets = places.map(({ credentials, weight, order, openMs }, index) => {
           const upstream = unsent(`u${index}`, { credentials });
-          if (ejectedMs !== null) eject(upstream, ejectedMs);
+          if (openMs !== null) openCircuit(upstream, openMs);
           return new Target(upstream, null, weight, order);
         });
         const tried = new Set<UpstreamConnectionPool>();
@@ -134,18 +134,18 @@ test('a call that is always told to go elsewhere is at each line once, in the or
           chosen = choose(targets, tried, avoided, 0, random.next().value)
         ) {
           expect([
-            tried.has(chosen.line),
-            chosen.target.upstream.lines.includes(chosen.line),
+            tried.has(chosen.pool),
+            chosen.target.upstream.pools.includes(chosen.pool),
             avoided.has(chosen.target.upstream.name),
           ]).toEqual([false, true, false]);
-          tried.add(chosen.line);
-          const { health } = chosen.target.upstream;
-          ranks.push(health.isOpen(0) ? [0, chosen.target.order] : [1, health.untilMs]);
+          tried.add(chosen.pool);
+          const { circuit } = chosen.target.upstream;
+          ranks.push(circuit.allows(0) ? [0, chosen.target.order] : [1, circuit.openUntilMs]);
         }
         expect(ranks).toEqual(ranks.toSorted((one, other) => one[0] - other[0] || one[1] - other[1]));
         expect(tried.size).toBe(
           targets.reduce(
-            (sum, { upstream: { name, lines } }) => sum + (avoided.has(name) ? 0 : lines.length),
+            (sum, { upstream: { name, pools: lines } }) => sum + (avoided.has(name) ? 0 : lines.length),
             0,
           ),
         );

@@ -1,137 +1,143 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EJECT_AFTER_FAILURES, EJECTION_MAX_MS, EJECTION_MS } from '#server/upstreams/bounds.ts';
+import { OPEN_AFTER_FAILURES, CIRCUIT_OPEN_MAX_MS, CIRCUIT_OPEN_MS } from '#server/upstreams/bounds.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /** A call that begins and fails at the same moment. */
-function fail(health: CircuitBreaker, nowMs: number, openForMs: number | null = null): void {
-  health.began(nowMs);
-  health.ended(nowMs);
-  health.failed(nowMs, nowMs, 'cut', openForMs);
+function fail(circuit: CircuitBreaker, nowMs: number, openForMs: number | null = null): void {
+  circuit.began(nowMs);
+  circuit.ended(nowMs);
+  circuit.failed(nowMs, nowMs, 'cut', openForMs);
 }
 
-function ejected(nowMs = 0): CircuitBreaker {
-  const health = new CircuitBreaker();
-  for (let count = 0; count < EJECT_AFTER_FAILURES; count++) fail(health, nowMs);
-  return health;
+function openCircuit(nowMs = 0): CircuitBreaker {
+  const circuit = new CircuitBreaker();
+  for (let count = 0; count < OPEN_AFTER_FAILURES; count++) fail(circuit, nowMs);
+  return circuit;
 }
 
-describe('an upstream', () => {
-  test('is ejected after so many failures in a row, and not before', () => {
-    const health = new CircuitBreaker();
-    for (let count = 1; count < EJECT_AFTER_FAILURES; count++) {
-      fail(health, count);
-      expect([health.isOpen(count), health.standing(count).state]).toEqual([true, 'failing']);
+describe('a circuit', () => {
+  test('opens after OPEN_AFTER_FAILURES failures in a row, not before', () => {
+    const circuit = new CircuitBreaker();
+    for (let count = 1; count < OPEN_AFTER_FAILURES; count++) {
+      fail(circuit, count);
+      expect([circuit.allows(count), circuit.status(count).state]).toEqual([true, 'degraded']);
     }
-    fail(health, 10);
-    expect([health.isOpen(10), health.isOpen(10 + EJECTION_MS - 1), health.isOpen(10 + EJECTION_MS)]).toEqual(
-      [false, false, true],
-    );
-    expect(health.standing(10)).toEqual({
-      state: 'ejected',
+    fail(circuit, 10);
+    expect([
+      circuit.allows(10),
+      circuit.allows(10 + CIRCUIT_OPEN_MS - 1),
+      circuit.allows(10 + CIRCUIT_OPEN_MS),
+    ]).toEqual([false, false, true]);
+    expect(circuit.status(10)).toEqual({
+      state: 'open',
       problem: 'cut',
-      failures: EJECT_AFTER_FAILURES,
-      ejected_ms: EJECTION_MS,
+      failures: OPEN_AFTER_FAILURES,
+      open_ms: CIRCUIT_OPEN_MS,
       running: 0,
     });
   });
 
-  test('that answers in between is not ejected, however often it fails', () => {
-    const health = new CircuitBreaker();
+  test('stays closed while answers come in between, however often calls fail', () => {
+    const circuit = new CircuitBreaker();
     for (let count = 0; count < 50; count++) {
-      if (count % (EJECT_AFTER_FAILURES - 1) === 0) health.succeeded();
-      fail(health, count);
-      expect(health.isOpen(count)).toBe(true);
+      if (count % (OPEN_AFTER_FAILURES - 1) === 0) circuit.succeeded();
+      fail(circuit, count);
+      expect(circuit.allows(count)).toBe(true);
     }
   });
 
-  test('stays away for twice as long each time it is tried in vain, up to a bound', () => {
-    const health = ejected();
-    let [nowMs, expectedMs] = [EJECTION_MS, EJECTION_MS];
+  test('stays open for twice as long after each failed trial, up to a maximum', () => {
+    const circuit = openCircuit();
+    let [nowMs, expectedMs] = [CIRCUIT_OPEN_MS, CIRCUIT_OPEN_MS];
     for (let count = 0; count < 12; count++) {
-      fail(health, nowMs);
-      expectedMs = Math.min(expectedMs * 2, EJECTION_MAX_MS);
-      expect(health.untilMs - nowMs).toBe(expectedMs);
-      nowMs = health.untilMs;
+      fail(circuit, nowMs);
+      expectedMs = Math.min(expectedMs * 2, CIRCUIT_OPEN_MAX_MS);
+      expect(circuit.openUntilMs - nowMs).toBe(expectedMs);
+      nowMs = circuit.openUntilMs;
     }
-    expect(expectedMs).toBe(EJECTION_MAX_MS);
+    expect(expectedMs).toBe(CIRCUIT_OPEN_MAX_MS);
   });
 
-  test('whose outage ends a hundred calls at once is ejected once', () => {
-    const health = new CircuitBreaker();
-    for (let count = 0; count < 100; count++) health.began(0);
+  test('opens once where an outage ends a hundred calls at once', () => {
+    const circuit = new CircuitBreaker();
+    for (let count = 0; count < 100; count++) circuit.began(0);
     for (let count = 0; count < 100; count++) {
-      health.ended(0);
-      health.failed(0, 1_000 + count, 'cut', null);
+      circuit.ended(0);
+      circuit.failed(0, 1_000 + count, 'cut', null);
     }
-    expect(health.untilMs).toBe(1_000 + EJECT_AFTER_FAILURES - 1 + EJECTION_MS);
-    // One that hung since before tells nothing of how it is now.
-    health.failed(0, health.untilMs + 1, 'timed_out', null);
-    expect(health.isOpen(health.untilMs + 1)).toBe(true);
+    expect(circuit.openUntilMs).toBe(1_000 + OPEN_AFTER_FAILURES - 1 + CIRCUIT_OPEN_MS);
+    // A call that began before the circuit opened says nothing about the upstream now.
+    circuit.failed(0, circuit.openUntilMs + 1, 'timed_out', null);
+    expect(circuit.allows(circuit.openUntilMs + 1)).toBe(true);
   });
 
-  test('is tried by one call at a time, and by the next where that says nothing', () => {
-    const health = ejected();
-    const backMs = health.untilMs;
-    health.began(backMs);
-    expect([health.isOpen(backMs), health.standing(backMs).state]).toEqual([false, 'on_trial']);
-    // Not the trial's end.
-    health.ended(backMs - 1);
-    expect(health.isOpen(backMs)).toBe(false);
-    health.ended(backMs);
-    expect(health.isOpen(backMs)).toBe(true);
+  test('allows one trial call at a time when half-open, and the next where that one has no result', () => {
+    const circuit = openCircuit();
+    const backMs = circuit.openUntilMs;
+    circuit.began(backMs);
+    expect([circuit.allows(backMs), circuit.status(backMs).state]).toEqual([false, 'half_open']);
+    // The end of another call, not of the trial.
+    circuit.ended(backMs - 1);
+    expect(circuit.allows(backMs)).toBe(false);
+    circuit.ended(backMs);
+    expect(circuit.allows(backMs)).toBe(true);
   });
 
-  test('is back as if nothing had been after one good answer', () => {
-    const health = ejected();
-    health.began(health.untilMs);
-    health.succeeded();
-    expect(health.standing(0)).toEqual({
-      state: 'good',
+  test('closes and counts from zero after one answer', () => {
+    const circuit = openCircuit();
+    circuit.began(circuit.openUntilMs);
+    circuit.succeeded();
+    expect(circuit.status(0)).toEqual({
+      state: 'healthy',
       problem: null,
       failures: 0,
-      ejected_ms: 0,
+      open_ms: 0,
       running: 1,
     });
-    for (let count = 1; count < EJECT_AFTER_FAILURES; count++) fail(health, 0);
-    expect(health.isOpen(0)).toBe(true);
-    fail(health, 0);
-    expect(health.untilMs).toBe(EJECTION_MS);
+    for (let count = 1; count < OPEN_AFTER_FAILURES; count++) fail(circuit, 0);
+    expect(circuit.allows(0)).toBe(true);
+    fail(circuit, 0);
+    expect(circuit.openUntilMs).toBe(CIRCUIT_OPEN_MS);
   });
 
-  test('whose replies begin well and break off is ejected after as many, and soon again, until one comes whole', () => {
-    const health = new CircuitBreaker();
+  test('opens after as many interrupted replies, and again at once, until a reply comes to its end', () => {
+    const circuit = new CircuitBreaker();
     const breakOff = (nowMs: number): void => {
-      health.began(nowMs);
-      health.answered();
-      health.ended(nowMs);
-      health.broke(nowMs, nowMs, 'upstream_disconnected');
+      circuit.began(nowMs);
+      circuit.answered();
+      circuit.ended(nowMs);
+      circuit.interrupted(nowMs, nowMs, 'upstream_disconnected');
     };
-    for (let count = 1; count < EJECT_AFTER_FAILURES; count++) breakOff(count);
-    expect(health.standing(10)).toMatchObject({
-      state: 'failing',
+    for (let count = 1; count < OPEN_AFTER_FAILURES; count++) breakOff(count);
+    expect(circuit.status(10)).toMatchObject({
+      state: 'degraded',
       problem: 'upstream_disconnected',
-      failures: EJECT_AFTER_FAILURES - 1,
+      failures: OPEN_AFTER_FAILURES - 1,
     });
     breakOff(10);
-    expect([health.isOpen(11), health.untilMs]).toEqual([false, 10 + EJECTION_MS]);
-    breakOff(health.untilMs);
-    expect(health.untilMs).toBe(10 + 2 * EJECTION_MS);
-    health.succeeded();
+    expect([circuit.allows(11), circuit.openUntilMs]).toEqual([false, 10 + CIRCUIT_OPEN_MS]);
+    breakOff(circuit.openUntilMs);
+    expect(circuit.openUntilMs).toBe(10 + 2 * CIRCUIT_OPEN_MS);
+    circuit.succeeded();
     breakOff(0);
-    expect([health.isOpen(0), health.standing(0).failures]).toEqual([true, 1]);
+    expect([circuit.allows(0), circuit.status(0).failures]).toEqual([true, 1]);
   });
 
-  test('that says for how long it is of no use is taken at its word, at the first time and at the longest', () => {
-    const health = new CircuitBreaker();
-    fail(health, 0, 1_000);
-    fail(health, 10, 30_000);
-    fail(health, 20, 500);
-    expect([health.untilMs, health.isOpen(30_009), health.isOpen(30_010)]).toEqual([30_010, false, true]);
+  test('opens for as long as the upstream asks, and for the longest of several', () => {
+    const circuit = new CircuitBreaker();
+    fail(circuit, 0, 1_000);
+    fail(circuit, 10, 30_000);
+    fail(circuit, 20, 500);
+    expect([circuit.openUntilMs, circuit.allows(30_009), circuit.allows(30_010)]).toEqual([
+      30_010,
+      false,
+      true,
+    ]);
   });
 });
 
-test('whatever happens, in whatever order: the calls are counted, one at most is on trial, and good news opens', () => {
+test('in any order of events: counts calls, allows one trial at most, and closes by an answer', () => {
   const step = fc.record({
     what: fc.constantFrom('begin', 'end', 'fail', 'answer'),
     which: fc.nat(9),
@@ -141,37 +147,37 @@ test('whatever happens, in whatever order: the calls are counted, one at most is
   let trials = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
-      const health = new CircuitBreaker();
+      const circuit = new CircuitBreaker();
       /** When each call began that runs; each at a moment of its own. */
       const running: number[] = [];
-      let [nowMs, onTrial] = [0, null as number | null];
+      let [nowMs, trialMs] = [0, null as number | null];
       for (const { what, which, passMs, openForMs } of steps) {
         nowMs += passMs + 1;
-        const wasOpen = health.isOpen(nowMs);
+        const wasAllowed = circuit.allows(nowMs);
         if (what === 'begin') {
-          // Only where it may, as dispatch does while there is another.
-          if (!wasOpen) continue;
-          if (health.standing(nowMs).state === 'on_trial') {
-            expect(onTrial).toBeNull();
-            onTrial = nowMs;
+          // Only where it is allowed, as dispatch does while another target is.
+          if (!wasAllowed) continue;
+          if (circuit.status(nowMs).state === 'half_open') {
+            expect(trialMs).toBeNull();
+            trialMs = nowMs;
             trials++;
           }
-          health.began(nowMs);
+          circuit.began(nowMs);
           running.push(nowMs);
         } else {
           const [beganMs] = running.splice(which % Math.max(running.length, 1), 1);
           if (beganMs === undefined) continue;
           if (what === 'answer') {
-            health.succeeded();
-            expect(health.isOpen(nowMs)).toBe(true);
-            onTrial = null;
+            circuit.succeeded();
+            expect(circuit.allows(nowMs)).toBe(true);
+            trialMs = null;
           }
-          health.ended(beganMs);
-          if (beganMs === onTrial) onTrial = null;
-          if (what === 'fail') health.failed(beganMs, nowMs, 'cut', openForMs);
+          circuit.ended(beganMs);
+          if (beganMs === trialMs) trialMs = null;
+          if (what === 'fail') circuit.failed(beganMs, nowMs, 'cut', openForMs);
         }
-        expect(health.running).toBe(running.length);
-        expect(health.untilMs - nowMs).toBeLessThanOrEqual(EJECTION_MAX_MS);
+        expect(circuit.running).toBe(running.length);
+        expect(circuit.openUntilMs - nowMs).toBeLessThanOrEqual(CIRCUIT_OPEN_MAX_MS);
       }
     }),
     { numRuns: 500 },

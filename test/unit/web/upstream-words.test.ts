@@ -106,12 +106,12 @@ describe('model routing', () => {
 });
 
 describe('the health of an upstream', () => {
-  const good = { state: 'good', problem: null, failures: 0, ejected_ms: 0, running: 0 } as const;
+  const good = { state: 'healthy', problem: null, failures: 0, open_ms: 0, running: 0 } as const;
   const out = {
-    state: 'ejected',
+    state: 'open',
     problem: 'status_401',
     failures: 1,
-    ejected_ms: 1_500,
+    open_ms: 1_500,
     running: 0,
   } as const;
   const credential = (health: CredentialRow['health']): CredentialRow => ({
@@ -135,11 +135,11 @@ describe('the health of an upstream', () => {
     expect(words({}, out, out)).toBe('Circuit open');
     expect(words({}, out)).toBe('Circuit open');
     expect(words({}, null)).toBe('Can’t decrypt');
-    expect(words({ health: { ...good, state: 'failing', failures: 2, problem: 'cut' } }, good)).toBe(
+    expect(words({ health: { ...good, state: 'degraded', failures: 2, problem: 'cut' } }, good)).toBe(
       'Degraded',
     );
     expect(words({ health: { ...out, problem: 'unreachable' } }, good, good)).toBe('Circuit open');
-    expect(words({ health: { ...good, state: 'on_trial' } }, out)).toBe('Half-open');
+    expect(words({ health: { ...good, state: 'half_open' } }, out)).toBe('Half-open');
     expect(words({ state: 'paused', health: out }, out)).toBe('Paused');
     expect(words({ state: 'no_credential' }, null)).toBe('No credential');
   });

@@ -22,12 +22,12 @@ const HEALTHY: HealthStatus = { tone: 'success', icon: 'check', word: 'Healthy',
 const seconds = (ms: number): string =>
   showSeconds(Math.max(1, Math.ceil(ms / 1_000)) * 1_000).replaceAll(' ', '\u00a0');
 
-export function healthStatus({ state, problem, failures, ejected_ms: outMs }: Health): HealthStatus {
+export function healthStatus({ state, problem, failures, open_ms: outMs }: Health): HealthStatus {
   const why = problem === null ? '' : ` (${attemptLabel(problem)})`;
   switch (state) {
-    case 'good':
+    case 'healthy':
       return HEALTHY;
-    case 'failing':
+    case 'degraded':
       return {
         tone: 'warn',
         icon: 'warning',
@@ -37,14 +37,14 @@ export function healthStatus({ state, problem, failures, ejected_ms: outMs }: He
             ? `The last request failed${why}.`
             : `${showCount(failures)} consecutive failures${why}.`,
       };
-    case 'ejected':
+    case 'open':
       return {
         tone: 'danger',
         icon: 'warning',
         word: 'Circuit open',
         detail: `Temporarily skipped${why}. Retries in ${seconds(outMs)}.`,
       };
-    case 'on_trial':
+    case 'half_open':
       return {
         tone: 'warn',
         icon: 'clock',
@@ -79,8 +79,8 @@ export function upstreamStatus({
       word: 'No credential',
       detail: 'This server can’t decrypt any of its credentials, so no requests are sent.',
     };
-  if (health.state === 'ejected' || health.state === 'on_trial') return healthStatus(health);
-  const out = credentials.filter((each) => each.health === null || each.health.state === 'ejected');
+  if (health.state === 'open' || health.state === 'half_open') return healthStatus(health);
+  const out = credentials.filter((each) => each.health === null || each.health.state === 'open');
   const [first] = out;
   if (first && out.length === credentials.length)
     return credentials.length === 1
@@ -98,6 +98,6 @@ export function upstreamStatus({
       word: 'Degraded',
       detail: `${out.length} of ${credentials.length} credentials unavailable.`,
     };
-  const unhealthy = credentials.find((each) => each.health !== null && each.health.state !== 'good');
-  return health.state === 'good' && unhealthy ? credentialStatus(unhealthy) : healthStatus(health);
+  const unhealthy = credentials.find((each) => each.health !== null && each.health.state !== 'healthy');
+  return health.state === 'healthy' && unhealthy ? credentialStatus(unhealthy) : healthStatus(health);
 }
