@@ -5,7 +5,7 @@ import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
-import { projectPage, PROJECTING, takeSeat } from '#db/projections/project.ts';
+import { projectPage, PROJECTING, startEpoch } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { projectTask } from '../worker/tasks/project.ts';
 import { createLogger } from '../worker/logger.ts';
@@ -117,10 +117,10 @@ async function connect(store: Store, role: 'relay' | 'worker' | 'auditor'): Prom
 
 /** Projects until nothing is left. @returns how many events. */
 async function projectAll(client: Client, projections = PROJECTIONS): Promise<number> {
-  const seat = await takeSeat(client);
+  const epoch = await startEpoch(client);
   let events = 0;
   for (;;) {
-    const page = await projectPage(client, { projections, seat });
+    const page = await projectPage(client, { projections, epoch });
     if (page.kind !== 'projected')
       throw new Error(`nobody else projects here, and yet the page is ${page.kind}`);
     if (page.parked.length + page.broken.length > 0)
@@ -177,7 +177,7 @@ async function withProjector<T>(store: Store, work: () => Promise<T>): Promise<T
     connect: () => connect(store, 'worker'),
     signal: ending.signal,
     log: createLogger('warn'),
-    onAside: (names) => Promise.reject(new Error(`to be rebuilt: ${names.join()}`)),
+    onDetached: (names) => Promise.reject(new Error(`to be rebuilt: ${names.join()}`)),
   });
   try {
     return await work();

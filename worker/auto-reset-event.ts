@@ -1,16 +1,16 @@
-/** Wakes the one who waits. A ring that nobody waited for is not lost: the next wait ends at once. */
+/** A wake-up signal for one waiting task. A signal set before the wait ends that wait at once, and resets. */
 export class AutoResetEvent {
-  #rung = false;
+  #isSet = false;
   #wake: (() => void) | undefined;
 
   set(): void {
-    this.#rung = true;
+    this.#isSet = true;
     this.#wake?.();
   }
 
-  /** Resolves at a ring, or after `timeoutMs`. */
+  /** Resolves when set, or after `timeoutMs`. */
   async wait(timeoutMs: number): Promise<void> {
-    if (!this.#rung) {
+    if (!this.#isSet) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, timeoutMs);
       this.#wake = resolve;
@@ -18,6 +18,6 @@ export class AutoResetEvent {
       clearTimeout(timer);
     }
     this.#wake = undefined;
-    this.#rung = false;
+    this.#isSet = false;
   }
 }

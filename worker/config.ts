@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { StoreError } from '#db/postgres/connect.ts';
 import { readEnvironment } from '#db/environment.ts';
 
-/** Above this a number of days is a slip of the hand: a century is "for ever" to anybody. */
+/** A larger number of days is a typing error: a century is forever in practice. */
 const DAYS_MAX = 36_500;
 
 /** The worker's environment, one variable a line. Unset and empty are the same. */
@@ -12,31 +12,24 @@ const Environment = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
-  /**
-   * The address by which servers and workers come when they are not to be the owner: `npm run migrate` makes
-   * its login.
-   */
+  /** The address for servers and workers that don't run as the owner: `npm run migrate` creates its login. */
   SERVICE_DATABASE_URL: z
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
-  /** What the secrets of webhooks are sealed under; unset: `pepper` in the data directory. */
+  /** The key that seals the secrets of webhooks; unset: `pepper` in the data directory. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
-  /** For how long the rows of ended calls are kept in the projections; the log keeps all. 0: for ever. */
+  /** How long the projections keep the rows of ended calls; the log keeps all. 0: forever. */
   REQUEST_ROWS_DAYS: z.coerce.number('must be a number').int().min(0).max(DAYS_MAX).default(90),
   /** Where full partitions of the log are archived; unset: they stay in the database. */
   ARCHIVE_DIR: z.string().optional(),
-  /** How many of the newest full partitions stay in the log in any case. */
+  /** The number of newest full partitions that always stay in the log. */
   ARCHIVE_KEEP_PARTITIONS: z.coerce.number('must be a number').int().min(1).max(1_000_000).default(4),
-  /** Whether the table of an archived partition is dropped; off: it stands until \`daybook archive drop\`. */
+  /** Whether the table of an archived partition is dropped; off: it stays until \`daybook archive drop\`. */
   ARCHIVE_DROP: z.enum(['on', 'off']).default('off'),
-  /**
-   * The key that signs checkpoints; unset: `signing-key` in the data directory, made at the first checkpoint.
-   */
+  /** The key that signs checkpoints; unset: `signing-key` in the data directory, created on first use. */
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
-  /**
-   * Where checkpoints are published; unset: beside the data directory, its name with `.published` behind it.
-   */
+  /** Where checkpoints are published; unset: the data directory's path with `.published` appended. */
   PUBLISH_DIR: z.string().optional(),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
@@ -59,7 +52,7 @@ export function readWorkerConfig(environment: Record<string, string | undefined>
   );
 }
 
-/** Every variable with its value, null where it has none. */
+/** Every variable with its value, null where it is not set. */
 export function describeWorkerConfig(config: WorkerConfig): Record<string, unknown> {
   return Object.fromEntries(
     Object.keys(Environment.shape).map((name) => [name, config[name as keyof WorkerConfig] ?? null]),

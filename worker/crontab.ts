@@ -2,24 +2,24 @@ import { type CronItem, parseCronItems, type ParsedCronItem } from 'graphile-wor
 import { REPEATED } from './repeat.ts';
 
 /**
- * What is done by the clock. Any number of workers share it: each moment's job is added once, by
- * whoever comes first. A job that was missed is not made up for, since the next one does the whole
- * of it; its key keeps those that nobody took from piling up.
+ * The scheduled jobs. Any number of workers share the schedule: each job is added once, by the first
+ * worker. A missed job is not caught up, since the next one does all of its work; its key keeps
+ * unstarted jobs from piling up.
  */
 const ITEMS: CronItem[] = [
-  // The newest replaces the one that runs, so that a projector that hangs is replaced too.
+  // The newest supersedes the running one, so that a hanging projector is replaced too.
   { task: 'project', match: '* * * * *' },
-  // These add themselves more often than that; here in case that one was lost.
+  // These reschedule themselves more often; the schedule restarts one that was lost.
   ...REPEATED.map((task) => ({ task, match: '* * * * *' })),
   { task: 'watch_service', match: '* * * * *' },
-  // Not on the hour, when others do what they do by the hour.
+  // Not on the full hour, when other hourly work runs.
   { task: 'retain', match: '17 * * * *' },
   { task: 'drop_allowances', match: '*/5 * * * *' },
   { task: 'make_partitions', match: '*/10 * * * *' },
   { task: 'archive', match: '37 * * * *' },
 ];
 
-/** Defaults for all of them: no second attempt, because the next minute brings a fresh one. */
+/** Without retries: the next run is due soon. */
 export const CRONTAB: ParsedCronItem[] = parseCronItems(
   ITEMS.map((item) => ({
     ...item,

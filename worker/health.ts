@@ -5,8 +5,8 @@ import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { readWorkerConfig } from './config.ts';
 
 /**
- * Whether a worker of this host lives, for a supervisor that can only run a command: exit code 0 or
- * 1. A worker listens on no port; that it lives is what its heartbeats tell the other instances.
+ * A health check for supervisors that can only run a command: exit code 0 if a worker of this host
+ * has a recent heartbeat, else 1. A worker listens on no port.
  */
 async function main(): Promise<boolean> {
   const client = await connectAs(await attachStore(readWorkerConfig(process.env)), 'worker');
@@ -27,6 +27,6 @@ try {
   process.stdout.write(isAlive ? 'alive\n' : 'no worker of this host has a heartbeat\n');
   process.exitCode = isAlive ? 0 : 1;
 } catch (error) {
-  process.stderr.write(`daybook worker: ${(error as Error).name}: its health can't be told\n`);
+  process.stderr.write(`daybook worker: ${(error as Error).name}: the health check failed\n`);
   process.exitCode = 1;
 }

@@ -7,20 +7,17 @@ import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
 import { errorFields, queueLogger } from './logger.ts';
 
-/** Jobs at the same time. They wait for Postgres or for receivers of webhooks far more than they compute. */
+/** Concurrent jobs. They wait for Postgres and for webhook receivers far more than they compute. */
 const JOBS_MAX = 8;
-/**
- * The queue itself listens on one, and each job may look something up. They are opened when they are
- * needed, which is three or four as a rule.
- */
+/** One for the queue's notifications, and one per job. Opened on demand, usually three or four. */
 const CONNECTIONS_MAX = JOBS_MAX + 1;
-/** Jobs come by notification; this is for those that are due later or were lost with a connection. */
+/** Jobs are announced by notifications; polling finds those due later or lost with a connection. */
 const POLL_MS = 2_000;
 const RERUN_PAUSE_MS = 1_000;
-/** How long running jobs may take after the stop until they are told to give up; then they are left. */
+/** How long running jobs may continue after the stop before they are aborted. */
 const STOP_ABORT_MS = 3_000;
 
-/** Takes jobs from the queue until stopped; a queue that breaks off with the store is taken up again. */
+/** Runs jobs from the queue until stopped, and reconnects a queue that lost its connection. */
 export function keepRunning(store: Store, work: Work): { stop(): Promise<void> } {
   const { log } = work;
   const pool = openPool({ ...store.config('worker'), max: CONNECTIONS_MAX });
@@ -47,7 +44,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       taskList: taskList(work, AbortSignal.any([stopping.signal, ending.signal])),
     });
     if (stopping.signal.aborted) return stopOnce();
-    // At a fault of the store the next look does it.
+    // After a database error the next interval retries.
     const free = (): Promise<void> =>
       freeHeldJobs(pool, name, work.instance.session.instance).catch(() => undefined);
     const freeing = setInterval(() => void free(), FREE_EVERY_MS);
@@ -58,7 +55,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       await runner.promise;
     } finally {
       clearInterval(freeing);
-      // A long job of a queue that broke off would go on beside those of the next.
+      // A long job of the disconnected queue would run beside those of the next one.
       ending.abort();
     }
   }
@@ -68,7 +65,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
   }
 
   async function stopOnce(): Promise<void> {
-    // A runner that has ended by itself says so by an error.
+    // Throws if the runner has already ended.
     await runner?.stop().catch(() => undefined);
   }
 
@@ -77,14 +74,14 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       try {
         await once();
       } catch (error) {
-        log.warn(errorFields(error), 'the job queue broke off; it is taken up again');
+        log.warn(errorFields(error), 'job queue disconnected; reconnecting');
       }
       await Promise.race([stopped, new Promise((resolve) => setTimeout(resolve, RERUN_PAUSE_MS).unref())]);
     }
   }
 
-  // It may have been the one that projected. At a fault of the store the queue is started again, which
-  // projects.
+  // The dead instance may have been the projector. After a database error the queue is restarted,
+  // which adds the job too.
   work.instance.onPeerDeath = () => void project().catch(() => undefined);
   const running = loop();
   return {

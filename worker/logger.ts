@@ -13,7 +13,7 @@ export function createLogger(level: string): Logger {
   });
 }
 
-/** What may be said of an error in a log line: its class and code. Messages may hold secrets. */
+/** The fields of an error in a log line: its class and code. Messages may contain secrets. */
 export function errorFields(error: unknown): { error: string; code?: string } {
   if (!(error instanceof Error)) return { error: typeof error };
   const { code } = error as NodeJS.ErrnoException;
@@ -21,13 +21,13 @@ export function errorFields(error: unknown): { error: string; code?: string } {
 }
 
 /**
- * What the queue has to say. Its words quote errors as they are, so they are shown only to those
- * who look for a fault; that there is one is told always.
+ * The queue's own log. Its messages quote errors, which may contain secrets, so they appear at the
+ * level `debug` only; that an error occurred is always logged.
  */
 export function queueLogger(log: Logger): Queue {
   return new QueueLogger(() => (level, message) => {
     if (level === 'error' || level === 'warning')
-      log.warn('the job queue has met a fault; the level "debug" shows its words');
+      log.warn('job queue error; set LOG_LEVEL=debug for its message');
     log.debug({ queue: message });
   });
 }

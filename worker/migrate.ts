@@ -8,8 +8,8 @@ import { createLogger, errorFields } from './logger.ts';
 
 /**
  * `npm run migrate`: brings a database up to this version with the owner's DATABASE_URL, the job
- * queue included, and ends. With SERVICE_DATABASE_URL it makes the login of servers and workers, who
- * then need no right to change what they have written. Any number may run at once.
+ * queue included, and ends. With SERVICE_DATABASE_URL it creates the login of servers and workers,
+ * which has no right to change the log. Any number may run at once.
  */
 async function main(): Promise<void> {
   const config = readWorkerConfig(process.env);

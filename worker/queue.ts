@@ -7,8 +7,8 @@ import { ownsSchema } from '#db/postgres/service-login.ts';
 import { type Logger, queueLogger } from './logger.ts';
 
 /**
- * The queue's tables have row security on and no policy, so that only their owner sees anything.
- * The worker's role may use them all, including those that a newer version brings.
+ * The queue's tables have row security without a policy, so that only their owner sees any row.
+ * The worker's role may use all of them, including those that a newer version adds.
  */
 const OPEN = `do $$
 declare
@@ -20,19 +20,20 @@ begin
     where c.relnamespace = 'graphile_worker'::regnamespace and c.relrowsecurity
       and not exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'daybook_worker')
   loop
-    execute format('create policy daybook_worker on %s to daybook_worker using (true) with check (true)', _table);
+    execute format(
+      'create policy daybook_worker on %s to daybook_worker using (true) with check (true)', _table);
   end loop;
 end
 $$`;
 
 /**
- * Makes the queue's schema, or brings it up to date, as the owner, who is needed for nothing else
- * here. A login that does not own it only looks whether it is up to date.
+ * Creates or migrates the queue's schema, as the owner. A login that does not own it only checks
+ * that it is up to date.
  * @throws {StoreError} when it is not.
  */
 export async function prepareQueue(store: Store, log: Logger): Promise<void> {
   const config = withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS);
-  // One holds the lock, one migrates.
+  // One connection holds the lock, the other one migrates.
   const pool = openPool({ ...config, max: 2 });
   try {
     const client = await pool.connect();
@@ -42,7 +43,7 @@ export async function prepareQueue(store: Store, log: Logger): Promise<void> {
       await runMigrations({ pgPool: pool, logger: queueLogger(log) });
       await client.query(OPEN);
     } finally {
-      // Ended rather than returned, which gives the lock back whatever has happened.
+      // Closed instead of returned to the pool, which always releases the lock.
       client.release(true);
     }
   } finally {
@@ -50,13 +51,10 @@ export async function prepareQueue(store: Store, log: Logger): Promise<void> {
   }
 }
 
-/** What Postgres says where a schema or table is missing, or may not be changed. */
+/** SQLSTATEs for a missing schema or table, or a missing privilege. */
 const NOT_PREPARED = new Set(['3F000', '42P01', '42501']);
 
-/**
- * The queue's own migration, which does nothing where nothing is missing, and may not do anything else as the
- * worker.
- */
+/** Runs the queue's migrations as the worker: they do nothing if up to date, and fail otherwise. */
 async function checkQueue(store: Store, log: Logger): Promise<void> {
   const pool = openPool({ ...store.config('worker'), max: 1 });
   try {
@@ -64,7 +62,8 @@ async function checkQueue(store: Store, log: Logger): Promise<void> {
   } catch (error) {
     if (!NOT_PREPARED.has((error as DatabaseError).code ?? '')) throw error;
     throw new StoreError(
-      'the job queue is not up to date, and this login may not migrate it: run "npm run migrate" with its owner\'s DATABASE_URL',
+      'the job queue is not up to date, and this login may not migrate it: ' +
+        "run `npm run migrate` with its owner's DATABASE_URL",
       { cause: error },
     );
   } finally {

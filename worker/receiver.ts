@@ -5,12 +5,12 @@ import type { LookupFunction } from 'node:net';
 import { type Reach, reachOf, reachOfHost } from '#db/addresses.ts';
 
 /**
- * Sending to an address that somebody has configured, from within the operator's network. Where the
- * connection really leads is judged, after the name was looked up and for the addresses that are then
- * connected to, so that a name that changes its mind gains nothing.
+ * Sends to a configured address from within the operator's network, guarded against server-side
+ * request forgery: the resolved addresses are checked, and exactly those are connected to, so that
+ * DNS rebinding gains nothing.
  */
 
-/** Whether a receiver may be where an address leads. */
+/** Whether a receiver may have an address of this reach. */
 function mayReceive(reach: Reach, allowPrivate: boolean): boolean {
   return reach === 'public' || (reach === 'private' && allowPrivate);
 }
@@ -32,7 +32,7 @@ function guardedLookup(allowPrivate: boolean): LookupFunction {
   };
 }
 
-/** The status that a receiver replied with, or why there is none: an error's code. */
+/** The status of a receiver's response, or the code of the error. */
 export type Reply = { status: number } | { fault: string };
 
 export type Message = {
@@ -41,18 +41,18 @@ export type Message = {
   body: string;
   allowPrivate: boolean;
   timeoutMs: number;
-  /** Gives up for a reason of ours. */
+  /** Aborts for a reason of the worker's own. */
   signal: AbortSignal;
 };
 
 /**
- * Posts a message and waits for the status, no longer than `timeoutMs` in all. Redirects are not
- * followed, and of the reply nothing else is read.
- * @throws {Error} only when `signal` has aborted it: then nobody knows whether it was received.
+ * Posts a message and waits for the status, for at most `timeoutMs` in total. Redirects are not
+ * followed, and nothing else of the response is read.
+ * @throws {Error} only when `signal` has aborted: it is then unknown whether the message was received.
  */
 export async function post({ url, headers, body, allowPrivate, timeoutMs, signal }: Message): Promise<Reply> {
   const target = new URL(url);
-  // An address needs no look-up, so it would not be judged there.
+  // A literal address is not resolved, so the lookup would not check it.
   const reach = reachOfHost(target.hostname);
   if (reach !== null && !mayReceive(reach, allowPrivate)) return { fault: 'address_refused' };
   return new Promise((resolve, reject) => {
@@ -61,7 +61,7 @@ export async function post({ url, headers, body, allowPrivate, timeoutMs, signal
       method: 'POST',
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
       lookup: guardedLookup(allowPrivate),
-      // A connection of its own: deliveries are rare, and none is to be sent over what another left.
+      // A new connection for each delivery: they are rare, and must not share a connection.
       agent: false,
       signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), signal]),
     });
@@ -79,9 +79,9 @@ export async function post({ url, headers, body, allowPrivate, timeoutMs, signal
 
 const FAULT = /^[A-Za-z0-9_]{1,64}$/;
 
-/** Never an error's message, which may repeat the address. */
+/** The error's code; its message may contain the address. */
 function faultOf(error: NodeJS.ErrnoException): string {
-  // The other reason to abort is no fault.
+  // An abort by `signal` was handled before.
   if (error.name === 'AbortError' || error.name === 'TimeoutError') return 'timed_out';
   return typeof error.code === 'string' && FAULT.test(error.code) ? error.code : 'failed';
 }

@@ -1,17 +1,16 @@
 import type { JobHelpers } from 'graphile-worker';
 import { errorFields, type Logger } from './logger.ts';
 
-/** The tasks that are run so. */
+/** The tasks that reschedule themselves. */
 export const REPEATED = ['expire_keys', 'watch_quotas', 'publish_checkpoint'] as const;
 
-/** A fault is told and the look is taken again, so nothing is lost by not failing the job. */
+/** After an error the task is logged and rescheduled instead of failing its job. */
 const AFTER_FAULT_MS = 5_000;
 
 /**
- * Runs a task that is done again and again, more often than a crontab can say: each run adds the next
- * one. By the job's key no more than one waits, however many workers there are; the crontab adds it
- * every minute in case that a run was lost.
- * @param work returns after how many milliseconds it is to be done again.
+ * Runs a task more often than a crontab can express: each run adds the next one. By the job's key at
+ * most one waits, with any number of workers; the crontab adds it every minute in case a run was lost.
+ * @param work returns the milliseconds until the next run.
  */
 export async function repeat(helpers: JobHelpers, log: Logger, work: () => Promise<number>): Promise<void> {
   const task = helpers.job.task_identifier;
@@ -19,11 +18,12 @@ export async function repeat(helpers: JobHelpers, log: Logger, work: () => Promi
   try {
     pauseMs = await work();
   } catch (error) {
-    log.warn({ task, ...errorFields(error) }, 'a task failed; it is tried again');
+    log.warn({ task, ...errorFields(error) }, 'task failed; retrying');
   }
-  // By Postgres' clock, as jobs are taken.
+  // By Postgres' clock, like all due times of jobs.
   await helpers.query(
-    `select graphile_worker.add_job($1, job_key => $1, max_attempts => 5, run_at => clock_timestamp() + $2 * interval '1 ms')`,
+    `select graphile_worker.add_job($1, job_key => $1, max_attempts => 5,
+      run_at => clock_timestamp() + $2 * interval '1 ms')`,
     [task, Math.ceil(pauseMs)],
   );
 }

@@ -7,25 +7,25 @@ import { prepareQueue } from './queue.ts';
 import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
 import { createLogger, errorFields } from './logger.ts';
 
-/** Whatever still runs then is left to others. A server that has started its worker waits a second longer. */
+/** Jobs that still run then are left to other workers. A server that started this worker waits 1 s longer. */
 const STOP_MAX_MS = 9_000;
 
 /**
- * The worker: what has to be done and no call waits for. A server starts one beside itself; `npm
- * run worker` runs one anywhere, with the server's DATABASE_URL. Any number may run.
+ * The worker runs background jobs. A server starts one beside itself; `npm run worker` starts one
+ * anywhere, with the server's DATABASE_URL. Any number may run.
  */
 async function main(): Promise<void> {
-  /** Whether a server has started it. */
+  /** Whether a server has started this worker. */
   const isChild = process.connected;
   const config = readWorkerConfig(process.env);
   const log = createLogger(config.LOG_LEVEL);
   process.on('unhandledRejection', (error) => {
-    log.fatal(errorFields(error), 'an unhandled rejection');
+    log.fatal(errorFields(error), 'unhandled rejection');
     process.exit(1);
   });
   const store = await attachStore(config);
   if (!isChild) {
-    // A server has migrated before it starts its worker, and what that takes is a third of the memory.
+    // A server migrates before it starts its worker; the migrator takes a third of the worker's memory.
     const { migrate } = await import('#db/schema/migrate.ts');
     await migrate(store);
   }
@@ -54,19 +54,19 @@ async function main(): Promise<void> {
   };
   if (isChild && !process.connected) return stop();
   process.once('disconnect', stop);
-  // A server ends its worker when nothing needs it any more, also where a signal reached both.
+  // A server stops its worker last, also where a signal reached both.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, isChild ? () => undefined : stop);
 }
 
-// Whoever reads our output may go away; that is no reason to go down.
+// A closed output pipe must not end the worker.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
 try {
   await main();
 } catch (error) {
-  // No more than a line for the operator; what isn't meant for them is named by its class.
+  // One line for the operator; unexpected errors are named by their class only.
   const line =
     error instanceof StoreError
       ? error.message

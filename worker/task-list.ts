@@ -15,33 +15,30 @@ import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
 import { PUBLISH_TIMEOUT_MS, publishTask } from './tasks/publish-checkpoint.ts';
 import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './tasks/rebuild-projection.ts';
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
-import { forgetful, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
+import { retentionsOf, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchService } from './tasks/watch-service.ts';
 import type { Logger } from './logger.ts';
 import { readTarget } from './webhook-target.ts';
 
-/** What the tasks of one process have to work with. Each is handed only what it needs of it. */
+/** The dependencies of the tasks. Each task receives only those that it needs. */
 export type Work = {
   config: WorkerConfig;
   log: Logger;
-  /** The number under which this process appends. */
+  /** The instance that this process appends as. */
   instance: WorkerInstance;
-  /**
-   * A connection of the task's own, as the worker; the task closes it. Time-outs are short unless one is
-   * given.
-   */
+  /** Opens a connection as the worker, which the task closes. The timeout is short unless one is given. */
   connect: (timeoutMs?: number) => Promise<Client>;
-  /** The same as the owner, who alone may take a part out of the log. */
+  /** The same as the owner, who alone may detach a partition of the log. */
   connectOwner: (timeoutMs: number) => Promise<Client>;
 };
 
-/** The one job that never ends by itself: a newer one replaces it, see `tasks/project.ts`. */
+/** The only job that never ends by itself: a newer one supersedes it, see `tasks/project.ts`. */
 export const PROJECT_JOB = ['project', {}, { jobKey: 'project' }] as const;
 
 /**
- * Every task by the name that its jobs have; `crontab.ts` says which of them the clock starts.
- * @param signal tells those that take long that their queue ends.
+ * The tasks by name. `crontab.ts` schedules some of them.
+ * @param signal aborts long tasks when their queue ends.
  */
 export function taskList(
   { config, log, instance, connect, connectOwner }: Work,
@@ -54,9 +51,9 @@ export function taskList(
         connect: () => connect(PROJECT_TIMEOUT_MS),
         signal,
         log,
-        onAside: (names) => helpers.withPgClient((client) => queueRebuilds(client, names)),
+        onDetached: (names) => helpers.withPgClient((client) => queueRebuilds(client, names)),
       });
-      // For another worker, which then need not wait for the next minute.
+      // For another worker, which otherwise would begin with the next minute.
       if (end === 'stopped') await helpers.addJob(...PROJECT_JOB);
     },
     rebuild_projection: (payload) =>
@@ -95,7 +92,7 @@ export function taskList(
     watch_service: (_payload, helpers) => helpers.withPgClient(watchService),
     retain: () =>
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) =>
-        retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal),
+        retain(client, retentionsOf(config.REQUEST_ROWS_DAYS), signal),
       ),
     drop_allowances: () =>
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
@@ -105,19 +102,19 @@ export function taskList(
     deliver_webhook: (payload, helpers) =>
       deliverWebhook(payload, {
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),
-        // Later than the other: a receiver that is about to answer may.
+        // Aborted later than `signal`, so that a receiver may still respond.
         signal: helpers.abortSignal,
         open: (webhook, sealed) => readTarget(config, log, webhook, sealed),
         onSwitchedOff: (webhook) =>
           log.error(
             { webhook },
-            'a webhook is switched off: nothing has reached it for a day, or it is gone; "webhook test" switches it on again',
+            'webhook switched off after a day without a delivery, or gone; `webhook test` switches it on',
           ),
       }),
   };
 }
 
-/** Does something over a connection of its own, and closes it. */
+/** Runs work over a connection of its own, and closes it. */
 async function overConnection(
   connected: Promise<Client>,
   work: (client: Client) => Promise<unknown>,

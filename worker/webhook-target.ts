@@ -5,8 +5,8 @@ import type { WorkerConfig } from './config.ts';
 import type { Logger } from './logger.ts';
 
 /**
- * Where a webhook's deliveries go. Nothing else here needs the pepper, so a worker without it does all
- * the rest. Jobs keep their errors to themselves: what the operator has to put right is told in the log.
+ * The target of a webhook's deliveries. Nothing else in the worker needs the pepper, so a worker
+ * without it runs all other tasks. Errors of jobs are not shown, so the fault is logged here.
  * @throws {Error} when the pepper is missing, not usable, or another one.
  */
 export function readTarget(
@@ -28,7 +28,7 @@ export function readTarget(
       error instanceof StoreError
         ? error.message
         : `DAYBOOK_PEPPER_FILE is not usable: ${file} can't be read, or is not the pepper of this database.`;
-    log.error({ webhook, reason }, 'nothing can be sent to a webhook; it is tried again');
+    log.error({ webhook, reason }, 'webhook target unavailable; retrying');
     throw error;
   }
 }

@@ -4,7 +4,10 @@ import { METERS, type Meter } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
 
-/** Lease requests, and the usage of allowances, in Postgres. `daybook.exchange` has the only SQL that changes leases. */
+/**
+ * Lease requests, and the usage of allowances, in Postgres. `daybook.exchange` has the only SQL that changes
+ * leases.
+ */
 
 /** The identity of an allowance: one limit of an account or key in one window. */
 export type AllowanceName = {

@@ -12,7 +12,9 @@ export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, mont
 export type WindowKind = keyof typeof WINDOW_KINDS;
 export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
-/** `soft`: an admitted reply is never cut, and may overdraw the limit. `hard`: the limit is never exceeded. */
+/**
+ * `soft`: an admitted reply is never cut, and may overdraw the limit. `hard`: the limit is never exceeded.
+ */
 export type Enforcement = 'soft' | 'hard';
 
 export const CHAT_COMPLETIONS = '/v1/chat/completions';

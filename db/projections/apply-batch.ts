@@ -6,28 +6,28 @@ import { ArchivedError, requireWhole, UnreadableEventError } from '#db/log/read.
 import type { Projection, Range } from '#db/projections/projection.ts';
 
 /**
- * Taking a range of the log into a projection, whatever is in it. An event that can't be taken is
- * found by halving the range, put aside, and the rest goes on. A fault that is the projection's own
- * (a table is gone, it refuses everything) is told apart from one of an event, and from one of the
- * store, which is none of ours and will pass.
+ * Applies a range of the log to a projection, and isolates poison events: an event that can't be
+ * applied is found by bisecting the range and parked, and the rest is applied. Faults of an event
+ * are distinguished from those of the projection (a missing table, or too many failing events),
+ * which is detached, and from those of the database, which are retried.
  */
 
-/** An event that a projection could not take, and why, without anything of its contents. */
+/** An event that a projection could not apply, and why, without any of its contents. */
 export type Parked = { position: number; reason: string };
 
-/** The fault is the projection's own: no event would fare better. */
+/** The fault is the projection's own, so that no event can be applied. */
 export class BrokenProjectionError extends Error {
   override name = 'BrokenProjectionError';
 }
 
-/** More unreadable events in one page than damage or a newer version bring: it is the projection. */
+/** More parked events in one page than damage or a newer version cause: the fault is the projection's. */
 const PARKED_MAX = 100;
 
-/** What of a range is worth knowing before it is taken in. */
+/** The facts of a range that are needed before it is applied. */
 export type Survey = {
   /** The time of its last event, as Postgres writes it: to the microsecond. */
   at: string;
-  /** Events of no known type: a set-based statement would not notice them. */
+  /** Events of unknown types: a set-based statement would not notice them. */
   unknown: Parked[];
 };
 
@@ -44,8 +44,8 @@ const KNOWN_TYPES = Object.values(EVENT_CODES);
 type SurveyRow = { count: string; at: string; positions: string[] | null; types: number[] | null };
 
 /**
- * Looks a range of the log over.
- * @throws {ArchivedError} when a part of it has left the log for the archive.
+ * Checks a range of the log for gaps and unknown types.
+ * @throws {ArchivedError} when a part of the range was archived.
  * @throws {GapError} when a position is missing otherwise: the log was cut or damaged.
  */
 export async function survey(client: ClientBase, { after, upTo }: Range): Promise<Survey> {
@@ -70,10 +70,10 @@ export async function survey(client: ClientBase, { after, upTo }: Range): Promis
 }
 
 /**
- * Takes a range in, event by event where it must be.
- * @returns the events that could not be taken.
- * @throws {BrokenProjectionError} when the projection itself is at fault. Any fault of the store passes as it
- * is.
+ * Applies a range, in smaller and smaller parts where it fails.
+ * @returns the events that could not be applied.
+ * @throws {BrokenProjectionError} when the projection itself is at fault. Errors of the database are thrown
+ * as they are.
  */
 export async function applyBatch(
   client: ClientBase,
@@ -81,7 +81,7 @@ export async function applyBatch(
   range: Range,
 ): Promise<Parked[]> {
   const parked: Parked[] = [];
-  // The next part is the last of the list, so that parts are taken in their order.
+  // The next part is the last of the list, so that parts are applied in their order.
   const parts = [range];
   for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
     const error = await attempt(client, projection, part);
@@ -94,12 +94,14 @@ export async function applyBatch(
     }
     parked.push({ position: upTo, reason: reasonOf(error) });
     if (parked.length > PARKED_MAX)
-      throw new BrokenProjectionError(`it took none of ${parked.length} events: ${reasonOf(error)}`);
+      throw new BrokenProjectionError(`${parked.length} events could not be applied: ${reasonOf(error)}`);
   }
   return parked;
 }
 
-/** @returns the fault of an event of the range, with nothing of the range taken; null when all was taken. */
+/**
+ * @returns the fault of an event of the range, with nothing applied; null when all of the range was applied.
+ */
 async function attempt(client: ClientBase, projection: Projection, range: Range): Promise<Error | null> {
   await client.query('savepoint part');
   try {
@@ -107,12 +109,16 @@ async function attempt(client: ClientBase, projection: Projection, range: Range)
     await client.query('release savepoint part');
     return null;
   } catch (error) {
-    // Over a connection that is lost this fails too, and so nobody is blamed for the loss.
+    // On a lost connection this throws too, so that the loss is not classified as a fault of the event.
     await client.query('rollback to savepoint part; release savepoint part');
-    if (blame(error) === 'projection')
-      throw new BrokenProjectionError(reasonOf(error as Error), { cause: error });
-    if (blame(error) === 'store') throw error;
-    return error as Error;
+    switch (classify(error)) {
+      case 'event':
+        return error as Error;
+      case 'projection':
+        throw new BrokenProjectionError(reasonOf(error as Error), { cause: error });
+      case 'database':
+        throw error;
+    }
   }
 }
 
@@ -121,24 +127,22 @@ const EVENT_CLASSES = ['21', '22', '23', '54', 'P0'];
 /** A table or column that isn't there, a privilege that is missing. */
 const PROJECTION_CLASSES = ['0A', '3F', '42'];
 
-/**
- * Whose fault an error is. What is neither an event's nor the projection's passes with the store's trouble.
- */
-export function blame(error: unknown): 'event' | 'projection' | 'store' {
+/** The origin of an error. Errors that are neither an event's nor the projection's are the database's. */
+export function classify(error: unknown): 'event' | 'projection' | 'database' {
   if (!(error instanceof DatabaseError)) return 'event';
   const errorClass = error.code?.slice(0, 2) ?? '';
   if (EVENT_CLASSES.includes(errorClass)) return 'event';
-  return PROJECTION_CLASSES.includes(errorClass) ? 'projection' : 'store';
+  return PROJECTION_CLASSES.includes(errorClass) ? 'projection' : 'database';
 }
 
-/** Whether the log itself is not whole, so that there is nothing to take in rightly. */
+/** Whether the log has a gap, so that nothing can be applied correctly. */
 export function isLogFault(error: unknown): error is GapError | ArchivedError {
   return error instanceof GapError || error instanceof ArchivedError;
 }
 
 /** Names the fault without the message, which may quote values. */
 function reasonOf(error: Error): string {
-  if (error instanceof UnreadableEventError) return 'the event is not of the vocabulary';
+  if (error instanceof UnreadableEventError) return 'the event does not match its schema';
   if (!(error instanceof DatabaseError)) return error.name;
   const subject = error.constraint ?? error.column ?? error.table;
   return `SQLSTATE ${error.code}${subject === undefined ? '' : ` (${subject})`}`;

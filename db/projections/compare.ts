@@ -1,44 +1,44 @@
 import type { ClientBase } from 'pg';
-import { analyzeCopy, type CopyOptions, createCopy, extendCopy, takePage } from '#db/projections/copy.ts';
+import { analyzeCopy, type CopyOptions, createCopy, extendCopy, applyPage } from '#db/projections/copy.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
 
 /**
- * Comparing a projection with a fresh one, made from the log for the purpose in temporary tables of
- * this session: a role that may only read can do it, and whoever is killed leaves nothing behind.
+ * Compares a projection with a replay of the log into temporary tables of this session. A read-only
+ * role can do it, and a killed session leaves nothing behind.
  */
 
-/** How many differing rows are named. One tells that something is wrong; more help to see what. */
+/** The number of differing rows to list. */
 const DIFFERENCES_SHOWN = 20;
 
-/** Temporary tables are cached per session; the default of 8 MB would send each page to the disk. */
+/** Temporary tables are cached per session; with the default of 8 MB each page would go to disk. */
 const TEMP_BUFFERS = '128MB';
 
-/** A row that is not as the log says. */
+/** A row that differs from the log. */
 export type Difference = {
   table: string;
   /** The row's primary key. */
   key: Record<string, string | null>;
-  /** `missing`: only the log has it; `surplus`: only the projection does. */
+  /** `missing`: only in the replay; `surplus`: only in the projection. */
   kind: 'missing' | 'surplus' | 'changed';
-  /** Where the two differ. */
+  /** The columns that differ. */
   columns: { column: string; projected: string | null; replayed: string | null }[];
 };
 
 export type Comparison = {
   projection: string;
-  /** The position that both were compared at. */
+  /** The position of both. */
   position: number;
   rows: number;
-  /** How many rows differ; the first of them are named. */
+  /** The number of rows that differ; the first ones are in `differences`. */
   differing: number;
   differences: Difference[];
-  /** What is wrong with the projection as a whole. */
+  /** Faults of the projection as a whole. */
   faults: string[];
 };
 
-/** Whether it is as the log says, to the last row. */
+/** Whether every row matches the log. */
 export const isEqual = ({ differing, faults }: Comparison): boolean => differing === 0 && faults.length === 0;
 
 type State = { position: string; is_live: boolean; kept_from: string };
@@ -56,11 +56,11 @@ export async function compare(
   options: Pick<CopyOptions, 'signal' | 'onPage'> = {},
 ): Promise<Comparison> {
   const copy: CopyOptions = { projection, schema: 'pg_temp', ...options };
-  // Refused once the session has used temporary tables, and good enough then.
+  // Fails once the session has used temporary tables; the setting of then is kept.
   await client.query(`set temp_buffers = '${TEMP_BUFFERS}'`).catch(() => undefined);
   await createCopy(client, copy);
   const reached = Number((await readState(client, projection)).position);
-  // The long part needs no snapshot, which would keep Postgres from cleaning up behind the appends.
+  // The long part uses no snapshot, which would keep vacuum from cleaning up behind the appends.
   const parked = await extendCopy(client, copy, { after: 0, upTo: reached });
   await client.query(
     `begin isolation level repeatable read; ${PROJECTING}; set local search_path = pg_temp, daybook`,
@@ -76,8 +76,8 @@ export async function compare(
       differences: [],
       faults: [],
     };
-    if (!state.is_live || position < reached) found.faults.push('it waits for a rebuild');
-    else parked.push(...(await takePage(client, projection, { after: reached, upTo: position })));
+    if (!state.is_live || position < reached) found.faults.push('it is detached and waits for a rebuild');
+    else parked.push(...(await applyPage(client, projection, { after: reached, upTo: position })));
     await analyzeCopy(client, copy);
     found.faults.push(...(await compareParked(client, projection, parked)));
     for (const table of projection.tables) await compareTable(client, copy, table, state.kept_from, found);
@@ -101,7 +101,7 @@ async function compareParked(
   const live = rows.map(({ position }) => Number(position));
   const fresh = parked.map(({ position }) => position).toSorted((left, right) => left - right);
   if (live.join() === fresh.join()) return [];
-  return [`it has put aside ${live.length} events, a replay ${fresh.length}`];
+  return [`it has ${live.length} parked events, a replay ${fresh.length}`];
 }
 
 const KEY_COLUMNS = `select a.attname as name from pg_index i

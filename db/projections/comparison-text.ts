@@ -3,7 +3,7 @@ import type { Comparison } from '#db/projections/compare.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 
-/** How commands name projections and tell people of their comparison with the log. */
+/** The names of projections on the command line, and the text of a comparison with the log. */
 
 /** @throws {InvalidArgumentError} when there is no projection of this name. */
 export function parseProjection(name: string): Projection {
@@ -13,7 +13,7 @@ export function parseProjection(name: string): Projection {
   return found;
 }
 
-/** What was compared, and each row that is named as differing. */
+/** A comparison with its differing rows, as text. */
 export function showComparison({
   projection,
   position,
@@ -22,12 +22,12 @@ export function showComparison({
   differences,
   faults,
 }: Comparison): string {
-  const verdict =
-    differing === 0 ? `${rows} rows are as the log says` : `${differing} rows are not as the log says`;
+  const verdict = differing === 0 ? `${rows} rows match the log` : `${differing} rows differ from the log`;
   const lines = differences.map(({ table, key, kind, columns }) => {
     const row = Object.entries(key).map(([column, value]) => `${column}=${value}`);
     const values = columns.map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`);
-    return `  ${table} ${row.join(' ')}: ${{ missing: 'missing', surplus: 'not in the log', changed: values.join('; ') }[kind]}`;
+    const found = { missing: 'missing', surplus: 'not in the log', changed: values.join('; ') }[kind];
+    return `  ${table} ${row.join(' ')}: ${found}`;
   });
   return [
     `${projection}: ${verdict}, at position ${position}`,

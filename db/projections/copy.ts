@@ -5,23 +5,22 @@ import type { Projection, Range } from '#db/projections/projection.ts';
 import { type Parked, survey, applyBatch } from '#db/projections/apply-batch.ts';
 
 /**
- * A fresh copy of a projection's tables, made from the log alone: to be put in the place of the
- * live ones, or to be compared with them.
+ * A copy of a projection's tables, built from the log alone: to replace the live ones, or for a comparison.
  */
 
-/** A page of a copy, which is a transaction. It competes with nobody for locks, only for the disk. */
+/** The size of a page, which is a transaction. A copy shares the disk with the projector, but no locks. */
 const COPY_EVENTS = 100_000;
 
 export type CopyOptions = {
   projection: Projection;
-  /** The schema that the copy is in. */
+  /** The schema of the copy. */
   schema: string;
   signal?: AbortSignal | undefined;
-  /** Told after each page which position was reached. */
+  /** Called after each page with its last position. */
   onPage?: ((position: number) => void) | undefined;
 };
 
-/** Makes the tables, empty, after dropping what an earlier attempt has left. */
+/** Creates the tables, empty, in place of those that an earlier attempt has left. */
 export async function createCopy(client: ClientBase, { projection, schema }: CopyOptions): Promise<void> {
   const drop = projection.tables.map((table) => `drop table if exists ${schema}.${table};`).join(' ');
   await inTransaction(client, schema, async () => {
@@ -31,8 +30,8 @@ export async function createCopy(client: ClientBase, { projection, schema }: Cop
 }
 
 /**
- * Takes a range of the log into the copy, a transaction for each page.
- * @returns the events that could not be taken.
+ * Applies a range of the log to the copy, in a transaction for each page.
+ * @returns the events that could not be applied.
  * @throws {GapError | ArchivedError} when the log lacks an event of the range.
  */
 export async function extendCopy(
@@ -45,7 +44,7 @@ export async function extendCopy(
     options.signal?.throwIfAborted();
     const page = { after: reached, upTo: Math.min(upTo, reached + COPY_EVENTS) };
     parked.push(
-      ...(await inTransaction(client, options.schema, () => takePage(client, options.projection, page))),
+      ...(await inTransaction(client, options.schema, () => applyPage(client, options.projection, page))),
     );
     reached = page.upTo;
     options.onPage?.(reached);
@@ -53,23 +52,23 @@ export async function extendCopy(
   return parked;
 }
 
-/** Takes a range into the copy within the caller's transaction, whose search path leads to it. */
-export async function takePage(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
+/** Applies a range to the copy within the caller's transaction, whose search path selects the copy. */
+export async function applyPage(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
   if (range.upTo === range.after) return [];
   const { unknown } = await survey(client, range);
   const parked = await applyBatch(client, projection, range);
-  // A partition may have left for the archive since the survey.
+  // A partition may have been archived since the survey.
   await requireWhole(client, range.after);
   const known = new Set(unknown.map(({ position }) => position));
   return [...unknown, ...parked.filter(({ position }) => !known.has(position))];
 }
 
-/** So that what comes next is planned by what is there: nobody else looks at such tables. */
+/** Updates the planner's statistics: autovacuum does not analyze temporary tables. */
 export async function analyzeCopy(client: ClientBase, { projection, schema }: CopyOptions): Promise<void> {
   await client.query(`analyze ${projection.tables.map((table) => `${schema}.${table}`).join(', ')}`);
 }
 
-/** Leaves out what retention has taken from the live tables. */
+/** Deletes the rows that retention has deleted from the live tables. */
 export async function retainCopy(
   client: ClientBase,
   { projection, schema }: CopyOptions,

@@ -14,8 +14,8 @@ import { evolvePrice } from '#db/fold/price.ts';
 import type { Prices } from '#db/money.ts';
 
 /**
- * The rows of the directory, as their tables have them, and what an event makes of each. The folds
- * are everybody's; a row is what they keep that people look at, and a few times beside it. Pure.
+ * The rows of the directory, and how an event changes each. They reuse the folds of the read model,
+ * and add a few times for lists. Pure.
  */
 
 /** Times are ISO 8601. */
@@ -56,7 +56,7 @@ export type PriceRow = { model: string; prices: Prices; source: string; version:
 
 type PriceEvent = EventOf<'model.priced'>;
 
-/** Not known here, and changing nothing of what is. */
+/** Fields of the folds that the tables don't have, and that no row depends on. */
 const UNKNOWN = { termsPosition: 0, resetPosition: 0 };
 
 /** @returns null for an event of an account that was never registered. */
@@ -81,7 +81,7 @@ export function keyAfter(row: KeyRow | undefined, placed: Placed<KeyEvent>): Key
     expiresAt: dateOf(row.expires_at),
     expiredAt: dateOf(row.expired_at),
     revokedAt: dateOf(row.revoked_at),
-    // The tables know no digest.
+    // The tables have no digest.
     secret: { digest: '', last4: row.last4 },
     previous:
       row.overlap_ends_at === null
@@ -134,7 +134,7 @@ export function priceAfter(_: PriceRow | undefined, placed: Placed<PriceEvent>):
   return { model: pattern, prices, source, version, position: placed.position };
 }
 
-/** Which event is of which table. */
+/** Selects the events of each table. */
 export const isOf = {
   account: (placed: Placed<ControlEvent>): placed is Placed<AccountEvent> => isAccountEvent(placed.event),
   key: (placed: Placed<ControlEvent>): placed is Placed<KeyEvent> => isKeyEvent(placed.event),
@@ -146,7 +146,7 @@ export const isOf = {
 const dateOf = (time: string | null): Date | null => (time === null ? null : new Date(time));
 const timeOf = (date: Date | null): string | null => date?.toISOString() ?? null;
 
-/** Names may hold what Postgres' texts can't: the character zero, and halves of one. */
+/** Replaces characters that Postgres can't store: NUL, and unpaired surrogates. */
 function storable(name: string): string {
   return name.toWellFormed().replaceAll('\0', '\ufffd');
 }

@@ -4,7 +4,7 @@ import { readControl } from '#db/log/read.ts';
 import { accountAfter, isOf, keyAfter, planAfter, priceAfter } from '#db/projections/directory-rows.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
 
-/** A table of the directory: whose rows they are, and what an event makes of one. */
+/** A table of the directory: its events, and how an event changes a row. */
 type Table<E extends ControlEvent, Row extends object> = {
   name: string;
   idColumn: string & keyof Row;
@@ -13,10 +13,7 @@ type Table<E extends ControlEvent, Row extends object> = {
   after: (row: Row | undefined, placed: Placed<E>) => Row | null;
 };
 
-/**
- * Brings the rows on that the events are about: reads them, folds, and writes each once. As JSON,
- * by which a row of any table is one value.
- */
+/** Applies events to the rows of a table: reads them as JSON, folds, and writes each row once. */
 async function fold<E extends ControlEvent, Row extends object>(
   client: ClientBase,
   events: readonly Placed<ControlEvent>[],
@@ -40,15 +37,16 @@ async function fold<E extends ControlEvent, Row extends object>(
   const changed = [...rows.values()];
   if (changed.length === 0) return;
   const columns = Object.keys(changed[0] as Row);
+  const assignments = columns.map((column) => `${column} = excluded.${column}`);
   await client.query(
     `insert into ${name} (${columns.join(', ')})
         select ${columns.join(', ')} from json_populate_recordset(null::${name}, $1)
-      on conflict (${idColumn}) do update set ${columns.map((column) => `${column} = excluded.${column}`).join(', ')}`,
+      on conflict (${idColumn}) do update set ${assignments.join(', ')}`,
     [JSON.stringify(changed)],
   );
 }
 
-/** Accounts, keys, plans and prices as they are, for lists. */
+/** The current accounts, keys, plans and prices, for lists. */
 export const directory: Projection = {
   name: 'directory',
   tables: ['account', 'key', 'plan', 'model_price'],

@@ -1,9 +1,6 @@
 import { END_REASONS, type EndReason } from '#db/events/events.ts';
 
-/**
- * How calls end, in a few words that people group by. The one place that says which reason is which:
- * projections, replies and the dashboard ask here. Pure.
- */
+/** The outcomes of calls: end reasons in groups, for projections, replies and the dashboard. Pure. */
 export const ENDED_OUTCOMES = [
   'completed',
   'client_gone',
@@ -13,7 +10,7 @@ export const ENDED_OUTCOMES = [
 ] as const;
 export type EndedOutcome = (typeof ENDED_OUTCOMES)[number];
 
-/** The outcomes of accepted calls, and that of those that never were. */
+/** The outcomes of accepted calls, and that of rejected ones. */
 export const OUTCOMES = [...ENDED_OUTCOMES, 'refused'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
@@ -25,7 +22,7 @@ export const OUTCOME_OF: Readonly<Record<EndReason, EndedOutcome>> = {
   upstream_rejected: 'upstream_failed',
   upstream_unreachable: 'upstream_failed',
   timed_out: 'upstream_failed',
-  // What the account's own terms ended.
+  // Ended by the account's own terms.
   access_revoked: 'cut_short',
   quota_exceeded: 'cut_short',
   service_unavailable: 'relay_failed',
@@ -33,7 +30,7 @@ export const OUTCOME_OF: Readonly<Record<EndReason, EndedOutcome>> = {
   abandoned: 'relay_failed',
 };
 
-/** The codes of the reasons that an outcome sums up, as the log and `projection.request` have them. */
+/** The codes of an outcome's end reasons in the log and in `projection.request`. */
 export function endReasonCodes(outcome: EndedOutcome): number[] {
   return Object.entries(END_REASONS).flatMap(([reason, code]) =>
     OUTCOME_OF[reason as EndReason] === outcome ? [code] : [],

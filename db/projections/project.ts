@@ -4,7 +4,7 @@ import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
 import {
-  blame,
+  classify,
   BrokenProjectionError,
   isLogFault,
   type Parked,
@@ -13,115 +13,119 @@ import {
 } from '#db/projections/apply-batch.ts';
 
 /**
- * Moving the live projections along the log, page by page. A page is one transaction: it takes the
- * turn, reads how far the projections are, takes the events above into all of them, and moves their
- * common position. Whoever dies within it leaves nothing behind, and nobody takes a page twice.
+ * Applies the log to the live projections, page by page. A page is one transaction: it takes the
+ * lock, reads the projections' common position, applies the events above to each of them, and
+ * advances the position. A crash rolls all of that back, so each page is applied exactly once.
  *
- * One that is not where the others are (added by a later version, or its tables are gone) stands
- * aside until it is rebuilt, so that it holds up nobody.
+ * A projection that is not at the common position (added by a later version, or its tables are
+ * missing) is detached until it is rebuilt, so that it doesn't delay the others.
  */
 
-/** A page of a backlog: at 38,000 events a second it holds its locks for little more than a second. */
+/** The size of a page of a backlog. At 38,000 events per second it holds its locks for about 1.3 s. */
 const PAGE_EVENTS_MAX = 50_000;
 
-/** The settings of a transaction that projects. What a crash takes back is projected again. */
+/** The settings of a projecting transaction. A commit that a crash loses is applied again. */
 export const PROJECTING = `set local synchronous_commit = off; ${PLANNING}`;
 
-/** An event put aside, and by which projection. */
+/** An event that a projection could not apply. */
 export type ParkedEvent = Parked & { projection: ProjectionName };
 
 export type Page =
-  /** Somebody else is at it. */
-  | { kind: 'taken' }
-  /** Somebody newer has the seat: this projector is to end. */
-  | { kind: 'unseated' }
+  /** Another projector or a rebuild holds the lock. */
+  | { kind: 'busy' }
+  /** A newer projector has begun an epoch: this one must end. */
+  | { kind: 'superseded' }
   | {
       kind: 'projected';
       range: Range;
       /** The newest event of the log when the page began. */
       head: number;
       parked: ParkedEvent[];
-      /** Those that broke within this page, and why. */
+      /** The projections that this page detached because of a fault of their own. */
       broken: { projection: ProjectionName; reason: string }[];
-      /** Those that stand aside and wait for a rebuild. */
-      aside: ProjectionName[];
+      /** The projections that wait for a rebuild. */
+      detached: ProjectionName[];
     };
 
-/** Takes the seat of the projector: whoever had it before ends at its next page. */
-export async function takeSeat(client: ClientBase): Promise<number> {
-  const { rows } = await client.query<{ seat: string }>("select nextval('daybook.projector_epoch') as seat");
-  return Number(rows[0]?.seat);
+/** Starts an epoch of projecting: the projector of an earlier one ends at its next page. */
+export async function startEpoch(client: ClientBase): Promise<number> {
+  const { rows } = await client.query<{ epoch: string }>(
+    "select nextval('daybook.projector_epoch') as epoch",
+  );
+  return Number(rows[0]?.epoch);
 }
 
-const LOST = `update daybook.projection p set is_live = false
+const DETACH_WITHOUT_TABLES = `update daybook.projection p set is_live = false
   where p.is_live and exists (
-    select from unnest($1::text[], $2::text[]) as t(projection, name) where t.projection = p.name and to_regclass(t.name) is null)`;
+    select from unnest($1::text[], $2::text[]) as t(projection, name)
+      where t.projection = p.name and to_regclass(t.name) is null)`;
 
 /**
- * Lets those stand aside whose tables are gone. A page would find out only with an event for them,
- * and readers would wait for that.
+ * Detaches the projections whose tables are missing. A page would notice only with an event for
+ * them, and readers would get errors until then.
  */
-export async function standAsideWithoutTables(
+export async function detachWithoutTables(
   client: ClientBase,
   projections: readonly Projection[],
 ): Promise<void> {
   const tables = projections.flatMap(({ name, tables: own }) =>
     own.map((table) => [name, `${LIVE_SCHEMA}.${table}`] as const),
   );
-  await client.query(LOST, [tables.map(([name]) => name), tables.map(([, table]) => table)]);
+  await client.query(DETACH_WITHOUT_TABLES, [tables.map(([name]) => name), tables.map(([, table]) => table)]);
 }
 
 export type PageOptions = {
   projections: readonly Projection[];
-  /** Of {@link takeSeat}. */
-  seat: number;
+  /** From {@link startEpoch}. */
+  epoch: number;
   pageEvents?: number;
 };
 
 /**
- * Moves the live projections on by at most a page.
- * @throws {GapError | ArchivedError} when the log lacks an event; nothing is moved then. Faults of the store
- * pass as they are.
+ * Applies at most one page to the live projections.
+ * @throws {GapError | ArchivedError} when the log lacks an event; nothing was applied then. Errors of the
+ * database are thrown as they are.
  */
 export async function projectPage(client: ClientBase, options: PageOptions): Promise<Page> {
   try {
-    return await page(client, options, takeAll);
+    return await page(client, options, applyAll);
   } catch (error) {
-    // Over a connection that is lost this fails too; what came of the transaction the next page shows.
+    // On a lost connection this fails too. The next page reads whether the transaction was committed.
     await client.query('rollback');
-    if (isLogFault(error) || blame(error) === 'store') throw error;
+    if (isLogFault(error) || classify(error) === 'database') throw error;
   }
-  // Once more with a savepoint for each part: more exchanges, which most pages never need.
+  // Again with a savepoint for each part, which costs round trips that most pages don't need.
   try {
-    return await page(client, options, takeCarefully);
+    return await page(client, options, applyIsolated);
   } catch (error) {
     await client.query('rollback');
     throw error;
   }
 }
 
-type Row = { name: ProjectionName; position: string; is_live: boolean; head: string; seat: string };
-type Taken = { parked: ParkedEvent[]; broken: { projection: ProjectionName; reason: string }[] };
-type Take = (client: ClientBase, projections: readonly Projection[], range: Range) => Promise<Taken>;
+type Row = { name: ProjectionName; position: string; is_live: boolean; head: string; epoch: string };
+type Applied = { parked: ParkedEvent[]; broken: { projection: ProjectionName; reason: string }[] };
+type Apply = (client: ClientBase, projections: readonly Projection[], range: Range) => Promise<Applied>;
 
-// One moves the projections at a time; a rebuild takes the same turn to put its copy in place. The
-// turn is asked for first and not waited for. The head is of the statement's own snapshot, so
-// that all events up to it are visible; it may be older than the position that the lock found.
+// One projector at a time; a rebuild takes the same lock to swap its copy in. The lock is requested
+// first, without waiting. The head is of the statement's own snapshot, so all events up to it are
+// visible; it may be older than the position that the row lock found.
 const BEGIN = `with turn as materialized (select pg_try_advisory_xact_lock(${LOCKS.projecting}) as is_ours)
-  select p.name, p.position, p.is_live, daybook.head($1) as head, (select last_value from daybook.projector_epoch) as seat
-  from daybook.projection p, turn where turn.is_ours and p.name = any($2) order by p.name for update of p`;
+  select p.name, p.position, p.is_live, daybook.head($1) as head,
+      (select last_value from daybook.projector_epoch) as epoch
+    from daybook.projection p, turn where turn.is_ours and p.name = any($2) order by p.name for update of p`;
 
 const MOVE = `with moved as (
     update daybook.projection set position = $1, position_at = $2 where name = any($3) returning 1)
   select pg_notify('daybook_projected', $1::bigint::text) from moved limit 1`;
-const STAND_ASIDE = 'update daybook.projection set is_live = false where name = any($1)';
+const DETACH = 'update daybook.projection set is_live = false where name = any($1)';
 const PARK = `insert into daybook.parked_event (projection, position, reason)
   select * from unnest($1::text[], $2::bigint[], $3::text[]) on conflict do nothing`;
 
 async function page(
   client: ClientBase,
-  { projections, seat, pageEvents = PAGE_EVENTS_MAX }: PageOptions,
-  take: Take,
+  { projections, epoch, pageEvents = PAGE_EVENTS_MAX }: PageOptions,
+  apply: Apply,
 ): Promise<Page> {
   // The session's own temporary tables come last, or they would stand before the live ones.
   await client.query(`begin; ${PROJECTING}; set local search_path = ${LIVE_SCHEMA}, daybook, pg_temp`);
@@ -130,83 +134,88 @@ async function page(
     text: BEGIN,
     values: [SHARD, projections.map(({ name }) => name)],
   });
-  const plan = planPage(rows, seat, pageEvents);
+  const plan = planPage(rows, epoch, pageEvents);
   if (plan.kind !== 'projected') {
     await client.query('rollback');
     return plan;
   }
-  const { range, head, aside, fallen } = plan;
-  let taken: Taken = { parked: [], broken: [] };
+  const { range, head, detached, behind } = plan;
+  let applied: Applied = { parked: [], broken: [] };
   if (range.upTo > range.after) {
     const { at, unknown } = await survey(client, range);
-    taken = await take(
+    applied = await apply(
       client,
-      projections.filter(({ name }) => !aside.includes(name)),
+      projections.filter(({ name }) => !detached.includes(name)),
       range,
     );
     const moving = projections
       .map(({ name }) => name)
-      .filter((name) => !aside.includes(name) && !taken.broken.some(({ projection }) => projection === name));
-    taken.parked = withUnknown(taken.parked, unknown, moving);
-    await park(client, taken.parked);
+      .filter((name) => !detached.includes(name))
+      .filter((name) => !applied.broken.some(({ projection }) => projection === name));
+    applied.parked = withUnknown(applied.parked, unknown, moving);
+    await park(client, applied.parked);
     await client.query({ name: 'projector_move', text: MOVE, values: [range.upTo, at, moving] });
   }
-  const broken = taken.broken.map(({ projection }) => projection);
-  if (fallen.length + broken.length > 0) await client.query(STAND_ASIDE, [[...fallen, ...broken]]);
+  const broken = applied.broken.map(({ projection }) => projection);
+  if (behind.length + broken.length > 0) await client.query(DETACH, [[...behind, ...broken]]);
   await client.query('commit');
-  return { kind: 'projected', range, head, ...taken, aside: [...aside, ...broken] };
+  return { kind: 'projected', range, head, ...applied, detached: [...detached, ...broken] };
 }
 
 type Plan =
-  | { kind: 'taken' }
-  | { kind: 'unseated' }
-  /** `fallen`: those of `aside` that are found to be behind only now. */
-  | { kind: 'projected'; range: Range; head: number; aside: ProjectionName[]; fallen: ProjectionName[] };
+  | { kind: 'busy' }
+  | { kind: 'superseded' }
+  /** `behind`: the live projections among `detached`, which are below the common position. */
+  | { kind: 'projected'; range: Range; head: number; detached: ProjectionName[]; behind: ProjectionName[] };
 
-/** What a page is to take in, from where the projections and the log are. Pure. */
-export function planPage(rows: readonly Row[], seat: number, pageEvents: number): Plan {
+/** The range and the projections of a page. Pure. */
+export function planPage(rows: readonly Row[], epoch: number, pageEvents: number): Plan {
   const [first] = rows;
-  if (first === undefined) return { kind: 'taken' };
-  if (Number(first.seat) !== seat) return { kind: 'unseated' };
+  if (first === undefined) return { kind: 'busy' };
+  if (Number(first.epoch) !== epoch) return { kind: 'superseded' };
   const live = rows.filter((row) => row.is_live);
   const after = Math.max(0, ...live.map(({ position }) => Number(position)));
-  // Those behind the furthest can't join its pages any more.
-  const fallen = live.filter(({ position }) => Number(position) < after).map(({ name }) => name);
-  const aside = [...rows.filter((row) => !row.is_live).map(({ name }) => name), ...fallen];
+  // A projection behind the furthest one can't join its pages any more.
+  const behind = live.filter(({ position }) => Number(position) < after).map(({ name }) => name);
+  const detached = [...rows.filter((row) => !row.is_live).map(({ name }) => name), ...behind];
   const head = Number(first.head);
   const upTo = live.length === 0 ? after : Math.max(after, Math.min(head, after + pageEvents));
-  return { kind: 'projected', range: { after, upTo }, head, aside, fallen };
+  return { kind: 'projected', range: { after, upTo }, head, detached, behind };
 }
 
-/** All at once, as nearly every page goes. */
-async function takeAll(client: ClientBase, projections: readonly Projection[], range: Range): Promise<Taken> {
+/** Applies the whole range to each projection, as for nearly every page. */
+async function applyAll(
+  client: ClientBase,
+  projections: readonly Projection[],
+  range: Range,
+): Promise<Applied> {
   for (const projection of projections) await projection.apply(client, range);
   return { parked: [], broken: [] };
 }
 
-/** Each by itself, and around what it can't take. */
-async function takeCarefully(
+/** Applies the range to each projection separately, and parks the events that it can't apply. */
+async function applyIsolated(
   client: ClientBase,
   projections: readonly Projection[],
   range: Range,
-): Promise<Taken> {
-  const taken: Taken = { parked: [], broken: [] };
+): Promise<Applied> {
+  const applied: Applied = { parked: [], broken: [] };
   for (const projection of projections) {
-    await client.query('savepoint whole');
+    await client.query('savepoint projection');
     try {
       const parked = await applyBatch(client, projection, range);
-      taken.parked.push(...parked.map((each) => ({ projection: projection.name, ...each })));
+      applied.parked.push(...parked.map((each) => ({ projection: projection.name, ...each })));
     } catch (error) {
       if (!(error instanceof BrokenProjectionError)) throw error;
-      await client.query('rollback to savepoint whole');
-      taken.broken.push({ projection: projection.name, reason: error.message });
+      await client.query('rollback to savepoint projection');
+      applied.broken.push({ projection: projection.name, reason: error.message });
     }
-    await client.query('release savepoint whole');
+    await client.query('release savepoint projection');
   }
-  return taken;
+  return applied;
 }
 
-/** Events of no known type are put aside for each that goes on, unless it has done so itself. */
+/** Parks the events of unknown types for each projection, unless it has parked them itself. */
 export function withUnknown(
   parked: readonly ParkedEvent[],
   unknown: readonly Parked[],
@@ -219,7 +228,7 @@ export function withUnknown(
   ];
 }
 
-/** Writes down what was put aside. */
+/** Stores parked events. */
 export async function park(client: ClientBase, parked: readonly ParkedEvent[]): Promise<void> {
   if (parked.length === 0) return;
   await client.query(PARK, [

@@ -4,5 +4,5 @@ import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 
-/** All of them, in the order in which each page of the log goes into them. */
+/** All projections, in the order in which a page of the log is applied to them. */
 export const PROJECTIONS: readonly Projection[] = [requests, usage, quotas, directory];

@@ -5,20 +5,24 @@ import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits
 import { type Meter, METER_OF, METERS } from '#db/limits/meters.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
 
-// Accounts on a plan that changes are concerned by it, too; what plan an account has been put on
-// since is known from its own events, which name it.
+// A change of a plan concerns the accounts on it. Later changes of an account's plan are known from
+// its own events, which name the plan.
 const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position as reset from quota_source s
     where s.subject = any($1) or (s.account is not null and s.plan = any($2))
   union
   select p.subject, p.account, p.plan, p.quotas, p.reset_position from quota_source p
-    where p.subject = any (array(select 'plan/' || a.plan from quota_source a where a.subject = any($1) and a.plan is not null))`;
+    where p.subject = any (array(select 'plan/' || a.plan from quota_source a
+      where a.subject = any($1) and a.plan is not null))`;
 const IN_FORCE = `select subject, meter, window_kind, cap, is_hard, reset_position, position, from_minute
   from quota_terms where subject = any($1) and until_position is null`;
 const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position)
     select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[])
-  on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas, reset_position = excluded.reset_position`;
-const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_hard, reset_position, position, until_position, from_minute)
-    select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[])
+  on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas,
+    reset_position = excluded.reset_position`;
+const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_hard, reset_position,
+      position, until_position, from_minute)
+    select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::boolean[],
+      $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[])
   on conflict (subject, meter, window_kind, position) do update set until_position = excluded.until_position`;
 
 type SourceRow = Omit<QuotaSource, 'reset'> & { reset: string };
@@ -34,8 +38,8 @@ type TermsRow = {
 };
 
 /**
- * Brings `quota_source` and `quota_terms` on by the control events of a range.
- * @returns the subjects of which a quota has changed.
+ * Applies the control events of a range to `quota_source` and `quota_terms`.
+ * @returns the subjects with a changed quota.
  */
 export async function changeTerms(
   client: ClientBase,
@@ -58,7 +62,7 @@ export async function changeTerms(
     values: [[...subjects], [...plans]],
   });
   for (const row of sources.rows) {
-    terms.know({ ...row, reset: Number(row.reset) });
+    terms.restoreSource({ ...row, reset: Number(row.reset) });
     subjects.add(row.subject);
   }
   const { rows } = await client.query<TermsRow>({
@@ -68,7 +72,7 @@ export async function changeTerms(
   });
   for (const row of rows) {
     const { subject, meter, window_kind, cap, is_hard, reset_position, position, from_minute } = row;
-    terms.inForce({
+    terms.restoreInterval({
       subject,
       limit: {
         meter: METER_OF.get(meter) as Meter,

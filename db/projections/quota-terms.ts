@@ -17,7 +17,7 @@ export type QuotaInterval = {
   fromMinute: number;
 };
 
-/** What of an account, a plan or a key its next change of terms is folded onto. */
+/** The state of an account, plan or key that its next change of terms is folded onto. */
 export type QuotaSource = {
   /** `account/<id>`, `plan/<name>` or `key/<id>`. */
   subject: string;
@@ -31,26 +31,26 @@ export type QuotaSource = {
 };
 
 /**
- * Which quotas each account and key had when, from the control events. The folds are those that
- * enforcement uses. Of what they keep, only a {@link QuotaSource} is stored from one range to the
- * next, so they go on from subjects of which the rest is made up. Pure.
+ * The quotas of each account and key over time, from the control events. It uses the folds of the
+ * read model. Only a {@link QuotaSource} of their state is stored from one range to the next; the
+ * rest of a restored subject is filled with defaults. Pure.
  */
 export class QuotaTerms {
   readonly #accounts = new Map<string, Account>();
   readonly #plans = new Map<string, Plan>();
   readonly #keys = new Map<string, Key>();
-  /** Those in force, by subject, meter and window. */
+  /** The intervals in force, by subject, meter and window. */
   readonly #open = new Map<string, Map<string, QuotaInterval>>();
-  /** Those that are new or were ended. */
+  /** The intervals that are new or have ended. */
   readonly #changed = new Set<QuotaInterval>();
   readonly #touched = new Set<string>();
 
-  /** What has changed since it was stored: intervals that are new or have ended. */
+  /** The intervals that are new or have ended since they were restored. */
   get intervals(): QuotaInterval[] {
     return [...this.#changed];
   }
 
-  /** The subjects that events were about, to go on from next time. */
+  /** The state of the subjects that events have changed, to be stored. */
   get sources(): QuotaSource[] {
     return [...this.#touched].map((subject) => this.#source(subject)).filter((source) => source !== null);
   }
@@ -80,8 +80,8 @@ export class QuotaTerms {
     return null;
   }
 
-  /** Takes in what was stored of a subject. */
-  know({ subject, account, plan, quotas, reset }: QuotaSource): void {
+  /** Restores the stored state of a subject. */
+  restoreSource({ subject, account, plan, quotas, reset }: QuotaSource): void {
     const [kind, id] = subject.split('/', 2) as [string, string];
     const terms = quotas === null ? {} : { quotas: [...quotas] };
     if (kind === 'plan') this.#plans.set(id, { ...PLAN, name: id, terms });
@@ -90,8 +90,8 @@ export class QuotaTerms {
     else this.#keys.set(id, { ...KEY, id, account: account as string, terms, resetPosition: reset });
   }
 
-  /** Takes in an interval that was stored as still in force. */
-  inForce(interval: QuotaInterval): void {
+  /** Restores an interval that is still in force. */
+  restoreInterval(interval: QuotaInterval): void {
     const open = this.#open.get(interval.subject) ?? new Map<string, QuotaInterval>();
     this.#open.set(interval.subject, open.set(nameOf(interval.limit), interval));
   }
@@ -130,7 +130,7 @@ export class QuotaTerms {
     );
   }
 
-  /** From here on the subject has these limits. Only what differs ends and begins. */
+  /** Sets the limits of a subject. Only intervals that differ end and begin. */
   #note(subject: string, limits: readonly Limit[], position: number, fromMinute: number): void {
     this.#touched.add(subject);
     const open = this.#open.get(subject) ?? new Map<string, QuotaInterval>();
@@ -153,7 +153,7 @@ export class QuotaTerms {
   }
 }
 
-/** What the folds keep and nothing here asks for. */
+/** Fields of the folds that quotas don't depend on. */
 const PLAN = { state: 'active', position: 0, version: 0 } as const;
 const ACCOUNT = { name: '', state: 'active', termsPosition: 0, version: 0 } as const;
 const KEY = {

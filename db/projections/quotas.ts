@@ -15,8 +15,9 @@ const ENDED = `${SETTLED}, ${ABANDONED}`;
 const WINDOW = 'subject, meter, window_kind, window_start, reset_position';
 const MINUTE = (at: string): string => `floor(extract(epoch from ${at}) / 60)::integer`;
 
-/** A list with an element for each meter that a quota can count, whose units have a column of its name. */
+/** A list with an element for each meter of quotas; its units are in a column of its name. */
 const forEachMeter = (element: (meter: string) => string): string => QUOTA_METERS.map(element).join(', ');
+const UNIT_COLUMNS = forEachMeter((meter) => meter);
 /** The units of the meter with a code, from the columns of a table. Null for a meter that no quota counts. */
 const unitsOf = (code: string, table: string): string => {
   const cases = QUOTA_METERS.map((name) => `when ${METERS[name].code} then ${table}.${name}`);
@@ -27,32 +28,37 @@ const EVENT_UNITS = QUOTA_METERS.map(
   (name) => `case when type = ${SETTLED} then ${settledSql(name)} else ${reservedSql(name)} end as ${name}`,
 ).join(',\n        ');
 
-/** Both whom a call is charged to: its account and its key. */
+/** The subjects that a call is charged to: its account and its key. */
 const bySubject = (columns: string, table: string): string =>
-  `select 'account/' || account as subject, ${columns} from ${table} union all select 'key/' || key, ${columns} from ${table}`;
+  `select 'account/' || account as subject, ${columns} from ${table}
+      union all select 'key/' || key, ${columns} from ${table}`;
 
 /** The quotas among `terms` that were in force for a call. */
 const IN_FORCE = (call: string): string =>
-  `t.subject = ${call}.subject and t.position <= ${call}.terms and (t.until_position is null or t.until_position > ${call}.terms)`;
+  `t.subject = ${call}.subject and t.position <= ${call}.terms
+        and (t.until_position is null or t.until_position > ${call}.terms)`;
 
 /**
- * For windows, what the newest terms that came while it lasted say of it; of terms that all came
- * later (clocks are not quite one), the oldest. `newest.position` is theirs.
+ * The newest terms of each window that began before its end; if all began later (clocks differ
+ * slightly), the oldest.
  */
 const NEWEST = (windows: string, terms: string): string => `
-  select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')}) w.*, t.cap as newest_cap, t.is_hard as newest_is_hard, t.position as newest_position
-    from ${windows} w join ${terms} t
-      on t.subject = w.subject and t.meter = w.meter and t.window_kind = w.window_kind and t.reset_position = w.reset_position
-    order by ${WINDOW.replace(/\w+/g, 'w.$&')}, daybook.window_start(t.window_kind, t.from_minute) <= w.window_start desc,
-      case when daybook.window_start(t.window_kind, t.from_minute) <= w.window_start then -t.position else t.position end`;
+  select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')})
+      w.*, t.cap as newest_cap, t.is_hard as newest_is_hard, t.position as newest_position
+    from ${windows} w join ${terms} t on t.subject = w.subject and t.meter = w.meter
+      and t.window_kind = w.window_kind and t.reset_position = w.reset_position
+    order by ${WINDOW.replace(/\w+/g, 'w.$&')},
+      daybook.window_start(t.window_kind, t.from_minute) <= w.window_start desc,
+      case when daybook.window_start(t.window_kind, t.from_minute) <= w.window_start
+        then -t.position else t.position end`;
 
 /**
- * What calls hold of their windows and have used of them. Each is charged to the windows of its
- * admission, by the quotas of the terms that it was admitted under; a window that is over is not
- * charged for what a call is given later. Calls from before there were limits are charged nowhere.
+ * The units that calls hold and have used of their windows. A call is charged to the windows of its
+ * admission, by the quotas of the terms that it was admitted under; an extension is not charged to a
+ * window that has ended. Calls from before the first limits are charged to no window.
  *
- * A call that begins and ends in the range only adds to what was used, and those are summed up
- * before anything is looked up for them. Of the others, each charge is a row of `open_hold`.
+ * Calls that begin and end in the range only add to the used units, and are summed before any quota
+ * is joined. Each charge of another call is a row of `open_hold`.
  */
 const CHARGES = `,
   life as materialized (
@@ -62,12 +68,14 @@ const CHARGES = `,
   ),
   terms as materialized (
     select * from quota_terms where subject = any (array(
-      select 'account/' || account from life group by account union all select 'key/' || key from life group by key))
+      select 'account/' || account from life group by account
+      union all select 'key/' || key from life group by key))
   ),
   begun as materialized (
     select distinct on (a.position) a.*, e.position as end_position,
         ${forEachMeter((meter) => `e.${meter} as settled_${meter}`)}
-      from life a left join life e on e.request = a.request and e.type in (${ENDED}) and e.position > a.position
+      from life a
+      left join life e on e.request = a.request and e.type in (${ENDED}) and e.position > a.position
       where a.type = ${ACCEPTED} and a.admitted_minute is not null and a.terms < a.position
       order by a.position, e.position
   ),
@@ -78,16 +86,19 @@ const CHARGES = `,
   ),
   running as (select * from begun where end_position is null),
   charge as materialized (
-    select c.request, c.position, c.subject, t.meter, t.window_kind, daybook.window_start(t.window_kind, c.admitted_minute) as window_start,
+    select c.request, c.position, c.subject, t.meter, t.window_kind,
+        daybook.window_start(t.window_kind, c.admitted_minute) as window_start,
         t.reset_position, c.account, 0 as before, ${unitsOf('t.meter', 'c')} as held, true as is_new
-      from (${bySubject(`request, position, account, admitted_minute, terms, ${forEachMeter((meter) => meter)}`, 'running')}) c join terms t on ${IN_FORCE('c')}
+      from (${bySubject(`request, position, account, admitted_minute, terms, ${UNIT_COLUMNS}`, 'running')}) c
+      join terms t on ${IN_FORCE('c')}
     union all
     select request, position, ${WINDOW}, account, held, held, false
       from open_hold where request = any (array(select request from life where type <> ${ACCEPTED}))
   ),
   ending as (select distinct on (request) * from life where type in (${ENDED}) order by request, position),
   grown as (
-    select distinct on (c.position, c.subject, c.meter, c.window_kind) c.position, c.subject, c.meter, c.window_kind, x.position as grown_position,
+    select distinct on (c.position, c.subject, c.meter, c.window_kind)
+        c.position, c.subject, c.meter, c.window_kind, x.position as grown_position,
         ${unitsOf('c.meter', 'x')} as held
       from charge c join life x on x.request = c.request and x.type = ${EXTENDED} and x.position > c.position
         and daybook.window_start(c.window_kind, ${MINUTE('x.at')}) <= c.window_start
@@ -98,23 +109,31 @@ const CHARGES = `,
         ${unitsOf('c.meter', 'e')} as spent
       from charge c
       left join ending e on e.request = c.request and not c.is_new
-      left join grown g on g.position = c.position and g.subject = c.subject and g.meter = c.meter and g.window_kind = c.window_kind
+      left join grown g on g.position = c.position and g.subject = c.subject
+        and g.meter = c.meter and g.window_kind = c.window_kind
       where c.is_new or e.position is not null or g.position is not null
   ),
-  closed as (delete from open_hold where request = any (array(select request from changed where end_position is not null))),
+  closed as (
+    delete from open_hold
+      where request = any (array(select request from changed where end_position is not null))
+  ),
   opened as (
     insert into open_hold (request, position, ${WINDOW}, account, held)
       select request, position, ${WINDOW}, account, after from changed where end_position is null
       on conflict (request, position, subject, meter, window_kind) do update set held = excluded.held
   ),
   delta as (
-    select ${WINDOW}, max(account) as account, sum(used)::bigint as used, sum(held)::bigint as held, max(position) as position
+    select ${WINDOW}, max(account) as account, sum(used)::bigint as used, sum(held)::bigint as held,
+        max(position) as position
       from (
-        select w.subject, t.meter, t.window_kind, daybook.window_start(t.window_kind, w.admitted_minute) as window_start, t.reset_position,
-            w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
-          from (${bySubject(`account, admitted_minute, terms, position, ${forEachMeter((meter) => meter)}`, 'whole')}) w join terms t on ${IN_FORCE('w')}
+        select w.subject, t.meter, t.window_kind,
+            daybook.window_start(t.window_kind, w.admitted_minute) as window_start,
+            t.reset_position, w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
+          from (${bySubject(`account, admitted_minute, terms, position, ${UNIT_COLUMNS}`, 'whole')}) w
+          join terms t on ${IN_FORCE('w')}
         union all
-        select ${WINDOW}, account, case when end_position is null then 0 else spent end, case when end_position is null then after else 0 end - before,
+        select ${WINDOW}, account, case when end_position is null then 0 else spent end,
+            case when end_position is null then after else 0 end - before,
             coalesce(end_position, grown_position, position)
           from changed
       ) d
@@ -122,22 +141,22 @@ const CHARGES = `,
   ),
   charged as (${NEWEST('delta', 'terms')})
   insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
-    select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_hard from charged
+    select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_hard
+      from charged
     on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
       position = greatest(w.position, excluded.position)`;
 
-/**
- * Gives the windows of subjects whose quotas have changed the caps of now. Those that are over keep theirs.
- */
+/** Updates the caps of the windows of subjects whose quotas have changed. Ended windows keep theirs. */
 const RECAP = `with windows as (select * from quota_window where subject = any($1)),
   terms as (select * from quota_terms where subject = any($1)),
   newest as (${NEWEST('windows', 'terms')})
   insert into quota_window as w (${WINDOW}, account, cap, is_hard, position)
     select ${WINDOW}, account, newest_cap, newest_is_hard, newest_position from newest
       where (cap, is_hard) is distinct from (newest_cap, newest_is_hard) or newest_position > position
-    on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard, position = greatest(w.position, excluded.position)`;
+    on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard,
+      position = greatest(w.position, excluded.position)`;
 
-/** How far each quota is used up, window by window, as the log tells it. Enforcement has its own figures. */
+/** The usage of each quota by window, from the log. Admission has its own figures. */
 export const quotas: Projection = {
   name: 'quotas',
   tables: ['quota_window', 'quota_terms', 'quota_source', 'open_hold'],

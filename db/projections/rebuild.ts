@@ -9,29 +9,29 @@ import {
   createCopy,
   extendCopy,
   retainCopy,
-  takePage,
+  applyPage,
 } from '#db/projections/copy.ts';
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
 
 /**
- * Making a projection anew from the log, while the old one is read and moved on. A copy is made
- * beside it up to where the live ones are; the last few events and the exchange are one short
- * transaction, in which the projector waits. Killed at any moment it leaves the old tables as they
- * were; what it had made is dropped by the next one.
+ * Rebuilds a projection from the log, while the live one is read and kept up to date. A copy is
+ * built up to the position of the live projections; the last events and the swap of the tables are
+ * one short transaction, in which the projector waits. A rebuild killed at any moment leaves the
+ * live tables unchanged; the next rebuild drops its copy.
  */
 
-/** With this much left the exchange begins. Taking it in is a fraction of a second. */
-const REST_EVENTS = 10_000;
+/** The swap begins with at most this many events left, which are applied in a fraction of a second. */
+const CATCH_UP_EVENTS = 10_000;
 
-/** Readers wait behind an exchange that waits for a reader. They would notice a longer one. */
-const EXCHANGE_LOCK_TIMEOUT_MS = 1_000;
-const EXCHANGES_MAX = 20;
-const EXCHANGE_PAUSE_MS = 500;
+/** Readers queue behind a swap that waits for a reader. They would notice a longer wait. */
+const SWAP_LOCK_TIMEOUT_MS = 1_000;
+const SWAPS_MAX = 20;
+const SWAP_PAUSE_MS = 500;
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** Somebody else rebuilds at this moment. */
+/** Another rebuild is running. */
 export class RebuildBusyError extends StoreError {
   override name = 'RebuildBusyError';
 }
@@ -40,8 +40,8 @@ export type RebuildOptions = Pick<CopyOptions, 'signal' | 'onPage'>;
 export type Rebuilt = { position: number; parked: number };
 
 /**
- * Puts fresh tables in the place of a projection's own, also where those are gone.
- * @param client a connection as the worker, with nothing else on it and long time-outs.
+ * Replaces a projection's tables by rebuilt ones, also where they are missing.
+ * @param client a connection as the worker, used for nothing else, with long timeouts.
  * @throws {RebuildBusyError} when another rebuild runs.
  * @throws {StoreError} when readers kept the tables busy. {GapError | ArchivedError} when the log is not
  * whole.
@@ -51,7 +51,7 @@ export async function rebuild(
   projection: Projection,
   options: RebuildOptions = {},
 ): Promise<Rebuilt> {
-  // One at a time: two copies of one name would be in one another's way.
+  // One at a time: both would use the same schema.
   const { rows } = await client.query<{ is_ours: boolean }>(
     `select pg_try_advisory_lock(${LOCKS.rebuild}) as is_ours`,
   );
@@ -60,7 +60,7 @@ export async function rebuild(
   try {
     return await build(client, { projection, schema: BUILD_SCHEMA, ...options });
   } finally {
-    // Where the connection is lost the lock went with it.
+    // A lost connection has released the lock.
     await client.query(`select pg_advisory_unlock(${LOCKS.rebuild})`).catch(() => undefined);
   }
 }
@@ -69,47 +69,45 @@ async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   await createCopy(client, copy);
   const parked: Parked[] = [];
   let position = 0;
-  for (let exchanges = 0; exchanges < EXCHANGES_MAX; exchanges++) {
-    // What is projected in the meantime is taken in too, until little is left.
+  for (let swaps = 0; swaps < SWAPS_MAX; swaps++) {
+    // Events projected in the meantime are applied as well, until few are left.
     for (
       let goal = await readGoal(client, copy.projection);
-      goal - position > REST_EVENTS;
+      goal - position > CATCH_UP_EVENTS;
       goal = await readGoal(client, copy.projection)
     ) {
       parked.push(...(await extendCopy(client, copy, { after: position, upTo: goal })));
       position = goal;
     }
-    if (exchanges === 0) await analyzeCopy(client, copy);
-    const exchanged = await tryExchange(client, copy, position, parked);
-    if (exchanged !== null) return exchanged;
-    await wait(EXCHANGE_PAUSE_MS, undefined, { signal: copy.signal });
+    if (swaps === 0) await analyzeCopy(client, copy);
+    const swapped = await trySwap(client, copy, position, parked);
+    if (swapped !== null) return swapped;
+    await wait(SWAP_PAUSE_MS, undefined, { signal: copy.signal });
   }
   throw new StoreError(
-    `the tables of ${copy.projection.name} were in use for too long: try again when fewer read them`,
+    `the tables of ${copy.projection.name} were in use for too long: retry when fewer readers use them`,
   );
 }
 
 const GOAL = `select coalesce(max(position) filter (where name <> $1), max(position)) as position
   from daybook.projection where is_live`;
 
-/**
- * Where the live projections are, for that is where the fresh one has to join them; the head where none
- * lives.
- */
+/** The position of the live projections, which the rebuilt one has to join; the head where none is live. */
 async function readGoal(client: ClientBase, { name }: Projection): Promise<number> {
   const { rows } = await client.query<{ position: string | null }>(GOAL, [name]);
   const position = rows[0]?.position ?? null;
   return position === null ? await readHead(client) : Number(position);
 }
 
-const EXCHANGED = `update daybook.projection set position = $2, is_live = true, rebuilt_at = clock_timestamp(),
+const SWAPPED = `update daybook.projection set position = $2, is_live = true, rebuilt_at = clock_timestamp(),
     position_at = (select at from daybook.log where shard = 0 and position = $2)
   where name = $1`;
 
 /**
- * The rest and the exchange. @returns null when a reader held on to the old tables; nothing has changed then.
+ * Applies the last events and swaps the tables. @returns null, without a change, when a reader kept them
+ * locked.
  */
-async function tryExchange(
+async function trySwap(
   client: ClientBase,
   copy: CopyOptions,
   after: number,
@@ -118,21 +116,22 @@ async function tryExchange(
   const { projection, schema } = copy;
   await client.query(`begin; ${PROJECTING}; set local search_path = ${schema}, daybook`);
   try {
-    // The projector's page is waited for. The next one finds the turn taken, and does not queue up.
+    // Waits for the projector's current page. Its next page finds the lock taken and does not queue.
     await client.query(`select pg_advisory_xact_lock(${LOCKS.projecting})`);
     const { rows } = await client.query<{ kept_from: string }>(
       'select kept_from::text from daybook.projection where name = $1 for update',
       [projection.name],
     );
     const upTo = Math.max(after, await readGoal(client, projection));
-    const parked = [...before, ...(await takePage(client, projection, { after, upTo }))];
+    const parked = [...before, ...(await applyPage(client, projection, { after, upTo }))];
     await retainCopy(client, copy, rows[0]?.kept_from ?? '-infinity');
     await client.query(
-      `set local lock_timeout = ${EXCHANGE_LOCK_TIMEOUT_MS}; set local client_min_messages = warning`,
+      `set local lock_timeout = ${SWAP_LOCK_TIMEOUT_MS}; set local client_min_messages = warning`,
     );
     for (const table of projection.tables) {
       await client.query(
-        `drop table if exists ${LIVE_SCHEMA}.${table}; alter table ${schema}.${table} set schema ${LIVE_SCHEMA}`,
+        `drop table if exists ${LIVE_SCHEMA}.${table};
+          alter table ${schema}.${table} set schema ${LIVE_SCHEMA}`,
       );
     }
     await client.query('delete from daybook.parked_event where projection = $1', [projection.name]);
@@ -140,7 +139,7 @@ async function tryExchange(
       client,
       parked.map((each) => ({ projection: projection.name, ...each })),
     );
-    await client.query(EXCHANGED, [projection.name, upTo]);
+    await client.query(SWAPPED, [projection.name, upTo]);
     await client.query("select pg_notify('daybook_projected', $1::bigint::text)", [upTo]);
     await client.query('commit');
     return { position: upTo, parked: parked.length };

@@ -2,26 +2,29 @@ import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
 
-/** How far the projections are: what is shown from them is as of `asOf`, with all events up to `position`. */
+/**
+ * The progress of the projections: rows read from them are as of `asOf`, with all events up to `position`.
+ */
 export type ProjectionState = {
   position: number;
   /** The time of the event at `position`; null before the first. */
   asOf: Date | null;
   /** The newest event of the log: `head - position` are not in the projections yet. */
   head: number;
-  /** Events that could not be taken in and were put aside. */
+  /** Parked events. */
   parked: number;
 };
 
 const READ = `select min(p.position) as position, min(p.position_at) as as_of, daybook.head($1) as head,
-    (select count(distinct e.position) from daybook.parked_event e where $2::text[] is null or e.projection = any($2)) as parked
+    (select count(distinct e.position) from daybook.parked_event e
+      where $2::text[] is null or e.projection = any($2)) as parked
   from daybook.projection p where $2::text[] is null or p.name = any($2)`;
 
 type Row = [position: string | null, asOf: Date | null, head: string, parked: string];
 
 /**
- * How far the projections are, of several the one that is furthest back. To be asked in the
- * transaction that reads the tables, where the answer has to fit them to the event.
+ * The progress of the projections, of several that of the one furthest behind. Read it in the
+ * transaction that reads the tables where both must match to the event.
  * @param names the projections that are read; all when absent.
  */
 export async function readProjectionState(
@@ -35,7 +38,7 @@ export async function readProjectionState(
     rowMode: 'array',
   });
   const [position, asOf, head, parked] = rows[0] as Row;
-  // A projection that has taken nothing in is as of no time, and the least of times leaves it out.
+  // A projection at position 0 has no time, which `min` ignores.
   const reached = Number(position ?? 0);
   return { position: reached, asOf: reached === 0 ? null : asOf, head: Number(head), parked: Number(parked) };
 }
@@ -44,17 +47,18 @@ export async function readProjectionState(
 export type ProjectionStatus = {
   projection: string;
   position: number;
-  /** Events of the log that it has not taken in. */
+  /** Events of the log that are not applied yet. */
   behind: number;
   as_of: Date | null;
-  /** Events that it has put aside. */
+  /** Parked events. */
   parked: number;
-  /** `aside`: it waits for a rebuild, and the others go on without it. */
-  state: 'live' | 'aside';
+  /** `detached`: it waits for a rebuild, and the others continue without it. */
+  state: 'live' | 'detached';
   rebuilt_at: Date | null;
 };
 
-const READ_STATUS = `select p.name, p.position, daybook.head($1) as head, p.position_at, p.is_live, p.rebuilt_at,
+const READ_STATUS = `select p.name, p.position, daybook.head($1) as head,
+    p.position_at, p.is_live, p.rebuilt_at,
     (select count(*) from daybook.parked_event e where e.projection = p.name) as parked
   from daybook.projection p order by p.name`;
 
@@ -68,7 +72,7 @@ type StatusRow = [
   parked: string,
 ];
 
-/** How far each projection is. */
+/** The progress of each projection. */
 export async function readProjectionStatus(client: ClientBase): Promise<ProjectionStatus[]> {
   const { rows } = await client.query<StatusRow>({ text: READ_STATUS, values: [SHARD], rowMode: 'array' });
   return rows.map(([projection, position, head, asOf, isLive, rebuiltAt, parked]) => ({
@@ -77,7 +81,7 @@ export async function readProjectionStatus(client: ClientBase): Promise<Projecti
     behind: Math.max(0, Number(head) - Number(position)),
     as_of: asOf,
     parked: Number(parked),
-    state: isLive ? 'live' : 'aside',
+    state: isLive ? 'live' : 'detached',
     rebuilt_at: rebuiltAt,
   }));
 }

@@ -8,7 +8,7 @@ import type { Projection, Range } from '#db/projections/projection.ts';
 const ACCEPTED = EVENT_CODES['request.accepted'];
 const SETTLED = EVENT_CODES['request.settled'];
 const ABANDONED = EVENT_CODES['request.abandoned'];
-const REFUSED = EVENT_CODES['request.rejected'];
+const REJECTED = EVENT_CODES['request.rejected'];
 const ENDED = `${SETTLED}, ${ABANDONED}`;
 
 const SUMS = [
@@ -25,20 +25,17 @@ const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 const FIGURES = [...SUMS, ...HISTOGRAMS].join(', ');
 
 const list = (parts: readonly string[]): string => parts.join(',\n      ');
-/** An array with an element for each bucket; `element` says what the one with a number from 1 is. */
+/** An array with an element for each bucket, numbered from 1. */
 const buckets = (element: (number: number) => string): string =>
   `array[${Array.from({ length: BUCKETS }, (_, index) => element(index + 1)).join(', ')}]`;
 
-/** From 1, like the elements of an array. */
+/** The bucket of a column, from 1 like the elements of an array. */
 const bucket = (column: string): string =>
   `width_bucket(${column} - 1, array[${BUCKET_BOUNDS_MS.join(', ')}]) + 1`;
 const counted = (column: string): string =>
   buckets((number) => `count(*) filter (where ${column} = ${number})`);
 
-/**
- * The figures of events: each ending and each refusal is counted once, in the minute in which it is in the
- * log.
- */
+/** The figures of events: each end and each rejection is counted once, in the minute of its event. */
 const FIGURES_OF_EVENTS = list([
   ...ENDED_OUTCOMES.map(
     (outcome) =>
@@ -61,7 +58,7 @@ const FIGURES_OF_ROWS = list([
   ...HISTOGRAMS.map((name) => `${buckets((number) => `sum(${name}[${number}])::bigint`)} as ${name}`),
 ]);
 
-/** What to do where a row is there already: `t` is the table. */
+/** The assignments for an existing row of the table `t`. */
 const ADDED = list([
   ...SUMS.map((name) => `${name} = t.${name} + excluded.${name}`),
   ...HISTOGRAMS.map(
@@ -69,7 +66,7 @@ const ADDED = list([
   ),
 ]);
 
-/** One table from the rows of a finer one. */
+/** Rolls the rows of a finer table up into another one. */
 const rollUp = (
   table: string,
   {
@@ -83,33 +80,39 @@ const rollUp = (
       from ${from.table} group by ${[1, ...by].join(', ')}
     on conflict (${[unit, ...by].join(', ')}) do update set ${ADDED}`;
 
+const BY_KEY = ['account', 'key', 'model'];
+const MINUTE = { table: 'minute', time: 'minute' };
+const HOUR = { table: 'hour', time: 'hour' };
+
 /**
- * All tables in one statement: the events are summed up once, by minute, and the rest is made of
- * those sums. The key, account and model of a call are those of its ending.
+ * All tables in one statement: the events are summed once, by minute, and the rest is rolled up from
+ * those sums. The key, account and model of a call are those of its end.
  */
 const USAGE = `,
   minute as materialized (
     select date_bin('1 minute', at, 'epoch') as minute, account, key, coalesce(model, '') as model,
       ${FIGURES_OF_EVENTS}
       from (
-        select at, account, key, model, end_reason, refused_count, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+        select at, account, key, model, end_reason, refused_count,
+            input_tokens, cached_tokens, output_tokens, reasoning_tokens,
             case when type = ${ABANDONED} then hold_tokens end as abandoned_tokens,
             case when type = ${ABANDONED} then hold_cost_microusd else cost_microusd end as cost,
-            ${bucket('duration_ms')} as duration_bucket, ${bucket('first_byte_ms')} as first_byte_bucket
-          from event where type in (${ENDED}, ${REFUSED})
+            ${bucket('duration_ms')} as duration_bucket,
+            ${bucket('first_byte_ms')} as first_byte_bucket
+          from event where type in (${ENDED}, ${REJECTED})
       ) e
       group by 1, 2, 3, 4
   ),
-  minutes as (${rollUp('usage_minute', { unit: 'minute', by: ['account', 'key', 'model'], from: { table: 'minute', time: 'minute' } })}),
-  key_hours as (${rollUp('usage_hour_key', { unit: 'hour', by: ['account', 'key', 'model'], from: { table: 'minute', time: 'minute' } })}),
-  days as (${rollUp('usage_day', { unit: 'day', by: ['account', 'key', 'model'], from: { table: 'minute', time: 'minute' } })}),
+  minutes as (${rollUp('usage_minute', { unit: 'minute', by: BY_KEY, from: MINUTE })}),
+  key_hours as (${rollUp('usage_hour_key', { unit: 'hour', by: BY_KEY, from: MINUTE })}),
+  days as (${rollUp('usage_day', { unit: 'day', by: BY_KEY, from: MINUTE })}),
   hour as materialized (
     select date_bin('1 hour', minute, 'epoch') as hour, account, ${FIGURES_OF_ROWS} from minute group by 1, 2
   ),
-  hours as (${rollUp('usage_hour', { unit: 'hour', by: ['account'], from: { table: 'hour', time: 'hour' } })}),
-  account_days as (${rollUp('usage_day_account', { unit: 'day', by: ['account'], from: { table: 'hour', time: 'hour' } })}),
-  minute_totals as (${rollUp('usage_minute_total', { unit: 'minute', by: [], from: { table: 'minute', time: 'minute' } })}),
-  hour_totals as (${rollUp('usage_hour_total', { unit: 'hour', by: [], from: { table: 'hour', time: 'hour' } })})
+  hours as (${rollUp('usage_hour', { unit: 'hour', by: ['account'], from: HOUR })}),
+  account_days as (${rollUp('usage_day_account', { unit: 'day', by: ['account'], from: HOUR })}),
+  minute_totals as (${rollUp('usage_minute_total', { unit: 'minute', by: [], from: MINUTE })}),
+  hour_totals as (${rollUp('usage_hour_total', { unit: 'hour', by: [], from: HOUR })})
   insert into key_use as t (key, account, last_used_at, requests, cost_microusd)
     select key, max(account), max(used_at), sum(requests)::bigint, sum(cost_microusd)::bigint
       from (
@@ -122,7 +125,7 @@ const USAGE = `,
     on conflict (key) do update set last_used_at = greatest(t.last_used_at, excluded.last_used_at),
       requests = t.requests + excluded.requests, cost_microusd = t.cost_microusd + excluded.cost_microusd`;
 
-/** What was used, by minute, hour and day, and when each key was used last. */
+/** Usage by minute, hour and day, and the last use of each key. */
 export const usage: Projection = {
   name: 'usage',
   tables: [
@@ -135,7 +138,7 @@ export const usage: Projection = {
     'usage_day_account',
     'key_use',
   ],
-  // Shown for two days; an account's hours, and all days, are kept.
+  // An account's hours, and all days, are kept forever.
   kept: [
     { table: 'usage_minute', time: 'minute' },
     { table: 'usage_hour_key', time: 'hour' },

@@ -1,3 +1,4 @@
+import { USAGE_MINUTES_SHOWN_HOURS } from '#db/projections/bounds.ts';
 import { assertIncreasing } from '#db/assert-increasing.ts';
 import { PAGE_LIMIT_MAX } from '#server/contract/requests.ts';
 
@@ -33,7 +34,7 @@ export const USAGE_ROWS_MAX = 2_000;
 /** Buckets of such a report: two days in minutes, three months in hours, seven years in days. */
 export const USAGE_BUCKETS_MAX = 2_880;
 /** How far back there are minutes: the worker's retention takes older ones away. */
-export const USAGE_MINUTES_KEPT_MS = 48 * 3_600_000;
+export const USAGE_MINUTES_SHOWN_MS = USAGE_MINUTES_SHOWN_HOURS * 3_600_000;
 /** Limits of one list. */
 export const LIMITS_LISTED_MAX = 500;
 

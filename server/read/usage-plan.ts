@@ -1,4 +1,4 @@
-import { USAGE_BUCKETS_MAX, USAGE_MINUTES_KEPT_MS } from '#server/read/bounds.ts';
+import { USAGE_BUCKETS_MAX, USAGE_MINUTES_SHOWN_MS } from '#server/read/bounds.ts';
 import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/usage.ts';
 import type { Scope } from '#server/read/scope.ts';
 
@@ -41,7 +41,7 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
     query.key !== undefined ||
     query.model !== undefined ||
     groups.some((group) => group !== 'account');
-  const hasMinutes = fromMs >= nowMs - USAGE_MINUTES_KEPT_MS;
+  const hasMinutes = fromMs >= nowMs - USAGE_MINUTES_SHOWN_MS;
   const isRanking = groups.includes('account') && scope.account === null && query.account === undefined;
   const wanted = bucket ?? coarser(unitOf(fromMs, toMs, nowMs), finestFor(toMs - fromMs, isRanking));
   if (bucket === 'minute' && !hasMinutes)

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GapError } from '#db/log/follow.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
-import { type Page, projectPage, takeSeat } from '#db/projections/project.ts';
+import { type Page, projectPage, startEpoch } from '#db/projections/project.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
@@ -56,15 +56,15 @@ async function appendCalls(count: number, to: Writer = writer): Promise<number> 
 async function projectAll(
   client: Client,
   {
-    seat,
+    epoch,
     projections = PROJECTIONS,
     pageEvents = 7,
-  }: { seat?: number; projections?: readonly Projection[]; pageEvents?: number } = {},
+  }: { epoch?: number; projections?: readonly Projection[]; pageEvents?: number } = {},
 ): Promise<Page[]> {
-  const own = seat ?? (await takeSeat(client));
+  const own = epoch ?? (await startEpoch(client));
   const pages: Page[] = [];
   for (;;) {
-    const page = await projectPage(client, { projections, seat: own, pageEvents });
+    const page = await projectPage(client, { projections, epoch: own, pageEvents });
     pages.push(page);
     if (page.kind !== 'projected' || page.range.upTo === page.range.after) return pages;
   }
@@ -111,13 +111,13 @@ test('a page whose projector dies in the middle has never been, and the next one
 
 test('of two that project at once each event is taken by one, and the newer of them stays', async () => {
   const other = await connectAs(database, 'worker');
-  const seat = await takeSeat(worker);
-  const both = [projectAll(worker, { seat }), projectAll(other, { seat })];
+  const epoch = await startEpoch(worker);
+  const both = [projectAll(worker, { epoch }), projectAll(other, { epoch })];
   await appendCalls(60);
   await Promise.all(both);
-  const newer = await takeSeat(other);
-  expect(await projectAll(worker, { seat })).toEqual([{ kind: 'unseated' }]);
-  await projectAll(other, { seat: newer });
+  const newer = await startEpoch(other);
+  expect(await projectAll(worker, { epoch })).toEqual([{ kind: 'superseded' }]);
+  await projectAll(other, { epoch: newer });
   await other.end();
   await expectEqual();
 });
@@ -126,20 +126,20 @@ test('a projector does not wait for another that is at it', async () => {
   await appendCalls(5);
   const other = await connectAs(database, 'worker');
   await other.query(`begin; select pg_advisory_xact_lock(${LOCKS.projecting})`);
-  const seat = await takeSeat(worker);
-  expect(await projectPage(worker, { projections: PROJECTIONS, seat })).toEqual({ kind: 'taken' });
+  const epoch = await startEpoch(worker);
+  expect(await projectPage(worker, { projections: PROJECTIONS, epoch })).toEqual({ kind: 'busy' });
   await other.end();
-  expect(await projectPage(worker, { projections: PROJECTIONS, seat })).toMatchObject({ kind: 'projected' });
+  expect(await projectPage(worker, { projections: PROJECTIONS, epoch })).toMatchObject({ kind: 'projected' });
 });
 
 test('a projection that a later version adds holds up nobody, and a rebuild brings it to where they are', async () => {
   await appendCalls(10);
   await projectAll(worker, { projections: PROJECTIONS.filter(({ name }) => name !== 'usage') });
   const head = await appendCalls(10);
-  expect((await projectAll(worker)).at(-1)).toMatchObject({ range: { upTo: head }, aside: ['usage'] });
+  expect((await projectAll(worker)).at(-1)).toMatchObject({ range: { upTo: head }, detached: ['usage'] });
   expect(await rebuild(worker, named('usage'))).toEqual({ position: head, parked: 0 });
   await appendCalls(10);
-  expect((await projectAll(worker)).at(-1)).toMatchObject({ aside: [] });
+  expect((await projectAll(worker)).at(-1)).toMatchObject({ detached: [] });
   await expectEqual();
 });
 
@@ -259,18 +259,18 @@ test('tables dropped by hand are made anew from the log, and the others do not w
   await worker.query('drop table projection.request');
   const head = await appendCalls(20);
   const pages = await projectAll(worker);
-  expect(pages.at(-1)).toMatchObject({ aside: ['requests'] });
+  expect(pages.at(-1)).toMatchObject({ detached: ['requests'] });
   expect(await readProjectionStatus(auditor)).toMatchObject(
     PROJECTIONS.map(({ name }) => name)
       .toSorted()
       .map((projection) =>
         projection === 'requests'
-          ? { projection, state: 'aside' }
+          ? { projection, state: 'detached' }
           : { projection, state: 'live', position: head },
       ),
   );
   expect((await compare(auditor, requests)).faults).toEqual([
-    'it waits for a rebuild',
+    'it is detached and waits for a rebuild',
     'its table request is missing',
   ]);
   await rebuild(worker, requests);
@@ -287,15 +287,15 @@ test('all of them dropped are all made anew', async () => {
   for (const { tables } of PROJECTIONS)
     await worker.query(`drop table ${tables.map((table) => `projection.${table}`).join(', ')}`);
   const pages = await projectAll(worker);
-  expect(pages.at(-1)).toMatchObject({ aside: PROJECTIONS.map(({ name }) => name).toSorted() });
+  expect(pages.at(-1)).toMatchObject({ detached: PROJECTIONS.map(({ name }) => name).toSorted() });
   for (const projection of PROJECTIONS)
     expect(await rebuild(worker, projection)).toEqual({ position: head, parked: 0 });
   await expectEqual();
 });
 
 test('a rebuild beside calls, projector and readers leaves out nothing, and no reader misses a table', async () => {
-  const [seat, projector, reader] = [
-    await takeSeat(worker),
+  const [epoch, projector, reader] = [
+    await startEpoch(worker),
     await connectAs(database, 'worker'),
     await connectAs(database, 'relay'),
   ];
@@ -305,7 +305,7 @@ test('a rebuild beside calls, projector and readers leaves out nothing, and no r
       while (!ended) await appendCalls(25);
     })(),
     (async () => {
-      while (!ended) await projectAll(projector, { seat, pageEvents: 20 });
+      while (!ended) await projectAll(projector, { epoch, pageEvents: 20 });
     })(),
     (async () => {
       while (!ended)
@@ -315,7 +315,7 @@ test('a rebuild beside calls, projector and readers leaves out nothing, and no r
   for (const projection of [...PROJECTIONS, ...PROJECTIONS]) await rebuild(worker, projection);
   ended = true;
   await Promise.all(busy);
-  await projectAll(projector, { seat });
+  await projectAll(projector, { epoch });
   await Promise.all([projector.end(), reader.end()]);
   await expectEqual();
   expect(

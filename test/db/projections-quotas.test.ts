@@ -4,7 +4,7 @@ import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { withTimeout } from '#db/postgres/connect.ts';
 import { recoverInstance, registerInstance } from '#db/instances/instance.ts';
 import type { PlanTerms } from '#db/events/events.ts';
-import { projectPage, takeSeat } from '#db/projections/project.ts';
+import { projectPage, startEpoch } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { openRequests } from '../support/faults.ts';
 import { startFleet } from '../support/fleet.ts';
@@ -99,9 +99,9 @@ test(
     await Promise.all([fleet.stop(0), fleet.stop(1)]);
     const worker = await connectAs(fleet.store, 'worker');
     try {
-      const seat = await takeSeat(worker);
+      const epoch = await startEpoch(worker);
       await until(
-        () => projectPage(worker, { projections: PROJECTIONS, seat, pageEvents: 13 }),
+        () => projectPage(worker, { projections: PROJECTIONS, epoch, pageEvents: 13 }),
         (page) => page.kind === 'projected' && page.range.upTo === page.head,
         'the projections',
       );

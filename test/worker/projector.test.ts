@@ -109,7 +109,7 @@ test('what a worker could not project is told once on its log, at the level of a
       level: 'error',
       position: orphan,
       projection: 'requests',
-      msg: 'an event could not be projected and was put aside',
+      msg: 'event could not be projected; parked',
     }),
   ]);
 });
@@ -139,7 +139,7 @@ test('the command line tells how far they are, names a row that was changed by h
   );
   const found = await projections('check', 'requests');
   expect(found.code).toBe(1);
-  expect(found.output).toContain('1 rows are not as the log says');
+  expect(found.output).toContain('1 rows differ from the log');
   expect(found.output).toContain(`request request=${changed[0]?.request}: input_tokens is 1, not 10`);
 
   expect(await projections('rebuild', 'requests')).toMatchObject({ code: 0 });

@@ -9,7 +9,7 @@ import { rebuild } from '#db/projections/rebuild.ts';
 import { CRONTAB } from '../../worker/crontab.ts';
 import { prepareQueue } from '../../worker/queue.ts';
 import { createLogger } from '../../worker/logger.ts';
-import { type Forgetful, forgetful, retain } from '../../worker/tasks/retain.ts';
+import { type Retention, retentionsOf, retain } from '../../worker/tasks/retain.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openWriter, settled } from '../support/log/log-writer.ts';
@@ -56,7 +56,7 @@ const makeRequests = () =>
 
 /** What is there that should be gone, and what was gone that should be there. */
 async function wrongly(
-  { projection: { name, kept = [] }, keep }: Forgetful,
+  { projection: { name, kept = [] }, keep }: Retention,
   made: number,
   of = 0,
 ): Promise<{ kept: number; lacking: number; late: boolean }> {
@@ -72,7 +72,7 @@ async function wrongly(
 }
 
 describe('rows of calls', () => {
-  const [requests] = forgetful(4) as [Forgetful];
+  const [requests] = retentionsOf(4) as [Retention];
 
   test('go when they ended long enough ago, however long they ran; running ones never go', async () => {
     await makeRequests();
@@ -110,7 +110,7 @@ describe('rows of calls', () => {
   });
 
   test('stay for ever where nothing else is wanted', () => {
-    expect(forgetful(0).map(({ projection }) => projection.name)).toEqual(['usage']);
+    expect(retentionsOf(0).map(({ projection }) => projection.name)).toEqual(['usage']);
   });
 
   test('of a projection that can not go on are left to its rebuild', async () => {
@@ -128,7 +128,7 @@ describe('rows of calls', () => {
 });
 
 test('usage by the minute, and by key and hour, goes after two days', async () => {
-  const [usage] = forgetful(0) as [Forgetful];
+  const [usage] = retentionsOf(0) as [Retention];
   await client.query(
     `insert into projection.usage_minute (minute, account, key, model, duration_counts, first_byte_counts)
      select date_trunc('minute', clock_timestamp()) - interval '1 minute' * n, 'Account1', 'Key00001', 'm', '{}', '{}' from generate_series(1, $1::int) n`,
@@ -151,7 +151,7 @@ test('usage by the minute, and by key and hour, goes after two days', async () =
 });
 
 test('windows of quotas go when they ended long enough ago; one that still runs never goes', async () => {
-  const [, quotas] = forgetful(1) as [Forgetful, Forgetful];
+  const [, quotas] = retentionsOf(1) as [Retention, Retention];
   // Each month of three years, this one last, and each hour of forty days.
   await client.query(
     `insert into projection.quota_window (subject, account, meter, window_kind, window_start, reset_position, cap, position, is_hard)
@@ -178,7 +178,7 @@ test('a comparison with the log finds nothing missing, nor does a rebuild bring 
   await writer.append(calls.slice(5).map((each) => settled(each)));
   await projectAll(database);
   // As if all of it were long ago.
-  const gone = forgetful(1).map((each) => ({ ...each, keep: '-1 hour' }));
+  const gone = retentionsOf(1).map((each) => ({ ...each, keep: '-1 hour' }));
   expect(await retain(client, gone, NEVER)).toBeGreaterThanOrEqual(16);
   const count = () => ask(database.config('worker'), 'select count(*)::int from projection.request');
   expect(await count()).toBe(5);

@@ -10,15 +10,15 @@ export type ArchiveTaskOptions = {
   /** Opens a connection as the owner. */
   connect: () => Promise<Client>;
   log: Logger;
-  /** Ends the run; another goes on where it was. */
+  /** Aborts the run; the next one continues. */
   signal: AbortSignal;
 };
 
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
- * Archives what nothing needs in the log any more, where an archive is wanted. What goes wrong is
- * told and left to the next run: a log that can't be archived stays whole and serves on.
+ * Archives old partitions of the log, if an archive is configured. Errors are logged and left to the
+ * next run: a log that can't be archived stays complete in the database.
  */
 export async function archiveTask({ config, connect, log, signal }: ArchiveTaskOptions): Promise<void> {
   const { ARCHIVE_DIR: directory, ARCHIVE_KEEP_PARTITIONS: keep, ARCHIVE_DROP } = config;
@@ -28,21 +28,20 @@ export async function archiveTask({ config, connect, log, signal }: ArchiveTaskO
     if (result === null) return;
     const { archived, detached, dropped, waiting } = result;
     if (archived.length + detached.length + dropped.length > 0)
-      log.info({ archived, detached, dropped }, 'parts of the log were archived');
-    if (waiting !== null) log.debug({ waiting }, 'the archive waits');
+      log.info({ archived, detached, dropped }, 'log partitions archived');
+    if (waiting !== null) log.debug({ waiting }, 'archiving waits');
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof ArchiveDamageError) {
       log.error(
         { position: error.position, problem: error.message },
-        'the log or its archive is damaged: nothing of that part leaves the database',
+        'log or archive damaged; partition kept in the database',
       );
-    } else if (error instanceof StoreError)
-      log.error({ problem: error.message }, 'the archive is not usable');
+    } else if (error instanceof StoreError) log.error({ problem: error.message }, 'archive not usable');
     else if (error instanceof DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) {
       log.error(
-        "this worker's login does not own the log and can't take a part out of it: run `daybook archive run` with the owner's",
+        "login does not own the log and can't detach a partition; run `daybook archive run` with the owner's",
       );
-    } else log.error(errorFields(error), 'archiving failed; it is tried again');
+    } else log.error(errorFields(error), 'archiving failed; retrying');
   }
 }

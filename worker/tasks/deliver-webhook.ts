@@ -3,11 +3,11 @@ import { z } from 'zod';
 import { signedHeaders, type WebhookTarget } from '#db/alerts/webhooks.ts';
 import { post, type Reply } from '../receiver.ts';
 
-/** A receiver that needs longer to say that it has something should put it into a queue of its own. */
+/** A receiver that needs longer should acknowledge and queue the message. */
 const TIMEOUT_MS = 10_000;
-/** Pauses after each attempt that failed; after the last one the delivery has failed: 24 hours in all. */
+/** The pause after each failed attempt, 24 hours in total. After the last one the delivery has failed. */
 const PAUSES_S = [5, 30, 300, 1_800, 3_600, 7_200, 14_400, 21_600, 36_000] as const;
-/** A webhook is switched off when so many attempts in a row have failed, the first of them a day ago. */
+/** A webhook is switched off after this many consecutive failures, the first of them a day ago. */
 const FAILURES_MAX = 10;
 const FAILING_HOURS_MAX = 24;
 
@@ -15,37 +15,42 @@ export const DeliverWebhook = z.object({ delivery: z.uuid() });
 
 export type DeliverOptions = {
   query: <R extends QueryResultRow>(text: string, values: unknown[]) => Promise<QueryResult<R>>;
-  /** @throws {Error} when the pepper is not there; the job is tried again later. */
+  /** @throws {Error} when the pepper is missing; the job is retried later. */
   open: (webhook: string, sealed: Buffer) => WebhookTarget;
   onSwitchedOff: (webhook: string) => void;
-  /**
-   * Gives a receiver up that does not answer while the worker ends: the attempt is not counted, and made
-   * again.
-   */
+  /** Aborts an attempt without a response while the worker ends: it is not counted, and repeated. */
   signal: AbortSignal;
 };
 
-/** A delivery that still waits, with all that is sent. */
+/** A waiting delivery with the contents of its message. */
 const READ = `select d.webhook, w.sealed_target, w.allow_private, w.switched_off_at is not null as is_off,
     a.kind, a.state, a.account, a.details, a.raised_at, extract(epoch from clock_timestamp())::int as now_s,
     (select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id) as attempts
-  from daybook.webhook_delivery d join daybook.webhook w on w.id = d.webhook join daybook.alert a on a.id = d.alert
+  from daybook.webhook_delivery d
+  join daybook.webhook w on w.id = d.webhook
+  join daybook.alert a on a.id = d.alert
   where d.id = $1 and d.state = 'waiting'`;
-const GIVE_UP = `update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp() where id = $1`;
-// Both take the webhook's row first, as its removal does: neither waits for the other for ever.
+const GIVE_UP = `update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp()
+  where id = $1`;
+// Both lock the webhook's row first, as its removal does, so that they can't deadlock.
 const DELIVERED = `with webhook as (
-    update daybook.webhook set failures = 0, failing_since = null, switched_off_at = null where id = $4 returning id),
+    update daybook.webhook set failures = 0, failing_since = null, switched_off_at = null
+      where id = $4 returning id),
   attempt as (
     insert into daybook.webhook_attempt (delivery, status, duration_ms) select $1, $2, $3 from webhook)
-  update daybook.webhook_delivery d set state = 'delivered', ended_at = clock_timestamp() from webhook where d.id = $1`;
+  update daybook.webhook_delivery d set state = 'delivered', ended_at = clock_timestamp()
+    from webhook where d.id = $1`;
 const FAILED = `with webhook as (
-    update daybook.webhook set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+    update daybook.webhook set failures = failures + 1,
+        failing_since = coalesce(failing_since, clock_timestamp()),
         switched_off_at = coalesce(switched_off_at, case when $6
-          or (failures + 1 >= ${FAILURES_MAX} and failing_since < clock_timestamp() - interval '${FAILING_HOURS_MAX} hours')
+          or (failures + 1 >= ${FAILURES_MAX}
+            and failing_since < clock_timestamp() - interval '${FAILING_HOURS_MAX} hours')
           then clock_timestamp() end)
       where id = $5 returning switched_off_at is not null as is_off),
   attempt as (
-    insert into daybook.webhook_attempt (delivery, status, fault, duration_ms) select $1, $2, $3, $4 from webhook)
+    insert into daybook.webhook_attempt (delivery, status, fault, duration_ms)
+      select $1, $2, $3, $4 from webhook)
   select is_off from webhook`;
 const AGAIN = `select daybook.queue_attempt($1, $2, $3 * interval '1 second')`;
 
@@ -64,9 +69,9 @@ type Waiting = {
 };
 
 /**
- * One attempt to deliver an alert. What came of it is put down; where it failed, the next attempt is
- * queued. A worker that dies in between leaves the attempt to be made again: receivers tell a
- * repetition by its `webhook-id`.
+ * Makes one attempt to deliver an alert and records its result; after a failure the next attempt is
+ * queued. If the worker dies in between, the attempt is repeated: receivers recognize a repetition
+ * by its `webhook-id`.
  */
 export async function deliverWebhook(
   payload: unknown,
@@ -88,7 +93,7 @@ export async function deliverWebhook(
 
   const status = 'status' in reply ? reply.status : null;
   const fault = 'status' in reply ? null : reply.fault;
-  // 410 is how a receiver says that nobody is there any more.
+  // With 410 a receiver asks for no more messages.
   const after = await query<{ is_off: boolean }>(FAILED, [
     delivery,
     status,

@@ -1,26 +1,27 @@
 import type { ClientBase } from 'pg';
 import { recordExpiry } from '#db/log/expire-key.ts';
 
-/** A key that was made or given another end meanwhile is found so soon. */
+/** A key whose expiry was set in the meantime is found after at most this time. */
 const LOOK_MS = 5_000;
-/** Keys in one look; of more, which is rare, the next ones are looked for at once. */
+/** Keys per query; with more, which is rare, the next query follows at once. */
 const KEYS_MAX = 200;
 
 /**
- * The projection says where to look, and the key's own events decide: a projection that is behind costs time
- * only.
+ * The projection finds candidates, and the key's own events decide: a projection behind the log only delays.
  */
 const DUE = `select id, expires_at::text as expires_at from projection.key
-  where expired_at is null and revoked_at is null and expires_at <= clock_timestamp() and (expires_at, id) > ($1::timestamptz, $2)
+  where expired_at is null and revoked_at is null and expires_at <= clock_timestamp()
+    and (expires_at, id) > ($1::timestamptz, $2)
   order by expires_at, id limit ${KEYS_MAX}`;
-const NEXT = `select extract(epoch from min(expires_at) - clock_timestamp())::float8 * 1000 as ms from projection.key
+const NEXT = `select extract(epoch from min(expires_at) - clock_timestamp())::float8 * 1000 as ms
+  from projection.key
   where expired_at is null and revoked_at is null and expires_at > clock_timestamp()`;
 
 type Due = { id: string; expires_at: string };
 
 /**
- * Puts down the end of each key that has come to it.
- * @returns in how many milliseconds the next one is due, or is to be looked for.
+ * Records the expiry of each key that has expired.
+ * @returns the milliseconds until the next run.
  */
 export async function expireKeys(
   client: ClientBase,

@@ -8,24 +8,20 @@ import type { WorkerConfig } from '../config.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
 import { errorFields, type Logger } from '../logger.ts';
 
-/** The first checkpoint of a long log reads all of it, page by page; this is for one page. */
+/** For a page: the first checkpoint of a long log reads the whole log, page by page. */
 export const PUBLISH_TIMEOUT_MS = 60_000;
 
 /**
- * What is not published yet can be cut off without anybody knowing: never more than ten seconds of it.
- * A look may come two seconds late, since the queue finds what is due later by polling, and signing takes its
- * time.
+ * Events without a published checkpoint can be truncated without detection, so none may stay unpublished
+ * for more than ten seconds. A run may be two seconds late, since the queue polls, and signing takes time.
  */
 const AGE_MAX_MS = 6_000;
-/** Nor much more than so many events. */
+/** Nor may many more events than these stay unpublished. */
 const EVENTS_MAX = 1_000;
 const LOOK_MS = 1_000;
-/** What an operator has to put right is said this often. */
+/** A fault that needs an operator is logged this often. */
 const AFTER_FAULT_MS = 10_000;
-/**
- * What a worker that ends may take for its last one; the first checkpoint of a long log is left to the next
- * worker.
- */
+/** For the last checkpoint of an ending worker. The first one of a long log is left to the next worker. */
 const LAST_MS_MAX = 3_000;
 
 type Publisher = {
@@ -37,21 +33,23 @@ type Publisher = {
 
 type PublishTask = Publisher & { look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T> };
 
-/** How much of the log no checkpoint covers, and for how long the oldest of it has been there. */
+/** The number of events without a checkpoint, and the age of the oldest one. */
 const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
-    extract(epoch from clock_timestamp() - (select at from daybook.log_batch where shard = $1 and last_position > p.size order by last_position limit 1))::float8 * 1000 as age_ms
-  from (select coalesce((select size from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1), 0)::float8 as size) p`;
+    extract(epoch from clock_timestamp() - (select at from daybook.log_batch
+      where shard = $1 and last_position > p.size order by last_position limit 1))::float8 * 1000 as age_ms
+  from (select coalesce((select size from daybook.checkpoint
+    where shard = $1 order by epoch desc, size desc limit 1), 0)::float8 as size) p`;
 
 /**
- * Publishes a checkpoint when it is time for one.
- * @returns in how many milliseconds to look again.
+ * Publishes a checkpoint when one is due.
+ * @returns the milliseconds until the next check.
  */
 export async function publishTask({ config, log, session, look, connect }: PublishTask): Promise<number> {
   const { rows } = await look((client) =>
     client.query<{ events: number; age_ms: number | null }>(READ_UNPUBLISHED, [SHARD]),
   );
   const { events, age_ms } = rows[0] as (typeof rows)[number];
-  // After a restore there may be more checkpoints than log: then, too, it is looked at.
+  // After a restore a checkpoint may be larger than the log, which publishing reports.
   if (events === 0 || (events > 0 && events < EVENTS_MAX && (age_ms ?? 0) < AGE_MAX_MS)) return LOOK_MS;
   const client = await connect();
   try {
@@ -59,7 +57,7 @@ export async function publishTask({ config, log, session, look, connect }: Publi
     return LOOK_MS;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    log.error({ fault: error.message }, 'no checkpoint is published');
+    log.error({ fault: error.message }, 'checkpoint not published');
     return AFTER_FAULT_MS;
   } finally {
     await closeClient(client);
@@ -67,8 +65,8 @@ export async function publishTask({ config, log, session, look, connect }: Publi
 }
 
 /**
- * Publishes what no checkpoint covers, as a worker ends: where it is the last, nothing can be cut off
- * afterwards without anybody knowing. What can't be done in time is left.
+ * Publishes a last checkpoint as a worker ends: with no worker left, events without a checkpoint could
+ * be truncated without detection. It gives up after {@link LAST_MS_MAX}.
  */
 export async function publishLast({ config, log, session, connect }: Publisher): Promise<void> {
   try {
@@ -81,7 +79,7 @@ export async function publishLast({ config, log, session, connect }: Publisher):
       await closeClient(client);
     }
   } catch (error) {
-    log.warn(errorFields(error), 'the newest events are in no checkpoint; the next worker publishes them');
+    log.warn(errorFields(error), 'last checkpoint not published; left to the next worker');
   }
 }
 

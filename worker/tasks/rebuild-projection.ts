@@ -10,7 +10,7 @@ export const RebuildProjection = z.object({ projection: z.string() });
 
 export type RebuildOptions = {
   projections: readonly Projection[];
-  /** Opens a connection whose statements may take as long as a page of a copy does. */
+  /** Opens a connection with a statement timeout for a page of a copy. */
   connect: () => Promise<Client>;
   /** Ends the job: its worker stops. */
   signal: AbortSignal;
@@ -21,15 +21,18 @@ export type RebuildOptions = {
 export const REBUILD_TIMEOUT_MS = 600_000;
 
 /**
- * Adds the job, unless one waits already, be it for its next attempt, or somebody rebuilds right
- * now. One whose worker was killed does neither, so that its place is taken.
+ * Adds the job, unless one is waiting (also for its next attempt) or a rebuild is running. The job of
+ * a killed worker is neither, so it is replaced.
  */
-const QUEUE = `select graphile_worker.add_job('rebuild_projection', json_build_object('projection', $1::text), job_key => 'rebuild-' || $1::text)
-  where not exists (select from graphile_worker.jobs where key = 'rebuild-' || $1::text and locked_at is null and attempts < max_attempts)
-    and not exists (select from pg_locks where locktype = 'advisory' and concat_ws(', ', classid, objid) = '${LOCKS.rebuild}' and granted
-      and database = (select oid from pg_database where datname = current_database()))`;
+const QUEUE = `select graphile_worker.add_job('rebuild_projection', json_build_object('projection', $1::text),
+    job_key => 'rebuild-' || $1::text)
+  where not exists (select from graphile_worker.jobs
+      where key = 'rebuild-' || $1::text and locked_at is null and attempts < max_attempts)
+    and not exists (select from pg_locks
+      where locktype = 'advisory' and concat_ws(', ', classid, objid) = '${LOCKS.rebuild}' and granted
+        and database = (select oid from pg_database where datname = current_database()))`;
 
-/** Sees to it that these are rebuilt. May be called again and again. */
+/** Queues the rebuild of projections. Idempotent. */
 export async function queueRebuilds(
   client: Pick<Client, 'query'>,
   names: readonly ProjectionName[],
@@ -37,22 +40,22 @@ export async function queueRebuilds(
   for (const name of names) await client.query(QUEUE, [name]);
 }
 
-/** Makes a projection anew. One that another rebuild keeps waiting is tried again by the queue. */
+/** Rebuilds a projection. While another rebuild is running, the queue retries. */
 export async function rebuildProjectionTask(
   payload: unknown,
   { projections, connect, signal, log }: RebuildOptions,
 ): Promise<void> {
   const { projection: name } = RebuildProjection.parse(payload);
   const projection = projections.find((each) => each.name === name);
-  // A newer version has added it, and will find the job again.
+  // Added by a newer version, whose worker will retry the job.
   if (projection === undefined) throw new Error('this worker does not know the projection');
   const client = await connect();
   try {
     const { position, parked } = await rebuild(client, projection, { signal });
-    log.warn({ projection: name, position, parked }, 'a projection was rebuilt from the log');
+    log.warn({ projection: name, position, parked }, 'projection rebuilt from the log');
   } catch (error) {
     if (!(error instanceof RebuildBusyError))
-      log.error({ projection: name }, 'a projection could not be rebuilt; it is tried again');
+      log.error({ projection: name }, 'projection rebuild failed; retrying');
     throw error;
   } finally {
     await closeClient(client);

@@ -6,14 +6,14 @@ import { recoverInstance } from '#db/instances/instance.ts';
 export const RecoverInstance = z.object({ instance: z.int().positive() });
 
 export type RecoverOptions = {
-  /** Opens a connection that may wait long: the log is searched. */
+  /** Opens a connection with a long timeout: the log is searched. */
   connect: () => Promise<Client>;
-  /** The worker's own number, under which the endings are written. */
+  /** The worker's instance, which appends the ends of the requests. */
   instance: () => number;
   onRecovered: (dead: number, abandoned: number) => void;
 };
 
-/** Ends what a dead instance left open, and returns its leases. Again and again changes nothing. */
+/** Ends the open requests of a dead instance, and returns its leases. Idempotent. */
 export async function recoverInstanceTask(payload: unknown, options: RecoverOptions): Promise<void> {
   const { instance: dead } = RecoverInstance.parse(payload);
   const client = await options.connect();

@@ -1,60 +1,50 @@
 import type { ClientBase } from 'pg';
+import { USAGE_MINUTES_KEPT_HOURS } from '#db/projections/bounds.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 
 /**
- * Takes away what is older than it is kept. The log keeps all; rows of projections say in
- * `daybook.projection.kept_from` what is not there any more, so that a rebuild leaves it out, too.
+ * Retention: deletes rows that are older than they are kept. The log is not affected. For projections
+ * `daybook.projection.kept_from` records the deleted time, so that a rebuild skips the same rows.
  */
 
-/** Rows in one transaction: some tens of milliseconds, for which the projector waits. */
+/** Rows per transaction, which takes some tens of milliseconds. The projector waits meanwhile. */
 const ROWS_PER_STEP = 5_000;
 const STEP_PAUSE_MS = 50;
-/** One run; what is left then is for the next hour's. */
+/** The time of a run; the rest is left to the next hour's run. */
 const RUN_MS_MAX = 10 * 60_000;
 
-/**
- * A page of events that is being projected is waited for, and reading old rows may take long on a cold disk.
- */
+/** Includes the wait for a page being projected; reading old rows may take long on a cold disk. */
 export const RETAIN_TIMEOUT_MS = 60_000;
 
 /**
- * Windows of quotas are kept for as long as requests are, after their end: a month's began up to so many days
- * before it.
+ * Quota windows are kept as long as requests, after their end. A month begins up to 31 days before its end.
  */
 const WINDOW_DAYS_MAX = 31;
-/**
- * Usage by the minute is shown for two days, and the hour that they begin in is to be whole. An account's
- * hours, and all days, are kept.
- */
-const USAGE_MINUTES_HOURS = 49;
-/** Alerts with their deliveries; far longer than the longest window that one was raised for. */
+/** Alerts with their deliveries: far longer than the longest window of an alert. */
 const ALERTS_DAYS = 90;
-/** Jobs that failed for good are kept to be looked at. */
+/** Permanently failed jobs are kept for inspection. */
 const JOBS_DAYS = 7;
 
-/**
- * All checkpoints of so long are there for those who look at them closely; of each hour before that, one
- * proves as much.
- */
+/** All checkpoints are kept for this long; of each hour before that, one proves as much. */
 const CHECKPOINTS_HOURS = 48;
 
-/** A projection that forgets: which rows, the projection itself says, so that a rebuild forgets the same. */
-export type Forgetful = {
+/** The retention of a projection. The projection names the tables, so that a rebuild skips the same rows. */
+export type Retention = {
   projection: Projection;
   /**
-   * The indexed time that the oldest rows of the first of its tables are found by: never later than that
-   * which they go by.
+   * The indexed time column that finds the oldest rows of its first table: never later than the deciding one.
    */
   found_by: string;
-  /** How long they are kept, as Postgres reads it. */
+  /** How long rows are kept, as a Postgres interval. */
   keep: string;
 };
 
-export function forgetful(requestRowsDays: number): Forgetful[] {
-  const minutes: Forgetful = { projection: usage, found_by: 'minute', keep: `${USAGE_MINUTES_HOURS} hours` };
+export function retentionsOf(requestRowsDays: number): Retention[] {
+  const keep = `${USAGE_MINUTES_KEPT_HOURS} hours`;
+  const minutes: Retention = { projection: usage, found_by: 'minute', keep };
   if (requestRowsDays === 0) return [minutes];
   return [
     { projection: requests, found_by: 'accepted_at', keep: `${requestRowsDays} days` },
@@ -63,31 +53,36 @@ export function forgetful(requestRowsDays: number): Forgetful[] {
   ];
 }
 
-/** Of each old hour the last stays, and the last that a witness has signed, too. */
+/** Keeps the last checkpoint of each old hour, and the last one with a witness's cosignature. */
 const THIN_CHECKPOINTS = `with old as (
     select shard, epoch, size, date_trunc('hour', published_at, 'UTC') as hour,
-      exists (select from daybook.cosignature s where s.shard = c.shard and s.epoch = c.epoch and s.size = c.size) as is_cosigned
-    from daybook.checkpoint c where published_at < date_trunc('hour', clock_timestamp() - interval '${CHECKPOINTS_HOURS} hours', 'UTC')),
+      exists (select from daybook.cosignature s
+        where s.shard = c.shard and s.epoch = c.epoch and s.size = c.size) as is_cosigned
+    from daybook.checkpoint c
+    where published_at
+      < date_trunc('hour', clock_timestamp() - interval '${CHECKPOINTS_HOURS} hours', 'UTC')),
   ranked as (select *, row_number() over (partition by shard, epoch, hour order by size desc) as nth,
-      row_number() over (partition by shard, epoch, hour, is_cosigned order by size desc) as nth_alike from old)
+      row_number() over (partition by shard, epoch, hour, is_cosigned order by size desc) as nth_alike
+    from old)
   delete from daybook.checkpoint c using ranked r
-    where c.shard = r.shard and c.epoch = r.epoch and c.size = r.size and nth > 1 and not (is_cosigned and nth_alike = 1)`;
+    where c.shard = r.shard and c.epoch = r.epoch and c.size = r.size
+      and nth > 1 and not (is_cosigned and nth_alike = 1)`;
 
 /**
- * Takes rows away in steps until none is too old, the run's time is over, or `signal` says to stop.
- * @returns how many rows went.
+ * Deletes old rows in steps until none is left, the run's time is over, or `signal` aborts.
+ * @returns the number of deleted rows.
  */
 export async function retain(
   client: ClientBase,
-  all: readonly Forgetful[],
+  all: readonly Retention[],
   signal: AbortSignal,
 ): Promise<number> {
   const endMs = performance.now() + RUN_MS_MAX;
-  let gone = 0;
+  let deleted = 0;
   for (const each of all) {
     for (;;) {
-      const step = await inTransaction(client, () => takeAway(client, each));
-      gone += step.gone;
+      const step = await inTransaction(client, () => deleteStep(client, each));
+      deleted += step.deleted;
       if (step.isDone || signal.aborted || performance.now() > endMs) break;
       await new Promise((resolve) => setTimeout(resolve, STEP_PAUSE_MS));
     }
@@ -96,31 +91,33 @@ export async function retain(
     `delete from daybook.alert where raised_at < clock_timestamp() - interval '${ALERTS_DAYS} days'`,
   );
   await client.query(`delete from graphile_worker._private_jobs
-    where attempts >= max_attempts and locked_at is null and updated_at < clock_timestamp() - interval '${JOBS_DAYS} days'`);
+    where attempts >= max_attempts and locked_at is null
+      and updated_at < clock_timestamp() - interval '${JOBS_DAYS} days'`);
   await client.query(THIN_CHECKPOINTS);
-  return gone;
+  return deleted;
 }
 
 /**
- * Moves `kept_from` on by as much as some thousand rows are old, and takes away what is before it. The
- * projection's row is locked meanwhile, so that whoever projects, rebuilds or compares sees both or neither.
+ * Advances `kept_from` past some thousand rows, and deletes the rows before it. The projection's row is
+ * locked meanwhile, so that the projector, a rebuild or a comparison sees both or neither.
  */
-async function takeAway(
+async function deleteStep(
   client: ClientBase,
-  { projection: { name, kept }, found_by, keep }: Forgetful,
-): Promise<{ gone: number; isDone: boolean }> {
+  { projection: { name, kept }, found_by, keep }: Retention,
+): Promise<{ deleted: number; isDone: boolean }> {
   const [finest, ...coarser] = kept ?? [];
-  if (finest === undefined) return { gone: 0, isDone: true };
+  if (finest === undefined) return { deleted: 0, isDone: true };
   const table = `${LIVE_SCHEMA}.${finest.table}`;
   const { rows } = await client.query<{ kept_from: string; target: string }>(
-    `select kept_from::text as kept_from, (date_trunc('minute', clock_timestamp()) - $2::interval)::text as target
+    `select kept_from::text as kept_from,
+        (date_trunc('minute', clock_timestamp()) - $2::interval)::text as target
       from daybook.projection where name = $1 and is_live for update`,
     [name, keep],
   );
   const [state] = rows;
-  if (!state) return { gone: 0, isDone: true };
-  // The next bound is the time of the row so many further on; at least a millisecond on, should they all be
-  // of one moment.
+  if (!state) return { deleted: 0, isDone: true };
+  // The next bound is the time of the row ROWS_PER_STEP further on, and at least 1 ms later, should all
+  // rows have the same time.
   const next = await client.query<{ bound: string; is_done: boolean }>(
     `select bound::text as bound, bound >= $2::timestamptz as is_done from (
       select least($2::timestamptz, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound from (
@@ -130,7 +127,7 @@ async function takeAway(
     [state.kept_from, state.target],
   );
   const [step] = next.rows;
-  if (!step) return { gone: 0, isDone: true };
+  if (!step) return { deleted: 0, isDone: true };
   await client.query('update daybook.projection set kept_from = $2 where name = $1', [name, step.bound]);
   const { rowCount } = await client.query(
     `delete from ${table} where ${found_by} < $1::timestamptz and ${finest.time} < $1::timestamptz`,
@@ -140,7 +137,7 @@ async function takeAway(
     await client.query(`delete from ${LIVE_SCHEMA}.${each.table} where ${each.time} < $1::timestamptz`, [
       step.bound,
     ]);
-  return { gone: rowCount ?? 0, isDone: step.is_done };
+  return { deleted: rowCount ?? 0, isDone: step.is_done };
 }
 
 async function inTransaction<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {

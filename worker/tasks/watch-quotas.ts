@@ -3,19 +3,18 @@ import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts/alerts.ts';
 
 /**
- * Windows in one look, those of longest ago first; the rest is for the next look, at once. One event changes
- * far fewer.
+ * Windows per run, the least recently changed first; the rest follows at once. One event changes far fewer.
  */
 const WINDOWS_MAX = 1_000;
 const LOOK_MS = 5_000;
 
 const STATE = `select l.position as looked, p.position as reached, clock_timestamp() as now
-  from daybook.projection p left join daybook.alert_look l on l.kind = 'quota' where p.name = 'quotas' and p.is_live`;
-/**
- * The windows that changed since the last look and of which enough is used. None lasts longer than a month.
- */
+  from daybook.projection p left join daybook.alert_look l on l.kind = 'quota'
+  where p.name = 'quotas' and p.is_live`;
+/** The windows that changed since the last run and are used enough. None lasts longer than a month. */
 const CHANGED = `select q.subject, q.account, a.name as account_name, q.meter, q.window_kind, q.window_start,
-    q.reset_position::float8 as reset_position, q.cap::float8 as cap, q.used::float8 as used, q.position::float8 as position
+    q.reset_position::float8 as reset_position, q.cap::float8 as cap, q.used::float8 as used,
+    q.position::float8 as position
   from projection.quota_window q left join projection.account a on a.id = q.account
   where q.position > $1 and q.position <= $2 and q.used * 100.0 >= q.cap * ${Math.min(...QUOTA_PERCENTS)}.0
     and q.window_start > extract(epoch from clock_timestamp()) / 60 - 32 * 24 * 60
@@ -26,10 +25,10 @@ const LOOKED = `insert into daybook.alert_look (kind, position) values ('quota',
 type State = { looked: string | null; reached: string; now: Date };
 
 /**
- * Raises an alert for each quota of which another share is used. Only windows that changed since the
- * last look are read; one that changes while they are is left to the next look. Where two look at
- * once, the alert's own topic lets it be raised once.
- * @returns after how many milliseconds to look again.
+ * Raises an alert for each quota that has crossed another threshold. Only windows that changed since
+ * the last run are read; later changes are left to the next run. If two runs overlap, the alert's
+ * topic makes sure that it is raised once.
+ * @returns the milliseconds until the next run.
  */
 export async function watchQuotas(client: ClientBase): Promise<number> {
   const { rows: states } = await client.query<State>(STATE);
@@ -43,7 +42,7 @@ export async function watchQuotas(client: ClientBase): Promise<number> {
     rows.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null),
   );
   const isAll = rows.length < WINDOWS_MAX;
-  // More windows that the last event changed may be beyond the limit: the next look begins with it.
+  // The last event may have changed more windows beyond the limit: the next run begins with it.
   await client.query(LOOKED, [isAll ? state.reached : (rows.at(-1)?.position ?? 1) - 1]);
   return isAll ? LOOK_MS : 0;
 }

@@ -15,16 +15,13 @@ import {
 } from '#db/alerts/alerts.ts';
 import { END_REASONS, type EndReason } from '#db/events/events.ts';
 
-/** Keys in one look; the nearest to their end first, so that nothing is told too late. */
+/** Keys per run, the next to expire first, so that no notice is late. */
 const KEYS_MAX = 1_000;
-/**
- * An upstream is judged by the calls of the last minutes, at a high rate by the newest of them: this look
- * reads no more.
- */
+/** An upstream's failure rate is that of the last minutes and, at a high rate, of the newest calls. */
 const UPSTREAM_MINUTES = 5;
 const CALLS_MAX = 20_000;
 
-/** What is the upstream's fault for certain: one that refuses what a client asked for is well. */
+/** End reasons that are certainly the upstream's fault. An upstream that rejects a call is healthy. */
 const FAULTS: readonly EndReason[] = [
   'upstream_disconnected',
   'upstream_error',
@@ -32,27 +29,28 @@ const FAULTS: readonly EndReason[] = [
   'timed_out',
 ];
 
-const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at, k.expires_at, clock_timestamp() as now
+const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at, k.expires_at,
+    clock_timestamp() as now
   from projection.key k left join projection.account a on a.id = k.account
   where k.expired_at is null and k.revoked_at is null
     and k.expires_at between clock_timestamp() and clock_timestamp() + $1 * interval '1 day'
   order by k.expires_at limit ${KEYS_MAX}`;
-const UPSTREAMS = `select upstream, count(*)::int as ended, count(*) filter (where end_reason = any($1))::int as failed
+const UPSTREAMS = `select upstream, count(*)::int as ended,
+    count(*) filter (where end_reason = any($1))::int as failed
   from (select upstream, end_reason from projection.request
-    where accepted_at > clock_timestamp() - interval '${UPSTREAM_MINUTES} minutes' and end_reason is not null and upstream is not null
+    where accepted_at > clock_timestamp() - interval '${UPSTREAM_MINUTES} minutes'
+      and end_reason is not null and upstream is not null
     order by accepted_at desc limit ${CALLS_MAX}) newest
   group by upstream`;
-/**
- * The age of the first event that some projection lacks; the newest one that it has may be from long before.
- */
+/** The age of the first event not yet projected; the last projected event can be much older. */
 const BEHIND = `select (p.head - p.position)::float8 as events,
     coalesce((select extract(epoch from clock_timestamp() - l.at) * 1000 from daybook.log l
       where l.shard = 0 and l.position = p.position + 1), 0)::float8 as ms
   from (select min(position) as position, daybook.head(0::smallint) as head from daybook.projection) p`;
 
 /**
- * Looks at the installation once: projections that are behind, upstreams that fail, keys that end
- * soon. In this order, because the others read projections, which may be missing when they are behind.
+ * Checks for projections behind the log, failing upstreams, and keys that expire soon. In this order,
+ * because the later checks read projections, whose tables may be missing.
  */
 export async function watchService(client: ClientBase): Promise<void> {
   await watchProjections(client);

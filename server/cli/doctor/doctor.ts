@@ -56,11 +56,11 @@ async function checkProjections(client: Client): Promise<Finding> {
   );
   const workers = Number(rows[0]?.live);
   const statuses = await readProjectionStatus(client);
-  const stuck = statuses.filter(({ state, parked }) => state === 'aside' || parked > 0);
+  const stuck = statuses.filter(({ state, parked }) => state === 'detached' || parked > 0);
   const told = statuses.map(({ projection, position, behind, parked, state }) => {
     const more = [
-      state === 'aside' ? 'waits for a rebuild' : `${behind} behind`,
-      ...(parked > 0 ? [`${parked} put aside`] : []),
+      state === 'detached' ? 'detached, waits for a rebuild' : `${behind} behind`,
+      ...(parked > 0 ? [`${parked} parked events`] : []),
     ];
     return `${projection} at ${position} (${more.join(', ')})`;
   });

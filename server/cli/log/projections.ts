@@ -22,7 +22,7 @@ export function projectionCommands(program: Command): void {
   const projections = program.command('projections').description('the tables that are made from the log');
 
   withJson(projections.command('status'))
-    .description('how far each of them is, and what it has put aside')
+    .description('the progress and the parked events of each projection')
     .action((_options: unknown, command: Command) =>
       using(command, 'relay', async (client) =>
         print(command, await readProjectionStatus(client), showStatus),
@@ -40,7 +40,7 @@ export function projectionCommands(program: Command): void {
           rows
             .map(
               (row) =>
-                `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} events put aside` : ''}`,
+                `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} parked events` : ''}`,
             )
             .join('\n'),
         );
@@ -79,7 +79,7 @@ async function using(command: Command, role: Role, work: (client: Client) => Pro
 
 function showStatus(rows: readonly ProjectionStatus[]): string {
   return showTable(
-    ['projection', 'position', 'behind', 'as of', 'put aside', 'state'],
+    ['projection', 'position', 'behind', 'as of', 'parked', 'state'],
     rows.map(({ projection, position, behind, as_of, parked, state }) => [
       projection,
       String(position),

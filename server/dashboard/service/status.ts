@@ -85,7 +85,7 @@ async function readService(client: ClientBase): Promise<Read> {
       behind,
       as_of: as_of?.toISOString() ?? null,
       parked,
-      state: state === 'aside' ? 'detached' : 'live',
+      state,
     })),
   };
 }

@@ -1,5 +1,5 @@
 import type { Store } from '#db/postgres/connect.ts';
-import { projectPage, takeSeat } from '#db/projections/project.ts';
+import { projectPage, startEpoch } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { connectAs } from '../log/log-writer.ts';
 
@@ -7,11 +7,11 @@ import { connectAs } from '../log/log-writer.ts';
 export async function projectAll(store: Store): Promise<void> {
   const client = await connectAs(store, 'worker');
   try {
-    const seat = await takeSeat(client);
+    const epoch = await startEpoch(client);
     for (;;) {
-      const page = await projectPage(client, { projections: PROJECTIONS, seat });
+      const page = await projectPage(client, { projections: PROJECTIONS, epoch });
       if (page.kind !== 'projected') throw new Error(`the test's projector had to give way: ${page.kind}`);
-      const faults = [...page.parked, ...page.broken, ...page.aside];
+      const faults = [...page.parked, ...page.broken, ...page.detached];
       if (faults.length > 0) throw new Error(`not all was taken in: ${JSON.stringify(faults)}`);
       if (page.range.upTo === page.head) return;
     }
