@@ -4,15 +4,15 @@ import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
-import { readCandidate, readNeeds, whyKept } from '#db/archive/choose.ts';
-import { detachPartition, dropPartition, standingOf } from '#db/archive/detach.ts';
+import { readCandidate, readRetentionNeeds, retentionReason } from '#db/archive/eligibility.ts';
+import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
 import { exportPartition, type Partition } from '#db/archive/export.ts';
 import { fileName, type Manifest, manifestName } from '#db/archive/manifest.ts';
 import {
   ArchiveDamageError,
-  type Before,
-  beginning,
-  breach,
+  type Predecessor,
+  logStart,
+  continuityDamage,
   type Contents,
   verifyFile,
 } from '#db/archive/verify.ts';
@@ -20,37 +20,34 @@ import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 
 /**
- * The archive: full partitions of the log leave the database for files.
+ * The archive: full partitions of the log move from the database to files.
  *
- * A partition goes through five steps, each of which is either done or not, whoever dies when:
- * *exported* to a temporary name; *verified* by reading it back, every event and every link of the
+ * A partition goes through five steps, each of which is atomic, so that a crash at any time is safe:
+ * *exported* to a temporary name; *verified* by reading it back, every event and every link of the hash
  * chain; *named*, which makes it the file of this partition; *recorded*, together with its control
  * events, which stay readable in the database; *detached*. A run that finds a partition before
- * "recorded" begins with it anew, and one behind it goes on there. Dropping the detached table is a
- * step of its own, taken only where it is asked for.
+ * "recorded" starts it over, and continues one that is recorded. Dropping the detached table is a separate,
+ * optional step.
  *
- * One run at a time: it holds a lock for as long as its connection lasts.
+ * One run at a time: it holds an advisory lock as long as its connection lasts.
  */
 export type ArchiveOptions = {
-  /** Connects as the owner, who alone may take a table out of the log; for exports, so with patience. */
+  /** Connects as the owner, the only role that can detach a partition, with a long statement timeout. */
   connect: () => Promise<Client>;
-  /** Where the files lie: for all who archive, the same place. */
+  /** The directory of the files, shared by all hosts that archive. */
   directory: string;
-  /** How many of the newest full partitions stay in the log. At least one. */
+  /** How many of the newest full partitions stay attached. At least one. */
   keep: number;
-  /** Whether tables are dropped once they are detached. */
+  /** Whether to drop tables once they are detached. */
   drop: boolean;
   signal?: AbortSignal;
-  /** Told of each step that was taken, by its name in the present tense of {@link Step}. */
+  /** Called after each step. */
   onStep?: (step: Step, partition: string) => void | Promise<void>;
 };
 
 export type Step = 'exported' | 'verified' | 'named' | 'recorded' | 'detached' | 'dropped';
 
-/**
- * What a run has done, by the names of partitions, and why the next one stays; null when another run was
- * under way.
- */
+/** The partitions that a run processed, by name, and why the next one was not archived. */
 export type ArchiveResult = {
   archived: string[];
   detached: string[];
@@ -58,13 +55,13 @@ export type ArchiveResult = {
   waiting: string | null;
 };
 
-/** What a run that was interrupted has left. */
+/** The suffix of files from an interrupted run. */
 const PARTIAL = '.partial';
 
 /**
- * Archives what nothing needs in the log any more, from the oldest on.
- * @returns null when another run is under way.
- * @throws {ArchiveDamageError} where the log does not agree with its chain: nothing of that leaves it.
+ * Archives the partitions that nothing reads any more, from the oldest on.
+ * @returns null when another run is in progress.
+ * @throws {ArchiveDamageError} when a partition does not match its hash chain; it stays in the database.
  */
 export async function archive(options: ArchiveOptions): Promise<ArchiveResult | null> {
   const client = await options.connect();
@@ -74,17 +71,17 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
     await removePartial(options.directory);
     const result: ArchiveResult = { archived: [], detached: [], dropped: [], waiting: null };
     for (;;) {
-      if (!(await takeOut(client, options, result)))
+      if (!(await detachRecorded(client, options, result)))
         return {
           ...result,
-          waiting: 'whoever reads the log for long is in the way of taking a part out of it',
+          waiting: 'a long-running reader of the log blocks detaching a partition',
         };
       options.signal?.throwIfAborted();
       const candidate = await readCandidate(client);
       if (candidate === null) return result;
-      const why = whyKept(candidate, await readNeeds(client), Math.max(1, options.keep));
-      if (why !== null) return { ...result, waiting: `${candidate.name} stays: ${why}` };
-      await record(client, candidate, options);
+      const why = retentionReason(candidate, await readRetentionNeeds(client), Math.max(1, options.keep));
+      if (why !== null) return { ...result, waiting: `${candidate.name} not archived: ${why}` };
+      await archivePartition(client, candidate, options);
       result.archived.push(candidate.name);
     }
   } finally {
@@ -92,7 +89,7 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
   }
 }
 
-/** Keeps others from the archive until this connection ends. @returns false when somebody else is at it. */
+/** Takes the archive's advisory lock for this connection. @returns false when another process has it. */
 export async function lockArchive(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ held: boolean }>(
     `select pg_try_advisory_lock(${LOCKS.archive}) as held`,
@@ -100,8 +97,12 @@ export async function lockArchive(client: Client): Promise<boolean> {
   return rows[0]?.held === true;
 }
 
-/** From the log to a file that was read back and is known to the database. */
-async function record(client: Client, partition: Partition, options: ArchiveOptions): Promise<void> {
+/** Archives one partition up to the step "recorded". */
+async function archivePartition(
+  client: Client,
+  partition: Partition,
+  options: ArchiveOptions,
+): Promise<void> {
   const { directory, signal } = options;
   const step = async (done: Step): Promise<void> => options.onStep?.(done, partition.name);
   const file = fileName(partition.name);
@@ -109,11 +110,11 @@ async function record(client: Client, partition: Partition, options: ArchiveOpti
   await exportPartition(client, partition, partial, signal);
   await step('exported');
   const contents = await verifyFile(partial, undefined, signal);
-  const damage = breach(await readBefore(client, partition), contents);
+  const damage = continuityDamage(await readPredecessor(client, partition), contents);
   if (damage) throw new ArchiveDamageError(partition.name, damage);
   await step('verified');
   const manifest = manifestOf(contents, partition.number, file);
-  // Whoever has lost the lock with its connection must not touch what another run may have named.
+  // A run that lost its connection, and with it the lock, must not touch the files of another run.
   await client.query('select');
   await rename(partial, path.join(directory, file));
   await writeDurably(path.join(directory, manifestName(file)), `${JSON.stringify(manifest, null, 2)}\n`);
@@ -127,19 +128,23 @@ async function record(client: Client, partition: Partition, options: ArchiveOpti
 }
 
 /**
- * Detaches what is recorded, and drops it where that is wanted. What was restored stays. @returns false when
- * one can't leave yet.
+ * Detaches recorded partitions, and drops them on request. Restored ones stay attached.
+ * @returns false when one can't be detached yet.
  */
-async function takeOut(client: Client, options: ArchiveOptions, result: ArchiveResult): Promise<boolean> {
+async function detachRecorded(
+  client: Client,
+  options: ArchiveOptions,
+  result: ArchiveResult,
+): Promise<boolean> {
   const { rows } = await client.query<{ name: string; manifest: Manifest }>(
     `select name, manifest from daybook.log_partition where archived_at is not null and restored_at is null
       and to_regclass('daybook.' || name) is not null order by number`,
   );
   for (const { name, manifest } of rows) {
-    const standing = await standingOf(client, name);
-    if (standing === 'detached' && !options.drop) continue;
+    const attachment = await readAttachment(client, name);
+    if (attachment === 'detached' && !options.drop) continue;
     await requireFile(options.directory, manifest, options.signal);
-    if (standing !== 'detached') {
+    if (attachment !== 'detached') {
       if (!(await detachPartition(client, name))) return false;
       result.detached.push(name);
       await options.onStep?.('detached', name);
@@ -154,10 +159,9 @@ async function takeOut(client: Client, options: ArchiveOptions, result: ArchiveR
 }
 
 /**
- * That the file is where it is looked for, to the byte as it was verified, now that the database is to let
- * go.
- * @throws {StoreError} when it is not there, as on a machine that has another directory.
- * @throws {ArchiveDamageError} when it is not the one that was recorded.
+ * Checks, before data is removed from the database, that the file is in the directory and unchanged.
+ * @throws {StoreError} when it is missing, as on a host with another directory.
+ * @throws {ArchiveDamageError} when its digest is not the recorded one.
  */
 export async function requireFile(
   directory: string,
@@ -170,19 +174,19 @@ export async function requireFile(
   } catch (error) {
     signal?.throwIfAborted();
     throw new StoreError(
-      `${manifest.file} is not readable in the directory of the archive: nothing of it is taken from the database`,
+      `${manifest.file} can't be read in the archive directory; its partition stays in the database`,
       { cause: error },
     );
   }
   if (digest.digest('hex') === manifest.sha256) return;
   throw new ArchiveDamageError(manifest.file, {
     position: manifest.first_position,
-    problem: 'it is not the file that was recorded',
+    problem: 'its SHA-256 is not the recorded one',
   });
 }
 
-/** What the file of a partition has to continue, as the database has recorded it. */
-async function readBefore(client: Client, { number }: Partition): Promise<Before> {
+/** The end of the partition before this one, as recorded in the database. */
+async function readPredecessor(client: Client, { number }: Partition): Promise<Predecessor> {
   const { rows } = await client.query<{
     log_id: string;
     manifest: Manifest | null;
@@ -193,7 +197,7 @@ async function readBefore(client: Client, { number }: Partition): Promise<Before
     [number],
   );
   const { log_id, manifest, open_leaves } = rows[0] as (typeof rows)[number];
-  if (manifest === null || open_leaves === null) return beginning(log_id);
+  if (manifest === null || open_leaves === null) return logStart(log_id);
   return {
     log_id,
     last_position: manifest.last_position,
@@ -213,7 +217,7 @@ async function removePartial(directory: string): Promise<void> {
   }
 }
 
-/** Under its name there is either what was before, or all of it, also after a loss of power. */
+/** Replaces a file atomically, also across a power failure. */
 async function writeDurably(file: string, text: string): Promise<void> {
   await writeFile(`${file}${PARTIAL}`, text, { mode: 0o600, flush: true });
   await rename(`${file}${PARTIAL}`, file);

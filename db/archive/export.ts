@@ -13,19 +13,19 @@ import {
 } from '#db/archive/line.ts';
 import { genesis, leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
-import { cut, readLeaves } from '#db/tlog/hashes.ts';
+import { splitHashes, readLeaves } from '#db/tlog/hashes.ts';
 
-/** Events in one answer of Postgres: about a megabyte and a half of text. */
+/** Events per query: about 1.5 MB of text. */
 const PAGE_EVENTS = 5_000;
-/** Compressing takes half as long as Postgres takes to make the text, and goes on beside it. */
+/** Compression takes half as long as Postgres takes to produce the text, and runs in parallel. */
 const LEVEL = 3;
-/** Text that waits for the compressor. */
+/** Pages buffered for the compressor. */
 const WAITING_PAGES_MAX = 2;
 
 /** A partition of the log, as `daybook.log_partition` has it. */
 export type Partition = { number: number; name: string; first_position: number; end_position: number };
 
-/** What a file holds. `leaves_before` are of the rows of its first batch that are not in it. */
+/** The range of a file. `leavesBefore` reads the leaf hashes of its first batch that precede it. */
 type Range = {
   partition: number | null;
   first: number;
@@ -34,8 +34,8 @@ type Range = {
 };
 
 /**
- * Writes a partition to a file and has it reach the disk. Nothing is checked here: that is done on
- * what can be read from there; see `db/archive/verify.ts`.
+ * Writes a partition to a file and flushes it to disk. Verification is done by reading the file back; see
+ * `db/archive/verify.ts`.
  */
 export async function exportPartition(
   client: ClientBase,
@@ -48,9 +48,9 @@ export async function exportPartition(
       'select open_leaves from daybook.log_partition where number = $1',
       [number - 1],
     );
-    return cut(rows[0]?.open_leaves ?? Buffer.alloc(0));
+    return splitHashes(rows[0]?.open_leaves ?? Buffer.alloc(0));
   };
-  await exportRange(
+  await writeRange(
     client,
     { partition: number, first: Math.max(1, first_position), last: end_position - 1, leavesBefore },
     file,
@@ -59,16 +59,16 @@ export async function exportPartition(
 }
 
 /**
- * The same for any positions, from one to another.
- * @param onEvents told how many events were written.
+ * Writes the events of any range of positions to a file.
+ * @param onEvents called with the number of events of each page.
  */
-export async function exportWindow(
+export async function exportRange(
   client: ClientBase,
   { from, to }: { from: number; to: number },
   file: string,
   onEvents: (count: number) => void,
 ): Promise<void> {
-  await exportRange(
+  await writeRange(
     client,
     { partition: null, first: from, last: to, leavesBefore: (after) => readLeaves(client, after, from - 1) },
     file,
@@ -77,7 +77,7 @@ export async function exportWindow(
   );
 }
 
-async function exportRange(
+async function writeRange(
   client: ClientBase,
   range: Range,
   file: string,
@@ -101,7 +101,7 @@ async function* pagesOf(
   range: Range,
   onEvents: (count: number) => void = () => {},
 ): AsyncGenerator<string> {
-  const header = await headerOf(client, range);
+  const header = await readHeaderFacts(client, range);
   yield `${JSON.stringify(header)}\n`;
   const last = header.last_position;
   let after = header.first_position - 1;
@@ -110,15 +110,15 @@ async function* pagesOf(
     const text = await page;
     onEvents(Math.min(PAGE_EVENTS, last - after));
     after = Math.min(after + PAGE_EVENTS, last);
-    // Postgres writes the next page while this one is compressed.
+    // Postgres produces the next page while this one is compressed.
     if (after < last) page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
     page.catch(() => undefined);
     yield text;
   }
-  yield await openBatch(client, last);
+  yield await openBatchLines(client, last);
 }
 
-async function headerOf(
+async function readHeaderFacts(
   client: ClientBase,
   { partition, first, last, leavesBefore }: Range,
 ): Promise<Header> {
@@ -162,11 +162,8 @@ async function readLines(client: ClientBase, after: number, upTo: number): Promi
   return interleave(events.rows[0]?.[0] ?? '', batches.rows);
 }
 
-/**
- * The batch that goes on behind the last position, with leaf hashes for its rows there; nothing when none
- * does.
- */
-async function openBatch(client: ClientBase, last: number): Promise<string> {
+/** The line of a batch that continues after the last position, with the leaf hashes of its rows there. */
+async function openBatchLines(client: ClientBase, last: number): Promise<string> {
   const ended = await client.query('select from daybook.log_batch where shard = $1 and last_position = $2', [
     SHARD,
     last,

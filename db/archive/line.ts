@@ -4,11 +4,10 @@ import { AT_US, COLUMN_NAMES, COLUMNS } from '#db/log/columns.ts';
 
 /**
  * The lines of an archive file: a header, then events and batches as JSON objects, in the order of
- * the log, each batch after its last event. Fields that are null are left out.
+ * the log, each batch after its last event. Fields that are null are omitted.
  *
- * A batch may lie across the border of two partitions. Its line is then in both files, and each has,
- * instead of the rows that are the other's, their leaf hashes: so a file proves all of its rows by
- * itself, and every row is in one file only.
+ * A batch can cross the border of two partitions. Its line is then in both files, and each file has the leaf
+ * hashes of the rows in the other one. So each file can be verified by itself, and each row is in one file.
  */
 
 type Kind = 'integer' | 'text' | 'uuid' | 'boolean';
@@ -41,8 +40,10 @@ function fieldSql(name: string, kind: Kind): string {
 }
 
 const [[FIRST_NAME], ...OTHERS] = FIELDS as [(typeof FIELDS)[number], ...(typeof FIELDS)[number][]];
-const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHERS.map(([name, kind]) => fieldSql(name, kind)).join(', ')}, '}')`;
-const BATCH_SQL = `concat('{"batch":{', ${BATCH_COLUMNS.map((name) => `'"${name}":', ${source(name)}, ','`).join(', ')},
+const OTHER_FIELDS_SQL = OTHERS.map(([name, kind]) => fieldSql(name, kind)).join(', ');
+const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHER_FIELDS_SQL}, '}')`;
+const BATCH_FIELDS_SQL = BATCH_COLUMNS.map((name) => `'"${name}":', ${source(name)}, ','`).join(', ');
+const BATCH_SQL = `concat('{"batch":{', ${BATCH_FIELDS_SQL},
   '"chain":"', encode(chain, 'hex'), '"}}')`;
 
 /**
@@ -57,10 +58,11 @@ export const readEventLines = (
 /** The events of one request between two positions, each with the format that its batch names. */
 export const READ_REQUEST_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
     where b.shard = l.shard and b.last_position >= l.position order by b.last_position limit 1)
-  from daybook.log l where shard = $1 and position between $2 and $3 and request = $4 order by position limit $5`;
+  from daybook.log l where shard = $1 and position between $2 and $3 and request = $4
+    order by position limit $5`;
 
-/** Control events that were kept, each with the format that its batch names. */
-export const READ_KEPT_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
+/** Retained control events, each with the leaf format of its batch. */
+export const READ_RETAINED_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
     where b.shard = k.shard and b.last_position >= k.position order by b.last_position limit 1)
   from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
@@ -124,14 +126,14 @@ const Batch = z.strictObject({
 
 export type Line = { event: LeafRow } | { batch: BatchRow } | { leavesAfter: Buffer[] };
 
-/** What JSON makes of an event; of anything else the row that comes of it has another hash. */
+/** The parsed JSON of an event. Other JSON yields a row with another leaf hash. */
 type Fields = Partial<Record<string, string | number | boolean>>;
 
 const fromHex = (text: string): Buffer => Buffer.from(text, 'hex');
 
 /**
- * Reads a line that is not the header.
- * @throws {Error} when it is none that this version writes.
+ * Parses a line other than the header.
+ * @throws {Error} when it is not in the format of this version.
  */
 export function parseLine(line: string, shard: number): Line {
   const value = JSON.parse(line) as Fields;
@@ -154,7 +156,7 @@ function batchOf(fields: Record<string, unknown>, shard: number): BatchRow {
   };
 }
 
-/** The row that a leaf hash covers, each value as Postgres spells it. */
+/** The row that a leaf hash covers, each value in PostgreSQL's text format. */
 function rowOf(fields: Fields, shard: number): LeafRow {
   const row: (string | null)[] = [String(shard)];
   let found = 0;
@@ -167,7 +169,7 @@ function rowOf(fields: Fields, shard: number): LeafRow {
   return row;
 }
 
-/** An index of {@link LeafRow}: what tells a control event. */
+/** The index of the stream in a {@link LeafRow}, which only control events have. */
 export const STREAM_AT = COLUMN_NAMES.indexOf('stream');
 
 const TYPES: Record<Kind, string> = { integer: 'bigint', text: 'text', uuid: 'uuid', boolean: 'boolean' };
@@ -176,7 +178,8 @@ const VALUES = FIELDS.map(([name]) =>
   name === 'at_us' ? `timestamptz 'epoch' + at_us * interval '1 microsecond'` : name,
 ).join(', ');
 
-/** Puts events into a table of the log's shape: the shard, and a JSON array of their lines. */
+/** Inserts events into a table like the log. Parameters: the shard, and a JSON array of their lines. */
 export const insertSql = (table: string): string => `insert into ${table} (shard, ${NAMES})
   select $1::smallint, ${VALUES}
-    from json_to_recordset($2::json) as line(${FIELDS.map(([name, kind]) => `${name} ${TYPES[kind]}`).join(', ')})`;
+    from json_to_recordset($2::json)
+      as line(${FIELDS.map(([name, kind]) => `${name} ${TYPES[kind]}`).join(', ')})`;

@@ -1,25 +1,25 @@
 import type { Client } from 'pg';
 import { lockArchive, requireFile } from '#db/archive/archive.ts';
-import { detachPartition, dropPartition, standingOf } from '#db/archive/detach.ts';
+import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
 import { insertSql, readEventLines } from '#db/archive/line.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
-import { ArchiveDamageError, type Contents, disagreement, verifyFile } from '#db/archive/verify.ts';
+import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 
-/** Events that are loaded by one statement. */
+/** Events loaded by one statement. */
 const PAGE_EVENTS = 5_000;
 
 type Recorded = { name: string; manifest: Manifest };
 
 /**
- * Loads a file into the log again, all of it or nothing: each event is checked against the chain
- * before it is loaded, and what was loaded is read again and is to the letter what the file says. The
- * partition stays until it is dropped.
+ * Restores a file as a partition of the log in one transaction: each event is verified against the hash chain
+ * before it is loaded, and the loaded rows are read back and compared with the file. The partition stays
+ * attached until it is dropped.
  * @returns the partition's name.
- * @throws {ArchiveDamageError} when the file does not hold what the chain says, or is of another log.
- * @throws {StoreError} when there is nothing to restore, or somebody else is at the archive.
+ * @throws {ArchiveDamageError} when the file does not match its hash chain, or is of another log.
+ * @throws {StoreError} when the partition was not archived, or another process uses the archive.
  */
 export async function restorePartition(
   connect: () => Promise<Client>,
@@ -30,10 +30,10 @@ export async function restorePartition(
   const { partition } = manifest;
   return withArchive(connect, async (client) => {
     const { name } = await readRecorded(client, partition);
-    const standing = await standingOf(client, name);
-    if (standing === 'attached') throw new StoreError(`${name} is in the log`);
-    if (standing === 'leaving' && !(await detachPartition(client, name)))
-      throw new StoreError(`${name} is just leaving the log: try again`);
+    const attachment = await readAttachment(client, name);
+    if (attachment === 'attached') throw new StoreError(`${name} is attached already`);
+    if (attachment === 'detaching' && !(await detachPartition(client, name)))
+      throw new StoreError(`${name} is being detached: retry later`);
     await client.query('begin');
     try {
       const loaded = `${name}_restored`;
@@ -80,10 +80,11 @@ export async function dropArchived(
 ): Promise<string> {
   return withArchive(connect, async (client) => {
     const { name, manifest } = await readRecorded(client, number);
-    if ((await standingOf(client, name)) === 'dropped') throw new StoreError(`${name} is dropped already`);
+    if ((await readAttachment(client, name)) === 'dropped')
+      throw new StoreError(`${name} was dropped already`);
     await requireFile(directory, manifest);
     if (!(await detachPartition(client, name)))
-      throw new StoreError(`somebody reads ${name} for long: try again later`);
+      throw new StoreError(`a long-running reader blocks detaching ${name}: retry later`);
     await dropPartition(client, name);
     await client.query('update daybook.log_partition set restored_at = null where number = $1', [number]);
     return name;
@@ -97,7 +98,7 @@ async function withArchive<T>(
   const client = await connect();
   try {
     if (!(await lockArchive(client)))
-      throw new StoreError('the archive is at work: try again when it has done');
+      throw new StoreError('another process is archiving: retry when it has finished');
     return await work(client);
   } finally {
     await closeClient(client);
@@ -136,7 +137,7 @@ async function load(
     if (rows[0]?.[0] !== lines.join('\n'))
       throw new ArchiveDamageError(table, {
         position: after + 1,
-        problem: 'not loaded as it is in the file',
+        problem: 'differs from the file after loading',
       });
     after += lines.length;
   };
@@ -155,7 +156,7 @@ async function load(
   return contents;
 }
 
-/** That a file, which is sound in itself, is that part of this very log. */
+/** Checks that a valid file is this partition of this log. */
 async function requireSame(client: Client, contents: Contents, manifest: Manifest): Promise<void> {
   const { rows } = await client.query<{ log_id: string; chain: string | null; first: string; last: string }>(
     `select i.log_id, p.first_position as first, p.end_position - 1 as last,
@@ -165,16 +166,16 @@ async function requireSame(client: Client, contents: Contents, manifest: Manifes
   );
   const { log_id, chain, first, last } = rows[0] as (typeof rows)[number];
   const position = contents.first_position;
-  const wrong = disagreement(contents, manifest);
+  const wrong = manifestMismatch(contents, manifest);
   if (wrong !== null)
     throw new ArchiveDamageError(manifest.file, {
       position,
-      problem: `${wrong} is not what its manifest says`,
+      problem: `its ${wrong} differs from its manifest`,
     });
   const isSame =
     contents.log_id === log_id &&
     Math.max(1, Number(first)) === position &&
     Number(last) === contents.last_position &&
     contents.lastLink.chain === chain;
-  if (!isSame) throw new ArchiveDamageError(manifest.file, { position, problem: 'of another log than this' });
+  if (!isSame) throw new ArchiveDamageError(manifest.file, { position, problem: 'it is of another log' });
 }

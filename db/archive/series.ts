@@ -1,23 +1,23 @@
 import { basename } from 'node:path';
 import type { Client } from 'pg';
-import { verifyKept } from '#db/archive/kept.ts';
+import { verifyRetained } from '#db/archive/retained.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import {
   ArchiveDamageError,
-  type Before,
-  beginning,
-  breach,
+  type Predecessor,
+  logStart,
+  continuityDamage,
   type Contents,
   verifyArchive,
 } from '#db/archive/verify.ts';
-import { type Standing, standingOf } from '#db/archive/detach.ts';
+import { type Attachment, readAttachment } from '#db/archive/detach.ts';
 
 /**
- * Checks files by themselves, and that each continues the one before it. Where the first begins the
- * log, so does its chain; otherwise its first link is what has to be compared with another source.
+ * Verifies files, and that each continues the one before it. If the first file starts the log, its chain must
+ * start at the genesis value; otherwise its first link has to be compared with another source.
  * @param files in any order.
- * @param onFile told of each that is sound, in the order of the log.
- * @throws {ArchiveDamageError} at the first thing that is wrong.
+ * @param onFile called for each valid file, in the order of the log.
+ * @throws {ArchiveDamageError} at the first damage.
  */
 export async function verifySeries(
   files: readonly string[],
@@ -25,47 +25,48 @@ export async function verifySeries(
 ): Promise<void> {
   const found: { file: string; contents: Contents; manifest: Manifest }[] = [];
   for (const file of files) found.push({ file, ...(await verifyArchive(file)) });
-  let before: Before | undefined;
+  let before: Predecessor | undefined;
   for (const { file, contents, manifest } of found.toSorted(
     (one, other) => one.contents.first_position - other.contents.first_position,
   )) {
-    if (contents.first_position === 1) before = beginning(contents.log_id);
-    const damage = before && breach(before, contents);
+    if (contents.first_position === 1) before = logStart(contents.log_id);
+    const damage = before && continuityDamage(before, contents);
     if (damage) throw new ArchiveDamageError(basename(file), damage);
     onFile(file, manifest);
     before = contents;
   }
 }
 
-/** A partition of the log, as far as it has come. */
-export type Listed = {
+/** A partition of the log and its archiving status. */
+export type PartitionStatus = {
   name: string;
   first_position: number;
   last_position: number;
-  standing: Standing;
+  attachment: Attachment;
   archived_at: string | null;
   restored_at: string | null;
   manifest: Manifest | null;
 };
 
-/** Every partition that was ever made, in order. */
-export async function listPartitions(client: Client): Promise<Listed[]> {
+/** Every partition ever created, in order. */
+export async function listPartitions(client: Client): Promise<PartitionStatus[]> {
   const { rows } = await client.query<
-    Omit<Listed, 'standing' | 'archived_at' | 'restored_at'> & {
+    Omit<PartitionStatus, 'attachment' | 'archived_at' | 'restored_at'> & {
       archived_at: Date | null;
       restored_at: Date | null;
     }
   >(
-    `select name, greatest(1, first_position)::float8 as first_position, (end_position - 1)::float8 as last_position,
+    `select name, greatest(1, first_position)::float8 as first_position,
+      (end_position - 1)::float8 as last_position,
         archived_at, restored_at, manifest
       from daybook.log_partition order by number`,
   );
-  const listed: Listed[] = [];
+  const listed: PartitionStatus[] = [];
   for (const row of rows) {
-    const standing = await standingOf(client, row.name);
+    const attachment = await readAttachment(client, row.name);
     listed.push({
       ...row,
-      standing,
+      attachment,
       archived_at: row.archived_at?.toISOString() ?? null,
       restored_at: row.restored_at?.toISOString() ?? null,
     });
@@ -73,7 +74,8 @@ export async function listPartitions(client: Client): Promise<Listed[]> {
   return listed;
 }
 
-/** Checks the control events that stayed of every archived partition. @throws {ArchiveDamageError} */
-export async function verifyAllKept(client: Client): Promise<void> {
-  for (const { manifest } of await listPartitions(client)) if (manifest) await verifyKept(client, manifest);
+/** Verifies the retained control events of every archived partition. @throws {ArchiveDamageError} */
+export async function verifyAllRetained(client: Client): Promise<void> {
+  for (const { manifest } of await listPartitions(client))
+    if (manifest) await verifyRetained(client, manifest);
 }

@@ -10,17 +10,17 @@ import {
   parseLine,
   STREAM_AT,
 } from '#db/archive/line.ts';
-import { linesOf } from '#db/archive/lines-of.ts';
+import { linesOf } from '#db/archive/lines.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 
-/** Events of a batch that are held until its line comes: many times what is ever appended at once. */
+/** Events buffered until the line of their batch: many times the largest batch ever appended. */
 const BATCH_EVENTS_MAX = 1_000_000;
-/** Compressed bytes that are read at once: some hundred lines, which take a millisecond or two. */
+/** Compressed bytes per read: a few hundred lines, which take a millisecond or two. */
 const READ_BYTES = 32 * 1024;
 
-/** A file or a table does not hold what the chain says: where, as far as it can be told. */
+/** A file or a table does not match the hash chain. `position` is the first damaged one, as far as known. */
 export class ArchiveDamageError extends StoreError {
   override name = 'ArchiveDamageError';
   readonly position: number;
@@ -30,23 +30,23 @@ export class ArchiveDamageError extends StoreError {
   }
 }
 
-/** What a file was found to hold; all of it follows from its events, which agree with their chain. */
+/** The verified content of a file, all derived from its events. */
 export type Contents = Omit<Manifest, 'file' | 'made_at' | 'partition'> & {
-  /** Null where it is no partition's. */
+  /** Null if the file is not a partition. */
   partition: number | null;
-  /** Leaf hashes, of the file before and of this one, in batches that lie across the borders. */
+  /** Leaf hashes of batches across the borders: those in the file before, and those in this one. */
   leavesBefore: Buffer;
   openLeaves: Buffer;
-  /** The last link that it proves, of the batch that its last event is in. */
+  /** The last verified link, of the batch of the last event. */
   lastLink: Link;
 };
 
 /**
- * Reads a file from the disk and checks every event and every link of the chain in it, from the file
- * alone. The link before its first event is taken on trust: see {@link breach}.
- * @param onEvents gets the lines of events that were found good, batch by batch.
- * @throws {ArchiveDamageError} at the first thing that is wrong.
- * @throws {StoreError} when there is no such file.
+ * Verifies every event and every chain link of a file from the file alone. The link before its first event is
+ * not verified here: see {@link continuityDamage}.
+ * @param onEvents receives the lines of verified events, batch by batch.
+ * @throws {ArchiveDamageError} at the first damage.
+ * @throws {StoreError} when the file can't be read.
  */
 export async function verifyFile(
   file: string,
@@ -55,9 +55,9 @@ export async function verifyFile(
 ): Promise<Contents> {
   const digest = createHash('sha256');
   let bytes = 0;
-  let reader: Reader | undefined;
-  /** Whether it is others who fail, and not the file. */
-  let taking = false;
+  let reader: FileVerifier | undefined;
+  /** Whether `onEvents` is running, whose errors are not the file's. */
+  let isPassingOn = false;
   try {
     const stored = createReadStream(file, { highWaterMark: READ_BYTES, ...(signal ? { signal } : {}) });
     stored.on('data', (chunk) => {
@@ -65,26 +65,26 @@ export async function verifyFile(
       bytes += chunk.length;
     });
     const text = stored.pipe(createZstdDecompress());
-    // What breaks the one has to end the other, which would wait for ever.
+    // Without this an error of the file would leave the decompressor waiting forever.
     stored.on('error', (error) => text.destroy(error));
     for await (const lines of linesOf(text)) {
       for (const line of lines) {
         if (reader === undefined)
-          reader = new Reader(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
+          reader = new FileVerifier(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
         else reader.take(line);
       }
       if (onEvents && reader && reader.proved.length > 0) {
-        taking = true;
+        isPassingOn = true;
         await onEvents(reader.proved.splice(0));
-        taking = false;
+        isPassingOn = false;
       }
     }
     if (reader === undefined) throw new Error('empty');
     return { ...reader.finish(), bytes, sha256: digest.digest('hex') };
   } catch (error) {
     signal?.throwIfAborted();
-    if (taking) throw error;
-    if (error instanceof Damaged) throw new ArchiveDamageError(basename(file), error.damage);
+    if (isPassingOn) throw error;
+    if (error instanceof DamageFound) throw new ArchiveDamageError(basename(file), error.damage);
     if (isMissing(error)) throw new StoreError(`${file} can't be read`, { cause: error });
     throw new ArchiveDamageError(
       basename(file),
@@ -94,24 +94,24 @@ export async function verifyFile(
   }
 }
 
-/** A file as {@link verifyFile} does, and that it is the one its manifest tells of. */
+/** Verifies a file with {@link verifyFile}, and that it matches its manifest. */
 export async function verifyArchive(
   file: string,
   signal?: AbortSignal,
 ): Promise<{ contents: Contents; manifest: Manifest }> {
   const manifest = await readManifest(file);
   const contents = await verifyFile(file, undefined, signal);
-  const wrong = disagreement(contents, manifest);
+  const wrong = manifestMismatch(contents, manifest);
   if (wrong !== null)
     throw new ArchiveDamageError(basename(file), {
       position: contents.first_position,
-      problem: `${wrong} is not what its manifest says`,
+      problem: `its ${wrong} differs from its manifest`,
     });
   return { contents, manifest };
 }
 
-/** The first figure in which a file is not what its manifest says; null when there is none. */
-export function disagreement(contents: Contents, manifest: Manifest): string | null {
+/** The first field in which a file differs from its manifest; null if it matches. */
+export function manifestMismatch(contents: Contents, manifest: Manifest): string | null {
   const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = contents;
   const found = Object.entries(facts).find(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof Manifest]),
@@ -119,11 +119,11 @@ export function disagreement(contents: Contents, manifest: Manifest): string | n
   return found?.[0] ?? null;
 }
 
-/** What a file has to continue: the one before it, or the beginning of the log. */
-export type Before = Pick<Contents, 'log_id' | 'last_position' | 'chain_after' | 'openLeaves'>;
+/** What a file must continue: the file before it, or the start of the log. */
+export type Predecessor = Pick<Contents, 'log_id' | 'last_position' | 'chain_after' | 'openLeaves'>;
 
-/** What is before the first file of a log. */
-export function beginning(logId: string): Before {
+/** The predecessor of the first file of a log. */
+export function logStart(logId: string): Predecessor {
   return {
     log_id: logId,
     last_position: 0,
@@ -132,8 +132,8 @@ export function beginning(logId: string): Before {
   };
 }
 
-/** Where a file does not continue the one before it; null when it does. */
-export function breach(before: Before, next: Contents): Damage | null {
+/** The damage if a file does not continue its predecessor; null if it does. */
+export function continuityDamage(before: Predecessor, next: Contents): Damage | null {
   const position = next.first_position;
   if (before.log_id !== next.log_id) return { position, problem: 'of another log' };
   if (before.last_position + 1 !== position)
@@ -145,7 +145,7 @@ export function breach(before: Before, next: Contents): Damage | null {
   return joins ? null : { position, problem: 'its chain does not continue the one before' };
 }
 
-class Damaged extends Error {
+class DamageFound extends Error {
   readonly damage: Damage;
   constructor(damage: Damage) {
     super(damage.problem);
@@ -159,8 +159,8 @@ function isMissing(error: unknown): boolean {
   );
 }
 
-/** Takes in the lines of a file in order and holds what is not proved yet: the events of one batch. */
-class Reader {
+/** Verifies the lines of a file in order. It buffers the events of one batch until the batch's line. */
+class FileVerifier {
   readonly #header: Header;
   readonly #keepsLines: boolean;
   readonly #formats = new Set<string>();
@@ -169,14 +169,14 @@ class Reader {
   #batches = 0;
   #pending: Leaf[];
   #lines: string[] = [];
-  /** The last link so far; and the last that lies within the file. */
+  /** The last link so far, and the last one whose batch ends in the file. */
   #link: Link;
   #inner: Link;
   #openLeaves: Buffer = Buffer.alloc(0);
   #ended = false;
-  /** The position of the event that has to come next. */
+  /** The expected position of the next event. */
   next: number;
-  /** Lines of events that were found good and that nobody took yet. */
+  /** Lines of verified events that were not passed on yet. */
   readonly proved: string[] = [];
 
   constructor(header: Header, keepsLines: boolean) {
@@ -186,31 +186,31 @@ class Reader {
     this.#link = this.#inner = header.chain_before;
     this.next = header.first_position;
     if (header.chain_before.position + this.#pending.length + 1 !== this.next)
-      throw new Error('a header that contradicts itself');
+      throw new Error('the header is inconsistent');
   }
 
   take(text: string): void {
     const line: Line = parseLine(text, this.#header.shard);
-    if (this.#ended) throw this.#damage('more than it should hold');
+    if (this.#ended) throw this.#damage('data after the last batch');
     if ('event' in line) {
-      if (this.next > this.#header.last_position) throw this.#damage('beyond its end');
+      if (this.next > this.#header.last_position) throw this.#damage('after the last position of the file');
       if (Number(line.event[1]) !== this.next) throw this.#damage('missing or out of order');
-      if (this.#pending.length === BATCH_EVENTS_MAX) throw this.#damage('in a batch without an end');
+      if (this.#pending.length === BATCH_EVENTS_MAX) throw this.#damage('in a batch without a batch line');
       this.#pending.push(line.event);
       if (this.#keepsLines) this.#lines.push(text);
       this.next++;
-    } else if ('batch' in line) this.#prove(line.batch);
+    } else if ('batch' in line) this.#verifyBatch(line.batch);
     else {
-      // They tell nothing of their own positions, so those before them must all be there.
+      // Leaf hashes carry no positions, so all events before them must be there.
       if (this.next <= this.#header.last_position) throw this.#damage('missing');
       this.#pending.push(...line.leavesAfter);
     }
   }
 
-  #prove(batch: BatchRow): void {
+  #verifyBatch(batch: BatchRow): void {
     const start = { position: this.#link.position, chain: Buffer.from(this.#link.chain, 'hex') };
     const damage = verifyBatches(start, [batch], this.#pending);
-    if (damage) throw new Damaged(damage);
+    if (damage) throw new DamageFound(damage);
     this.#batches++;
     this.#formats.add(batch.format);
     for (const leaf of this.#pending) {
@@ -254,7 +254,7 @@ class Reader {
     };
   }
 
-  #damage(problem: string): Damaged {
-    return new Damaged({ position: this.next, problem });
+  #damage(problem: string): DamageFound {
+    return new DamageFound({ position: this.next, problem });
   }
 }

@@ -2,18 +2,18 @@ import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
-import { exportWindow } from '#db/archive/export.ts';
+import { exportRange } from '#db/archive/export.ts';
 import { fileName, type FileManifest, manifestName, type Proof } from '#db/archive/manifest.ts';
 import { verifyFile } from '#db/archive/verify.ts';
-import { hashesInTiles } from '#db/audit/verify/evidence-tiles.ts';
+import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { type Checkpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { hashesIn, MissingHashesError } from '#db/tlog/hashes.ts';
 import { type Subtree, subtreesOf } from '#db/tlog/merkle.ts';
 import { NoteError, parseNote } from '#db/tlog/note.ts';
-import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
-import { readStanding } from '#db/tlog/standing.ts';
+import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
+import { readLogState } from '#db/tlog/log-state.ts';
 
 /**
  * Exports: a range of the log in a file, with a manifest and a proof against a signed checkpoint, so that an
@@ -61,9 +61,7 @@ export async function exportPart(
   const partial = `${file}.partial`;
   try {
     let done = 0;
-    await exportWindow(client, { from, to }, partial, (count) =>
-      onProgress?.((done += count), to - from + 1),
-    );
+    await exportRange(client, { from, to }, partial, (count) => onProgress?.((done += count), to - from + 1));
     const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = await verifyFile(partial);
     const { proof, unproved } = await prove(client, from, to, published, waitMs);
     const manifest: FileManifest = {
@@ -127,7 +125,7 @@ async function readHashes(
           ? null
           : await readCheckpointFile(published);
       if (note === null || published === undefined) throw error;
-      return hashesInTiles(published, parseCheckpoint(parseNote(note).text).size)([subtree]);
+      return hashesFromDirectory(published, parseCheckpoint(parseNote(note).text).size)([subtree]);
     });
     hashes.push(...(await read));
   }
@@ -153,7 +151,7 @@ async function findCheckpoint(
   to: number,
   published: string | undefined,
 ): Promise<Found | null> {
-  const { signing, origin, head } = await readStanding(client);
+  const { signing, origin, head } = await readLogState(client);
   const { rows } = await client.query<{ note: string }>(
     `select note from daybook.checkpoint where shard = $1 and epoch = $2 and size >= $3 order by size
       limit 1`,

@@ -7,10 +7,10 @@ import { type Manifest, MANIFEST_FILE, type TableFile } from '#db/backup/manifes
 import {
   copyOutSql,
   describeTables,
-  FIGURES,
-  KEPT,
+  PROJECTION_TABLES,
+  BASE_TABLES,
   roleFor,
-  SPELLING,
+  SESSION_FORMAT,
   type Table,
 } from '#db/backup/tables.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
@@ -20,41 +20,38 @@ import { firstPosition } from '#db/log/read.ts';
 import { readApplied, requireNotNewer } from '#db/schema/apply.ts';
 import { readSchema } from '#db/schema/files.ts';
 
-/**
- * Between two tables a file reaches the disk, which may be a slow one; then a session would be taken for
- * frozen.
- */
+/** Files are flushed to disk between two tables, and the session must survive a slow disk. */
 const IDLE_TIMEOUT_MS = 600_000;
 
-/** What a run that was interrupted has left. */
+/** The suffix of files from an interrupted run. */
 const PARTIAL = '.partial';
 
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 export type BackupOptions = {
-  /** Connects as the owner, who alone may read everything; for exports, so with patience. */
+  /** Connects as the owner, the only role that can read everything, with a long statement timeout. */
   connect: () => Promise<Client>;
-  /** Where it is to be; nothing may be there. */
+  /** The target directory, which must not exist. */
   directory: string;
   signal?: AbortSignal;
 };
 
 /**
- * Takes a backup while everything runs: all tables as they are at one moment. Then it is read back from
- * the disk and the log in it checked, event by event. Under its name there is all of it or nothing.
- * @returns its manifest; `damage` in it says where the log does not agree with its chain. The backup is there
- * then all the same.
- * @throws {StoreError} when it can't be taken, in one line for the operator.
+ * Takes an online backup: all tables in one snapshot. The files are then read back from disk, and the log in
+ * them is verified event by event. The directory appears under its name only when the backup is complete.
+ * @returns the manifest. Its `damage` is the first position at which the log does not match its hash chain;
+ * the backup is complete in that case, too.
+ * @throws {StoreError} when the backup fails, with a message for the operator.
  */
 export async function takeBackup({ connect, directory, signal }: BackupOptions): Promise<Manifest> {
   const target = path.resolve(directory);
   const partial = `${target}${PARTIAL}`;
   if (await stat(target).catch(() => null))
-    throw new StoreError(`${target} is there already: name a directory that is not`);
+    throw new StoreError(`${target} already exists: name a directory that does not`);
   try {
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true, mode: 0o700 });
-    const copied = await copyAll(connect, partial, signal);
+    const copied = await copyTables(connect, partial, signal);
     const damage = await verifyFiles(partial, copied, signal);
     const manifest: Manifest = { ...copied, damage, finished_at: new Date().toISOString() };
     await write(path.join(partial, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`, {
@@ -66,32 +63,32 @@ export async function takeBackup({ connect, directory, signal }: BackupOptions):
     await syncDirectory(path.dirname(target));
     return manifest;
   } catch (error) {
-    // So that an attempt that found the disk full does not leave it so.
+    // An attempt that failed on a full disk must not leave it full.
     await rm(partial, { recursive: true, force: true }).catch(() => undefined);
-    throw explain(error as Error, target);
+    throw explainError(error as Error, target);
   }
 }
 
-async function copyAll(
+async function copyTables(
   connect: () => Promise<Client>,
   partial: string,
   signal?: AbortSignal,
 ): Promise<Manifest> {
   const client = await connect();
   try {
-    const migration = await requireKnown(client);
-    const goAlong = (await readIsWhole(client)) ? KEPT : [...KEPT, ...FIGURES];
-    const names = (await describeTables(client, goAlong)).map(({ name }) => name);
+    const migration = await requireKnownSchema(client);
+    const included = (await hasFullLog(client)) ? BASE_TABLES : [...BASE_TABLES, ...PROJECTION_TABLES];
+    const names = (await describeTables(client, included)).map(({ name }) => name);
     await client.query(
-      `begin isolation level repeatable read read only; set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`,
+      `begin isolation level repeatable read read only; set local idle_in_transaction_session_timeout =
+        ${IDLE_TIMEOUT_MS}`,
     );
-    // Before the moment is chosen that the backup is of: a table that took the place of another after it
-    // would seem empty.
+    // Locked before the snapshot is taken: a table that was replaced after the snapshot would appear empty.
     for (const name of names) await client.query(`${roleFor(name)}; lock table ${name} in access share mode`);
-    await client.query(`reset role; ${SPELLING}`);
+    await client.query(`reset role; ${SESSION_FORMAT}`);
     const facts = await readFacts(client);
-    if (goAlong === KEPT && !(await readIsWhole(client)))
-      throw new StoreError('a part of the log has just left for its archive: take the backup again');
+    if (included === BASE_TABLES && !(await hasFullLog(client)))
+      throw new StoreError('a partition of the log was archived during the backup: retry');
     const tables = await describeTables(client, names);
     const files: TableFile[] = [];
     for (const table of tables) files.push(await copyTable(client, table, partial, signal));
@@ -110,31 +107,30 @@ async function copyAll(
 }
 
 /**
- * @returns the newest migration that the database has had. @throws {StoreError} when this version doesn't
- * know what that has made.
+ * The newest migration applied to the database.
+ * @throws {StoreError} when this version can't back up that schema.
  */
-async function requireKnown(client: Client): Promise<string> {
+async function requireKnownSchema(client: Client): Promise<string> {
   const applied = await readApplied(client);
   const newest = applied?.migrations.at(-1);
   if (applied === null || newest === undefined)
-    throw new StoreError('this database holds no Daybook: there is nothing to back up');
+    throw new StoreError('this database has no Daybook schema: there is nothing to back up');
   requireNotNewer(await readSchema(), applied);
   return newest;
 }
 
 /**
- * Whether the database has all of the log. Where it has not, nobody can make the figures anew, and they go
- * along.
+ * Whether no part of the log is archived. Otherwise the projections can't be rebuilt, so they are included.
  */
-async function readIsWhole(client: Client): Promise<boolean> {
+async function hasFullLog(client: Client): Promise<boolean> {
   return (await firstPosition(client)) === 1;
 }
 
-type Facts = Omit<Manifest, 'backup' | 'migration' | 'damage' | 'files' | 'finished_at'>;
+type BackupFacts = Omit<Manifest, 'backup' | 'migration' | 'damage' | 'files' | 'finished_at'>;
 
 const UTC = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
 
-async function readFacts(client: Client): Promise<Facts> {
+async function readFacts(client: Client): Promise<BackupFacts> {
   const { rows } = await client.query<{
     log_id: string;
     postgres: string;
@@ -144,11 +140,14 @@ async function readFacts(client: Client): Promise<Facts> {
     at: string;
     chain: string;
   }>(
-    `select i.log_id, current_setting('server_version') as postgres, to_char(clock_timestamp(), ${UTC}) as taken_at,
-        array(select number from daybook.log_partition where daybook.is_attached(name) order by number) as partitions,
+    `select i.log_id, current_setting('server_version') as postgres, to_char(clock_timestamp(),
+      ${UTC}) as taken_at,
+        array(select number from daybook.log_partition where daybook.is_attached(name)
+          order by number) as partitions,
         b.last_position as position, to_char(b.at, ${UTC}) as at, encode(b.chain, 'hex') as chain
       from daybook.install i
-      left join (select * from daybook.log_batch where shard = $1 order by last_position desc limit 1) b on true`,
+      left join (select * from daybook.log_batch where shard = $1 order by last_position desc limit 1) b
+        on true`,
     [SHARD],
   );
   const { log_id, postgres, partitions, taken_at, position, at, chain } = rows[0] as (typeof rows)[number];
@@ -185,18 +184,17 @@ async function syncDirectory(directory: string): Promise<void> {
   await handle.close();
 }
 
-/** What the operator can put right, in their words. */
-function explain(error: Error, target: string): Error {
+/** Translates errors that the operator can fix. */
+function explainError(error: Error, target: string): Error {
   if (error instanceof DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) {
-    return new StoreError(
-      'this login may not read all that a backup holds: take it with the DATABASE_URL of the owner of the database',
-      { cause: error },
-    );
+    return new StoreError('permission denied: take the backup with the DATABASE_URL of the database owner', {
+      cause: error,
+    });
   }
   const { code, syscall } = error as NodeJS.ErrnoException;
   if (syscall !== undefined && code !== undefined)
     return new StoreError(
-      `the backup could not be written to ${target} (${code}): nothing of it was left there`,
+      `the backup could not be written to ${target} (${code}); the partial files were removed`,
       { cause: error },
     );
   return error;

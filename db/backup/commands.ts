@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { takeBackup } from '#db/backup/backup.ts';
-import { checkFigures, makeFigures } from '#db/backup/figures.ts';
-import { type Loss, readLoss } from '#db/backup/restore-gap.ts';
+import { checkProjections, rebuildProjections } from '#db/backup/projections.ts';
+import { type RestoreGap, findRestoreGap } from '#db/backup/restore-gap.ts';
 import { fileOf, type Manifest } from '#db/backup/manifest.ts';
 import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup, type Restored } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
@@ -15,10 +15,10 @@ import { masterKeyFile, readMasterKeys } from '#db/secrets/master-key.ts';
 import { pepperCheck, pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { isEqual } from '#db/projections/compare.ts';
 import { borrowStore } from '#db/postgres/store.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 
-/** What backups need to know of the environment. Unset and empty are the same. */
+/** The environment variables of backups. An empty value counts as unset. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
   DATABASE_URL: z
@@ -32,17 +32,18 @@ const Environment = z.object({
 });
 type Config = z.infer<typeof Environment>;
 
-/** `daybook backup …` and `daybook restore` */
+/** Adds `daybook backup …` and `daybook restore`. */
 export function backupCommands(program: Command): void {
   const backup = withJson(program.command('backup'))
     .description(
-      'write all that the database alone holds to a new directory, while everything runs, and check it; exits with 1 where the log is damaged',
+      'take an online backup of the database into a new directory, and verify it; exits with 1 if the ' +
+        'log is damaged',
     )
-    .option('--to <directory>', 'the directory, which must not be there yet')
+    .option('--to <directory>', 'target directory, which must not exist yet')
     .action(async ({ to }: { to?: string }, command: Command) => {
       if (to === undefined)
         throw new StoreError(
-          'where to? Name a directory that is not there yet: daybook backup --to DIRECTORY',
+          'no target. Name a directory that does not exist yet: daybook backup --to DIRECTORY',
         );
       await onStore(command, async (store, config) => {
         const manifest = await takeBackup({
@@ -56,7 +57,7 @@ export function backupCommands(program: Command): void {
 
   withJson(backup.command('verify <directory>'))
     .description(
-      'check a backup, file by file and event by event, with no database at hand; exits with 1 where it is not sound',
+      'verify a backup without a database, file by file and event by event; exits with 1 if it is damaged',
     )
     .action(async (directory: string, _options: object, command: Command) => {
       const { manifest, damage } = await verifyBackup(directory);
@@ -65,10 +66,10 @@ export function backupCommands(program: Command): void {
     });
 
   withJson(program.command('restore'))
-    .description('load a backup into an empty database, check it, and make the figures anew')
-    .requiredOption('--from <directory>', 'the backup')
-    .option('--even-damaged', 'also where the log in it does not agree with its chain')
-    .option('--no-check', 'leave out comparing the figures with a replay of the log')
+    .description('restore a backup into an empty database, verify it, and rebuild the projections')
+    .requiredOption('--from <directory>', 'directory of the backup')
+    .option('--even-damaged', 'restore even if the log does not match its hash chain')
+    .option('--no-check', 'skip the comparison of the projections with a replay of the log')
     .action((options: { from: string; evenDamaged?: boolean; check: boolean }, command: Command) =>
       onStore(command, async (store, config) => {
         const result = await restore(store, config, options);
@@ -78,14 +79,14 @@ export function backupCommands(program: Command): void {
     );
 }
 
-/** What a restore has come to; `differing` are figures that are not as a replay of the log. */
+/** The outcome of a restore; `differing` are projections that differ from a replay of the log. */
 type Result = Omit<Restored, 'manifest'> & {
   head: Manifest['head'];
   taken_at: string;
-  figures: 'made anew' | 'loaded';
+  projections: 'rebuilt' | 'restored';
   parked: number;
   differing: string[];
-  loss: Loss | null;
+  restore_gap: RestoreGap | null;
   pepper: PepperState;
   master_key: MasterKeyState;
 };
@@ -95,23 +96,23 @@ async function restore(
   config: Config,
   options: { from: string; evenDamaged?: boolean; check: boolean },
 ): Promise<Result> {
-  const { manifest, ...takenUp } = await restoreBackup({
+  const { manifest, ...finalized } = await restoreBackup({
     store,
     directory: options.from,
     evenDamaged: options.evenDamaged === true,
   });
-  const areLoaded = fileOf(manifest, 'projection.request') !== undefined;
-  const parked = areLoaded ? 0 : await makeFigures(store);
-  // Those that were loaded can't be compared: a part of the log that they were made from is in its archive.
-  const compared = areLoaded || !options.check ? [] : await checkFigures(store);
+  const areRestored = fileOf(manifest, 'projection.request') !== undefined;
+  const parked = areRestored ? 0 : await rebuildProjections(store);
+  // Restored projections can't be compared, since a part of the log is archived.
+  const compared = areRestored || !options.check ? [] : await checkProjections(store);
   return {
     head: manifest.head,
     taken_at: manifest.taken_at,
-    ...takenUp,
-    figures: areLoaded ? 'loaded' : 'made anew',
+    ...finalized,
+    projections: areRestored ? 'restored' : 'rebuilt',
     parked,
     differing: compared.filter((each) => !isEqual(each)).map(({ projection }) => projection),
-    loss: await readLoss(store, publishDirectory(config), manifest),
+    restore_gap: await findRestoreGap(store, publishDirectory(config), manifest),
     pepper: await readPepperState(store, config),
     master_key: await readMasterKeyState(store, config),
   };
@@ -136,11 +137,11 @@ function readConfig(environment: NodeJS.ProcessEnv): Config {
   );
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new StoreError(`${String(issue?.path[0])} is not usable: ${issue?.message}.`);
+  throw new StoreError(`${String(issue?.path[0])} is invalid: ${issue?.message}.`);
 }
 
-/** Whether the keys in the database will work with the pepper that is here. */
-type PepperState = 'fits' | 'missing' | 'another' | 'unreadable' | 'none needed';
+/** Whether the local pepper matches the keys in the database. */
+type PepperState = 'matches' | 'missing' | 'mismatch' | 'unreadable' | 'not_required';
 
 async function readPepperState(store: Store, config: Config): Promise<PepperState> {
   const client = await connectAs(patient(store), 'auditor');
@@ -149,12 +150,12 @@ async function readPepperState(store: Store, config: Config): Promise<PepperStat
       'select pepper_check from daybook.install',
     );
     const expected = rows[0]?.pepper_check ?? null;
-    if (expected === null) return 'none needed';
+    if (expected === null) return 'not_required';
     const pepper = readPepper(pepperFile(config), (line) => new StoreError(line));
     if (pepper === null) return 'missing';
-    return pepperCheck(pepper) === expected ? 'fits' : 'another';
+    return pepperCheck(pepper) === expected ? 'matches' : 'mismatch';
   } catch (error) {
-    // All is restored: a server that starts says what is wrong with the file.
+    // The restore itself succeeded; a server reports the problem at startup.
     if (error instanceof StoreError) return 'unreadable';
     throw error;
   } finally {
@@ -162,17 +163,17 @@ async function readPepperState(store: Store, config: Config): Promise<PepperStat
   }
 }
 
-/** Whether the credentials in the database will open with the master keys that are here. */
-type MasterKeyState = 'fits' | 'missing' | 'another' | 'unreadable' | 'none needed';
+/** Whether the local master keys can decrypt the credentials in the database. */
+type MasterKeyState = 'matches' | 'missing' | 'mismatch' | 'unreadable' | 'not_required';
 
 async function readMasterKeyState(store: Store, config: Config): Promise<MasterKeyState> {
   const client = await connectAs(patient(store), 'owner');
   try {
     const inUse = await masterKeysInUse(client);
-    if (inUse.size === 0) return 'none needed';
+    if (inUse.size === 0) return 'not_required';
     const keys = readMasterKeys(masterKeyFile(config), (line) => new StoreError(line));
     if (keys === null) return 'missing';
-    return [...inUse].every((id) => keys.all.has(id)) ? 'fits' : 'another';
+    return [...inUse].every((id) => keys.all.has(id)) ? 'matches' : 'mismatch';
   } catch (error) {
     if (error instanceof StoreError) return 'unreadable';
     throw error;
@@ -187,50 +188,69 @@ function showManifest({ head, taken_at, files, finished_at }: Manifest, damage: 
   const end =
     head === null
       ? 'an empty log'
-      : `the log up to position ${head.position}, of ${head.at}, chain ${head.chain}`;
+      : `the log up to position ${head.position} (${head.at}), chain hash ${head.chain}`;
   const lines = [
-    `${end}; ${rows} rows in ${files.length} files, ${bytes} bytes; as of ${taken_at}, finished ${finished_at}`,
+    `${end}; ${rows} rows in ${files.length} files, ${bytes} bytes; taken ${taken_at}, ` +
+      `finished ${finished_at}`,
   ];
   if (damage === null)
-    lines.push('Sound: every file is what was written, and every event of the log agrees with its chain.');
+    lines.push('Verified: every file is intact, and every event of the log matches its hash chain.');
   else
     lines.push(
-      `DAMAGED at position ${damage.position}: ${damage.problem}. What is before it agrees with its chain. Everything was written as it is; to restore it takes --even-damaged.`,
+      `DAMAGED at position ${damage.position}: ${damage.problem}. The events before it are valid. The ` +
+        'backup is complete; restoring it requires --even-damaged.',
     );
   return lines.join('\n');
 }
 
 function showSecrets(config: Config): string {
-  return `Not in it, to be kept apart from it: ${pepperFile(config)} (without it no key works), ${masterKeyFile(config)} (without it no credential of an upstream opens), ${signingKeyFile(config)} (signs checkpoints), and your settings.`;
+  return (
+    `Not included; back these up separately: ${pepperFile(config)} (without it no key works), ` +
+    `${masterKeyFile(config)} (without it no upstream credential can be decrypted), ` +
+    `${signingKeyFile(config)} (signs checkpoints), and your configuration.`
+  );
 }
 
 function showRestored(result: Result, config: Config): string {
-  const { head, taken_at, abandoned, undelivered, figures, parked, differing, loss, pepper, master_key } =
-    result;
-  const end = head === null ? 'an empty log' : `the log up to position ${head.position}, of ${head.at}`;
+  const {
+    head,
+    taken_at,
+    abandoned,
+    undelivered,
+    projections,
+    parked,
+    differing,
+    restore_gap,
+    pepper,
+    master_key,
+  } = result;
+  const end = head === null ? 'an empty log' : `the log up to position ${head.position} (${head.at})`;
   return [
-    `Restored: ${end}, as of ${taken_at}.`,
-    `${abandoned} calls that ran then are ended as abandoned and charged with all that they held. ${undelivered} alerts that were on their way are not sent.`,
-    figures === 'loaded'
-      ? 'The figures were loaded with it, since a part of the log is in its archive.'
-      : `The figures were made anew from the log${parked > 0 ? `; ${parked} events could not be taken in` : ''}.`,
+    `Restored: ${end}, taken ${taken_at}.`,
+    `${abandoned} requests in progress were ended as abandoned and charged their reservation. ` +
+      `${undelivered} pending webhook deliveries were canceled.`,
+    projections === 'restored'
+      ? 'The projections were restored from the backup, since a part of the log is archived.'
+      : `The projections were rebuilt from the log${parked > 0 ? `; ${parked} events were parked` : ''}.`,
     ...differing.map(
-      (name) => `DIFFERING: ${name} is not as the log says; see daybook projections check ${name}`,
+      (name) => `DIFFERENT: ${name} differs from a replay of the log; run daybook projections check ${name}`,
     ),
-    'Nobody is signed in, and links that were sent are void. What happened after the backup is forgotten: a key that was revoked since is good again.',
+    'All sessions ended, and links that were sent are invalid. Changes after the backup are lost: a ' +
+      'key revoked since is active again.',
     ...showPepper(pepper, pepperFile(config)),
     ...showMasterKey(master_key, masterKeyFile(config)),
-    ...showLoss(loss),
+    ...showRestoreGap(restore_gap),
   ].join('\n');
 }
 
 function showPepper(state: PepperState, file: string): string[] {
   if (state === 'missing')
-    return [`The pepper is missing: copy it to ${file} from where you keep it, or no key works.`];
-  if (state === 'unreadable') return [`The pepper in ${file} can't be used: see daybook doctor.`];
-  if (state === 'another')
+    return [`The pepper is missing: copy it to ${file} from your own backup, or no key works.`];
+  if (state === 'unreadable') return [`The pepper in ${file} is invalid: run daybook doctor.`];
+  if (state === 'mismatch')
     return [
-      `The pepper in ${file} is ANOTHER than the one that the keys were made with: put that one there, or no key works.`,
+      `The pepper in ${file} does NOT MATCH the keys in the database: replace it by the original, or ` +
+        'no key works.',
     ];
   return [];
 }
@@ -238,28 +258,31 @@ function showPepper(state: PepperState, file: string): string[] {
 function showMasterKey(state: MasterKeyState, file: string): string[] {
   if (state === 'missing')
     return [
-      `The master key is missing: copy it to ${file} from where you keep it, or no credential of an upstream opens.`,
+      `The master key is missing: copy it to ${file} from your own backup, or no upstream credential ` +
+        'can be decrypted.',
     ];
-  if (state === 'unreadable') return [`The master key in ${file} can't be used: see daybook doctor.`];
-  if (state === 'another')
+  if (state === 'unreadable') return [`The master key in ${file} is invalid: run daybook doctor.`];
+  if (state === 'mismatch')
     return [
-      `${file} lacks a master key that credentials are sealed under: add it as one more line, or these don't open.`,
+      `${file} lacks a master key that credentials are encrypted with: add it as another line, or they ` +
+        `can't be decrypted.`,
     ];
   return [];
 }
 
-function showLoss(loss: Loss | null): string[] {
-  if (loss === null) return [];
-  const { problem, positions, between } = loss;
+function showRestoreGap(gap: RestoreGap | null): string[] {
+  if (gap === null) return [];
+  const { problem, positions, between } = gap;
   const missing =
     positions === null
       ? []
       : [
-          `LOST: ${positions.last - positions.first + 1} events that were published, from position ${positions.first} to ${positions.last}`,
+          `LOST: ${positions.last - positions.first + 1} published events, ` +
+            `positions ${positions.first} to ${positions.last}`,
         ];
   const time = positions === null || between === null ? [] : [`, between ${between.from} and ${between.to}`];
   return [
-    ...(missing.length > 0 ? [`${[...missing, ...time].join('')}, and what came behind them.`] : []),
+    ...(missing.length > 0 ? [`${[...missing, ...time].join('')}, and any later ones.`] : []),
     `${problem}.`,
   ];
 }

@@ -4,16 +4,16 @@ import { Readable } from 'node:stream';
 import type { ClientBase, Connection, Submittable } from 'pg';
 
 /**
- * COPY over the wire, which `pg` leaves to others: a table's rows as text, out of Postgres and into it.
- * Neither side runs ahead of the other, so that a table of any size takes the same little memory.
+ * COPY in and out, which `pg` does not provide: the rows of a table as text. Backpressure in both directions
+ * keeps memory constant for a table of any size.
  */
 
-/** Rows are handed on in pieces of this size: a message for each row would cost more than the row. */
-const PIECE_BYTES = 64 * 1024;
-/** Pieces that wait for whoever takes them. Then Postgres waits, too. */
-const WAITING_PIECES_MAX = 4;
+/** Rows are passed on in chunks of this size: one message per row would cost more than the row. */
+const CHUNK_BYTES = 64 * 1024;
+/** Chunks buffered for the reader before Postgres is paused. */
+const BUFFERED_CHUNKS_MAX = 4;
 
-/** What `pg` has for COPY and its types don't tell. */
+/** The methods for COPY that `pg` has and its types lack. */
 type CopyConnection = Connection & {
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
@@ -25,17 +25,17 @@ const countIn = ({ text }: Complete): number => Number(text.split(' ')[1]);
 
 /** The text of a `copy … to stdout`. */
 export class CopyOut extends Readable implements Submittable {
-  /** How many rows it was; known at the end. */
+  /** The number of rows; set at the end. */
   rows = 0;
-  /** Set by pg to end its own time-out, and so called exactly once. */
+  /** Set by pg to clear its own timeout; called exactly once. */
   callback: (error?: Error) => void = () => {};
   readonly #sql: string;
   #connection: Connection | null = null;
-  #piece = Buffer.allocUnsafe(PIECE_BYTES);
+  #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
   #filled = 0;
 
   constructor(sql: string) {
-    super({ highWaterMark: WAITING_PIECES_MAX * PIECE_BYTES });
+    super({ highWaterMark: BUFFERED_CHUNKS_MAX * CHUNK_BYTES });
     this.#sql = sql;
   }
 
@@ -44,13 +44,13 @@ export class CopyOut extends Readable implements Submittable {
     connection.query(this.#sql);
   }
 
-  /** Called for each row. The bytes are copied, since pg writes over them with what comes next. */
+  /** Called for each row. The bytes are copied, since pg reuses its buffer. */
   handleCopyData({ chunk }: { chunk: Buffer }): void {
     for (let from = 0; from < chunk.length;) {
-      const copied = chunk.copy(this.#piece, this.#filled, from);
+      const copied = chunk.copy(this.#chunk, this.#filled, from);
       from += copied;
       this.#filled += copied;
-      if (this.#filled === PIECE_BYTES) this.#handOn();
+      if (this.#filled === CHUNK_BYTES) this.#flush();
     }
   }
 
@@ -60,7 +60,7 @@ export class CopyOut extends Readable implements Submittable {
 
   handleReadyForQuery(): void {
     this.#connection = null;
-    this.#handOn();
+    this.#flush();
     this.push(null);
     this.callback();
   }
@@ -75,39 +75,37 @@ export class CopyOut extends Readable implements Submittable {
     this.#connection?.stream.resume();
   }
 
-  /** Who stops before the end can't have the rest of the connection either: it is full of rows. */
+  /** A reader that stops early destroys the connection, which is still full of rows. */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#connection?.stream.destroy();
     done(error);
   }
 
-  #handOn(): void {
+  #flush(): void {
     if (this.#filled === 0) return;
-    const piece = this.#piece.subarray(0, this.#filled);
-    this.#piece = Buffer.allocUnsafe(PIECE_BYTES);
+    const filled = this.#chunk.subarray(0, this.#filled);
+    this.#chunk = Buffer.allocUnsafe(CHUNK_BYTES);
     this.#filled = 0;
-    if (!this.push(piece)) this.#connection?.stream.pause();
+    if (!this.push(filled)) this.#connection?.stream.pause();
   }
 }
 
-/** Begins a `copy … to stdout`. Nothing else can be asked over the connection until it has ended. */
+/** Starts a `copy … to stdout`. The connection is busy until it ends. */
 export function copyOut(client: ClientBase, sql: string): CopyOut {
   return client.query(new CopyOut(sql));
 }
 
-/**
- * What a `copy … to stdout` gives, as a digest: two tables of the same rows in the same order have the same.
- */
+/** The SHA-256 of the output of a `copy … to stdout`. */
 export async function digestOf(client: ClientBase, sql: string): Promise<string> {
   const digest = createHash('sha256');
-  for await (const piece of copyOut(client, sql)) digest.update(piece as Buffer);
+  for await (const chunk of copyOut(client, sql)) digest.update(chunk as Buffer);
   return digest.digest('hex');
 }
 
 /**
- * A `copy … from stdin` of this text.
- * @returns how many rows it was.
- * @throws {Error} of Postgres, or of where the text comes from; no row of it is there then.
+ * Runs a `copy … from stdin` with this text.
+ * @returns the number of rows.
+ * @throws {Error} of Postgres or of the text's source; no row is inserted then.
  */
 export function copyIn(client: ClientBase, sql: string, text: AsyncIterable<Buffer>): Promise<number> {
   return client.query(new CopyIn(sql, text)).result;
@@ -120,7 +118,7 @@ class CopyIn implements Submittable {
   readonly #ended = new AbortController();
   readonly #outcome = Promise.withResolvers<number>();
   #rows = 0;
-  /** Why there is no more text, where it is not over. */
+  /** The error of the text's source. */
   #cause: Error | null = null;
 
   constructor(sql: string, text: AsyncIterable<Buffer>) {
@@ -143,16 +141,16 @@ class CopyIn implements Submittable {
   async #send(connection: CopyConnection): Promise<void> {
     const { signal } = this.#ended;
     try {
-      for await (const piece of this.#text) {
+      for await (const chunk of this.#text) {
         if (signal.aborted) return;
-        connection.sendCopyFromChunk(piece);
+        connection.sendCopyFromChunk(chunk);
         if (connection.stream.writableNeedDrain) await once(connection.stream, 'drain', { signal });
       }
       connection.endCopyFrom();
     } catch (error) {
       if (signal.aborted) return;
       this.#cause = error as Error;
-      connection.sendCopyFail('the text has broken off');
+      connection.sendCopyFail('the input was interrupted');
     }
   }
 

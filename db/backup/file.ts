@@ -8,17 +8,17 @@ import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import type { TableFile } from '#db/backup/manifest.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 
-/** As for the archive: compressing takes half as long as Postgres takes to make the text. */
+/** The same as the archive's: compression takes half as long as Postgres takes to produce the text. */
 const LEVEL = 3;
-/** A row holds one event; the longest are terms with long lists of names, of some hundred kilobytes. */
+/** The longest rows are events with long lists of names, of a few hundred kilobytes. */
 const LINE_CHARACTERS_MAX = 64 * 1024 * 1024;
 
-/** A file of a backup is not what was written. */
+/** A file of a backup is missing or was modified. */
 export class BackupDamageError extends StoreError {
   override name = 'BackupDamageError';
 }
 
-/** Writes a text to a file, compressed, and has it reach the disk. */
+/** Writes text to a file, compressed, and flushes it to disk. */
 export async function writeFile(
   text: Readable,
   file: string,
@@ -47,9 +47,9 @@ export async function writeFile(
 }
 
 /**
- * The text of a table's file, piece by piece.
- * @param onEnd is given the digest of the text when all of it was read and found to be what was written.
- * @throws {BackupDamageError} when the file is missing, unreadable or another than the manifest tells of.
+ * Streams the text of a table's file.
+ * @param onEnd called with the digest of the text once the file was read and matched its manifest.
+ * @throws {BackupDamageError} when the file is missing, unreadable, or does not match its manifest.
  */
 export async function* readFile(
   directory: string,
@@ -64,7 +64,7 @@ export async function* readFile(
       yield chunk;
     }
   }
-  // What breaks one of them ends all, and comes out where the text is read.
+  // An error in one stage ends the pipeline, and is thrown where the text is read.
   const source = pipe(
     createReadStream(path.join(directory, file)),
     digested,
@@ -72,9 +72,9 @@ export async function* readFile(
     () => undefined,
   );
   try {
-    for await (const piece of source) {
-      text.update(piece as Buffer);
-      yield piece as Buffer;
+    for await (const chunk of source) {
+      text.update(chunk as Buffer);
+      yield chunk as Buffer;
     }
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
@@ -85,22 +85,19 @@ export async function* readFile(
   }
   if (stored.digest('hex') !== sha256)
     throw new BackupDamageError(
-      `${file} of the backup is damaged: it is not the file that its manifest tells of`,
+      `${file} of the backup is damaged: its SHA-256 is not the one in the manifest`,
     );
   onEnd(text.digest('hex'));
 }
 
-/** A row: each column as Postgres spells it, null for null. */
+/** A row: each column in PostgreSQL's text format, or null. */
 export type Row = (string | null)[];
 
 const ESCAPED: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' };
 const unescaped = (field: string): string =>
   field.replace(/\\(.)/g, (_, letter: string) => ESCAPED[letter] ?? letter);
 
-/**
- * The columns of a line. Hardly any has something that COPY escapes, and that is seen at once for all of
- * them.
- */
+/** Parses a line. Escapes are rare, so one test on the line skips the work for each column. */
 function rowOf(line: string): Row {
   const isPlain = !/\\[^N]/.test(line);
   const row: Row = line.split('\t');
@@ -113,8 +110,8 @@ function rowOf(line: string): Row {
 }
 
 /**
- * The rows in the text of a COPY, some at a time.
- * @throws {BackupDamageError} where a row has not as many columns as the table.
+ * Parses the text of a COPY into rows, one page per chunk.
+ * @throws {BackupDamageError} when a row has the wrong number of columns.
  */
 export async function* rowsIn(
   text: AsyncIterable<Buffer>,
@@ -122,10 +119,10 @@ export async function* rowsIn(
 ): AsyncGenerator<Row[]> {
   const decoder = new StringDecoder('utf8');
   const damaged = (): BackupDamageError =>
-    new BackupDamageError(`${file} of the backup is damaged: not all of it are rows`);
+    new BackupDamageError(`${file} of the backup is damaged: a row is malformed`);
   let rest = '';
-  for await (const piece of text) {
-    const lines = (rest + decoder.write(piece)).split('\n');
+  for await (const chunk of text) {
+    const lines = (rest + decoder.write(chunk)).split('\n');
     rest = lines.pop() as string;
     if (rest.length > LINE_CHARACTERS_MAX) throw damaged();
     const rows = lines.map(rowOf);

@@ -7,7 +7,7 @@ const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 const Count = z.int().nonnegative();
 const Name = z.string().regex(/^[a-z0-9_]+$/);
 
-/** A table's file: the rows as `copy … to stdout` writes them, compressed. */
+/** A table's file: the compressed output of `copy … to stdout`. */
 export const TableFile = z.strictObject({
   table: z.string().regex(/^[a-z0-9_]+\.[a-z0-9_]+$/),
   columns: z.array(Name).min(1),
@@ -18,26 +18,26 @@ export const TableFile = z.strictObject({
 });
 export type TableFile = z.infer<typeof TableFile>;
 
-/** Where a log stops agreeing with its chain, and in what way. */
+/** The first position at which a log does not match its hash chain. */
 const Damage = z.strictObject({ position: Count, problem: z.string() });
 
-/** What a backup holds. It says nothing that a verification takes on trust. */
+/** The manifest of a backup. Verification checks every fact in it. */
 export const Manifest = z.strictObject({
   backup: z.literal('daybook backup 1'),
   log_id: z.uuid(),
-  /** The newest migration that the database had had. */
+  /** The newest migration applied to the database. */
   migration: z.string().regex(/^\d{4}_[a-z0-9_]+$/),
   postgres: z.string(),
-  /** The newest event, when it was written, and the chain up to it. Null in an empty log. */
+  /** The newest event, its time, and the chain hash up to it; null for an empty log. */
   head: z.strictObject({ position: Count, at: z.iso.datetime(), chain: Hash }).nullable(),
-  /** The newest checkpoint that was signed by then, as it was published; null where none was. */
+  /** The newest checkpoint at that time, as a signed note; null if none was published. */
   checkpoint: z.string().nullable(),
-  /** The numbers of the parts of the log that are in this backup; what was archived is not. */
+  /** The numbers of the log's partitions in this backup. Archived ones are not included. */
   partitions: z.array(Count),
-  /** Where the log stopped agreeing with its chain when it was copied: it is to be found in here as well. */
+  /** The damage that the log already had when it was copied. */
   damage: Damage.nullable(),
   files: z.array(TableFile),
-  /** By the clock of Postgres: the moment that all of this is of. */
+  /** The time of the snapshot, by the clock of Postgres. */
   taken_at: z.iso.datetime(),
   finished_at: z.iso.datetime(),
 });
@@ -45,7 +45,7 @@ export type Manifest = z.infer<typeof Manifest>;
 
 export const MANIFEST_FILE = 'manifest.json';
 
-/** @throws {StoreError} when there is no backup in the directory, or only a part of one. */
+/** Reads a backup's manifest. @throws {StoreError} when the directory has no complete backup. */
 export async function readManifest(directory: string): Promise<Manifest> {
   const file = path.join(directory, MANIFEST_FILE);
   try {
@@ -54,13 +54,13 @@ export async function readManifest(directory: string): Promise<Manifest> {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
     throw new StoreError(
       isMissing
-        ? `${directory} holds no backup: there is no ${MANIFEST_FILE} in it`
+        ? `${directory} is not a backup: it has no ${MANIFEST_FILE}`
         : `${file} is not the manifest of a backup, or is damaged`,
       { cause: error },
     );
   }
 }
 
-/** The file of a table; undefined where the backup has none. */
+/** The file of a table; undefined if the backup does not include it. */
 export const fileOf = ({ files }: Pick<Manifest, 'files'>, table: string): TableFile | undefined =>
   files.find((each) => each.table === table);

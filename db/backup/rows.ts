@@ -3,13 +3,13 @@ import type { TableFile } from '#db/backup/manifest.ts';
 import type { BatchRow, LeafRow } from '#db/log/chain.ts';
 import { COLUMN_NAMES } from '#db/log/columns.ts';
 
-/** The rows of a table's file, one after the other. */
-export class Rows {
+/** A cursor over the rows of a table's file. */
+export class TableRows {
   readonly #columns: readonly string[];
   readonly #pages: AsyncGenerator<Row[]>;
   #page: Row[] = [];
   #at = 0;
-  /** How many were taken. */
+  /** The number of rows consumed. */
   taken = 0;
 
   constructor(directory: string, file: TableFile) {
@@ -17,7 +17,7 @@ export class Rows {
     this.#pages = rowsIn(readFile(directory, file), file);
   }
 
-  /** The next one, which stays the next; undefined behind the last. */
+  /** The next row, without consuming it; undefined after the last one. */
   async peek(): Promise<Row | undefined> {
     while (this.#at === this.#page.length) {
       const { value, done } = await this.#pages.next();
@@ -28,7 +28,7 @@ export class Rows {
     return this.#page[this.#at];
   }
 
-  /** Takes the one that was looked at. */
+  /** Consumes the row that was peeked at. */
   take(): void {
     this.#at++;
     this.taken++;
@@ -41,21 +41,18 @@ export class Rows {
     }
   }
 
-  /** Where these columns stand in a row, -1 for one that was not there yet. */
-  places(names: readonly string[]): number[] {
+  /** The indexes of these columns in a row; -1 for a column that the backup's version lacks. */
+  columnIndexes(names: readonly string[]): number[] {
     return names.map((name) => this.#columns.indexOf(name));
   }
 
-  /** Lets go of the file. */
+  /** Closes the file. */
   async close(): Promise<void> {
     await this.#pages.return(undefined);
   }
 }
 
-/**
- * Times as leaves and batches have them: microseconds since 1970, of Postgres' ISO spelling in UTC. Not a
- * number where it is none.
- */
+/** Parses PostgreSQL's ISO format in UTC to microseconds since 1970; NaN for any other text. */
 export function microsecondsOf(text: string): number {
   const [, date = '', time = '', fraction = ''] =
     /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00$/.exec(text) ?? [];
@@ -64,9 +61,9 @@ export function microsecondsOf(text: string): number {
 
 const LEAF_AT = COLUMN_NAMES.indexOf('at');
 
-/** Makes leaves of rows of the log, in the order of their columns there. */
-export function leavesOf(rows: Rows): (row: Row) => LeafRow {
-  const places = rows.places(COLUMN_NAMES);
+/** Converts rows of the log to leaf rows. */
+export function leavesOf(rows: TableRows): (row: Row) => LeafRow {
+  const places = rows.columnIndexes(COLUMN_NAMES);
   // All events of a batch carry the same time.
   let text = '';
   let us = '';
@@ -81,9 +78,9 @@ export function leavesOf(rows: Rows): (row: Row) => LeafRow {
   };
 }
 
-/** Makes batches of rows of their table. */
-export function batchesOf(rows: Rows): (row: Row) => BatchRow {
-  const [shard, lastPosition, eventCount, instance, batchNo, at, format, chain] = rows.places([
+/** Converts rows of `log_batch` to batches. */
+export function batchesOf(rows: TableRows): (row: Row) => BatchRow {
+  const [shard, lastPosition, eventCount, instance, batchNo, at, format, chain] = rows.columnIndexes([
     'shard',
     'last_position',
     'event_count',
@@ -106,5 +103,5 @@ export function batchesOf(rows: Rows): (row: Row) => BatchRow {
   });
 }
 
-/** Bytes as Postgres spells them in hexadecimal. */
+/** Parses PostgreSQL's hex format of bytea. */
 export const bytesOf = (text: string): Buffer => Buffer.from(text.replace(/^\\x/, ''), 'hex');

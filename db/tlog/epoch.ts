@@ -9,44 +9,48 @@ import { appendOnce } from '#db/log/append-once.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { LOG_STREAM } from '#db/events/streams.ts';
 import type { Checkpoint } from '#db/tlog/checkpoint.ts';
-import { growNodes } from '#db/tlog/grow.ts';
-import { cut, MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
-import { CHECKPOINT, readLeafTile } from '#db/tlog/published.ts';
-import { readStanding, requireStanding, type Standing, StaleLogError } from '#db/tlog/standing.ts';
+import { growNodes } from '#db/tlog/build-tree.ts';
+import { splitHashes, MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
+import { CHECKPOINT, readLeafTile } from '#db/tlog/publish-directory.ts';
+import { readLogState, requireConsistent, type LogState, InconsistentLogError } from '#db/tlog/log-state.ts';
 
 /**
- * Going on with a log that is not what was published of it. What was published and is not there any
- * more is given up, on purpose and for everybody to see: the log says so, and takes another name.
+ * Epochs. A log that no longer contains every published event, for instance after an older backup was
+ * restored, continues under a new origin: an event records publicly which events were abandoned.
  */
 
-/** What a log has lost of what was published of it. */
-export type Loss = {
-  /** Why it can't go on as it is, for the operator. */
+/** The published events that a log no longer contains. */
+export type PublicationGap = {
+  /** Why the log can't be published as it is, for the operator. */
   problem: string;
   published: Checkpoint;
   publishedAt: Date | null;
-  /** Up to here the log is what was published of it; null where that can't be told. */
+  /** Up to here the log equals the published one; null if the hashes to compare are missing. */
   agreesUpTo: number | null;
-  /** When the event there was recorded. */
+  /** When the event at that position was recorded. */
   agreesUntil: Date | null;
-  /** Where the log ends. */
+  /** The last position of the log. */
   head: number;
 };
 
 /**
- * What is missing of what was published.
- * @returns null where nothing is.
- * @throws {StoreError} where what was published is of another log altogether.
+ * Finds the published events that the log no longer contains.
+ * @returns null if the log contains all of them.
+ * @throws {StoreError} when the directory publishes another log.
  */
-export async function findLoss(client: Client, directory: string): Promise<Loss | null> {
-  const standing = await readStanding(client);
-  const stale = await staleness(client, directory, standing);
-  if (stale === null) return null;
-  const { published, message } = stale;
-  epochOf(published, standing);
-  const agreesUpTo = await agreedUpTo(client, directory, { published: published.size, head: standing.head });
+export async function findPublicationGap(client: Client, directory: string): Promise<PublicationGap | null> {
+  const state = await readLogState(client);
+  const inconsistency = await findInconsistency(client, directory, state);
+  if (inconsistency === null) return null;
+  const { published, message } = inconsistency;
+  epochOf(published, state);
+  const agreesUpTo = await lastCommonPosition(client, directory, {
+    published: published.size,
+    head: state.head,
+  });
   const { rows } = await client.query<{ at: Date }>(
-    'select at from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1',
+    `select at from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position
+      limit 1`,
     [SHARD, agreesUpTo],
   );
   return {
@@ -58,36 +62,36 @@ export async function findLoss(client: Client, directory: string): Promise<Loss 
     ),
     agreesUpTo,
     agreesUntil: agreesUpTo === null || agreesUpTo === 0 ? null : (rows[0]?.at ?? null),
-    head: standing.head,
+    head: state.head,
   };
 }
 
-/** What was done: the log goes on under another name, or only its tree was wrong and was made anew. */
-export type Begun = { epoch: number; position: number; origin: string } | 'mended';
+/** The new epoch; or `'repaired'` if only the stored tree was wrong, and was rebuilt. */
+export type EpochStart = { epoch: number; position: number; origin: string } | 'repaired';
 
 /**
- * Gives up what is missing, by an event that says so. The next checkpoint is the first of another
- * epoch. The tree is made anew where it may still be that of lost events; should that have been all
- * that was wrong, nothing is given up.
- * @param client a connection as the worker with long time-outs.
- * @throws {StoreError} when a part of the tree can't be made anew, or the log was taken up by somebody else
- * meanwhile.
+ * Abandons the missing events with an event that records so. The next checkpoint is the first of the new
+ * epoch. The stored tree is rebuilt where it may still cover missing events; if that restores consistency,
+ * nothing is abandoned.
+ * @param client a connection as the worker with long timeouts.
+ * @throws {StoreError} when a part of the tree can't be rebuilt, or another process appended to the log
+ * stream in the meantime.
  */
-export async function beginEpoch(
+export async function startEpoch(
   client: Client,
   directory: string,
-  loss: Loss,
+  gap: PublicationGap,
   actor: string,
-): Promise<Begun> {
+): Promise<EpochStart> {
   await client.query(`select pg_advisory_lock(${LOCKS.checkpoint})`);
   try {
-    await makeTreeAnew(client, (loss.agreesUpTo ?? 0) + 1);
-    const standing = await readStanding(client);
-    const stale = await staleness(client, directory, standing);
-    if (stale === null) return 'mended';
-    await requireStream(client, standing.signing.version);
-    const { published } = stale;
-    const epoch = epochOf(published, standing) + 1;
+    await rebuildTree(client, (gap.agreesUpTo ?? 0) + 1);
+    const state = await readLogState(client);
+    const inconsistency = await findInconsistency(client, directory, state);
+    if (inconsistency === null) return 'repaired';
+    await requireStream(client, state.signing.version);
+    const { published } = inconsistency;
+    const epoch = epochOf(published, state) + 1;
     const event = {
       type: 'log.epoch_started' as const,
       epoch,
@@ -95,42 +99,40 @@ export async function beginEpoch(
       lost_root: published.root.toString('hex'),
       actor,
     };
-    const position = await appendOnce(client, 'new-epoch', { event, version: standing.signing.version + 1 });
-    return { epoch, position, origin: originOf(standing.logId, epoch) };
+    const position = await appendOnce(client, 'new-epoch', { event, version: state.signing.version + 1 });
+    return { epoch, position, origin: originOf(state.logId, epoch) };
   } finally {
     await client.query(`select pg_advisory_unlock(${LOCKS.checkpoint})`).catch(() => undefined);
   }
 }
 
-async function staleness(
+async function findInconsistency(
   client: Client,
   directory: string,
-  standing: Standing,
-): Promise<StaleLogError | null> {
+  state: LogState,
+): Promise<InconsistentLogError | null> {
   try {
-    await requireStanding(client, directory, standing);
+    await requireConsistent(client, directory, state);
     return null;
   } catch (error) {
-    if (error instanceof StaleLogError) return error;
+    if (error instanceof InconsistentLogError) return error;
     throw error;
   }
 }
 
-/** Of which epoch of this log it is. @throws {StoreError} where it is of another log. */
-function epochOf({ origin }: Checkpoint, { logId }: Standing): number {
+/** The epoch of a checkpoint of this log. @throws {StoreError} when it is of another log. */
+function epochOf({ origin }: Checkpoint, { logId }: LogState): number {
   const first = originOf(logId, 1);
   const epoch = origin === first ? 1 : Number(origin.slice(first.length + 1));
   if (epoch >= 1 && originOf(logId, epoch) === origin) return epoch;
   throw new StoreError(
-    `what was published is of another log, ${origin}, and this one is ${first}: set PUBLISH_DIR to this one's directory, or to a new one. There is nothing to give up`,
+    `the directory publishes another log, ${origin}, and this one is ${first}: set PUBLISH_DIR to this ` +
+      `log's directory, or to a new one. There is nothing to abandon`,
   );
 }
 
-/**
- * Looks for where the log and what was published part, from the end of both back to the last event in
- * which they agree.
- */
-async function agreedUpTo(
+/** Searches backward for the last position up to which the log and the published tiles are equal. */
+async function lastCommonPosition(
   client: Client,
   directory: string,
   { published, head }: { published: number; head: number },
@@ -141,25 +143,23 @@ async function agreedUpTo(
     first >= 0;
     first -= NODE_CHILDREN
   ) {
-    const tile = cut((await readLeafTile(directory, first / NODE_CHILDREN)) ?? Buffer.alloc(0));
-    const leaves = await readLeaves(client, first, Math.min(end, first + NODE_CHILDREN)).catch(
-      noneWhereMissing,
-    );
+    const tile = splitHashes((await readLeafTile(directory, first / NODE_CHILDREN)) ?? Buffer.alloc(0));
+    const leaves = await readLeaves(client, first, Math.min(end, first + NODE_CHILDREN)).catch(nullIfMissing);
     if (leaves === null || tile.length < leaves.length) return null;
     const same = leaves.findIndex((leaf, at) => !leaf.equals(tile[at] as Buffer));
-    // All that is there agrees, and more was published. Where no more was, the place is farther down.
+    // Equal to the end of the tile. If nothing further was published, the difference is farther back.
     if (same < 0) return first + leaves.length < published ? first + leaves.length : null;
     if (same > 0) return first + same;
   }
   return 0;
 }
 
-function noneWhereMissing(error: unknown): null {
+function nullIfMissing(error: unknown): null {
   if (error instanceof MissingHashesError) return null;
   throw error;
 }
 
-/** A backup has this table as it has the log; whoever cuts a log by hand leaves it as it was. */
+/** A restored backup has a consistent stream_head table; a log that was truncated by hand does not. */
 async function requireStream(client: Client, version: number): Promise<void> {
   const { rows } = await client.query<{ version: number }>(
     'select version from daybook.stream_head where stream = $1',
@@ -168,18 +168,20 @@ async function requireStream(client: Client, version: number): Promise<void> {
   const stored = rows[0]?.version ?? 0;
   if (stored === version) return;
   throw new StoreError(
-    `the log has ${version} events of the stream "${LOG_STREAM}", and daybook.stream_head says ${stored}: it was not restored, but cut by hand. Restore a backup; only then can it go on`,
+    `the log has ${version} events of the stream "${LOG_STREAM}", and daybook.stream_head says ` +
+      `${stored}: it was truncated by hand, not restored. Restore a backup first`,
   );
 }
 
-async function makeTreeAnew(client: Client, from: number): Promise<void> {
+async function rebuildTree(client: Client, from: number): Promise<void> {
   const first = await firstPosition(client);
   const border = Math.floor((first - 1) / NODE_CHILDREN) * NODE_CHILDREN;
   if (from > 1 && from <= border + NODE_CHILDREN && border < first - 1) {
     throw new StoreError(
-      `the tree can't be made anew from position ${from} on, since the log before position ${first} is in its archive: restore its last file first, by "daybook archive restore"`,
+      `the tree can't be rebuilt from position ${from} on, since the log before position ${first} is ` +
+        'archived: restore its last file first with "daybook archive restore"',
     );
   }
   await client.query('select daybook.forget_nodes($1, $2)', [SHARD, from]);
-  await growNodes(client, (await readStanding(client)).head);
+  await growNodes(client, (await readLogState(client)).head);
 }

@@ -2,19 +2,19 @@ import type { ClientBase } from 'pg';
 import { LEAF_COLUMNS } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
-import { completed, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
+import { subtreeHash, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
 import type { ReadHashes } from '#db/tlog/proof.ts';
 
 /**
- * The hashes that proofs are made of, from the database: those of leaves are made from the log's rows,
- * those of larger subtrees are kept in `daybook.log_node`, one for each level of 256.
+ * The hashes that proofs consist of, from the database: leaf hashes are computed from the log's rows, those
+ * of complete subtrees of 256^n leaves are stored in `daybook.log_node`.
  */
 
-/** A node of `daybook.log_node` of level n stands for 256^n leaves. */
+/** A node of level n in `daybook.log_node` covers 256^n leaves. */
 export const NODE_BITS = 8;
 export const NODE_CHILDREN = 2 ** NODE_BITS;
 
-/** Leaves of positions that have left the database, or hashes that are not made yet. */
+/** The hashes are of archived events, or are not computed yet. */
 export class MissingHashesError extends StoreError {
   override name = 'MissingHashesError';
 }
@@ -29,9 +29,11 @@ const rowText = (count: number): string => `row(${columns.slice(0, count).join('
 const READ_LEAVES = `with format as materialized (
     select min(format) as low, max(format) as high from daybook.log_batch
     where shard = $1 and last_position > $2 and last_position <= coalesce(
-      (select last_position from daybook.log_batch where shard = $1 and last_position >= $3 order by last_position limit 1), $3))
+      (select last_position from daybook.log_batch where shard = $1 and last_position >= $3
+        order by last_position limit 1), $3))
   select string_agg(sha256('\\x00'::bytea || convert_to(case
-      when low = 1 and (high = 1 or (select b.format from daybook.log_batch b where b.shard = $1 and b.last_position >= l.position order by b.last_position limit 1) = 1)
+      when low = 1 and (high = 1 or (select b.format from daybook.log_batch b where b.shard = $1
+        and b.last_position >= l.position order by b.last_position limit 1) = 1)
       then ${rowText(27)} else ${rowText(34)} end, 'UTF8')), ''::bytea order by position) as leaves
   from daybook.log l, format where shard = $1 and position > $2 and position <= $3`;
 
@@ -46,18 +48,20 @@ export async function readLeaves(client: ClientBase, after: number, upTo: number
     text: READ_LEAVES,
     values: [SHARD, after, upTo],
   });
-  const leaves = cut(rows[0]?.leaves ?? Buffer.alloc(0));
+  const leaves = splitHashes(rows[0]?.leaves ?? Buffer.alloc(0));
   if (leaves.length !== upTo - after)
     throw new MissingHashesError(
-      `the events above position ${after} up to ${upTo} are not all in the database: what was archived is proved by its files`,
+      `the events above position ${after} up to ${upTo} are not all in the database: archived events ` +
+        'are proven by their files',
     );
   return leaves;
 }
 
-const READ_NODES =
-  'select hash from daybook.log_node where shard = $1 and level = $2 and number >= $3 and number < $4 order by number';
+const READ_NODES = `select hash from daybook.log_node where shard = $1 and level = $2 and number >= $3
+  and number < $4
+    order by number`;
 
-/** Hashes of nodes that are kept. @throws {MissingHashesError} when one is not. */
+/** Reads stored nodes. @throws {MissingHashesError} when one is missing. */
 export async function readNodes(
   client: ClientBase,
   level: number,
@@ -71,12 +75,12 @@ export async function readNodes(
   });
   if (rows.length !== count)
     throw new MissingHashesError(
-      'the tree has not been built so far yet: the worker does it with each checkpoint',
+      'the tree is not built up to there yet: the worker builds it with each checkpoint',
     );
   return rows.map(({ hash }) => hash);
 }
 
-/** How many nodes of a level are kept: they have no gaps. */
+/** The number of stored nodes of a level, which have no gaps. */
 export async function countNodes(client: ClientBase, level: number): Promise<number> {
   const { rows } = await client.query<{ count: string }>(
     'select coalesce(max(number) + 1, 0) as count from daybook.log_node where shard = $1 and level = $2',
@@ -85,17 +89,17 @@ export async function countNodes(client: ClientBase, level: number): Promise<num
   return Number(rows[0]?.count);
 }
 
-/** Gives hashes of complete subtrees from a database. */
+/** Reads hashes of complete subtrees from a database. */
 export function hashesIn(client: ClientBase): ReadHashes {
   return async (subtrees) => {
     const found: Buffer[] = [];
-    for (const subtree of subtrees) found.push(completed(await readBelow(client, subtree)));
+    for (const subtree of subtrees) found.push(subtreeHash(await readChildren(client, subtree)));
     return found;
   };
 }
 
-/** The hashes of the next level that is kept below a subtree, or its own. */
-function readBelow(client: ClientBase, { level, number }: Subtree): Promise<Buffer[]> {
+/** The hashes of the next stored level below a subtree, or its own hash. */
+function readChildren(client: ClientBase, { level, number }: Subtree): Promise<Buffer[]> {
   const count = 2 ** (level % NODE_BITS);
   const nodeLevel = Math.floor(level / NODE_BITS);
   return nodeLevel === 0
@@ -103,8 +107,8 @@ function readBelow(client: ClientBase, { level, number }: Subtree): Promise<Buff
     : readNodes(client, nodeLevel, number * count, count);
 }
 
-/** Hashes that stand one behind the other. */
-export function cut(hashes: Buffer): Buffer[] {
+/** Splits concatenated hashes. */
+export function splitHashes(hashes: Buffer): Buffer[] {
   return Array.from({ length: hashes.length / HASH_BYTES }, (_, at) =>
     hashes.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES),
   );

@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto';
 
 /**
- * The Merkle tree of RFC 6962 over the leaves of the log. The event at position p is leaf p - 1, and
- * leaf hashes are those of `db/log/chain.ts`. A tree is known by its size and its root. Pure.
+ * The Merkle tree of RFC 6962 over the leaves of the log. The event at position p is leaf p - 1; leaf hashes
+ * are computed in `db/log/chain.ts`. A tree head is the size and the root hash of a tree. Pure.
  */
 
 export const HASH_BYTES = 32;
 
-/** A complete subtree: that of the leaves from `number × 2^level` on, 2^level of them. */
+/** A complete subtree of the 2^level leaves from leaf `number × 2^level` on. */
 export type Subtree = { level: number; number: number };
 
-/** What a tree is known by. */
+/** A tree head. */
 export type Head = { size: number; root: Buffer };
 
 /** The root of a tree without leaves. */
@@ -25,13 +25,13 @@ export function nodeHash(left: Buffer, right: Buffer): Buffer {
   return hash('sha256', NODE, 'buffer');
 }
 
-/** The hash over subtrees that stand side by side, each smaller than the one to its left. */
-export function joined(hashes: readonly Buffer[]): Buffer {
+/** The hash over adjacent subtrees, each smaller than the one to its left. */
+export function joinedHash(hashes: readonly Buffer[]): Buffer {
   return hashes.length === 0 ? EMPTY_ROOT : hashes.reduceRight((right, left) => nodeHash(left, right));
 }
 
-/** The hash of the complete subtree over as many hashes as a power of two. */
-export function completed(hashes: readonly Buffer[]): Buffer {
+/** The hash of the complete subtree over 2^n hashes. */
+export function subtreeHash(hashes: readonly Buffer[]): Buffer {
   let level = [...hashes];
   while (level.length > 1)
     level = Array.from({ length: level.length / 2 }, (_, at) =>
@@ -41,8 +41,8 @@ export function completed(hashes: readonly Buffer[]): Buffer {
 }
 
 /**
- * The complete subtrees that the leaves from `start` up to, but without, `end` consist of, from left
- * to right. Of a whole tree they are its peaks.
+ * The complete subtrees that the leaves from `start` to `end` (exclusive) consist of, from left to right. For
+ * a full tree they are its peaks.
  */
 export function subtreesOf(start: number, end: number): Subtree[] {
   const found: Subtree[] = [];
@@ -55,7 +55,7 @@ export function subtreesOf(start: number, end: number): Subtree[] {
   return found;
 }
 
-/** A tree that grows to the right. It holds its peaks alone: one hash for each binary digit of its size. */
+/** An append-only tree that stores only its peaks: at most one hash per binary digit of its size. */
 export class GrowingTree {
   #size = 0;
   readonly #peaks: { level: number; hash: Buffer }[] = [];
@@ -69,15 +69,15 @@ export class GrowingTree {
   }
 
   /**
-   * Appends 2^level leaves at once, by the hash of their subtree. @throws {RangeError} where none of that
-   * level begins.
+   * Appends 2^level leaves by the hash of their subtree.
+   * @throws {RangeError} when the current size is not a multiple of 2^level.
    */
-  appendSubtree(level: number, hashOfIt: Buffer): void {
+  appendSubtree(level: number, subtree: Buffer): void {
     const count = 2 ** level;
     if (this.#size % count !== 0)
       throw new RangeError(`no subtree of ${count} leaves begins at leaf ${this.#size}`);
     this.#size += count;
-    let peak = { level, hash: hashOfIt };
+    let peak = { level, hash: subtree };
     for (let last = this.#peaks.at(-1); last?.level === peak.level; last = this.#peaks.at(-1)) {
       this.#peaks.pop();
       peak = { level: peak.level + 1, hash: nodeHash(last.hash, peak.hash) };
@@ -86,6 +86,6 @@ export class GrowingTree {
   }
 
   root(): Buffer {
-    return joined(this.#peaks.map((peak) => peak.hash));
+    return joinedHash(this.#peaks.map((peak) => peak.hash));
   }
 }

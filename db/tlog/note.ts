@@ -1,54 +1,52 @@
 import { createPrivateKey, createPublicKey, hash, type KeyObject, sign, verify } from 'node:crypto';
 
 /**
- * Signed notes (c2sp.org/signed-note) and the cosignatures of witnesses (c2sp.org/tlog-cosignature):
- * a text, an empty line, and below it one line for each signature. Pure but for Node's own Ed25519.
+ * Signed notes (c2sp.org/signed-note) and cosignatures of witnesses (c2sp.org/tlog-cosignature): a text, an
+ * empty line, and one line per signature. Pure, except for Node's Ed25519.
  */
 
-/** The kinds of signatures by the byte that is part of each key's id. */
+/** The signature types, by the byte that enters the key ID. */
 const KINDS = { ed25519: 0x01, cosignature: 0x04 } as const;
 type Kind = keyof typeof KINDS;
 
-/** A line below a note. `bytes` are those after the key's id. */
+/** A signature line. `bytes` are those after the key ID. */
 export type Signature = { name: string; keyId: string; bytes: Buffer };
 export type Note = { text: string; signatures: Signature[] };
 
-/**
- * Who may have signed: `ed25519` for logs, `cosignature` for witnesses. `keyId` is eight hexadecimal digits.
- */
+/** A verifier key: `ed25519` for logs, `cosignature` for witnesses. `keyId` has eight hexadecimal digits. */
 export type Verifier = { name: string; kind: Kind; keyId: string; publicKey: KeyObject };
 export type Signer = Verifier & { privateKey: KeyObject };
 
-/** It is no note, or no key of one. The message never has what was read in it. */
+/** An invalid note or key. The message never contains the input. */
 export class NoteError extends Error {
   override name = 'NoteError';
 }
 
-/** Many times what a checkpoint with the signatures of all its witnesses is. */
+/** Many times the length of a checkpoint with all its cosignatures. */
 const NOTE_CHARACTERS_MAX = 64 * 1024;
 const KEY_ID_BYTES = 4;
 const TIME_BYTES = 8;
 const SIGNATURE_BYTES = 64;
 const NAME = /^[^\s+\p{Z}]+$/u;
 
-/** Standard base64 in its one spelling for these bytes. @returns null where the text is not that. */
+/** Decodes canonical standard base64. @returns null for any other text. */
 export function fromBase64(text: string): Buffer | null {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : null;
 }
 
-/** Reads a note. Nothing of it is true before a signature was checked. @throws {NoteError} */
+/** Parses a note without verifying its signatures. @throws {NoteError} */
 export function parseNote(note: string): Note {
   if (note.length > NOTE_CHARACTERS_MAX) throw new NoteError('the note is too long');
   if (/[^\P{Cc}\n]/u.test(note) || !note.isWellFormed())
-    throw new NoteError('the note has characters that no note has');
+    throw new NoteError('the note has invalid characters');
   const border = note.lastIndexOf('\n\n');
   if (border < 0 || !note.endsWith('\n')) throw new NoteError('the note has no signatures');
   const lines = note.slice(border + 2, -1).split('\n');
   return { text: note.slice(0, border + 1), signatures: lines.map(parseSignature) };
 }
 
-/** Reads one line of a signature. @throws {NoteError} */
+/** Parses a signature line. @throws {NoteError} */
 export function parseSignature(line: string): Signature {
   const [dash, name, encoded, ...more] = line.split(' ');
   const bytes = fromBase64(encoded ?? '');
@@ -59,7 +57,7 @@ export function parseSignature(line: string): Signature {
     bytes.length <= KEY_ID_BYTES ||
     more.length > 0
   )
-    throw new NoteError('a line below the note is no signature');
+    throw new NoteError('the note has an invalid signature line');
   return {
     name: name as string,
     keyId: bytes.toString('hex', 0, KEY_ID_BYTES),
@@ -71,12 +69,12 @@ export function formatSignature({ name, keyId, bytes }: Signature): string {
   return `— ${name} ${Buffer.concat([Buffer.from(keyId, 'hex'), bytes]).toString('base64')}\n`;
 }
 
-/** A note as text; the text of it ends with a line break. */
+/** Serializes a note, whose text must end with a line break. */
 export function formatNote({ text, signatures }: Note): string {
   return `${text}\n${signatures.map(formatSignature).join('')}`;
 }
 
-/** The 32 bytes of an Ed25519 public key, which Node wraps in a fixed prefix. */
+/** The 32 bytes of an Ed25519 public key, which follow a fixed prefix in Node's encoding. */
 const rawKey = (publicKey: KeyObject): Buffer =>
   publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
@@ -90,11 +88,11 @@ function verifierOf(name: string, kind: Kind, publicKey: KeyObject): Verifier {
 }
 
 /**
- * Who signs by this name with an Ed25519 key in PEM. @throws {NoteError} when the name or the key can't be
- * used.
+ * The signer with this name and an Ed25519 key in PEM.
+ * @throws {NoteError} when the name or the key is invalid.
  */
 export function signerOf(name: string, kind: Kind, pem: string): Signer {
-  if (!NAME.test(name)) throw new NoteError('a key has a name without blanks and without "+"');
+  if (!NAME.test(name)) throw new NoteError('a key name has no spaces and no "+"');
   try {
     const privateKey = createPrivateKey(pem);
     if (privateKey.asymmetricKeyType !== 'ed25519') throw new NoteError('the key is not an Ed25519 key');
@@ -104,18 +102,18 @@ export function signerOf(name: string, kind: Kind, pem: string): Signer {
   }
 }
 
-/** A public key as one line, which is how auditors and witnesses get it. */
+/** Formats a verifier key as one line. */
 export function formatVerifierKey({ name, kind, keyId, publicKey }: Verifier): string {
   return `${name}+${keyId}+${Buffer.concat([Buffer.of(KINDS[kind]), rawKey(publicKey)]).toString('base64')}`;
 }
 
-/** Reads such a line. @throws {NoteError} */
+/** Parses a verifier key line. @throws {NoteError} */
 export function parseVerifierKey(line: string): Verifier {
   const [, name, keyId, encoded] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/.exec(line) ?? [];
   const bytes = fromBase64(encoded ?? '');
   const kind = (Object.keys(KINDS) as Kind[]).find((each) => KINDS[each] === bytes?.[0]);
   if (name === undefined || !NAME.test(name) || bytes?.length !== 33 || kind === undefined)
-    throw new NoteError('that is no verifier key: one is NAME+ID+KEY, on one line');
+    throw new NoteError('not a verifier key, which has the form NAME+ID+KEY');
   const publicKey = createPublicKey({
     key: Buffer.concat([SPKI_PREFIX, bytes.subarray(1)]),
     format: 'der',
@@ -123,11 +121,11 @@ export function parseVerifierKey(line: string): Verifier {
   });
   const verifier = verifierOf(name, kind, publicKey);
   if (verifier.keyId !== keyId)
-    throw new NoteError('the verifier key contradicts itself: its id is not that of its name and key');
+    throw new NoteError('the key ID of the verifier key does not match its name and key');
   return verifier;
 }
 
-/** What a witness signs: that the text was the newest it had seen at a time, in seconds since 1970. */
+/** The signed message of a cosignature at a time in seconds since 1970. */
 const cosigned = (text: string, timeSecs: bigint): Buffer =>
   Buffer.from(`cosignature/v1\ntime ${timeSecs}\n${text}`);
 
@@ -144,13 +142,13 @@ export function signText(text: string, signer: Signer, timeSecs = 0): Signature 
   };
 }
 
-/** What a note says of a key: who signed, and for cosignatures when, in seconds since 1970. */
+/** A verified signature. `timeSecs` is the time of a cosignature, in seconds since 1970. */
 export type Verified = { verifier: Verifier; timeSecs: number | null };
 
 /**
- * The signatures of these keys that a note carries. Those of others are left aside, as the format
- * wants it.
- * @throws {NoteError} at one that a known key is said to have made, and did not.
+ * Verifies the signatures of these keys on a note. Signatures of unknown keys are ignored, as the format
+ * requires.
+ * @throws {NoteError} when a signature of a known key is invalid.
  */
 export function verifyNote({ text, signatures }: Note, verifiers: readonly Verifier[]): Verified[] {
   return signatures.flatMap((signature) => {
@@ -159,7 +157,7 @@ export function verifyNote({ text, signatures }: Note, verifiers: readonly Verif
     );
     if (verifier === undefined) return [];
     const verified = verifyOne(text, signature.bytes, verifier);
-    if (verified === null) throw new NoteError(`the signature of ${verifier.name} is not its own`);
+    if (verified === null) throw new NoteError(`the signature of ${verifier.name} is invalid`);
     return [verified];
   });
 }

@@ -1,24 +1,23 @@
-import { type Head, joined, nodeHash, type Subtree, subtreesOf } from '#db/tlog/merkle.ts';
+import { type Head, joinedHash, nodeHash, type Subtree, subtreesOf } from '#db/tlog/merkle.ts';
 
 /**
- * Proofs over the Merkle tree, as RFC 6962 §2.1 makes them and RFC 9162 §2.1.3 and §2.1.4 check
- * them: that an event is in a tree, and that a tree only grew. The shapes are pure; hashes come from
- * whoever has them.
+ * Inclusion and consistency proofs over the Merkle tree, generated as in RFC 6962 §2.1 and verified as in
+ * RFC 9162 §2.1.3 and §2.1.4. Pure: hashes are read through {@link ReadHashes}.
  */
 
-/** The leaves from `start` up to, but without, `end`, which a proof stands for by one hash. */
+/** The leaves from `start` to `end` (exclusive), which one hash of a proof covers. */
 export type Span = { start: number; end: number };
 
-/** Gives the hashes of complete subtrees, in the order in which they are asked for. */
+/** Reads the hashes of complete subtrees, in the order of the request. */
 export type ReadHashes = (subtrees: readonly Subtree[]) => Promise<Buffer[]>;
 
-/** No proof is longer, since no tree has more leaves than a number can count. */
+/** No proof is longer, since positions are safe integers. */
 export const PROOF_HASHES_MAX = 2 * 53;
 
-/** The largest power of two below `count`, where a tree of so many leaves is split. */
+/** The largest power of two below `count`, where a tree of `count` leaves is split. */
 const splitOf = (count: number): number => 2 ** Math.ceil(Math.log2(count) - 1);
 
-/** What proves that a leaf is in a tree: from its sibling up to below the root. */
+/** The spans of an inclusion proof, from the leaf's sibling up to below the root. */
 export function inclusionSpans(index: number, size: number): Span[] {
   if (!(index >= 0 && index < size)) throw new RangeError(`a tree of ${size} leaves has no leaf ${index}`);
   const path = (at: number, start: number, end: number): Span[] => {
@@ -31,33 +30,30 @@ export function inclusionSpans(index: number, size: number): Span[] {
   return path(index, 0, size);
 }
 
-/**
- * What proves that a tree of `to` leaves begins with the one of `from` leaves; nothing for an empty or an
- * equal one.
- */
+/** The spans of a consistency proof from size `from` to size `to`; empty for size 0 or equal sizes. */
 export function consistencySpans(from: number, to: number): Span[] {
   if (!(from >= 0 && from <= to))
     throw new RangeError(`a tree of ${to} leaves does not begin with one of ${from}`);
   if (from === 0) return [];
-  const rest = (start: number, end: number, isWhole: boolean): Span[] => {
-    if (from === end) return isWhole ? [] : [{ start, end }];
+  const rest = (start: number, end: number, isComplete: boolean): Span[] => {
+    if (from === end) return isComplete ? [] : [{ start, end }];
     const middle = start + splitOf(end - start);
     return from <= middle
-      ? [...rest(start, middle, isWhole), { start: middle, end }]
+      ? [...rest(start, middle, isComplete), { start: middle, end }]
       : [...rest(middle, end, false), { start, end: middle }];
   };
   return rest(0, to, true);
 }
 
-/** The hashes of spans, of which each one is that of the complete subtrees in it. */
+/** Reads the hashes of spans. */
 export async function readSpans(spans: readonly Span[], read: ReadHashes): Promise<Buffer[]> {
   const parts = spans.map(({ start, end }) => subtreesOf(start, end));
   const hashes = await read(parts.flat());
   let used = 0;
-  return parts.map((subtrees) => joined(hashes.slice(used, (used += subtrees.length))));
+  return parts.map((subtrees) => joinedHash(hashes.slice(used, (used += subtrees.length))));
 }
 
-/** The root that a leaf and its proof come to; null where the proof has not the length of one. */
+/** Computes the root from a leaf and its inclusion proof; null if the proof has the wrong length. */
 export function rootByInclusion(
   leaf: Buffer,
   index: number,
@@ -83,7 +79,7 @@ export function rootByInclusion(
   return last === 0 ? root : null;
 }
 
-/** Whether a proof shows that the newer tree begins with the older one. */
+/** Verifies a consistency proof. */
 export function isConsistent(older: Head, newer: Head, proof: readonly Buffer[]): boolean {
   if (older.size > newer.size) return false;
   if (older.size === newer.size) return proof.length === 0 && older.root.equals(newer.root);
@@ -94,7 +90,7 @@ export function isConsistent(older: Head, newer: Head, proof: readonly Buffer[])
     at = Math.floor(at / 2);
     last = Math.floor(last / 2);
   }
-  // Where the older tree is a subtree of the newer one its own root is where the path begins.
+  // If the older tree is a complete subtree of the newer one, the path starts at its root.
   const [first, ...path] = at === 0 ? [older.root, ...proof] : proof;
   if (first === undefined) return false;
   let oldRoot = first;

@@ -5,27 +5,27 @@ import { LOCKS } from '#db/postgres/locks.ts';
 import { appendControl } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
 import { type Checkpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
-import { growNodes, writeTiles } from '#db/tlog/grow.ts';
+import { growNodes, writeTiles } from '#db/tlog/build-tree.ts';
 import { formatVerifierKey, parseNote, type Signer } from '#db/tlog/note.ts';
-import { readCheckpointFile, setAside, writeCheckpointFile } from '#db/tlog/published.ts';
+import { readCheckpointFile, archiveEpoch, writeCheckpointFile } from '#db/tlog/publish-directory.ts';
 import { createSigningKey, readSigners } from '#db/tlog/signing-key.ts';
-import { readRoot, readStanding, requireStanding, type Standing } from '#db/tlog/standing.ts';
+import { readRoot, readLogState, requireConsistent, type LogState } from '#db/tlog/log-state.ts';
 
 export type PublishOptions = {
-  /** Where the signing key lies, and where checkpoints go. */
+  /** The file with the signing key, and the directory that the log is published in. */
   keyFile: string;
   directory: string;
-  /** Under whose number a new key is put down, and the next of its batches. */
+  /** The instance that records a new key, and its batch numbers. */
   writer: { instance: number; nextBatchNo(): number };
 };
 
 /**
- * Signs the head of the log and publishes it, with the tree below it. One process at a time does so.
- * Nothing is signed that does not continue what was published before.
- * @param client a connection as the worker, with nothing else on it and long time-outs.
- * @returns the checkpoint; null where another process is at it, or nothing is new.
- * @throws {StoreError} when the key is missing or not the log's, or {StaleLogError} when the log is not what
- * it was.
+ * Signs and publishes a checkpoint of the log's head, with the tiles of its tree. An advisory lock lets one
+ * process at a time publish. A checkpoint is signed only if the log is consistent with the published one.
+ * @param client a dedicated connection as the worker, with long timeouts.
+ * @returns the checkpoint; null if another process is publishing, or the log has not grown.
+ * @throws {StoreError} when the key is missing or is not the log's.
+ * @throws {InconsistentLogError} when the log does not contain the published events.
  */
 export async function publishCheckpoint(
   client: ClientBase,
@@ -38,7 +38,7 @@ export async function publishCheckpoint(
   try {
     return await publish(client, options);
   } finally {
-    // Where the connection is lost the lock went with it.
+    // A lost connection has released the lock.
     await client.query(`select pg_advisory_unlock(${LOCKS.checkpoint})`).catch(() => undefined);
   }
 }
@@ -47,36 +47,38 @@ async function publish(
   client: ClientBase,
   { keyFile, directory, writer }: PublishOptions,
 ): Promise<Checkpoint | null> {
-  const standing = await readStanding(client);
-  await growNodes(client, standing.head);
-  const published = await requireStanding(client, directory, standing);
-  const signers = openSigners(keyFile, standing);
-  const keys = await putDownSigner(client, signers[0] as Signer, standing, writer);
+  const state = await readLogState(client);
+  await growNodes(client, state.head);
+  const published = await requireConsistent(client, directory, state);
+  const signers = openSigners(keyFile, state);
+  const keys = await recordSigner(client, signers[0] as Signer, state, writer);
   const size = await readHead(client);
   if (published?.size === size) return null;
-  if (published === null) await setOlderAside(directory, standing);
+  if (published === null) await archiveAbandonedEpoch(directory, state);
   await growNodes(client, size);
   await writeTiles(client, size, { directory, publishedSize: published?.size ?? 0 });
-  const checkpoint = { origin: standing.origin, size, root: await readRoot(client, size) };
+  const checkpoint = { origin: state.origin, size, root: await readRoot(client, size) };
   const note = signCheckpoint(checkpoint, signers);
   await writeCheckpointFile(directory, note, keys);
   await client.query(
     'insert into daybook.checkpoint (epoch, size, note) values ($1, $2, $3) on conflict do nothing',
-    [standing.signing.epoch, size, note],
+    [state.signing.epoch, size, note],
   );
   return checkpoint;
 }
 
 const publicPart = (verifierKey: string): string => verifierKey.slice(verifierKey.lastIndexOf('+'));
 
-/** The keys in the file, one of which has signed this log before where any has. */
-function openSigners(file: string, { origin, signing }: Standing): Signer[] {
+/** The keys in the file. One of them must have signed this log before, if any key has. */
+function openSigners(file: string, { origin, signing }: LogState): Signer[] {
   const known = signing.keys.at(-1)?.verifierKey;
   if (known === undefined) createSigningKey(file);
   const signers = readSigners(file, origin);
   if (signers === null) {
     throw new StoreError(
-      `DAYBOOK_SIGNING_KEY_FILE is needed: ${file} should hold the key that signs this log's checkpoints. Copy it from the host that signed them; where it is lost: "daybook log replace-key"`,
+      `DAYBOOK_SIGNING_KEY_FILE: ${file} does not exist. It must contain the key that signs this log's ` +
+        'checkpoints. Copy it from the host that signed them; if it is lost, run "daybook log ' +
+        'replace-key"',
     );
   }
   if (
@@ -85,18 +87,16 @@ function openSigners(file: string, { origin, signing }: Standing): Signer[] {
   )
     return signers;
   throw new StoreError(
-    `DAYBOOK_SIGNING_KEY_FILE is not usable: ${file} is not the key that signs this log's checkpoints. Copy that one from the host that signed them; where it is lost: "daybook log replace-key"`,
+    `DAYBOOK_SIGNING_KEY_FILE: ${file} is not the key that signs this log's checkpoints. Copy that key ` +
+      'from the host that signed them; if it is lost, run "daybook log replace-key"',
   );
 }
 
-/**
- * Puts a key down in the log before it signs for the first time. @returns the lines of all keys, the newest
- * last.
- */
-async function putDownSigner(
+/** Records a key in the log before it signs for the first time. @returns all key lines, the newest last. */
+async function recordSigner(
   client: ClientBase,
   signer: Signer,
-  { signing }: Standing,
+  { signing }: LogState,
   writer: PublishOptions['writer'],
 ): Promise<string[]> {
   const line = formatVerifierKey(signer);
@@ -109,10 +109,10 @@ async function putDownSigner(
   return [...known, line];
 }
 
-/** What a directory holds of a history that was given up goes out of the way of this one. */
-async function setOlderAside(directory: string, { logId, signing }: Standing): Promise<void> {
+/** Moves the published files of an abandoned epoch out of the way. */
+async function archiveAbandonedEpoch(directory: string, { logId, signing }: LogState): Promise<void> {
   const note = await readCheckpointFile(directory);
   const origin = note === null ? null : parseCheckpoint(parseNote(note).text).origin;
-  const given = signing.lost.find(({ epoch }) => originOf(logId, epoch) === origin);
-  if (given) await setAside(directory, given.epoch);
+  const abandoned = signing.lost.find(({ epoch }) => originOf(logId, epoch) === origin);
+  if (abandoned) await archiveEpoch(directory, abandoned.epoch);
 }

@@ -14,111 +14,111 @@ import {
 import { PROOF_HASHES_MAX, rootByInclusion } from '#db/tlog/proof.ts';
 
 /**
- * A receipt: the events of one request, each with the proof that it is in the log, and one signed
- * checkpoint that covers them all. Whoever knows the log's key checks it with nothing else at hand. Pure.
+ * Receipts: the events of one request, each with its inclusion proof, and one signed checkpoint that covers
+ * them all. A receipt is verified offline with the log's verifier key. Pure.
  */
 
-/** Holds grow by steps that become larger, so a request has a dozen events where it has many. */
+/** Extensions of a reservation grow in size, so a request has a dozen events at most. */
 export const RECEIPT_EVENTS_MAX = 200;
-/** Many times what a receipt with so many events is. */
+/** Many times the size of a receipt with that many events. */
 export const RECEIPT_BYTES_MAX = 4 * 1024 * 1024;
-/** Both keys while one takes the other's place, or as many witnesses as anybody has. */
+/** Both keys during a key rotation; and more witnesses than any log has. */
 const KEYS_MAX = 100;
 
 const ReceiptEvent = z.strictObject({
   position: z.int().positive(),
-  /** The event as a line of an archive file. */
+  /** The event, as a line of an archive file. */
   line: z.string(),
-  /** Which of its fields its leaf covers: the format of its batch. */
+  /** The leaf format of its batch. */
   format: z.string(),
-  /** Of its leaf: one less than the position. */
+  /** The leaf index: the position minus one. */
   index: z.int().nonnegative(),
-  /** Hashes in base64, from the leaf's sibling up. */
+  /** The inclusion proof: hashes in base64, from the leaf's sibling up. */
   proof: z.array(z.string()).max(PROOF_HASHES_MAX),
 });
 
 export const Receipt = z.strictObject({
   receipt: z.literal('daybook receipt 1'),
   request: z.uuid(),
-  /** The name of the log. */
+  /** The origin of the log. */
   log: z.string(),
-  /** False where the request was so long under way that its beginning and its end alone are here. */
+  /** False if the request has too many events, so that only the first and the last ones are included. */
   has_all_events: z.boolean(),
   events: z.array(ReceiptEvent).min(1).max(RECEIPT_EVENTS_MAX),
-  /** A signed note. */
+  /** The checkpoint, as a signed note. */
   checkpoint: z.string(),
   /**
-   * The keys of the log and of the witnesses that have signed it. They are only as good as where the reader
-   * knows them from.
+   * The verifier keys of the log and of the witnesses that signed the checkpoint. The reader should compare
+   * them with keys from another source.
    */
   keys: z.array(z.string()).min(1).max(KEYS_MAX),
   witnesses: z.array(z.string()).max(KEYS_MAX),
 });
 export type Receipt = z.infer<typeof Receipt>;
 
-/** It proves nothing; the message says why, for people. */
+/** The receipt is invalid. The message says why. */
 export class ReceiptError extends Error {
   override name = 'ReceiptError';
 }
 
-/** What a receipt proves. */
-export type Opened = {
+/** A receipt that was verified. */
+export type VerifiedReceipt = {
   receipt: Receipt;
   checkpoint: SignedCheckpoint['checkpoint'];
-  /** The keys of the log that have signed the checkpoint. */
+  /** The keys of the log that signed the checkpoint. */
   signers: Verifier[];
-  /** False where the reader named no key, so that it is the receipt's own word whose log this is. */
+  /** False if the reader gave no key, so that the receipt's own keys were trusted. */
   isKeyKnown: boolean;
   cosignatures: Verified[];
 };
 
-/**
- * Whom the reader knows: keys of the log, none where they know none, and the witnesses that must have
- * cosigned.
- */
-export type Known = { keys: readonly Verifier[]; witnesses: readonly Verifier[] };
+/** The keys that the reader trusts: of the log, possibly none, and of witnesses that must have cosigned. */
+export type TrustedKeys = { keys: readonly Verifier[]; witnesses: readonly Verifier[] };
 
 /**
- * Checks all of a receipt.
- * @param value what JSON made of it.
- * @throws {ReceiptError} at the first thing that does not hold.
+ * Verifies a receipt.
+ * @param value the parsed JSON.
+ * @throws {ReceiptError} at the first problem.
  */
-export function openReceipt(value: unknown, known: Known): Opened {
+export function verifyReceipt(value: unknown, known: TrustedKeys): VerifiedReceipt {
   const parsed = Receipt.safeParse(value);
   if (!parsed.success)
     throw new ReceiptError(
-      `it is no receipt of this kind (${parsed.error.issues[0]?.path.join('.') || 'its fields'})`,
+      `not a receipt of this format (${parsed.error.issues[0]?.path.join('.') || 'its fields'})`,
     );
   const receipt = parsed.data;
-  const signed = openSigned(receipt, known);
+  const signed = verifyCheckpoint(receipt, known);
   if (signed.checkpoint.origin !== receipt.log)
     throw new ReceiptError(
-      `it says that it is of the log ${receipt.log}, and its checkpoint is of ${signed.checkpoint.origin}`,
+      `the receipt names the log ${receipt.log}, and its checkpoint is of ${signed.checkpoint.origin}`,
     );
-  const rows = receipt.events.map((event) => provedRow(event, signed.checkpoint));
-  requireStory(receipt, rows);
+  const rows = receipt.events.map((event) => verifyEvent(event, signed.checkpoint));
+  requireCompleteRequest(receipt, rows);
   return { receipt, ...signed };
 }
 
 const lineOf = formatVerifierKey;
 
-function openSigned({ checkpoint: note, ...named }: Receipt, known: Known): Omit<Opened, 'receipt'> {
+function verifyCheckpoint(
+  { checkpoint: note, ...named }: Receipt,
+  known: TrustedKeys,
+): Omit<VerifiedReceipt, 'receipt'> {
   try {
     const logKeys = [...named.keys.map(parseVerifierKey), ...known.keys];
-    const everybody = [...logKeys, ...named.witnesses.map(parseVerifierKey), ...known.witnesses];
+    const allKeys = [...logKeys, ...named.witnesses.map(parseVerifierKey), ...known.witnesses];
     const { origin } = parseCheckpoint(parseNote(note).text);
     const {
       checkpoint,
       note: { signatures },
       verified,
-    } = openCheckpoint(note, everybody);
+    } = openCheckpoint(note, allKeys);
     if (verified.length !== signatures.length)
-      throw new ReceiptError('its checkpoint has a signature of somebody whose key is not there');
+      throw new ReceiptError('its checkpoint has a signature without a key in the receipt');
     const trusted = new Set((known.keys.length > 0 ? known.keys : logKeys).map(lineOf));
     const signers = verified
       .map(({ verifier }) => verifier)
       .filter((each) => each.kind === 'ed25519' && each.name === origin && trusted.has(lineOf(each)));
-    if (signers.length === 0) throw new ReceiptError('its checkpoint is not signed by the key that you know');
+    if (signers.length === 0) throw new ReceiptError('its checkpoint is not signed by the given key');
     const cosignatures = verified.filter(({ verifier }) => verifier.kind === 'cosignature');
     const missing = known.witnesses.find(
       (witness) => !cosignatures.some(({ verifier }) => lineOf(verifier) === lineOf(witness)),
@@ -128,47 +128,47 @@ function openSigned({ checkpoint: note, ...named }: Receipt, known: Known): Omit
   } catch (error) {
     throw error instanceof ReceiptError
       ? error
-      : new ReceiptError(`its checkpoint proves nothing: ${(error as Error).message}`, { cause: error });
+      : new ReceiptError(`its checkpoint is invalid: ${(error as Error).message}`, { cause: error });
   }
 }
 
-/** The row of an event, which is in the log at its place. */
-function provedRow(
+/** Verifies the inclusion of an event. @returns its row. */
+function verifyEvent(
   { position, line, format, index, proof }: Receipt['events'][number],
   { size, root }: SignedCheckpoint['checkpoint'],
 ): LeafRow {
   const row = readRow(line, position);
   const covered = coveredColumns(format);
   if (covered === undefined)
-    throw new ReceiptError(`event ${position} is of a format that this version does not know`);
+    throw new ReceiptError(`event ${position} has a leaf format that this version does not support`);
   if (row.slice(covered).some((field) => field !== null))
-    throw new ReceiptError(`event ${position} says more than its format covers`);
+    throw new ReceiptError(`event ${position} has fields that its leaf format does not cover`);
   if (index !== position - 1 || row[POSITION_AT] !== String(position))
-    throw new ReceiptError(`event ${position} stands at another place than it says`);
+    throw new ReceiptError(`event ${position} has another position or index than it states`);
   const hashes = proof.map(fromBase64);
   if (
     !hashes.every((hash) => hash !== null) ||
     !rootByInclusion(leafOf(row, format), index, size, hashes)?.equals(root)
   ) {
-    throw new ReceiptError(`event ${position} is not what the log has at that place`);
+    throw new ReceiptError(`event ${position} is not included in the log at that position`);
   }
   return row;
 }
 
 function readRow(line: string, position: number): LeafRow {
   try {
-    // One event has one spelling, or two receipts could say the same and look different.
+    // Only the canonical JSON of an event is accepted, so that a receipt has one encoding.
     if (JSON.stringify(JSON.parse(line)) === line) {
       const read = parseLine(line, 0);
       if ('event' in read) return read.event;
     }
   } catch {
-    // It is none, whatever is wrong with it.
+    // Reported below, with every other kind of malformed line.
   }
-  throw new ReceiptError(`event ${position} is not written as one of the log is`);
+  throw new ReceiptError(`event ${position} is not in the log's line format`);
 }
 
-/** Where a row has what tells events of requests apart. */
+/** Column indexes that are the same in every leaf format. */
 const POSITION_AT = 1;
 const TYPE_AT = 3;
 const REQUEST_AT = 5;
@@ -182,31 +182,28 @@ const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED] = (
   ] as const
 ).map((type) => String(EVENT_CODES[type]));
 
-/**
- * That the events are of this request alone, and tell of it from its beginning to its end, in their order.
- */
-function requireStory({ request, events }: Receipt, rows: readonly LeafRow[]): void {
+/** Checks that the events are those of one complete request, in order. */
+function requireCompleteRequest({ request, events }: Receipt, rows: readonly LeafRow[]): void {
   if (rows.some((row) => row[REQUEST_AT] !== request))
-    throw new ReceiptError('one of its events is of another request');
+    throw new ReceiptError('an event is of another request');
   if (events.some(({ position }, at) => at > 0 && position <= (events[at - 1]?.position as number)))
     throw new ReceiptError('its events are not in the order of the log');
   const [first, ...rest] = rows.map((row) => row[TYPE_AT]);
   const last = rest.pop();
-  const isRefused = first === REFUSED && last === undefined;
-  const isWhole =
+  const isRejected = first === REFUSED && last === undefined;
+  const isComplete =
     first === ACCEPTED && (last === SETTLED || last === ABANDONED) && rest.every((type) => type === EXTENDED);
-  if (!isRefused && !isWhole)
-    throw new ReceiptError('its events do not tell of a request from its beginning to its end');
+  if (!isRejected && !isComplete) throw new ReceiptError('its events are not those of a complete request');
 }
 
 /**
- * The proof of the last event alone, as c2sp.org/tlog-proof has it. What the log holds at that place
- * goes with it as the extra data: SHA-256 of a zero byte and these bytes is the leaf.
+ * The inclusion proof of the last event in the format of c2sp.org/tlog-proof. The extra data is the content
+ * of the leaf: SHA-256 of a zero byte and these bytes is the leaf hash.
  */
 export function formatTlogProof({ events, checkpoint }: Receipt): string {
   const { line, format, index, proof } = events.at(-1) as Receipt['events'][number];
   const read = parseLine(line, 0);
-  if (!('event' in read)) throw new ReceiptError('its last event is none');
+  if (!('event' in read)) throw new ReceiptError('its last line is not an event');
   const content = compositeText(read.event.slice(0, coveredColumns(format)));
   return [
     'c2sp.org/tlog-proof@v1',

@@ -5,15 +5,15 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { NoteError, type Signer, signerOf } from '#db/tlog/note.ts';
 
 /**
- * The file with the key that signs checkpoints. It lies outside the database: whoever can write there
- * can change everything in it, but can't sign what they made of it. While one key takes the place of
- * another both stand in it, the newer one first.
+ * The file with the key that signs checkpoints. It is outside the database, so that write access to the
+ * database is not enough to sign a forged log. During a key rotation it contains both keys, the newer one
+ * first.
  */
 
 const PEM = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n?/g;
 const KEYS_MAX = 2;
 
-/** Where the key lies. */
+/** The path of the key file. */
 export function signingKeyFile(config: {
   DAYBOOK_DATA: string;
   DAYBOOK_SIGNING_KEY_FILE?: string | undefined;
@@ -22,16 +22,14 @@ export function signingKeyFile(config: {
 }
 
 /**
- * Those who sign for a log by this name, the newest key first; null where there is no such file.
- * @throws {StoreError} in one line, when others can read the file or it holds no such keys.
+ * The signers of a log with this origin, the newest key first; null if the file does not exist.
+ * @throws {StoreError} when other users can read the file, or it does not contain one or two keys.
  */
 export function readSigners(file: string, origin: string): Signer[] | null {
   let text: string;
   try {
     if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {
-      throw new StoreError(
-        `DAYBOOK_SIGNING_KEY_FILE is not usable: other users can read ${file}. Run: chmod 600 ${file}`,
-      );
+      throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE: other users can read ${file}. Run: chmod 600 ${file}`);
     }
     text = readFileSync(file, 'utf8');
   } catch (error) {
@@ -41,19 +39,16 @@ export function readSigners(file: string, origin: string): Signer[] | null {
   const pems = text.match(PEM) ?? [];
   try {
     if (pems.length === 0 || pems.length > KEYS_MAX)
-      throw new NoteError('it must hold one Ed25519 key in PEM, or two');
+      throw new NoteError('it must contain one or two Ed25519 keys in PEM');
     return pems.map((pem) => signerOf(origin, 'ed25519', pem));
   } catch (error) {
-    throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE is not usable: ${file}: ${(error as Error).message}`, {
+    throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE: ${file}: ${(error as Error).message}`, {
       cause: error,
     });
   }
 }
 
-/**
- * Makes a key where there is none. Of two who do so at once one writes, and the other finds what that one
- * wrote.
- */
+/** Generates a key if the file does not exist. Of two concurrent callers one writes the file. */
 export function createSigningKey(file: string): void {
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   try {
@@ -64,21 +59,23 @@ export function createSigningKey(file: string): void {
 }
 
 /**
- * Puts a new key before the one in use; both sign until {@link dropOldKey}. @throws {StoreError} while an
- * older one is there still.
+ * Adds a new key before the current one. Both sign until {@link dropOldKey}.
+ * @throws {StoreError} when the file already contains two keys.
  */
 export function addSigningKey(file: string): void {
   const pems = pemsIn(file);
   if (pems.length > 1)
-    throw new StoreError(`${file} holds two keys already: drop the old one first, by "daybook log drop-key"`);
-  replace(file, newKey() + pems.join(''));
+    throw new StoreError(
+      `${file} already contains two keys: drop the old one first with "daybook log drop-key"`,
+    );
+  writeAtomically(file, newKey() + pems.join(''));
 }
 
-/** Drops the older of two keys. @throws {StoreError} when there is only one. */
+/** Removes the older of two keys. @throws {StoreError} when the file contains only one. */
 export function dropOldKey(file: string): void {
   const pems = pemsIn(file);
-  if (pems.length < KEYS_MAX) throw new StoreError(`${file} holds one key: there is no older one to drop`);
-  replace(file, pems[0] as string);
+  if (pems.length < KEYS_MAX) throw new StoreError(`${file} contains one key: there is no older one to drop`);
+  writeAtomically(file, pems[0] as string);
 }
 
 function pemsIn(file: string): string[] {
@@ -86,7 +83,7 @@ function pemsIn(file: string): string[] {
     return readFileSync(file, 'utf8').match(PEM) ?? [];
   } catch (error) {
     throw new StoreError(
-      `${file} can't be read: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`,
+      `${file} can't be read: run this where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`,
       { cause: error },
     );
   }
@@ -95,8 +92,8 @@ function pemsIn(file: string): string[] {
 const newKey = (): string =>
   generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
 
-/** Under the name there is either what was before, or all of it. */
-function replace(file: string, text: string): void {
+/** Replaces the file atomically. */
+function writeAtomically(file: string, text: string): void {
   writeFileSync(`${file}.partial`, text, { mode: 0o600, flush: true });
   renameSync(`${file}.partial`, file);
 }

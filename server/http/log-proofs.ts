@@ -4,15 +4,15 @@ import { connectRelay } from '#db/postgres/store.ts';
 import { MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
 import { NoteError, parseNote, type Signature, type Verifier, verifyNote } from '#db/tlog/note.ts';
 import { consistencySpans, inclusionSpans, readSpans } from '#db/tlog/proof.ts';
-import { readStanding } from '#db/tlog/standing.ts';
+import { readLogState } from '#db/tlog/log-state.ts';
 import {
-  keepCosignature,
-  readCheckpointOf,
+  insertCosignature,
+  readCheckpointOfSize,
   readNewestCheckpoint,
   readWaitingMs,
   type StoredCheckpoint,
-} from '#db/tlog/stored.ts';
-import { hashesByTile, readTile } from '#db/tlog/tiled.ts';
+} from '#db/tlog/checkpoint-store.ts';
+import { hashesFromDatabase, readDatabaseTile } from '#db/tlog/tiles.ts';
 import type { ReadStore, Source } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
@@ -69,7 +69,7 @@ export class LogProofs {
   /** The lines of the keys that have signed checkpoints, the newest last. */
   async keys(): Promise<string[] | ApiError> {
     const keys = await this.#read(async (client) =>
-      (await readStanding(client)).signing.keys.map(({ verifierKey }) => verifierKey),
+      (await readLogState(client)).signing.keys.map(({ verifierKey }) => verifierKey),
     );
     return keys instanceof ApiError || keys.length > 0 ? keys : NONE;
   }
@@ -82,7 +82,7 @@ export class LogProofs {
         param: 'from',
       });
     return this.#proved(to, async (client) =>
-      (await readSpans(consistencySpans(from, to), hashesByTile(client, to))).map(base64),
+      (await readSpans(consistencySpans(from, to), hashesFromDatabase(client, to))).map(base64),
     );
   }
 
@@ -94,7 +94,7 @@ export class LogProofs {
         param: 'position',
       });
     return this.#proved(size, async (client) => {
-      const proof = await readSpans(inclusionSpans(position - 1, size), hashesByTile(client, size));
+      const proof = await readSpans(inclusionSpans(position - 1, size), hashesFromDatabase(client, size));
       const [leaf] = await readLeaves(client, position - 1, position);
       return { position, index: position - 1, size, leaf: base64(leaf as Buffer), proof: proof.map(base64) };
     });
@@ -103,7 +103,9 @@ export class LogProofs {
   /** The first `width` hashes of a tile, as c2sp.org/tlog-tiles numbers them. */
   async tile(level: number, number: number, width: number): Promise<Buffer | ApiError> {
     const size = (number * NODE_CHILDREN + width) * NODE_CHILDREN ** level;
-    return this.#proved(size, async (client) => Buffer.concat(await readTile(client, size, level, number)));
+    return this.#proved(size, async (client) =>
+      Buffer.concat(await readDatabaseTile(client, size, level, number)),
+    );
   }
 
   /**
@@ -134,7 +136,7 @@ export class LogProofs {
       const signatures = note.signatures.filter(({ name, keyId }) => names.has(`${name}+${keyId}`));
       const size = Number(note.text.split('\n')[1]);
       const stored = await this.#read((client) =>
-        Number.isSafeInteger(size) ? readCheckpointOf(client, size) : Promise.resolve(null),
+        Number.isSafeInteger(size) ? readCheckpointOfSize(client, size) : Promise.resolve(null),
       );
       if (stored instanceof ApiError) return stored;
       if (stored === null || parseNote(stored.note).text !== note.text)
@@ -199,7 +201,7 @@ export async function keepCosignatures(
 ): Promise<void> {
   const client = await connectRelay(store);
   try {
-    for (const signature of signatures) await keepCosignature(client, of, signature);
+    for (const signature of signatures) await insertCosignature(client, of, signature);
   } finally {
     await closeClient(client);
   }

@@ -1,6 +1,6 @@
 import express, { type Request, type Response, type Router } from 'express';
 import { z } from 'zod';
-import { withCosignatures } from '#db/tlog/stored.ts';
+import { withCosignatures } from '#db/tlog/checkpoint-store.ts';
 import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
 import { readQuery } from '#server/read/query.ts';
 import { ApiError } from '#server/errors/api-error.ts';

@@ -4,8 +4,8 @@ import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
-import { readStanding, requireStanding } from '#db/tlog/standing.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
+import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
 import type { Config } from '#server/process/config.ts';
 import { withControl } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -48,7 +48,7 @@ export async function prepareStore(opened: Store, config: Config): Promise<First
  */
 async function requirePublished(client: Client, directory: string): Promise<void> {
   try {
-    await requireStanding(client, directory, await readStanding(client));
+    await requireConsistent(client, directory, await readLogState(client));
   } catch (error) {
     if (!(error instanceof MissingHashesError)) throw error;
   }

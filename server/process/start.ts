@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { StoreError } from '#db/postgres/connect.ts';
 import { openStore } from '#db/postgres/store.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import { WORKER_STOP_MS, PARENT_CHECK_MS } from '#server/process/bounds.ts';
 import { isChild, serveAsChild, serveByChildren } from '#server/process/server-cluster.ts';

@@ -5,9 +5,9 @@ import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { inclusionSpans, readSpans } from '#db/tlog/proof.ts';
 import { type Receipt, RECEIPT_EVENTS_MAX } from '#db/tlog/receipt.ts';
-import { readStanding } from '#db/tlog/standing.ts';
-import { readCovering, withCosignatures } from '#db/tlog/stored.ts';
-import { hashesByTile } from '#db/tlog/tiled.ts';
+import { readLogState } from '#db/tlog/log-state.ts';
+import { readCoveringCheckpoint, withCosignatures } from '#db/tlog/checkpoint-store.ts';
+import { hashesFromDatabase } from '#db/tlog/tiles.ts';
 import { STORY_LOOK_MAX } from '#server/read/bounds.ts';
 import type { Source } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -41,7 +41,7 @@ export async function issueReceipt(
       message: 'This request is still under way; its receipt comes with its end.',
     });
   const [first, last] = [Number(place.position), Number(place.end_position)];
-  const stored = await readCovering(client, last);
+  const stored = await readCoveringCheckpoint(client, last);
   if (stored === null)
     return new ApiError('receipt_not_ready', {
       message:
@@ -50,7 +50,7 @@ export async function issueReceipt(
   const elsewhere = await whereArchived(client, [first, last]);
   if (elsewhere) return elsewhere;
   const { events, hasAll } = await readEvents(client, request, first, last);
-  const { origin, signing } = await readStanding(client);
+  const { origin, signing } = await readLogState(client);
   const proved = await prove(client, events, stored.size).catch((error: unknown) => {
     if (error instanceof MissingHashesError)
       return archived(
@@ -83,7 +83,7 @@ async function prove(
   events: readonly EventLine[],
   size: number,
 ): Promise<Receipt['events']> {
-  const read = hashesByTile(client, size);
+  const read = hashesFromDatabase(client, size);
   const proved: Receipt['events'] = [];
   for (const { position, line, format } of events) {
     const proof = await readSpans(inclusionSpans(position - 1, size), read);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCheckpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { parseNote, parseVerifierKey } from '#db/tlog/note.ts';
-import { readCheckpointFile } from '#db/tlog/published.ts';
+import { readCheckpointFile } from '#db/tlog/publish-directory.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -106,7 +106,7 @@ describe('the keys that sign', () => {
     await publish();
     expect(await daybook('log', 'replace-key', '--yes')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('nothing is lost'),
+      stderr: expect.stringContaining('so it is not lost'),
     });
     await rm(keyFile);
     await fill(1);
@@ -134,7 +134,7 @@ describe('a log that lost its end', () => {
     await fill(900);
 
     await expect(spawnServer(env())).rejects.toThrow(
-      /^the server ended:\ndaybook: the log ends at position 900, and up to position 1201 it was published .*"daybook log new-epoch"\n$/,
+      /^the server ended:\ndaybook: the log ends at position 900, and .* publishes it up to position 1201: .*"daybook log new-epoch"\n$/,
     );
     expect(await daybook('doctor')).toMatchObject({
       code: 1,
@@ -236,7 +236,7 @@ describe('a log that lost its end', () => {
     }));
     expect(await elsewhere.daybook('log', 'new-epoch', '--yes')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('is of another log'),
+      stderr: expect.stringContaining('publishes another log'),
     });
   });
 });

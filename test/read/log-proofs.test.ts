@@ -16,7 +16,7 @@ import {
   signText,
 } from '#db/tlog/note.ts';
 import { isConsistent } from '#db/tlog/proof.ts';
-import { TILE_BYTES } from '#db/tlog/published.ts';
+import { TILE_BYTES } from '#db/tlog/publish-directory.ts';
 import { readBatches, readRows } from '../support/audit/verify-chain.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openLivingWriter, settled, type Writer } from '../support/log/log-writer.ts';

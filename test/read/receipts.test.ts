@@ -14,7 +14,7 @@ import {
   signerOf,
   signText,
 } from '#db/tlog/note.ts';
-import { openReceipt, type Receipt, ReceiptError } from '#db/tlog/receipt.ts';
+import { verifyReceipt, type Receipt, ReceiptError } from '#db/tlog/receipt.ts';
 import { chat } from '../support/client.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { addMember, setUp, visit } from '../support/dashboard.ts';
@@ -170,14 +170,14 @@ describe('a receipt', () => {
     async (kind) => {
       const { text, receipt } = await receiptOf(requests[kind]);
       const known = { keys: [parseVerifierKey(key)], witnesses: [] };
-      expect(openReceipt(JSON.parse(text), known).checkpoint.origin).toBe(receipt.log);
+      expect(verifyReceipt(JSON.parse(text), known).checkpoint.origin).toBe(receipt.log);
       const bytes = Buffer.from(text);
       const passed: string[] = [];
       for (let at = 0; at < bytes.length; at++) {
         const changed = Buffer.from(bytes);
         changed[at] = (changed[at] as number) ^ ([1, 2, 0x20][at % 3] as number);
         try {
-          openReceipt(JSON.parse(changed.toString()), known);
+          verifyReceipt(JSON.parse(changed.toString()), known);
           passed.push(`byte ${at}: ${text.slice(Math.max(0, at - 20), at + 20)}`);
         } catch (error) {
           if (!(error instanceof ReceiptError || error instanceof SyntaxError)) throw error;
@@ -206,21 +206,24 @@ describe('a receipt', () => {
     const wrong: [RegExp, unknown][] = [
       [/another request/, { ...receipt, request: other.request }],
       [/another request/, { ...receipt, events: [first, ...other.events.slice(1)] }],
-      [/beginning to its end/, { ...receipt, events: [first, middle] }],
-      [/beginning to its end/, { ...receipt, events: [middle, last] }],
-      [/beginning to its end/, { ...receipt, events: [first] }],
+      [/not those of a complete request/, { ...receipt, events: [first, middle] }],
+      [/not those of a complete request/, { ...receipt, events: [middle, last] }],
+      [/not those of a complete request/, { ...receipt, events: [first] }],
       [/not in the order/, { ...receipt, events: [last, middle, first] }],
       [/not in the order/, { ...receipt, events: [first, first, last] }],
       [
-        /another place/,
+        /another position or index/,
         {
           ...receipt,
           events: [{ ...first, position: first.position + 1, index: first.index + 1 }, middle, last],
         },
       ],
-      [/another place/, { ...receipt, events: [{ ...first, index: first.index + 1 }, middle, last] }],
       [
-        /not what the log has/,
+        /another position or index/,
+        { ...receipt, events: [{ ...first, index: first.index + 1 }, middle, last] },
+      ],
+      [
+        /not included in the log/,
         {
           ...receipt,
           events: [
@@ -231,7 +234,7 @@ describe('a receipt', () => {
         },
       ],
       [
-        /not written as/,
+        /not in the log's line format/,
         {
           ...receipt,
           events: [
@@ -241,31 +244,37 @@ describe('a receipt', () => {
           ],
         },
       ],
-      [/not written as/, { ...receipt, events: [{ ...first, line: `${first.line} ` }, middle, last] }],
-      [/not written as/, { ...receipt, events: [{ ...first, line: '{"leaves_after":[]}' }, middle, last] }],
       [
-        /more than its format covers/,
+        /not in the log's line format/,
+        { ...receipt, events: [{ ...first, line: `${first.line} ` }, middle, last] },
+      ],
+      [
+        /not in the log's line format/,
+        { ...receipt, events: [{ ...first, line: '{"leaves_after":[]}' }, middle, last] },
+      ],
+      [
+        /fields that its leaf format does not cover/,
         { ...refused, events: refused.events.map((event) => ({ ...event, format: '1' })) },
       ],
-      [/does not know/, { ...receipt, events: [{ ...first, format: '9' }, middle, last] }],
-      [/another log|is of/, { ...receipt, log: 'daybook/another' }],
+      [/does not support/, { ...receipt, events: [{ ...first, format: '9' }, middle, last] }],
+      [/names the log/, { ...receipt, log: 'daybook/another' }],
       [
-        /not its own/,
+        /is invalid/,
         {
           ...receipt,
           checkpoint: receipt.checkpoint.replace(
-            `\n${String(openReceipt(receipt, { keys: [], witnesses: [] }).checkpoint.size)}\n`,
+            `\n${String(verifyReceipt(receipt, { keys: [], witnesses: [] }).checkpoint.size)}\n`,
             '\n9999\n',
           ),
         },
       ],
-      [/proves nothing|not signed/, { ...receipt, checkpoint: forged }],
+      [/is invalid|not signed/, { ...receipt, checkpoint: forged }],
       [
-        /not signed by the key that you know/,
+        /not signed by the given key/,
         { ...receipt, checkpoint: forged, keys: [formatVerifierKey(otherLog)] },
       ],
       [
-        /whose key is not there/,
+        /without a key in the receipt/,
         {
           ...receipt,
           checkpoint:
@@ -276,8 +285,8 @@ describe('a receipt', () => {
             }).trimStart(),
         },
       ],
-      [/no receipt of this kind/, { ...receipt, more: true }],
-      [/no receipt of this kind/, []],
+      [/not a receipt of this format/, { ...receipt, more: true }],
+      [/not a receipt of this format/, []],
     ];
     for (const [why, made] of wrong) {
       const { code, stdout } = await audit(JSON.stringify(made), '--key', key);
@@ -367,7 +376,7 @@ describe('a receipt', () => {
     expect((await audit(text, '--key', keys)).code).toBe(0);
     expect(
       (await audit(text, '--key', formatVerifierKey(newSigner('other.example', 'ed25519')))).stdout,
-    ).toContain('not signed by the key that you know');
+    ).toContain('not signed by the given key');
   });
 });
 

@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { type BatchRow, leafOf, type LeafRow, linkBatch } from '#db/log/chain.ts';
-import { completed, HASH_BYTES } from '#db/tlog/merkle.ts';
-import { readLeafTile } from '#db/tlog/published.ts';
+import { subtreeHash, HASH_BYTES } from '#db/tlog/merkle.ts';
+import { readLeafTile } from '#db/tlog/publish-directory.ts';
 import { readBatches, readRows } from '../support/audit/verify-chain.ts';
 import type { World } from './world.ts';
 
@@ -69,7 +69,7 @@ async function makeTreeFit(
     );
     await superuser.query('update daybook.log_node set hash = $2 where level = 1 and number = $1', [
       number,
-      completed(below),
+      subtreeHash(below),
     ]);
   }
   await superuser.query('delete from daybook.log_node where (number + 1) * 256 > $1', [head]);

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { parseNote, signerOf } from '#db/tlog/note.ts';
-import { readRoot } from '#db/tlog/standing.ts';
+import { readRoot } from '#db/tlog/log-state.ts';
 import type { Random } from '../chaos/random.ts';
 import { makeFit, type Span, wholeBatches } from './batches.ts';
 import { type Attack, between, oneOf } from './trial.ts';

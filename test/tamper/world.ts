@@ -9,7 +9,7 @@ import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
-import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
+import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 import { addSigningKey } from '#db/tlog/signing-key.ts';
 import type { Random } from '../chaos/random.ts';
 import { anyControlEvent, anyRequestEvent } from '../support/log/arbitrary-event.ts';

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { parseNote } from '#db/tlog/note.ts';
-import { readCheckpointFile } from '#db/tlog/published.ts';
+import { readCheckpointFile } from '#db/tlog/publish-directory.ts';
 import { ask, createDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { changeControl, until } from '../support/relay.ts';

@@ -2,7 +2,7 @@ import type { Client, ClientBase } from 'pg';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import type { WorkerConfig } from '../config.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';

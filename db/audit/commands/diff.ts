@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { asAuditor } from '#db/audit/commands/auditor.ts';
-import { type Difference, differences, readProjectedTotals } from '#db/audit/replay/diff.ts';
+import { compareTotals, type Difference, readProjectedTotals } from '#db/audit/replay/diff.ts';
 import { foldPart, type SourceOptions, recordReading } from '#db/audit/commands/source-options.ts';
 import { ReplayState, type Fault } from '#db/audit/replay/state.ts';
 import { fullLogSource } from '#db/audit/source/full-log.ts';
@@ -87,7 +87,7 @@ async function foldIndependently(
   return {
     position: tables.position,
     events_per_s,
-    disagreements: differences(state, tables),
+    disagreements: compareTotals(state, tables),
     faults,
     fault_count,
   };

@@ -9,7 +9,7 @@ import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { positionAt } from '#db/log/lookup.ts';
 import { firstPosition, readHead } from '#db/log/read.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 
 type Options = { from?: string; to?: string; out: string; published?: string };
 

@@ -1,12 +1,12 @@
 import { eventsOf } from '#db/audit/source/files.ts';
 import type { Event, Placed, UsageSource } from '#db/events/events.ts';
 import { formatVerifierKey } from '#db/tlog/note.ts';
-import type { Opened } from '#db/tlog/receipt.ts';
+import type { VerifiedReceipt } from '#db/tlog/receipt.ts';
 
 /** A receipt as text for people. Pure. */
 
 /** The events of the request, one line each. */
-export function describeEvents({ receipt }: Opened): string[] {
+export function describeEvents({ receipt }: VerifiedReceipt): string[] {
   return eventsOf(receipt.events.map(({ line }) => line)).map((read) =>
     'event' in read ? eventLine(read) : `position ${read.position}: an event that this version can't decode`,
   );
@@ -70,7 +70,13 @@ const withCost = ({ hold_cost_microusd: cost }: Reservation): string =>
 const reserved = (event: Reservation): string => `${event.hold_tokens} tokens reserved${withCost(event)}`;
 
 /** What the receipt proves, and which keys vouch for it. */
-export function describeProof({ receipt, checkpoint, signers, isKeyKnown, cosignatures }: Opened): string[] {
+export function describeProof({
+  receipt,
+  checkpoint,
+  signers,
+  isKeyKnown,
+  cosignatures,
+}: VerifiedReceipt): string[] {
   const count = receipt.events.length;
   const events = count === 1 ? 'this event is' : `these ${count} events are`;
   const when = (timeSecs: number | null): string => new Date((timeSecs ?? 0) * 1_000).toISOString();

@@ -4,7 +4,7 @@ import { describeEvents, describeProof } from '#db/audit/commands/receipt-text.t
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { type Opened, openReceipt, RECEIPT_BYTES_MAX, ReceiptError } from '#db/tlog/receipt.ts';
+import { type VerifiedReceipt, verifyReceipt, RECEIPT_BYTES_MAX, ReceiptError } from '#db/tlog/receipt.ts';
 
 type Options = { key: string[]; witness: string[] };
 
@@ -47,9 +47,9 @@ export function receiptCommand(audit: Command): void {
     });
 }
 
-function check(text: string, known: Parameters<typeof openReceipt>[1]): Checked {
+function check(text: string, known: Parameters<typeof verifyReceipt>[1]): Checked {
   try {
-    const opened: Opened = openReceipt(parseJson(text), known);
+    const opened: VerifiedReceipt = verifyReceipt(parseJson(text), known);
     const { receipt, checkpoint } = opened;
     return {
       proven: true,

@@ -11,7 +11,7 @@ import { type Finding, FINDINGS_MAX, type Report, type Trust } from '#db/audit/v
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 
 type Options = { published?: string; checkpoint: string[]; key: string[]; archiveDir?: string };
 

@@ -115,8 +115,8 @@ async function run(state: WitnessState, options: Options, command: Command): Pro
         is_new: result.isNew,
       },
       ({ size, is_new }) =>
-        `${is_new ? 'Cosigned' : 'No new checkpoint since'} size ${size} of ${witness.log.address}, as ` +
-        `${state.verifierKey}`,
+        `${is_new ? 'Cosigned' : 'No new checkpoint since'} size ${size} of ${witness.log.address}, ` +
+        `as ${state.verifierKey}`,
     );
   }
   surroundings.out(

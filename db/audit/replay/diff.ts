@@ -113,7 +113,7 @@ async function readWindows(client: ClientBase): Promise<TotalsByName> {
 }
 
 /** The totals in which the fold and the tables differ. */
-export function differences(
+export function compareTotals(
   state: ReplayState,
   { usage, accounts, windows, running }: ProjectedTotals,
 ): Difference[] {

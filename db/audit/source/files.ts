@@ -4,9 +4,9 @@ import { createZstdDecompress } from 'node:zlib';
 import { type Header, Header as HeaderShape } from '#db/archive/line.ts';
 import {
   ArchiveDamageError,
-  type Before,
-  beginning,
-  breach,
+  type Predecessor,
+  logStart,
+  continuityDamage,
   type Contents,
   verifyFile,
 } from '#db/archive/verify.ts';
@@ -54,15 +54,15 @@ export async function fileSource(names: readonly string[]): Promise<Source & { l
 }
 
 async function* pagesOf(files: readonly Headed[], { after, upTo }: Part): AsyncGenerator<Read[]> {
-  let before: Before | undefined;
+  let before: Predecessor | undefined;
   for (const { file, header } of files) {
     if (header.last_position <= after || header.first_position > upTo) continue;
-    if (header.first_position === 1) before = beginning(header.log_id);
+    if (header.first_position === 1) before = logStart(header.log_id);
     const lines = linesOf(file);
     try {
       for (let step = await lines.next(); ; step = await lines.next()) {
         if (step.done) {
-          const damage = before && breach(before, step.value);
+          const damage = before && continuityDamage(before, step.value);
           if (damage) throw new ArchiveDamageError(basename(file), damage);
           before = step.value;
           break;

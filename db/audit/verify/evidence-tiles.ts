@@ -1,10 +1,9 @@
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import type { PublishedLeaves } from '#db/audit/verify/verifier.ts';
-import { MissingHashesError, NODE_BITS, NODE_CHILDREN } from '#db/tlog/hashes.ts';
-import { completed, HASH_BYTES, type Head, type Subtree } from '#db/tlog/merkle.ts';
-import { inclusionSpans, type ReadHashes, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
-import { readLeafTile, TILE_BYTES, tilePath } from '#db/tlog/published.ts';
+import { MissingHashesError, NODE_CHILDREN } from '#db/tlog/hashes.ts';
+import { HASH_BYTES, type Head } from '#db/tlog/merkle.ts';
+import { inclusionSpans, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
+import { readLeafTile, TILE_BYTES } from '#db/tlog/publish-directory.ts';
+import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 
 /**
  * Tiles that are held at once, of 8 KB each: those of a batch that is as long as may be, and of the pages
@@ -78,7 +77,7 @@ export const tileOf = (position: number): number => Math.floor((position - 1) / 
 export async function isProvedTile(directory: string, number: number, head: Head): Promise<boolean> {
   const first = number * NODE_CHILDREN;
   if (first >= head.size) return false;
-  const read = hashesInTiles(directory, head.size);
+  const read = hashesFromDirectory(directory, head.size);
   try {
     const [leaf] = await read([{ level: 0, number: first }]);
     const proof = await readSpans(inclusionSpans(first, head.size), read);
@@ -87,46 +86,4 @@ export async function isProvedTile(directory: string, number: number, head: Head
     if (error instanceof MissingHashesError) return false;
     throw error;
   }
-}
-
-/** Gives hashes of complete subtrees of a tree of this size from its tiles. */
-export function hashesInTiles(directory: string, size: number): ReadHashes {
-  return async (subtrees) => {
-    const found: Buffer[] = [];
-    for (const subtree of subtrees) found.push(await readInTile(directory, size, subtree));
-    return found;
-  };
-}
-
-async function readInTile(directory: string, size: number, { level, number }: Subtree): Promise<Buffer> {
-  const count = 2 ** (level % NODE_BITS);
-  const tileLevel = Math.floor(level / NODE_BITS);
-  const first = number * count;
-  const tile = Math.floor(first / NODE_CHILDREN);
-  const bytes =
-    tileLevel === 0
-      ? await readLeafTile(directory, tile)
-      : await readNodeTile(directory, size, tileLevel, tile);
-  const at = (first % NODE_CHILDREN) * HASH_BYTES;
-  if (bytes === null || bytes.length < at + count * HASH_BYTES)
-    throw new MissingHashesError(`${directory} does not have the tile ${tilePath(tileLevel, tile)}`);
-  return completed(
-    Array.from({ length: count }, (_, index) =>
-      bytes.subarray(at + index * HASH_BYTES, at + (index + 1) * HASH_BYTES),
-    ),
-  );
-}
-
-async function readNodeTile(
-  directory: string,
-  size: number,
-  level: number,
-  number: number,
-): Promise<Buffer | null> {
-  const width = Math.min(NODE_CHILDREN, Math.floor(size / NODE_CHILDREN ** level) - number * NODE_CHILDREN);
-  for (const name of [tilePath(level, number), tilePath(level, number, width)]) {
-    const bytes = await readFile(path.join(directory, name)).catch(() => null);
-    if (bytes !== null) return bytes;
-  }
-  return null;
 }

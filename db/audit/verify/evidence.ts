@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Trust } from '#db/audit/verify/report.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { formatVerifierKey, NoteError, parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
-import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
+import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 
 /** What an auditor holds of a log beside the log itself. */
 export type Evidence = {

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import type { TransformOptions } from 'node:stream';
 import { createZstdDecompress, type ZstdOptions } from 'node:zlib';
-import { spansOf, wholeLinesOf } from '#db/archive/lines-of.ts';
+import { lineSpans, lineChunksOf } from '#db/archive/lines.ts';
 import { Header, parseLine } from '#db/archive/line.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { JsonRows } from '#db/audit/source/json-rows.ts';
@@ -41,11 +41,11 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
   let next = 0;
   const plainRows = new JsonRows();
   try {
-    for await (const lines of wholeLinesOf(text)) {
+    for await (const lines of lineChunksOf(text)) {
       const piece: Omit<Piece, 'header'> = { rows: [], batches: [], leavesAfter: [] };
       let failure: unknown = null;
       try {
-        for (const [start, end] of spansOf(lines)) {
+        for (const [start, end] of lineSpans(lines)) {
           const plain = header?.shard === 0 ? plainRows.take(lines, start, end) : null;
           if (plain !== null) next += piece.rows.push(plain) && 1;
           else if (header !== undefined)

@@ -5,7 +5,8 @@ import type { Header } from '#db/archive/line.ts';
 import { type FileManifest, readFileManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { type Evidence, readKeyLines, readPublishedClaim, TrustedKeys } from '#db/audit/verify/evidence.ts';
-import { hashesInTiles, LeafTiles } from '#db/audit/verify/evidence-tiles.ts';
+import { LeafTiles } from '#db/audit/verify/evidence-tiles.ts';
+import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 import { ClaimCheck, type Told } from '#db/audit/verify/claims.ts';
 import { type Piece, piecesOf } from '#db/audit/verify/file-chunks.ts';
 import { PartCounter, type PartFacts } from '#db/audit/verify/parts.ts';
@@ -243,7 +244,7 @@ async function treeBefore(
   try {
     if (before?.length === subtrees.length) tree.appendAll(subtrees, before.map(fromHex));
     else if (published !== undefined && told !== null && told.checkpoint.size >= first - 1)
-      tree.appendAll(subtrees, await hashesInTiles(published, told.checkpoint.size)(subtrees));
+      tree.appendAll(subtrees, await hashesFromDirectory(published, told.checkpoint.size)(subtrees));
     else return null;
     return tree;
   } catch (error) {
@@ -294,7 +295,7 @@ async function hashesAfter(
 ): Promise<Buffer[] | null> {
   if (told === proofTold) return after?.length === count ? after.map(fromHex) : null;
   if (told !== publishedTold || published === undefined) return null;
-  return hashesInTiles(
+  return hashesFromDirectory(
     published,
     told.checkpoint.size,
   )(subtreesOf(end, told.checkpoint.size)).catch((error: unknown) => {

@@ -1,15 +1,15 @@
 import type { ClientBase } from 'pg';
 import type { Claim, TrustedKeys } from '#db/audit/verify/evidence.ts';
-import { hashesInTiles } from '#db/audit/verify/evidence-tiles.ts';
+import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
 import { AuditTree } from '#db/audit/verify/tree.ts';
 import type { Start } from '#db/audit/verify/verifier.ts';
 import { genesis } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
-import { cut, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts';
+import { splitHashes, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts';
 import { subtreesOf } from '#db/tlog/merkle.ts';
-import { readPublished } from '#db/tlog/standing.ts';
+import { readPublished } from '#db/tlog/log-state.ts';
 
 /**
  * Which log it is: as checkpoints say that are signed by somebody who is believed, or else as the database
@@ -65,7 +65,7 @@ export async function readStart(
   return {
     first,
     chain,
-    leavesBefore: cut(leaves ?? Buffer.alloc(0)),
+    leavesBefore: splitHashes(leaves ?? Buffer.alloc(0)),
     tree: await readTree(client, first - 1, published, notes),
   };
 }
@@ -80,7 +80,8 @@ async function readTree(
   const subtrees = subtreesOf(0, size);
   try {
     const head = published === undefined ? null : await readPublished(published);
-    const inTiles = published === undefined || head === null ? null : hashesInTiles(published, head.size);
+    const inTiles =
+      published === undefined || head === null ? null : hashesFromDirectory(published, head.size);
     const tree = new AuditTree();
     const hashes: Buffer[] = [];
     for (const subtree of subtrees) {

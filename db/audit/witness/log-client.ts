@@ -68,8 +68,8 @@ export class LogClient {
     ) {
       throw new LogUnavailableError(
         (
-          `${this.address} serves no consistency proof from ${from} to ${to}: HTTP ${status} ` +
-          `${codeIn(text)}`
+          `${this.address} serves no consistency proof from ${from} to ${to}: HTTP ` +
+          `${status} ${codeIn(text)}`
         ).trimEnd(),
       );
     }

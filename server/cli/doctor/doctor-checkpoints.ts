@@ -2,8 +2,8 @@ import type { Client } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
-import { publishDirectory } from '#db/tlog/published.ts';
-import { readStanding, requireStanding } from '#db/tlog/standing.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
+import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
 import type { Config } from '#server/process/config.ts';
 
 /**
@@ -39,7 +39,7 @@ export async function checkCheckpoints(
 ): Promise<{ check: string; ok: boolean; detail: string }> {
   const check = 'checkpoints';
   try {
-    await requireStanding(client, publishDirectory(config), await readStanding(client));
+    await requireConsistent(client, publishDirectory(config), await readLogState(client));
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     if (!(error instanceof MissingHashesError)) return { check, ok: false, detail: error.message };

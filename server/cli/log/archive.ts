@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { archive, type ArchiveResult } from '#db/archive/archive.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
-import { type Listed, listPartitions, verifyAllKept, verifySeries } from '#db/archive/series.ts';
+import { type PartitionStatus, listPartitions, verifyAllRetained, verifySeries } from '#db/archive/series.ts';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS } from '#db/bounds.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -134,7 +134,7 @@ async function verify(
       withClient(connect, async (client) => {
         const recorded = (await listPartitions(client)).flatMap(({ manifest }) => manifest ?? []);
         await verifyThem(recorded.map(({ file }) => path.join(directory, file)));
-        await verifyAllKept(client);
+        await verifyAllRetained(client);
       }),
     );
   }
@@ -146,11 +146,11 @@ function readCount(text: string): number {
   return Number(text);
 }
 
-function showPartitions(partitions: readonly Listed[]): string {
-  const where = ({ standing, restored_at, archived_at }: Listed): string => {
-    if (standing === 'attached') return restored_at === null ? 'in the log' : 'in the log, restored';
-    if (standing === 'leaving') return 'leaving the log';
-    return standing === 'detached'
+function showPartitions(partitions: readonly PartitionStatus[]): string {
+  const where = ({ attachment, restored_at, archived_at }: PartitionStatus): string => {
+    if (attachment === 'attached') return restored_at === null ? 'in the log' : 'in the log, restored';
+    if (attachment === 'detaching') return 'being detached';
+    return attachment === 'detached'
       ? 'archived, its table stands'
       : archived_at === null
         ? 'lost'

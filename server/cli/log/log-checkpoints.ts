@@ -4,9 +4,9 @@ import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { parseCheckpoint } from '#db/tlog/checkpoint.ts';
-import { beginEpoch, type Begun, findLoss, type Loss } from '#db/tlog/epoch.ts';
+import { startEpoch, type EpochStart, findPublicationGap, type PublicationGap } from '#db/tlog/epoch.ts';
 import { parseNote } from '#db/tlog/note.ts';
-import { publishDirectory, readCheckpointFile } from '#db/tlog/published.ts';
+import { publishDirectory, readCheckpointFile } from '#db/tlog/publish-directory.ts';
 import { onLog } from '#server/cli/log/on-log.ts';
 import type { Config } from '#server/process/config.ts';
 
@@ -40,12 +40,12 @@ export function logCheckpointCommands(log: Command): void {
     .action((options: { yes?: boolean }, command: Command) =>
       onLog(command, 'worker', async (client, config) => {
         const directory = publishDirectory(config);
-        const loss = await findLoss(client, directory);
+        const loss = await findPublicationGap(client, directory);
         if (loss === null)
           throw new StoreError(
             `there is nothing to give up: the log holds all that was published of it in ${directory}`,
           );
-        const begun = options.yes === true ? await beginEpoch(client, directory, loss, ACTOR) : null;
+        const begun = options.yes === true ? await startEpoch(client, directory, loss, ACTOR) : null;
         print(command, { ...tellable(loss), begun }, () => `${showLoss(loss)}\n${showBegun(begun)}`);
         if (begun === null) throw new FoundFault();
       }),
@@ -70,7 +70,7 @@ export async function newestCheckpoint(
 }
 
 /** As JSON has it, with the names that all output of commands has. */
-function tellable({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: Loss) {
+function tellable({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: PublicationGap) {
   const { origin, size, root } = published;
   return {
     problem,
@@ -81,7 +81,14 @@ function tellable({ problem, published, publishedAt, agreesUpTo, agreesUntil, he
   };
 }
 
-function showLoss({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: Loss): string {
+function showLoss({
+  problem,
+  published,
+  publishedAt,
+  agreesUpTo,
+  agreesUntil,
+  head,
+}: PublicationGap): string {
   const time = (at: Date | null): string => (at === null ? '' : `, ${at.toISOString()}`);
   return [
     `${problem}.`,
@@ -98,10 +105,10 @@ function showLoss({ problem, published, publishedAt, agreesUpTo, agreesUntil, he
   ].join('\n');
 }
 
-function showBegun(begun: Begun | null): string {
+function showBegun(begun: EpochStart | null): string {
   if (begun === null)
     return 'Nothing is done yet. To go on with the log as it is: daybook log new-epoch --yes';
-  if (begun === 'mended')
+  if (begun === 'repaired')
     return 'Only the tree over the log was wrong, and it was made anew. Nothing is given up.';
   return `Epoch ${begun.epoch} begins at position ${begun.position}. Checkpoints go on as ${begun.origin}; those of before are set aside beside them.`;
 }

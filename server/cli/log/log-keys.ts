@@ -8,7 +8,7 @@ import { LOG_STREAM } from '#db/events/streams.ts';
 import { formatVerifierKey, parseNote, parseVerifierKey } from '#db/tlog/note.ts';
 import { replaceSigner } from '#db/tlog/replace-signer.ts';
 import { addSigningKey, dropOldKey, readSigners, signingKeyFile } from '#db/tlog/signing-key.ts';
-import { readStanding } from '#db/tlog/standing.ts';
+import { readLogState } from '#db/tlog/log-state.ts';
 import { newestCheckpoint } from '#server/cli/log/log-checkpoints.ts';
 import { onLog } from '#server/cli/log/on-log.ts';
 
@@ -37,7 +37,7 @@ export function logKeyCommands(log: Command): void {
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
         const file = signingKeyFile(config);
-        const { origin, signing } = await readStanding(client);
+        const { origin, signing } = await readLogState(client);
         const inUse = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
         const known = signing.keys.at(-1)?.verifierKey;
         if (known === undefined)
@@ -65,7 +65,7 @@ export function logKeyCommands(log: Command): void {
       onLog(command, 'relay', async (client, config) => {
         const file = signingKeyFile(config);
         const keys = await listKeys(client, config);
-        const { origin } = await readStanding(client);
+        const { origin } = await readLogState(client);
         const newer = readSigners(file, origin)?.map(formatVerifierKey)[0];
         if (newer !== undefined && !keys.some(({ verifier_key, signs }) => verifier_key === newer && signs)) {
           throw new StoreError(

@@ -3,7 +3,7 @@ import { SHARD } from '#db/log/append.ts';
 import { firstPosition, readStream } from '#db/log/read.ts';
 import { LOG_STREAM } from '#db/events/streams.ts';
 import { parseNote } from '#db/tlog/note.ts';
-import { readStanding } from '#db/tlog/standing.ts';
+import { readLogState } from '#db/tlog/log-state.ts';
 import type { CheckpointPage, CheckpointRow, Proof, WitnessRow } from '#server/contract/audit.ts';
 
 type Row = { epoch: number; size: string; note: string; published_at: Date; witnesses: string[] };
@@ -59,7 +59,7 @@ export async function readProof(
   client: ClientBase,
   configured: readonly string[],
 ): Promise<Omit<Proof, 'object'>> {
-  const { logId, origin, signing, head } = await readStanding(client);
+  const { logId, origin, signing, head } = await readLogState(client);
   const [newest = null] = await readRows(client, NEWEST, 1);
   const covered = newest?.epoch === signing.epoch ? newest.size : 0;
   const { rows } = await client.query<{ now: Date; since: Date | null }>(

@@ -1,8 +1,8 @@
 import type { ClientBase } from 'pg';
 import { describeEvents, describeProof } from '#db/audit/commands/receipt-text.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
-import { openReceipt, ReceiptError } from '#db/tlog/receipt.ts';
-import { readStanding } from '#db/tlog/standing.ts';
+import { readLogState } from '#db/tlog/log-state.ts';
+import { ReceiptError, verifyReceipt } from '#db/tlog/receipt.ts';
 import type { ReceiptCheckResult } from '#server/contract/audit.ts';
 
 /**
@@ -10,7 +10,7 @@ import type { ReceiptCheckResult } from '#server/contract/audit.ts';
  * and with no look at the events.
  */
 export async function checkReceipt(client: ClientBase, text: string): Promise<ReceiptCheckResult> {
-  const { signing } = await readStanding(client);
+  const { signing } = await readLogState(client);
   const nothing = (problem: string): ReceiptCheckResult => ({
     object: 'receipt_check',
     valid: false,
@@ -21,7 +21,7 @@ export async function checkReceipt(client: ClientBase, text: string): Promise<Re
   if (signing.keys.length === 0)
     return nothing('This log has not been signed yet, so nothing can be proved of it.');
   try {
-    const opened = openReceipt(parse(text), {
+    const opened = verifyReceipt(parse(text), {
       keys: signing.keys.map(({ verifierKey }) => parseVerifierKey(verifierKey)),
       witnesses: [],
     });

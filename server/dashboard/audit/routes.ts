@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { publishDirectory } from '#db/tlog/published.ts';
+import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { listCheckpoints, readProof } from '#server/dashboard/audit/proof.ts';
 import { checkReceipt } from '#server/dashboard/audit/receipt.ts';
 import { readMoment, readState } from '#server/dashboard/audit/state.ts';

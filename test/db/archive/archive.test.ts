@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseLine } from '#db/archive/line.ts';
-import { type Listed, listPartitions, verifyAllKept, verifySeries } from '#db/archive/series.ts';
+import { type PartitionStatus, listPartitions, verifyAllRetained, verifySeries } from '#db/archive/series.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { ConflictError } from '#db/log/append.ts';
@@ -20,7 +20,7 @@ const lines = async (file: string): Promise<string[]> =>
     .trimEnd()
     .split('\n');
 
-test('files prove themselves and continue one another from the first event on, wherever batches cross the borders', async () => {
+test('archive: files verify by themselves and continue one another across batches', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 10, max: 40 }),
@@ -36,7 +36,7 @@ test('files prove themselves and continue one another from the first event on, w
         const found: number[] = [];
         await verifySeries(await log.files(), (_file, { first_position }) => found.push(first_position));
         expect(found).toHaveLength(result?.archived.length ?? 0);
-        await verifyAllKept(owner);
+        await verifyAllRetained(owner);
         await owner.end();
         // Each row is in one file only, as it was in the log.
         const archived = (await Promise.all((await log.files()).map(lines))).flatMap(([, ...rest]) =>
@@ -53,34 +53,34 @@ test('files prove themselves and continue one another from the first event on, w
   );
 });
 
-describe('a partition stays in the log', () => {
-  test('while it is not full, is among the newest, is not projected, or an instance may still need it', async () => {
+describe('archive eligibility', () => {
+  test('archive: keeps a partition that is not full, not projected, recent or still needed', async () => {
     await using log = await createPartitionedLog(50, 8);
     await log.fill(160);
     const owner = await connectAs(log.database, 'owner');
     const waiting = async (keep: number): Promise<string | null | undefined> =>
       (await log.archive({ keep }))?.waiting;
-    expect(await waiting(3)).toBe('log_000000 stays: the newest 3 full ones are kept');
+    expect(await waiting(3)).toBe('log_000000 not archived: the newest 3 full ones are kept');
     await owner.query("update daybook.projection set position = 48 where name = 'usage'");
-    expect(await waiting(1)).toBe('log_000000 stays: the projections have reached position 48');
+    expect(await waiting(1)).toBe('log_000000 not archived: the projections have reached position 48');
     await owner.query('update daybook.projection set position = daybook.head(0::smallint)');
-    // An instance that began when only this much was there has said nothing since.
+    // An instance that registered at this head and has not reported since.
     const instance = await registerInstance(owner, 'silent');
     await owner.query('update daybook.instance set open_from = 49 where id = $1', [instance]);
     expect(await waiting(1)).toBe(
-      'log_000000 stays: calls or leases that are open need what follows position 48',
+      'log_000000 not archived: open requests or leases need the events after position 48',
     );
     await retireInstance(owner, instance);
     expect(await firstPosition(owner)).toBe(1);
-    expect(await waiting(1)).toBe('log_000002 stays: the newest 1 full ones are kept');
+    expect(await waiting(1)).toBe('log_000002 not archived: the newest 1 full ones are kept');
     expect(await firstPosition(owner)).toBe(100);
     await log.fill(200);
-    expect(await waiting(1)).toBe('log_000003 stays: the newest 1 full ones are kept');
+    expect(await waiting(1)).toBe('log_000003 not archived: the newest 1 full ones are kept');
     await owner.end();
   });
 });
 
-test('the projections go on while parts of the log are archived', async () => {
+test('archive: projections continue while partitions are archived', async () => {
   await using log = await createPartitionedLog(50, 8);
   await log.append(160);
   await projectAll(log.database);
@@ -95,7 +95,7 @@ test('the projections go on while parts of the log are archived', async () => {
   expect(steps).toBe(10);
 });
 
-describe('of archived partitions', () => {
+describe('archived partitions', () => {
   let log: PartitionedLog;
   let owner: Awaited<ReturnType<typeof connectAs>>;
   let before: Awaited<ReturnType<typeof readPage>>;
@@ -112,7 +112,7 @@ describe('of archived partitions', () => {
     await log?.[Symbol.asyncDispose]();
   });
 
-  test('the control events are read as before, from the first and from any other on, page by page', async () => {
+  test('archive: control events of archived partitions stay readable from any position', async () => {
     expect(await readPage(owner, 0, 'control')).toEqual(before);
     for (const { position } of before) {
       expect(await readPage(owner, position, 'control', 3)).toEqual(
@@ -122,7 +122,7 @@ describe('of archived partitions', () => {
     expect(before.filter(({ position }) => position < 100).length).toBeGreaterThan(4);
   });
 
-  test('each stream is whole, and goes on where it stopped', async () => {
+  test('archive: control streams stay complete, and continue', async () => {
     const [first] = before;
     const stream = first?.stream ?? '';
     expect((await readStream(owner, stream)).map(({ version }) => version)).toEqual([1, 2]);
@@ -134,13 +134,14 @@ describe('of archived partitions', () => {
     await retireInstance(writer.client, writer.instance);
   });
 
-  test('nobody takes what is left for all: who reads everything is told which files to restore', async () => {
+  test('archive: reading the full log fails with the files to restore', async () => {
     const names = ['log_000000.ndjson.zst', 'log_000001.ndjson.zst'];
     for (const after of [0, 48, 98]) {
       const refused = readPage(owner, after, 'all');
       await expect(refused).rejects.toThrow(ArchivedError);
       await expect(refused).rejects.toThrow(
-        `before position 100 is in its archive; to read it, restore ${(after < 49 ? names : names.slice(1)).join(', ')}`,
+        'before position 100 is in its archive; to read it, ' +
+          `restore ${(after < 49 ? names : names.slice(1)).join(', ')}`,
       );
     }
     expect((await readPage(owner, 99, 'all'))[0]?.position).toBe(100);
@@ -156,7 +157,7 @@ describe('of archived partitions', () => {
     await follower.close();
   });
 
-  test('neither what was kept nor a table that has left the log can be changed, by any role', async () => {
+  test('archive: no role can change retained events or a detached partition', async () => {
     const changes = (table: string): string[] => [
       `update ${table} set status = 1`,
       `delete from ${table}`,
@@ -181,34 +182,41 @@ describe('of archived partitions', () => {
     }
   });
 
-  test('a changed, a missing and a surplus control event among those that were kept is found', async () => {
+  test('archive: a changed, missing or extra retained control event is detected', async () => {
     const position = before[3]?.position ?? 0;
     for (const change of [
       `update daybook.log_kept set body = body || ' ' where position = ${position}`,
       `delete from daybook.log_kept where position = ${position}`,
-      `insert into daybook.log_kept (shard, position, at, type, instance, stream, version) select 0, 99, now(), 1, 1, 'account/x', 1
+      `insert into daybook.log_kept (shard, position, at, type, instance, stream, version)
+        select 0, 99, now(), 1, 1, 'account/x', 1
         where not exists (select from daybook.log_kept where position = 99)`,
     ]) {
       await owner.query('begin; alter table daybook.log_kept disable trigger append_only');
       expect((await owner.query(change)).rowCount).toBe(1);
-      await expect(verifyAllKept(owner), change).rejects.toThrow(ArchiveDamageError);
+      await expect(verifyAllRetained(owner), change).rejects.toThrow(ArchiveDamageError);
       await owner.query('rollback');
     }
-    await verifyAllKept(owner);
+    await verifyAllRetained(owner);
   });
 
-  test('the kept table has the columns of the log, in their order', async () => {
+  test('archive: log_kept has the columns of the log, in the same order', async () => {
     const { rows } = await owner.query<{ columns: string }>(
-      `select string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation), ', ' order by attnum) as columns
-        from pg_attribute where attnum > 0 and attrelid in ('daybook.log'::regclass, 'daybook.log_kept'::regclass) group by attrelid`,
+      `select string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation), ', '
+        order by attnum) as columns
+        from pg_attribute where attnum > 0
+          and attrelid in ('daybook.log'::regclass, 'daybook.log_kept'::regclass) group by attrelid`,
     );
     expect(rows).toHaveLength(2);
     expect(rows[0]).toEqual(rows[1]);
   });
 
-  test('a list tells where each is', async () => {
+  test('archive list: shows the state of every partition', async () => {
     const listed = await listPartitions(owner);
-    const where = (each: Listed): string[] => [each.name, each.standing, each.manifest?.file ?? ''];
+    const where = (each: PartitionStatus): string[] => [
+      each.name,
+      each.attachment,
+      each.manifest?.file ?? '',
+    ];
     expect(listed.slice(0, 3).map(where)).toEqual([
       ['log_000000', 'detached', 'log_000000.ndjson.zst'],
       ['log_000001', 'detached', 'log_000001.ndjson.zst'],

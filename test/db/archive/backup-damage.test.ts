@@ -18,8 +18,7 @@ import { makeTestDirectory, removeTestDirectory } from '../../support/directory.
 import { accepted, connectAs, openWriter, registered, settled } from '../../support/log/log-writer.ts';
 
 /**
- * What is wrong with a log, with a backup or with what it is restored to is found, named, and never passed on
- * in silence.
+ * Damage in a log, in a backup or after loading it is detected and reported.
  */
 
 let directory: string;
@@ -31,7 +30,7 @@ const { daybook } = commandLine(() => ({
   PUBLISH_DIR: path.join(directory, 'published'),
 }));
 
-/** Of the log here, by what is below. */
+/** Facts of the log, as created below. */
 const BATCHES = 6;
 const SIZE = 4;
 
@@ -58,7 +57,7 @@ afterAll(async () => {
   await removeTestDirectory(directory);
 });
 
-describe('a log that was changed in the database', () => {
+describe('backup of a changed log', () => {
   const POSITION = 2 * SIZE + 2;
   let to: string;
   beforeEach(async () => {
@@ -81,24 +80,28 @@ describe('a log that was changed in the database', () => {
       'batch row disagrees',
     ],
     [
-      'an end that was cut',
-      `delete from daybook.log where position > ${4 * SIZE}; delete from daybook.log_batch where last_position > ${4 * SIZE}`,
+      'a truncated log',
+      `delete from daybook.log where position > ${4 * SIZE}; delete from daybook.log_batch
+        where last_position > ${4 * SIZE}`,
       4 * SIZE + 1,
-      'missing: a checkpoint was signed',
+      'missing: a checkpoint of size',
     ],
     [
-      'events and chain that were made anew from a changed one on',
-      `update daybook.log_batch set chain = sha256(chain) where false; update daybook.checkpoint set note = replace(note, split_part(note, e'\\n', 3), encode(sha256('other'), 'base64'))`,
+      'a rewritten log with a recomputed chain',
+      `update daybook.log_batch set chain = sha256(chain)
+        where false; update daybook.checkpoint set note = replace(note, split_part(note, e'\\n',
+        3), encode(sha256('other'), 'base64'))`,
       BATCHES * SIZE + 2,
-      'is not the one that a checkpoint was signed of',
+      'does not match the signed checkpoint',
     ],
   ])(
-    'is backed up as it is, and the first bad position named: %s',
+    'backup: includes a damaged log and reports its first invalid position: %s',
     async (_what, change, position, problem) => {
       const client = await database.superuser();
-      // As nobody but a superuser can, and undone at the end.
+      // As only a superuser can. Undone at the end.
       await client.query(
-        `create table public.kept_log as table daybook.log; create table public.kept_batch as table daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint`,
+        `create table public.kept_log as table daybook.log; create table public.kept_batch as table
+          daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint`,
       );
       await client.query(`set session_replication_role = replica; ${change}`);
       try {
@@ -113,15 +116,17 @@ describe('a log that was changed in the database', () => {
           stdout: expect.stringContaining(`DAMAGED at position ${position}`) as string,
         });
       } finally {
-        await client.query(`delete from daybook.log; insert into daybook.log table public.kept_log; delete from daybook.log_batch; insert into daybook.log_batch table public.kept_batch;
-        delete from daybook.checkpoint; insert into daybook.checkpoint table public.kept_checkpoint; drop table public.kept_log, public.kept_batch, public.kept_checkpoint`);
+        await client.query(`delete from daybook.log; insert into daybook.log table public.kept_log; delete
+          from daybook.log_batch; insert into daybook.log_batch table public.kept_batch;
+        delete from daybook.checkpoint; insert into daybook.checkpoint table public.kept_checkpoint; drop
+          table public.kept_log, public.kept_batch, public.kept_checkpoint`);
         await client.end();
       }
     },
   );
 });
 
-/** A copy of the sound backup, changed. */
+/** A changed copy of the valid backup. */
 async function changed(change: (copy: string, manifest: Manifest) => Promise<void>): Promise<string> {
   const copy = path.join(directory, 'changed');
   await rm(copy, { recursive: true, force: true });
@@ -132,7 +137,7 @@ async function changed(change: (copy: string, manifest: Manifest) => Promise<voi
   return copy;
 }
 
-/** Changes the text of a table, and what the manifest says of its file along with it. */
+/** Changes the text of a table's file, and adapts the manifest. */
 async function rewrite(
   copy: string,
   manifest: Manifest,
@@ -150,10 +155,10 @@ async function rewrite(
   });
 }
 
-describe('a backup that is not what was written', () => {
+describe('a damaged backup', () => {
   test.each<[string, RegExp, (copy: string, manifest: Manifest) => Promise<void>]>([
     [
-      'a bit that was turned',
+      'a flipped bit',
       /daybook\.log\.copy\.zst of the backup is damaged/,
       async (copy) => {
         const file = path.join(copy, 'daybook.log.copy.zst');
@@ -163,37 +168,37 @@ describe('a backup that is not what was written', () => {
       },
     ],
     [
-      'a file that is missing',
+      'a missing file',
       /daybook\.member\.copy\.zst of the backup is missing/,
       (copy) => rm(path.join(copy, 'daybook.member.copy.zst')),
     ],
     [
       'a file of another backup',
-      /not the file that its manifest tells of/,
+      /its SHA-256 is not the one in the manifest/,
       async (copy) => writeFile(path.join(copy, 'daybook.alert.copy.zst'), zstdCompressSync('')),
     ],
     [
-      'an event that was changed, with all that tells of its file',
+      'a changed event, with an adapted manifest',
       /DAMAGED at position 1: hash differs/,
       (copy, manifest) =>
         rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t')),
     ],
     [
-      'a last batch that was taken away, with its events',
-      /ends at position \d+, and the manifest tells of another end|missing: a checkpoint/,
+      'a removed last batch, with its events',
+      /ends at position \d+, and its manifest says otherwise|missing: a checkpoint/,
       async (copy, manifest) => {
         await rewrite(copy, manifest, 'daybook.log', (text) => text.replace(/[^\n]+\n$/, ''));
         await rewrite(copy, manifest, 'daybook.log_batch', (text) => text.replace(/[^\n]+\n$/, ''));
       },
     ],
-  ])('is told so, with no database at hand: %s', async (_what, message, change) => {
+  ])('backup verify: detects without a database: %s', async (_what, message, change) => {
     const copy = await changed(change);
     const { code, stdout, stderr } = await daybook('backup', 'verify', copy);
     expect(code).toBe(1);
     expect(stdout + stderr).toMatch(message);
   });
 
-  test('is not loaded, unless the log in it is all that there is, and that is said', async () => {
+  test('restore: rejects a damaged backup; a damaged log needs --even-damaged', async () => {
     await using empty = await createDatabase();
     const missing = await changed((copy) => rm(path.join(copy, 'daybook.member.copy.zst')));
     await expect(restoreBackup({ store: empty, directory: missing, evenDamaged: true })).rejects.toThrow(
@@ -211,13 +216,13 @@ describe('a backup that is not what was written', () => {
     await client.end();
   });
 
-  test('is no backup: a directory with nothing in it, or with less than all', async () => {
+  test('backup verify: an empty or incomplete directory is not a backup', async () => {
     expect(await daybook('backup', 'verify', directory)).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('holds no backup') as string,
+      stderr: expect.stringContaining('is not a backup') as string,
     });
-    expect((await daybook('backup')).stderr).toContain('where to?');
-    expect((await daybook('backup', '--to', sound.directory)).stderr).toContain('is there already');
+    expect((await daybook('backup')).stderr).toContain('no target');
+    expect((await daybook('backup', '--to', sound.directory)).stderr).toContain('already exists');
     expect((await daybook('restore', '--from', sound.directory)).stderr).toMatch(
       /^daybook: this database holds a log already, up to position \d+/,
     );
@@ -229,9 +234,9 @@ describe('a backup that is not what was written', () => {
   });
 });
 
-describe('a restore', () => {
-  test('that breaks off leaves nothing, and the next one does it all', async () => {
-    // The last table can't be loaded: by then all of the log is.
+describe('restore', () => {
+  test('restore: leaves nothing after a failure, and can be repeated', async () => {
+    // The last table can't be loaded, after the log was.
     const copy = await changed((to, manifest) =>
       rewrite(to, manifest, 'daybook.secret_use', () => 'Key00001\tabcd\t2026-01-01 00:00:00+00\n'.repeat(2)),
     );
@@ -247,7 +252,7 @@ describe('a restore', () => {
     await client.end();
   });
 
-  test('of a backup that is older than what was published says what is lost, and what to do', async () => {
+  test('restore: reports the restore gap of a backup older than the published log', async () => {
     await using writer = await openWriter(database);
     await writer.append([accepted(), accepted(), accepted()]);
     const worker = await connectAs(database, 'worker');
@@ -268,20 +273,21 @@ describe('a restore', () => {
     const { code, stdout } = await there.daybook('restore', '--from', sound.directory);
     expect(code).toBe(0);
     expect(stdout).toContain(
-      `LOST: ${(published?.size as number) - head} events that were published, from position ${head + 1} to ${published?.size}, between ${sound.manifest.head?.at} and 20`,
+      `LOST: ${(published?.size as number) - head} published events, positions ` +
+        `${head + 1} to ${published?.size}, between ${sound.manifest.head?.at} and 20`,
     );
     expect(stdout).toContain('daybook log new-epoch');
   });
 });
 
-test('a text that breaks off is no table: nothing of it is loaded, and the connection goes on', async () => {
+test('copy in: an interrupted input loads nothing, and the connection stays usable', async () => {
   const client = await connectAs(database, 'owner');
   await client.query('create temporary table t (n integer)');
   async function* broken(): AsyncGenerator<Buffer> {
     yield Buffer.from('1\n2\n');
-    throw new Error('no more of it');
+    throw new Error('input ended');
   }
-  await expect(copyIn(client, 'copy t from stdin', broken())).rejects.toThrow('no more of it');
+  await expect(copyIn(client, 'copy t from stdin', broken())).rejects.toThrow('input ended');
   await expect(copyIn(client, 'copy t from stdin', Readable.from([Buffer.from('1\nx\n')]))).rejects.toThrow(
     'invalid input syntax',
   );

@@ -17,7 +17,7 @@ import { readInstances } from '../../support/instances.ts';
 import { startRelay, type TestRelay, upstreamsVariable } from '../../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../../support/upstream/upstream.ts';
 
-/** The drill: a system with calls is backed up while it runs, and another one is made of the backup. */
+/** The drill: a busy system is backed up online, and a new one is restored from the backup. */
 
 const QUOTA = 10;
 const SECRET = 'sk-canary-credential-7f3a9c51be02';
@@ -40,7 +40,7 @@ afterAll(async () => {
   await removeTestDirectory(directory);
 });
 
-test('of a backup taken while calls run comes a system in which keys work, revoked ones do not, limits are exact and the figures right', async () => {
+test('backup drill: a restored system has working keys, exact limits and verified projections', async () => {
   const masterKey = path.join(directory, 'master-key');
   const here = commandLine(() => ({
     DAYBOOK_DATA: relay.dataDir,
@@ -94,7 +94,7 @@ test('of a backup taken while calls run comes a system in which keys work, revok
   );
   const taken = await here.json<Manifest>('backup', '--to', backup);
   expect(taken).toMatchObject({ damage: null });
-  expect(await here.text('backup', 'verify', backup)).toContain('Sound');
+  expect(await here.text('backup', 'verify', backup)).toContain('Verified');
   running.abort();
   await left;
 
@@ -102,10 +102,10 @@ test('of a backup taken while calls run comes a system in which keys work, revok
     head: taken.head,
     abandoned: 1,
     undelivered: 0,
-    figures: 'made anew',
+    projections: 'rebuilt',
     parked: 0,
     differing: [],
-    loss: null,
+    restore_gap: null,
     pepper: 'missing',
     master_key: 'missing',
   });
@@ -139,7 +139,7 @@ test('of a backup taken while calls run comes a system in which keys work, revok
     expect([(await call(port, revoked.secret)).status, (await call(port, relay.key)).status]).toEqual([
       401, 200,
     ]);
-    // Four were settled before, one was abandoned and stays charged, and one has just been made.
+    // Four were settled before, one was abandoned and charged, and one is new.
     for (let turn = 0; turn < QUOTA - 6; turn++) expect((await call(port, relay.key)).status).toBe(200);
     const refused = await call(port, relay.key);
     expect([refused.status, errorCodeOf(refused)]).toEqual([429, 'insufficient_quota']);

@@ -3,14 +3,14 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
 import { copyOut } from '#db/backup/copy.ts';
-import { FIGURES, KEPT, LEFT_OUT, SCHEMAS_LEFT_OUT } from '#db/backup/tables.ts';
+import { PROJECTION_TABLES, BASE_TABLES, EXCLUDED_TABLES, EXCLUDED_SCHEMAS } from '#db/backup/tables.ts';
 import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
 import { connectAs as connectFor, type Store } from '#db/postgres/connect.ts';
 import { makePartitions } from '#db/log/partitions.ts';
 import { SCHEMA_FOLDER } from '#db/schema/files.ts';
 import { migrate } from '#db/schema/migrate.ts';
-import { growNodes } from '#db/tlog/grow.ts';
+import { growNodes } from '#db/tlog/build-tree.ts';
 import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { backUp, rowsOf } from '../../support/audit/backup-fixture.ts';
 import { createDatabase, createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
@@ -19,7 +19,7 @@ import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 
-/** What goes into a backup comes out of it, to the letter, and nothing is forgotten by mistake. */
+/** A restored backup is equal to the original, and every table is covered. */
 
 let directory: string;
 let log: PartitionedLog;
@@ -35,14 +35,15 @@ afterAll(async () => {
   await removeTestDirectory(directory);
 });
 
-test('every table there is goes along, or was left out on purpose', async () => {
+test('backup: every table is included, or excluded explicitly', async () => {
   const { rows } = await owner.query<{ name: string }>(
-    `select n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    `select n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n
+      on n.oid = c.relnamespace
       where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^pg_|^information_schema$'
         and not n.nspname = any($1) and c.relname <> all(select name from daybook.log_partition) order by 1`,
-    [SCHEMAS_LEFT_OUT],
+    [EXCLUDED_SCHEMAS],
   );
-  const decided = [...KEPT, ...FIGURES, ...LEFT_OUT.keys()];
+  const decided = [...BASE_TABLES, ...PROJECTION_TABLES, ...EXCLUDED_TABLES.keys()];
   expect(rows.map(({ name }) => name)).toEqual(decided.toSorted());
   expect(new Set(decided).size).toBe(decided.length);
 });
@@ -54,22 +55,32 @@ async function requireSame(from: TestDatabase, to: TestDatabase, tables: readonl
 }
 
 const EVERYWHERE = `
-  insert into daybook.member (id, email, password_hash, role, sealed_totp) values ('Member01', E'o''hara\\\\@example.com', E'$argon2id$\\t\\n\\\\N', 'auditor', '\\x00ff5c0a');
-  insert into daybook.session (id, member, digest, expires_at, browser, network) values ('Session1', 'Member01', sha256('s'), now() + interval '1 day', 'b', 'n');
-  insert into daybook.link (id, kind, digest, expires_at) values ('Link0001', 'setup', sha256('l'), now() + interval '1 day');
-  insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private) values ('Webhook1', 'https://example.com', '\\x5c', '{"quota","a b"}', false);
-  insert into daybook.alert (topic, ordinal, kind, state, details) values ('t', 1, 'quota', 'raised', '{"a": "\\\\ \\" \\n"}');
-  insert into daybook.webhook_delivery (webhook, alert, state, ended_at) select 'Webhook1', id, 'delivered', now() from daybook.alert;
-  insert into daybook.webhook_attempt (delivery, status, duration_ms) select id, 200, 5 from daybook.webhook_delivery;
+  insert into daybook.member (id, email, password_hash, role, sealed_totp)
+    values ('Member01', E'o''hara\\\\@example.com', E'$argon2id$\\t\\n\\\\N', 'auditor', '\\x00ff5c0a');
+  insert into daybook.session (id, member, digest, expires_at, browser, network)
+    values ('Session1', 'Member01', sha256('s'), now() + interval '1 day', 'b', 'n');
+  insert into daybook.link (id, kind, digest, expires_at)
+    values ('Link0001', 'setup', sha256('l'), now() + interval '1 day');
+  insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private)
+    values ('Webhook1', 'https://example.com', '\\x5c', '{"quota","a b"}', false);
+  insert into daybook.alert (topic, ordinal, kind, state, details)
+    values ('t', 1, 'quota', 'raised', '{"a": "\\\\ \\" \\n"}');
+  insert into daybook.webhook_delivery (webhook, alert, state, ended_at)
+    select 'Webhook1', id, 'delivered', now() from daybook.alert;
+  insert into daybook.webhook_attempt (delivery, status, duration_ms) select id, 200, 5
+    from daybook.webhook_delivery;
   insert into daybook.alert_look values ('quota', 7);
   insert into daybook.secret_use values ('Key00001', 'abcd', now());
-  insert into daybook.credential (id, upstream, sealed_secret, wrapped_key, master_key, fingerprint) values ('Cred0001', 'one', '\\x005c0a', '\\xff', '0123456789abcdef', sha256('f'));
+  insert into daybook.credential (id, upstream, sealed_secret, wrapped_key, master_key, fingerprint)
+    values ('Cred0001', 'one', '\\x005c0a', '\\xff', '0123456789abcdef', sha256('f'));
   insert into daybook.checkpoint (epoch, size, note) values (1, 0, 'none');
   insert into daybook.cosignature (epoch, size, witness, line) values (1, 0, 'w', E'— w x\\n');
-  insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');
-  insert into daybook.lease (allowance, instance, position, since_terms, closed) select id, 1, 0, 0, true from daybook.allowance;`;
+  insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start,
+    meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');
+  insert into daybook.lease (allowance, instance, position, since_terms, closed)
+    select id, 1, 0, 0, true from daybook.allowance;`;
 
-test('a restored database is the one that was backed up, row for row, protected as it was, and goes on', async () => {
+test('restore: the database is equal row by row, with its triggers, and continues', async () => {
   await log.append(130);
   await projectAll(log.database);
   await owner.query(EVERYWHERE);
@@ -88,11 +99,11 @@ test('a restored database is the one that was backed up, row for row, protected 
   await requireSame(
     log.database,
     restored,
-    KEPT.filter((table) => table !== 'daybook.projection'),
+    BASE_TABLES.filter((table) => table !== 'daybook.projection'),
   );
 
   const client = await connectAs(restored, 'owner');
-  for (const table of LEFT_OUT.keys()) expect(await rowsOf(client, table), table).toEqual([]);
+  for (const table of EXCLUDED_TABLES.keys()) expect(await rowsOf(client, table), table).toEqual([]);
   for (const change of [
     'update daybook.log_000000 set status = 1',
     'delete from daybook.log',
@@ -102,7 +113,7 @@ test('a restored database is the one that was backed up, row for row, protected 
   ]) {
     await expect(client.query(change), change).rejects.toThrow('append-only');
   }
-  // Numbers go on where they were, and so do the log, its chain and its parts.
+  // Sequences continue, and so do the log, its chain and its partitions.
   expect(await makePartitions(client)).toBe(0);
   const { rows: before } = await client.query<{ id: number }>('select max(id) as id from daybook.instance');
   {
@@ -116,27 +127,28 @@ test('a restored database is the one that was backed up, row for row, protected 
   expect(
     (
       await client.query(
-        "insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/b') returning id",
+        'insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, ' +
+          "meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/b') returning id",
       )
     ).rows,
   ).toEqual([{ id: '2' }]);
   await client.end();
 });
 
-test('files can be read by their owner alone, and nothing is written over', async () => {
+test('backup: files are private to their owner, and nothing is overwritten', async () => {
   const { directory: backup } = await backUp(log.database, directory);
   expect((await stat(backup)).mode & 0o777).toBe(0o700);
   for (const name of await readdir(backup))
     expect((await stat(path.join(backup, name))).mode & 0o777, name).toBe(0o600);
   await expect(
     takeBackup({ connect: () => connectAs(log.database, 'owner'), directory: backup }),
-  ).rejects.toThrow('is there already');
+  ).rejects.toThrow('already exists');
   await expect(restoreBackup({ store: log.database, directory: backup, evenDamaged: false })).rejects.toThrow(
-    'holds a log already',
+    'already has a log',
   );
 });
 
-test('a backup beside appends is of one moment: what it has of the log is whole', async () => {
+test('backup: is one consistent snapshot while the log grows', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   let ended = false;
@@ -158,9 +170,9 @@ test('a backup beside appends is of one moment: what it has of the log is whole'
   }
 });
 
-test('where a part of the log is in its archive, the figures go along, and the rest is proved all the same', async () => {
+test('backup: with archived partitions the projections are included, and the rest is verified', async () => {
   await using archived = await createPartitionedLog(50, 12);
-  // Batches lie across the borders of parts.
+  // Batches cross the borders of partitions.
   await archived.append(260, [3, 1, 70, 8]);
   await projectAll(archived.database);
   const source = await connectAs(archived.database, 'owner');
@@ -172,14 +184,14 @@ test('where a part of the log is in its archive, the figures go along, and the r
   expect(manifest.files.find(({ table }) => table === 'projection.request')?.rows).toBeGreaterThan(100);
   await using restored = await createDatabase();
   await restoreBackup({ store: restored, directory: backup, evenDamaged: false });
-  await requireSame(archived.database, restored, [...KEPT, ...FIGURES]);
-  // The worker goes on from there.
+  await requireSame(archived.database, restored, [...BASE_TABLES, ...PROJECTION_TABLES]);
+  // The worker continues from there.
   await using writer = await openWriter(restored);
   await writer.append([accepted()]);
   await projectAll(restored);
 });
 
-test('a backup of an older version is brought up to this one, and a database that is already there is refused', async () => {
+test('restore: migrates an older backup, and fails on a database that is not empty', async () => {
   // A made-up version that came after a release with today's schema.
   const newer = path.join(directory, 'schema');
   await cp(SCHEMA_FOLDER, newer, { recursive: true });
@@ -199,7 +211,7 @@ test('a backup of an older version is brought up to this one, and a database tha
     restoreBackup({ store, directory: backup, evenDamaged: false, schemaFolder: newer });
   await using ready = await createDatabase();
   await migrate(ready, newer);
-  await expect(restore(ready)).rejects.toThrow('of another version (0000_baseline) than this database');
+  await expect(restore(ready)).rejects.toThrow('the backup has another schema version (0000_baseline)');
   await using restored = await createEmptyDatabase();
   expect(await restore(restored)).toMatchObject({ abandoned: 2 });
   expect(await migrate(restored, newer)).toEqual([]);
@@ -210,7 +222,7 @@ test('a backup of an older version is brought up to this one, and a database tha
   await client.end();
 });
 
-test('a table of any size takes little memory: Postgres waits for whoever takes its rows', async () => {
+test('copy out: memory stays constant for a table of any size', async () => {
   await using database = await createDatabase();
   const client = await connectFor(database, 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
   const rows = copyOut(client, "copy (select repeat('x', 1000) from generate_series(1, 20000)) to stdout");

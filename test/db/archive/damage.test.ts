@@ -2,19 +2,19 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { standingOf } from '#db/archive/detach.ts';
+import { readAttachment } from '#db/archive/detach.ts';
 import { verifySeries } from '#db/archive/series.ts';
 import { ArchiveDamageError, verifyArchive, verifyFile } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
-/** What an archive finds out about a log, or a file, that was changed. */
+/** Detection of changes in the log by the archive, and in its files. */
 
-/** Batches of four, and after each third one of two: 43–46, 47–48, 49–52 …, 57–60, 61–62, … 99–102. */
+/** Batches of four, and one of two after each third one: 43–46, 47–48, 49–52, … */
 const SIZES = [4];
 
-describe('a log that was changed', () => {
+describe('archive of a changed log', () => {
   let log: PartitionedLog;
   let owner: Awaited<ReturnType<typeof connectAs>>;
 
@@ -24,7 +24,8 @@ describe('a log that was changed', () => {
     owner = await connectAs(log.database, 'owner');
     for (const table of ['log', 'log_batch']) {
       await owner.query(
-        `alter table daybook.${table} disable trigger append_only; create table daybook.true_${table} as select * from daybook.${table}`,
+        `alter table daybook.${table} disable trigger append_only; create table daybook.true_${table} as
+          select * from daybook.${table}`,
       );
     }
   });
@@ -33,7 +34,7 @@ describe('a log that was changed', () => {
     await log?.[Symbol.asyncDispose]();
   });
 
-  // The first concerns the first partition, which is archived while the others are tried.
+  // The first change is in the first partition, which is archived while the others are tested.
   test.each<[string, string, number]>([
     ['another link before', `update daybook.log_batch set chain = sha256('x') where last_position = 48`, 47],
     ['a changed value', 'update daybook.log set output_tokens = 21 where position = 60', 57],
@@ -55,17 +56,17 @@ describe('a log that was changed', () => {
       `update daybook.log_batch set chain = sha256('x') where last_position = 60`,
       57,
     ],
-  ])('by %s stays where it is from that partition on', async (_, change, position) => {
+  ])('archive: %s keeps that partition and later ones in the database', async (_, change, position) => {
     await owner.query(change);
     const found = await log.archive().then(
       () => null,
       (error: unknown) => error,
     );
     expect(found).toBeInstanceOf(ArchiveDamageError);
-    // A hash accuses the whole batch: its first position is named.
+    // A hash mismatch concerns the full batch, so its first position is reported.
     expect((found as ArchiveDamageError).position).toBe(position);
     const damaged = position < 50 ? 'log_000000' : 'log_000001';
-    expect(await standingOf(owner, damaged)).toBe('attached');
+    expect(await readAttachment(owner, damaged)).toBe('attached');
     expect(
       (await readdir(log.directory)).filter((name) => name.startsWith(damaged) && !name.endsWith('.partial')),
     ).toEqual([]);
@@ -74,12 +75,12 @@ describe('a log that was changed', () => {
       insert into daybook.log_batch select * from daybook.true_log_batch`);
   });
 
-  test('and was put right is archived', async () => {
+  test('archive: a log that was repaired is archived', async () => {
     expect((await log.archive())?.archived).toEqual(['log_000001']);
   });
 });
 
-describe('a file that was changed', () => {
+describe('a changed archive file', () => {
   let log: PartitionedLog;
   let file: string;
   let whole: Buffer;
@@ -95,7 +96,7 @@ describe('a file that was changed', () => {
     await log?.[Symbol.asyncDispose]();
   });
 
-  /** What the check finds in another file under this one's name. */
+  /** The damage found in other content under this file's name. */
   async function foundIn(content: Buffer, check: (name: string) => Promise<unknown>): Promise<unknown> {
     await writeFile(file, content);
     try {
@@ -108,7 +109,7 @@ describe('a file that was changed', () => {
     }
   }
 
-  test('in any one of its bytes is found, and the position is named up to which it is good', async () => {
+  test('archive verify: any changed byte is detected, with the last valid position', async () => {
     for (let at = 0; at < whole.length; at += 7) {
       const changed = Buffer.from(whole);
       changed[at] = (changed[at] as number) ^ 0x10;
@@ -121,7 +122,7 @@ describe('a file that was changed', () => {
     }
   });
 
-  test('and compressed anew is found at the first bad position, from the file alone', async () => {
+  test('archive verify: a change recompressed consistently is located at its position', async () => {
     const text = zstdDecompressSync(whole).toString();
     const lines = text.trimEnd().split('\n');
     const at = lines.findIndex((line) => line.startsWith('{"position":70,'));
@@ -153,7 +154,7 @@ describe('a file that was changed', () => {
     }
   });
 
-  test('or left out, or of another log, is no continuation of the others', async () => {
+  test('archive verify: a missing or foreign file breaks the series', async () => {
     const [first, second, third] = (await log.files()) as [string, string, string];
     await verifySeries([third, first, second], () => undefined);
     await verifySeries([second, third], () => undefined);
@@ -163,14 +164,14 @@ describe('a file that was changed', () => {
 
     await using other = await createPartitionedLog(50, 8);
     const owner = await connectAs(other.database, 'owner');
-    // Databases of tests are copies of one and share its log's id.
+    // Test databases are clones of one template and share its log ID.
     await owner.query('update daybook.install set log_id = gen_random_uuid()');
     await owner.end();
     await other.fill(120, SIZES);
     await other.archive();
     const [foreign] = (await other.files()) as [string];
     await expect(verifySeries([foreign, second], () => undefined)).rejects.toThrow('of another log');
-    // The same log, so it says, but another history.
+    // The same log ID, with another history.
     const forged = zstdDecompressSync(await readFile(foreign))
       .toString()
       .replace(/"log_id":"[^"]+"/, `"log_id":"${(await verifyFile(second)).log_id}"`);
@@ -189,7 +190,7 @@ describe('a file that was changed', () => {
     );
   });
 
-  test('or lost after it was recorded keeps its partition in the database', async () => {
+  test('archive: a file lost or changed after "recorded" keeps its partition in the database', async () => {
     await using broken = await createPartitionedLog(50, 8);
     await broken.fill(160, SIZES);
     const stop = new Error('stopped');
@@ -203,7 +204,7 @@ describe('a file that was changed', () => {
     await rm(recorded);
     await expect(broken.archive({ drop: true })).rejects.toThrow(StoreError);
     const owner = await connectAs(broken.database, 'owner');
-    expect(await standingOf(owner, 'log_000000')).toBe('attached');
+    expect(await readAttachment(owner, 'log_000000')).toBe('attached');
     await owner.end();
     await writeFile(recorded, content);
     expect((await broken.archive({ drop: true }))?.dropped).toContain('log_000000');

@@ -4,8 +4,8 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { Step } from '#db/archive/archive.ts';
-import { standingOf } from '#db/archive/detach.ts';
-import { verifyAllKept, verifySeries } from '#db/archive/series.ts';
+import { readAttachment } from '#db/archive/detach.ts';
+import { verifyAllRetained, verifySeries } from '#db/archive/series.ts';
 import { readPage } from '#db/log/read.ts';
 import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
@@ -25,37 +25,37 @@ async function runAndDie(log: PartitionedLog, keep: number, step: Step): Promise
   return signal;
 }
 
-test('a run that is killed after any of its steps is taken up by the next: nothing is lost, nothing is there twice', async () => {
+test('archive: the next run continues after a crash at any step, without loss or duplicates', async () => {
   await using log = await createPartitionedLog(50, 16);
   await log.fill((STEPS.length + 2) * 50);
   const owner = await connectAs(log.database, 'owner');
   const control = await readPage(owner, 0, 'control');
   const full = STEPS.length + 2;
   for (const [index, step] of STEPS.entries()) {
-    // One more is due each time.
+    // One more partition becomes eligible each time.
     const keep = full - 1 - index;
     expect(await runAndDie(log, keep, step)).toBe('SIGKILL');
     expect(await readPage(owner, 0, 'control'), step).toEqual(control);
-    // Its connection may take a moment to be gone, and its lock with it.
+    // Postgres may take a moment to notice the lost connection and release its lock.
     await until(
       () => log.archive({ keep, drop: true }),
       (result) => result !== null,
       'the next run',
     );
-    expect(await standingOf(owner, `log_00000${index}`), step).toBe('dropped');
+    expect(await readAttachment(owner, `log_00000${index}`), step).toBe('dropped');
     expect(await readPage(owner, 0, 'control'), step).toEqual(control);
   }
   const found: number[] = [];
   await verifySeries(await log.files(), (_file, { partition }) => found.push(partition));
   expect(found).toEqual([...STEPS.keys()]);
-  await verifyAllKept(owner);
-  // No leftovers either: a file and its manifest each.
+  await verifyAllRetained(owner);
+  // One file and one manifest per partition, and no partial files.
   expect(await readdir(log.directory)).toHaveLength(2 * STEPS.length);
   expect((await readPage(owner, STEPS.length * 50 - 1, 'all'))[0]?.position).toBe(STEPS.length * 50);
   await owner.end();
 });
 
-test('while a reader of long standing is in the way, appends and other readers go on; the partition leaves after it', async () => {
+test('archive: a long-running reader delays the detach, but no appends or other reads', async () => {
   await using log = await createPartitionedLog(50, 12);
   await log.fill(160);
   const reader = await connectAs(log.database, 'auditor');
@@ -67,8 +67,8 @@ test('while a reader of long standing is in the way, appends and other readers g
     () => 'cut off',
   );
   await until(
-    () => standingOf(owner, 'log_000000'),
-    (standing) => standing === 'leaving',
+    () => readAttachment(owner, 'log_000000'),
+    (attachment) => attachment === 'detaching',
     'the detach to wait',
   );
 
@@ -76,18 +76,19 @@ test('while a reader of long standing is in the way, appends and other readers g
   for (let batch = 0; batch < 20; batch++) await writer.append([accepted()]);
   expect((await readPage(owner, 49, 'all')).length).toBeGreaterThan(100);
   expect((await readPage(owner, 0, 'control'))[0]?.version).toBe(1);
-  // It is still on its way, and who began before has all of it.
-  expect(await standingOf(owner, 'log_000000')).toBe('leaving');
+  // The detach is still pending, and the older snapshot still sees every row.
+  expect(await readAttachment(owner, 'log_000000')).toBe('detaching');
   expect((await reader.query('select count(*)::int as count from daybook.log')).rows).toEqual(seen);
 
-  // The run is cut off where it waits: the next one finishes that.
+  // The run is interrupted while it waits. The next one finalizes the detach.
   const admin = await log.database.superuser();
   await admin.query(
-    `select pg_terminate_backend(pid) from pg_stat_activity where query like 'alter table daybook.log detach%' and datname = current_database()`,
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where query like 'alter table daybook.log detach%' and datname = current_database()`,
   );
   await admin.end();
   expect(await run).toBe('cut off');
-  expect(await standingOf(owner, 'log_000000')).toBe('leaving');
+  expect(await readAttachment(owner, 'log_000000')).toBe('detaching');
   await reader.query('commit');
   await reader.end();
   expect(
@@ -99,11 +100,11 @@ test('while a reader of long standing is in the way, appends and other readers g
       )
     )?.detached,
   ).toEqual(['log_000000']);
-  expect(await standingOf(owner, 'log_000000')).toBe('detached');
+  expect(await readAttachment(owner, 'log_000000')).toBe('detached');
   await owner.end();
 });
 
-test('of several runs at once one archives, and the others find it at work', async () => {
+test('archive: of several concurrent runs one archives, and the others return null', async () => {
   await using log = await createPartitionedLog(50, 12);
   await log.fill(200);
   const results = await Promise.all([1, 2, 3].map(() => log.archive()));

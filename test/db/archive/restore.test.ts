@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { standingOf } from '#db/archive/detach.ts';
+import { readAttachment } from '#db/archive/detach.ts';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
@@ -17,7 +17,7 @@ let events: Awaited<ReturnType<typeof readPage>>;
 
 beforeAll(async () => {
   log = await createPartitionedLog(50, 12);
-  // Pages of events cross batches of all sizes, one of which is a partition and more.
+  // Pages cross batches of all sizes, one of which is larger than a partition.
   await log.fill(260, [3, 1, 70, 8]);
   owner = await connect();
   rows = await readRows(owner);
@@ -29,11 +29,11 @@ afterAll(async () => {
   await log?.[Symbol.asyncDispose]();
 });
 
-test('a log whose files were restored is the log that it was, row for row, with its chain and its protection', async () => {
+test('archive restore: the log is equal row by row, with its chain and its triggers', async () => {
   const files = await log.files();
   expect(files.length).toBeGreaterThan(2);
-  expect(await standingOf(owner, 'log_000000')).toBe('dropped');
-  // In any order.
+  expect(await readAttachment(owner, 'log_000000')).toBe('dropped');
+  // Files can be restored in any order.
   for (const file of files.toReversed()) await restorePartition(connect, file);
   expect(await firstPosition(owner)).toBe(1);
   expect(await readRows(owner)).toEqual(rows);
@@ -46,15 +46,17 @@ test('a log whose files were restored is the log that it was, row for row, with 
   ]) {
     await expect(owner.query(change), change).rejects.toThrow('append-only');
   }
-  await expect(restorePartition(connect, files[0] as string)).rejects.toThrow('log_000000 is in the log');
-  // A partition that was asked for stays, whatever the clock does.
+  await expect(restorePartition(connect, files[0] as string)).rejects.toThrow(
+    'log_000000 is attached already',
+  );
+  // A restored partition stays attached until it is dropped.
   expect(await log.archive({ drop: true })).toMatchObject({ archived: [], detached: [], dropped: [] });
   for (const number of files.keys()) await dropArchived(connect, number, log.directory);
   expect(await firstPosition(owner)).toBe(files.length * 50);
   expect(await readPage(owner, 0, 'control')).toEqual(events.filter(({ stream }) => stream !== null));
 });
 
-test("a file that is damaged, or another log's, leaves nothing in the log", async () => {
+test('archive restore: a damaged or foreign file leaves nothing in the log', async () => {
   const [file] = (await log.files()) as [string];
   const content = await readFile(file);
   const changed = Buffer.from(content);
@@ -70,17 +72,17 @@ test("a file that is damaged, or another log's, leaves nothing in the log", asyn
   await expect(restorePartition(() => connectAs(other.database, 'owner'), file)).rejects.toThrow(
     'of another log',
   );
-  expect(await standingOf(owner, 'log_000000')).toBe('dropped');
+  expect(await readAttachment(owner, 'log_000000')).toBe('dropped');
   const { rows: left } = await owner.query("select from pg_class where relname like '%restored%'");
   expect(left).toEqual([]);
 });
 
-test('what has no file, or was not archived, is neither restored nor dropped', async () => {
+test('archive restore and drop: fail for a partition without a file, or that was not archived', async () => {
   await expect(dropArchived(connect, 9, log.directory)).rejects.toThrow(
     'partition 9 of this log was not archived',
   );
-  await expect(dropArchived(connect, 0, log.directory)).rejects.toThrow('log_000000 is dropped already');
+  await expect(dropArchived(connect, 0, log.directory)).rejects.toThrow('log_000000 was dropped already');
   await restorePartition(connect, (await log.files())[0] as string);
   await expect(dropArchived(connect, 0, '/nowhere')).rejects.toThrow(StoreError);
-  expect(await standingOf(owner, 'log_000000')).toBe('attached');
+  expect(await readAttachment(owner, 'log_000000')).toBe('attached');
 });

@@ -8,9 +8,9 @@ import { openCheckpoint } from '#db/tlog/checkpoint.ts';
 import { GrowingTree } from '#db/tlog/merkle.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import { readCheckpointFile, readLeafTile, readVerifierKeys } from '#db/tlog/published.ts';
+import { readCheckpointFile, readLeafTile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 import { addSigningKey, dropOldKey } from '#db/tlog/signing-key.ts';
-import { readRoot, readStanding, requireStanding, StaleLogError } from '#db/tlog/standing.ts';
+import { readRoot, readLogState, requireConsistent, InconsistentLogError } from '#db/tlog/log-state.ts';
 import { readBatches, readRows } from '../../support/audit/verify-chain.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
@@ -40,7 +40,7 @@ async function publishOnce(database: TestDatabase, to = published()) {
   }
 }
 
-/** The leaves of the whole log, made without the database's help. */
+/** The leaves of the full log, computed without the database. */
 async function leavesOf(database: TestDatabase): Promise<Buffer[]> {
   const client = await connectAs(database, 'auditor');
   try {
@@ -60,41 +60,37 @@ async function fill(database: TestDatabase, count: number): Promise<void> {
   for (let left = count; left > 0; left -= events.length) await writer.append(events.slice(0, left));
 }
 
-describe('a published checkpoint', () => {
-  test(
-    'is signed, has the root over every event, and lies beside tiles with every leaf, however the log ' +
-      'grew',
-    async () => {
-      await using database = await createDatabase();
-      for (const more of [5, 250, 1, 700, 513]) {
-        await fill(database, more);
-        const checkpoint = await publishOnce(database);
-        const leaves = await leavesOf(database);
-        const tree = new GrowingTree();
-        for (const leaf of leaves) tree.append(leaf);
-        expect(checkpoint).toMatchObject({ size: leaves.length, root: tree.root() });
-        const keys = (await readVerifierKeys(published())).map(parseVerifierKey);
-        expect(openCheckpoint((await readCheckpointFile(published())) ?? '', keys).checkpoint).toEqual(
-          checkpoint,
-        );
-        for (let tile = 0; tile * 256 < leaves.length; tile++) {
-          expect(await readLeafTile(published(), tile)).toEqual(
-            Buffer.concat(leaves.slice(tile * 256, (tile + 1) * 256)),
-          );
-        }
-      }
-      expect(await publishOnce(database)).toBeNull();
-      // Two directories of one log hold the same tree, whenever each was begun.
-      expect(await publishOnce(database, path.join(directory, 'another'))).not.toBeNull();
-      const tile = 'tile/0/001';
-      expect(await readFile(path.join(directory, 'another', tile))).toEqual(
-        await readFile(path.join(published(), tile)),
+describe('publish', () => {
+  test('publish: the signed checkpoint has the root of every event, the tiles every leaf', async () => {
+    await using database = await createDatabase();
+    for (const more of [5, 250, 1, 700, 513]) {
+      await fill(database, more);
+      const checkpoint = await publishOnce(database);
+      const leaves = await leavesOf(database);
+      const tree = new GrowingTree();
+      for (const leaf of leaves) tree.append(leaf);
+      expect(checkpoint).toMatchObject({ size: leaves.length, root: tree.root() });
+      const keys = (await readVerifierKeys(published())).map(parseVerifierKey);
+      expect(openCheckpoint((await readCheckpointFile(published())) ?? '', keys).checkpoint).toEqual(
+        checkpoint,
       );
-      expect(await readdir(path.join(published(), 'tile/1'))).toEqual(['000.p']);
-    },
-  );
+      for (let tile = 0; tile * 256 < leaves.length; tile++) {
+        expect(await readLeafTile(published(), tile)).toEqual(
+          Buffer.concat(leaves.slice(tile * 256, (tile + 1) * 256)),
+        );
+      }
+    }
+    expect(await publishOnce(database)).toBeNull();
+    // Two directories of one log have the same tree, whenever each was started.
+    expect(await publishOnce(database, path.join(directory, 'another'))).not.toBeNull();
+    const tile = 'tile/0/001';
+    expect(await readFile(path.join(directory, 'another', tile))).toEqual(
+      await readFile(path.join(published(), tile)),
+    );
+    expect(await readdir(path.join(published(), 'tile/1'))).toEqual(['000.p']);
+  });
 
-  test('has the root of each level of nodes, which are kept, and of leaves, which are not', async () => {
+  test('publish: stored nodes have the roots of their subtrees, and no leaf is stored', async () => {
     await using database = await createDatabase();
     await fill(database, 66_000);
     const checkpoint = await publishOnce(database);
@@ -108,7 +104,7 @@ describe('a published checkpoint', () => {
     ]);
     expect(await readRoot(client, 66_001)).toEqual(checkpoint?.root);
     await client.end();
-    // The next one reads what is new, and a few hashes, and not the log once more.
+    // The next checkpoint reads new events and a few hashes, not the full log.
     const superuser = await database.superuser();
     const read = async (): Promise<number> => {
       const { rows: blocks } = await superuser.query<{ count: number }>(
@@ -117,7 +113,7 @@ describe('a published checkpoint', () => {
       );
       return blocks[0]?.count ?? 0;
     };
-    // Postgres decides otherwise when it knows how long the log is.
+    // The planner chooses otherwise once it has statistics of the log.
     await superuser.query('analyze daybook.log, daybook.log_batch');
     const before = await read();
     await fill(database, 10);
@@ -128,41 +124,35 @@ describe('a published checkpoint', () => {
     expect(blocks).toBeLessThan(200);
   });
 
-  test(
-    'is signed by the old and the new key while one takes the place of the other, and the log tells of ' +
-      'both',
-    async () => {
-      await using database = await createDatabase();
-      await fill(database, 3);
-      await publishOnce(database);
-      const [first] = (await readVerifierKeys(published())).map(parseVerifierKey);
-      addSigningKey(keyFile());
-      await publishOnce(database);
-      const [, second] = (await readVerifierKeys(published())).map(parseVerifierKey);
-      const both = (await readCheckpointFile(published())) ?? '';
-      for (const key of [first, second]) expect(openCheckpoint(both, [key as never]).checkpoint.size).toBe(5);
-      dropOldKey(keyFile());
-      await fill(database, 1);
-      await publishOnce(database);
-      const newest = (await readCheckpointFile(published())) ?? '';
-      expect(openCheckpoint(newest, [second as never]).checkpoint.size).toBe(6);
-      expect(() => openCheckpoint(newest, [first as never])).toThrow();
-      const client = await connectAs(database, 'auditor');
-      const { rows } = await client.query(
-        'select position from daybook.log where type = 80 order by position',
-      );
-      expect(rows).toHaveLength(2);
-      await client.end();
-    },
-  );
+  test('publish: both keys sign during a key rotation, and the log records them', async () => {
+    await using database = await createDatabase();
+    await fill(database, 3);
+    await publishOnce(database);
+    const [first] = (await readVerifierKeys(published())).map(parseVerifierKey);
+    addSigningKey(keyFile());
+    await publishOnce(database);
+    const [, second] = (await readVerifierKeys(published())).map(parseVerifierKey);
+    const both = (await readCheckpointFile(published())) ?? '';
+    for (const key of [first, second]) expect(openCheckpoint(both, [key as never]).checkpoint.size).toBe(5);
+    dropOldKey(keyFile());
+    await fill(database, 1);
+    await publishOnce(database);
+    const newest = (await readCheckpointFile(published())) ?? '';
+    expect(openCheckpoint(newest, [second as never]).checkpoint.size).toBe(6);
+    expect(() => openCheckpoint(newest, [first as never])).toThrow();
+    const client = await connectAs(database, 'auditor');
+    const { rows } = await client.query('select position from daybook.log where type = 80 order by position');
+    expect(rows).toHaveLength(2);
+    await client.end();
+  });
 
-  test('is not signed by a key that never signed this log', async () => {
+  test('publish: fails with a key that never signed this log', async () => {
     await using database = await createDatabase();
     await fill(database, 3);
     await publishOnce(database);
     await rm(keyFile());
     await fill(database, 1);
-    await expect(publishOnce(database)).rejects.toThrow('DAYBOOK_SIGNING_KEY_FILE is needed');
+    await expect(publishOnce(database)).rejects.toThrow('does not exist. It must contain the key');
     await using other = await createDatabase();
     await fill(other, 1);
     await publishOnce(other, path.join(directory, 'another'));
@@ -170,34 +160,34 @@ describe('a published checkpoint', () => {
   });
 });
 
-describe('a log that is not what was published of it', () => {
-  test('is not one that went on and was published between two looks', async () => {
+describe('publish of an inconsistent log', () => {
+  test('publish: a log that grew and was published in the meantime is consistent', async () => {
     await using database = await createDatabase();
     await fill(database, 10);
     const client = await connectAs(database, 'relay');
-    const before = await readStanding(client);
+    const before = await readLogState(client);
     await fill(database, 10);
     const checkpoint = await publishOnce(database);
-    // Its origin and keys are those of today, its head is that of a moment ago.
-    const standing = { ...(await readStanding(client)), head: before.head };
-    expect(await requireStanding(client, published(), standing)).toEqual(checkpoint);
+    // The origin and keys are current, the head is a moment old.
+    const standing = { ...(await readLogState(client)), head: before.head };
+    expect(await requireConsistent(client, published(), standing)).toEqual(checkpoint);
     await client.end();
   });
 
   test.each([
     [
-      'cut at its end',
+      'truncated',
       'delete from daybook.log where position > 900; delete from daybook.log_batch where last_position > 900',
     ],
-    // Deeper in the log only those see it who read all of it: auditors.
+    // A change deeper in the log is found only by an audit, which reads the full log.
     ['changed in its newest events', "update daybook.log set model = 'another' where position = 1100"],
-  ])('is not signed again when it was %s', async (_how, change) => {
+  ])('publish: fails when the log was %s', async (_how, change) => {
     await using database = await createDatabase();
     await fill(database, 1_200);
     await publishOnce(database);
     const superuser = await database.superuser();
     await superuser.query(`set session_replication_role = replica; ${change}`);
     await superuser.end();
-    await expect(publishOnce(database)).rejects.toThrow(StaleLogError);
+    await expect(publishOnce(database)).rejects.toThrow(InconsistentLogError);
   });
 });

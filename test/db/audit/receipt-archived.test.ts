@@ -8,7 +8,7 @@ import { createPartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 import { publishNow } from '../../support/audit/publishing.ts';
 
-test('a receipt says which file of the archive has it, and beside the border what stands in the way', async () => {
+test('receipt: fails with the archive file to restore, also for events beside the border', async () => {
   await using log = await createPartitionedLog(300, 2);
   await log.append(700, [50]);
   await projectAll(log.database);
@@ -36,7 +36,7 @@ test('a receipt says which file of the archive has it, and beside the border wha
       code: 'events_archived',
       message: expect.stringContaining('log_000000.ndjson.zst') as string,
     });
-    // Leaves of one tile stand on both sides of the border; those of the next tile are all there.
+    // One tile has leaves on both sides of the border; the next tile is complete.
     expect(await receiptAt(301)).toMatchObject({
       code: 'events_archived',
       message: expect.stringContaining('stand beside') as string,

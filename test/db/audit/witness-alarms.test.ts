@@ -7,7 +7,7 @@ import { originOf } from '#db/fold/signing.ts';
 import { signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { formatVerifierKey, parseVerifierKey, type Signer, signerOf } from '#db/tlog/note.ts';
 import { readSigners } from '#db/tlog/signing-key.ts';
-import { readRoot, readStanding } from '#db/tlog/standing.ts';
+import { readRoot, readLogState } from '#db/tlog/log-state.ts';
 import { accepted, connectAs, openLivingWriter } from '../../support/log/log-writer.ts';
 import { publishNow } from '../../support/audit/publishing.ts';
 import { startRelay, until } from '../../support/relay.ts';
@@ -41,7 +41,7 @@ const poll = (...more: string[]) => pollOnce(own, log, ...more);
 /** Signs any tree head with the log's own key, as a dishonest operator could. */
 async function signAs(head: { size: number; root: Buffer }, signers?: readonly Signer[]): Promise<string> {
   const client = await connectAs(log.relay.store, 'auditor');
-  const { origin } = await readStanding(client);
+  const { origin } = await readLogState(client);
   await client.end();
   return signCheckpoint(
     { origin, ...head },

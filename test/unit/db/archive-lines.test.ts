@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { linesOf, spansOf, wholeLinesOf } from '#db/archive/lines-of.ts';
+import { linesOf, lineSpans, lineChunksOf } from '#db/archive/lines.ts';
 import { chunksOf } from '../../support/wire/arbitrary-sse.ts';
 
 const sizes = fc.array(fc.nat(9), { minLength: 1, maxLength: 9 });
@@ -8,29 +8,31 @@ const lines = fc.array(fc.string({ unit: fc.constantFrom('a', 'é', '€', '𝄞
   minLength: 1,
   maxLength: 9,
 });
-const inPieces = async function* (bytes: Buffer, by: number[]): AsyncGenerator<Buffer> {
+const inChunks = async function* (bytes: Buffer, by: number[]): AsyncGenerator<Buffer> {
   yield* chunksOf(bytes, by);
 };
 const flat = async (text: AsyncIterable<string[]>): Promise<string[]> => (await Array.fromAsync(text)).flat();
 
-test('a text in any pieces comes as its lines, also where a piece ends within a character', async () => {
+test('lines: a text in chunks of any size splits into its lines, also within a character', async () => {
   await fc.assert(
     fc.asyncProperty(lines, sizes, async (said, by) => {
       const bytes = Buffer.from(said.map((each) => `${each}\n`).join(''));
-      expect(await flat(linesOf(inPieces(bytes, by)))).toEqual(said);
-      const whole = await Array.fromAsync(wholeLinesOf(inPieces(bytes, by)));
+      expect(await flat(linesOf(inChunks(bytes, by)))).toEqual(said);
+      const whole = await Array.fromAsync(lineChunksOf(inChunks(bytes, by)));
       expect(
-        whole.flatMap((each) => [...spansOf(each)].map(([start, end]) => each.toString('utf8', start, end))),
+        whole.flatMap((each) =>
+          [...lineSpans(each)].map(([start, end]) => each.toString('utf8', start, end)),
+        ),
       ).toEqual(said);
     }),
   );
 });
 
-test('a last line without an end is told from one that is there', async () => {
+test('lines: a last line without a line break is an error', async () => {
   await fc.assert(
     fc.asyncProperty(lines, sizes, async (said, by) => {
       const cut = Buffer.from(`${said.map((each) => `${each}\n`).join('')}x`);
-      await expect(flat(linesOf(inPieces(cut, by)))).rejects.toThrow('its last line has no end');
+      await expect(flat(linesOf(inChunks(cut, by)))).rejects.toThrow('the last line has no line break');
     }),
   );
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { spansOf } from '#db/archive/lines-of.ts';
+import { lineSpans } from '#db/archive/lines.ts';
 import { JsonRows } from '#db/audit/source/json-rows.ts';
 import { copiedFields, CopiedRows } from '#db/audit/source/copied-rows.ts';
 import {
@@ -310,7 +310,7 @@ describe('the text of a row', () => {
   const takeLines = (lines: readonly string[]): (EventRow | null)[] => {
     const taken = new JsonRows();
     const bytes = Buffer.from(lines.map((each) => `${each}\n`).join(''));
-    return [...spansOf(bytes)].map(([start, end]) => taken.take(bytes, start, end));
+    return [...lineSpans(bytes)].map(([start, end]) => taken.take(bytes, start, end));
   };
 
   test('comes from a line of a file as from its columns, and is a good request only where they are one', () => {

@@ -5,7 +5,7 @@ import { CoMETRE } from '@transmute/rfc9162';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
-import { completed, EMPTY_ROOT, GrowingTree, joined, nodeHash, subtreesOf } from '#db/tlog/merkle.ts';
+import { subtreeHash, EMPTY_ROOT, GrowingTree, joinedHash, nodeHash, subtreesOf } from '#db/tlog/merkle.ts';
 import {
   formatNote,
   formatVerifierKey,
@@ -25,7 +25,7 @@ import {
   rootByInclusion,
 } from '#db/tlog/proof.ts';
 
-/** Another implementation of the same trees. */
+/** An independent implementation of the same trees. */
 const THEIRS = CoMETRE.RFC9162_SHA256;
 
 const leafOfText = (text: string): Buffer =>
@@ -36,7 +36,7 @@ const readFrom =
   (leaves: readonly Buffer[]): ReadHashes =>
   async (subtrees) =>
     subtrees.map(({ level, number }) =>
-      completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
+      subtreeHash(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
     );
 
 function headOf(leaves: readonly Buffer[]): { size: number; root: Buffer } {
@@ -50,8 +50,8 @@ const newSigner = (name: string, kind: 'ed25519' | 'cosignature' = 'ed25519') =>
 
 const SIZES = fc.integer({ min: 1, max: 300 });
 
-describe('the Merkle tree', () => {
-  test('has the roots that the certificate transparency project published for its eight entries', () => {
+describe('Merkle tree', () => {
+  test('merkle: roots equal the test vectors of Certificate Transparency', () => {
     const entries = [
       '',
       '00',
@@ -81,7 +81,7 @@ describe('the Merkle tree', () => {
     ]);
   });
 
-  test('has the root that another implementation computes, whatever its size, also when it grew by whole subtrees', async () => {
+  test('merkle: roots of any size equal another implementation, also when grown by subtrees', async () => {
     await fc.assert(
       fc.asyncProperty(SIZES, fc.nat(), async (size, seed) => {
         const leaves = leavesOf(size);
@@ -89,12 +89,15 @@ describe('the Merkle tree', () => {
         const tree = new GrowingTree();
         for (const leaf of leaves.slice(0, from)) tree.append(leaf);
         for (const { level, number } of subtreesOf(from, size))
-          tree.appendSubtree(level, completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)));
+          tree.appendSubtree(
+            level,
+            subtreeHash(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
+          );
         expect(tree.root()).toEqual(headOf(leaves).root);
         expect(
-          joined(
+          joinedHash(
             subtreesOf(0, size).map(({ level, number }) =>
-              completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
+              subtreeHash(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
             ),
           ),
         ).toEqual(tree.root());
@@ -105,7 +108,7 @@ describe('the Merkle tree', () => {
 });
 
 describe('proofs', () => {
-  test('that an event is in a tree are accepted here and by two other implementations, and for that event alone', async () => {
+  test('inclusion proof: verifies here and in two other implementations, for its event alone', async () => {
     await fc.assert(
       fc.asyncProperty(SIZES, fc.nat(), async (size, seed) => {
         const leaves = leavesOf(size);
@@ -142,7 +145,7 @@ describe('proofs', () => {
     );
   });
 
-  test('that a tree only grew are accepted here and by another implementation, and not for a tree whose beginning was changed', async () => {
+  test('consistency proof: verifies here and elsewhere, and fails for a changed prefix', async () => {
     await fc.assert(
       fc.asyncProperty(SIZES, fc.nat(), fc.nat(), async (size, seed, changedSeed) => {
         const leaves = leavesOf(size);
@@ -152,7 +155,7 @@ describe('proofs', () => {
         const proof = await readSpans(consistencySpans(from, size), readFrom(leaves));
         expect(isConsistent(older, newer, proof)).toBe(true);
         if (from < size) {
-          // It wants the older root in the proof also where the RFC leaves it out.
+          // It needs the older root in the proof also where the RFC omits it.
           const path = Number.isInteger(Math.log2(from)) ? [older.root, ...proof] : proof;
           expect(
             await THEIRS.verify_consistency_proof(older.root, newer.root, {
@@ -175,7 +178,7 @@ describe('proofs', () => {
 });
 
 describe('signed notes and checkpoints', () => {
-  test('a note that the Go project signed is verified, and changed in any place it is not', () => {
+  test('signed note: a note of the Go project verifies, and fails with any change', () => {
     const verifier = parseVerifierKey('PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW');
     const signed = `If you think cryptography is the answer to your problem,
 then you don't know what your problem is.
@@ -190,7 +193,7 @@ then you don't know what your problem is.
     expect(() => verifyNote(parseNote(signed.replace('answer', 'Answer')), [verifier])).toThrow(NoteError);
   });
 
-  test('a checkpoint of ours is verified by another implementation', () => {
+  test('checkpoint: verifies in another implementation', () => {
     const signer = newSigner('daybook.example/log');
     const { root } = headOf(leavesOf(7));
     const envelope = signCheckpoint({ origin: 'daybook.example/log', size: 7, root }, [signer]);
@@ -208,7 +211,7 @@ then you don't know what your problem is.
     expect(() => verifyCheckpoint(forged as never, [log] as never)).toThrow();
   });
 
-  test('a checkpoint is opened only with a signature of its own log, and tells which witnesses have seen it when', () => {
+  test('checkpoint: needs a signature of its own log, and has the cosignatures with their times', () => {
     const log = newSigner('log.example');
     const next = newSigner('log.example');
     const witness = newSigner('witness.example', 'cosignature');
@@ -233,7 +236,7 @@ then you don't know what your problem is.
     expect(() => openCheckpoint(signCheckpoint(head, [other]), [other])).toThrow(NoteError);
   });
 
-  test('no single changed byte of a checkpoint passes', () => {
+  test('checkpoint: any changed byte fails verification', () => {
     const log = newSigner('log.example');
     const bytes = Buffer.from(
       signCheckpoint({ origin: 'log.example', size: 1_234, root: EMPTY_ROOT }, [log]),
@@ -245,7 +248,7 @@ then you don't know what your problem is.
     }
   });
 
-  test('whatever is read as a note or a key is one or is refused, and nothing else is thrown', () => {
+  test('notes and keys: any text parses or throws a NoteError', () => {
     const refused = (read: () => unknown): void => {
       try {
         read();

@@ -5,10 +5,10 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 
 /**
- * Makes all figures anew from a log that was restored. Broken off, the worker goes on with it. @returns how
- * many events could not be taken in.
+ * Rebuilds all projections from a restored log. If interrupted, the worker continues.
+ * @returns the number of events that were parked.
  */
-export async function makeFigures(store: Store, signal?: AbortSignal): Promise<number> {
+export async function rebuildProjections(store: Store, signal?: AbortSignal): Promise<number> {
   const client = await connectAs(patient(store), 'worker', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
     let parked = 0;
@@ -20,8 +20,8 @@ export async function makeFigures(store: Store, signal?: AbortSignal): Promise<n
   }
 }
 
-/** Compares all figures with a replay of the log, row by row. */
-export async function checkFigures(store: Store, signal?: AbortSignal): Promise<Comparison[]> {
+/** Compares all projections with a replay of the log, row by row. */
+export async function checkProjections(store: Store, signal?: AbortSignal): Promise<Comparison[]> {
   const client = await connectAs(patient(store), 'auditor', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
     const found: Comparison[] = [];

@@ -2,42 +2,41 @@ import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { countNodes, NODE_CHILDREN, readLeaves, readNodes } from '#db/tlog/hashes.ts';
-import { completed } from '#db/tlog/merkle.ts';
-import { writeTile } from '#db/tlog/published.ts';
+import { subtreeHash } from '#db/tlog/merkle.ts';
+import { writeTile } from '#db/tlog/publish-directory.ts';
 
-/** Subtrees whose leaves are read at once: half a megabyte of hashes. */
+/** Subtrees whose leaves are read by one statement: half a megabyte of hashes. */
 const PAGE_SUBTREES = 64;
-/** Levels of nodes: six stand for more leaves than there are positions. */
+/** Stored levels: six cover more leaves than there can be positions. */
 const LEVELS = 6;
 
-/** Brings the nodes in the database on to the head, each level from where it stands. */
+/** Completes the stored nodes up to the head, each level from its last node. */
 export async function growNodes(client: ClientBase, head: number): Promise<void> {
   const end = Math.floor(head / NODE_CHILDREN);
   for (let from = await countNodes(client, 1); from < end; from += PAGE_SUBTREES) {
-    const tiles = await readTiles(client, from, Math.min(from + PAGE_SUBTREES, end));
-    await keepNodes(client, 1, from, tiles.map(completed));
+    const tiles = await readLeafTiles(client, from, Math.min(from + PAGE_SUBTREES, end));
+    await insertNodes(client, 1, from, tiles.map(subtreeHash));
   }
   for (let level = 2; level <= LEVELS; level++) {
     const below = Math.floor((await countNodes(client, level - 1)) / NODE_CHILDREN);
     for (let number = await countNodes(client, level); number < below; number++) {
-      await keepNodes(client, level, number, [
-        completed(await readNodes(client, level - 1, number * NODE_CHILDREN, NODE_CHILDREN)),
+      await insertNodes(client, level, number, [
+        subtreeHash(await readNodes(client, level - 1, number * NODE_CHILDREN, NODE_CHILDREN)),
       ]);
     }
   }
 }
 
 /**
- * Writes the tiles of a tree of this size that a directory has not. Done again after it was broken
- * off, it writes the same.
- * @param publishedSize the size of the tree that is there.
+ * Writes the tiles of a tree of this size that a directory lacks. Idempotent after an interruption.
+ * @param publishedSize the size of the tree in the directory.
  */
 export async function writeTiles(
   client: ClientBase,
   size: number,
   { directory, publishedSize }: { directory: string; publishedSize: number },
 ): Promise<void> {
-  // Tiles of what was archived before there was a directory can't be made, and nobody asks for them.
+  // Tiles of events archived before the first publication can't be computed, and are not needed.
   const first = Math.ceil(((await firstPosition(client)) - 1) / NODE_CHILDREN);
   const end = Math.floor(size / NODE_CHILDREN);
   for (
@@ -45,7 +44,7 @@ export async function writeTiles(
     from < end;
     from += PAGE_SUBTREES
   ) {
-    const tiles = await readTiles(client, from, Math.min(from + PAGE_SUBTREES, end));
+    const tiles = await readLeafTiles(client, from, Math.min(from + PAGE_SUBTREES, end));
     for (const [at, tile] of tiles.entries()) await writeTile(directory, 0, from + at, Buffer.concat(tile));
   }
   if (size % NODE_CHILDREN > 0)
@@ -67,22 +66,23 @@ export async function writeTiles(
   }
 }
 
-/** The leaves of subtrees of 256, from one up to, but without, another. */
-async function readTiles(client: ClientBase, from: number, to: number): Promise<Buffer[][]> {
+/** The leaves of the subtrees of 256 from number `from` to `to`, exclusive. */
+async function readLeafTiles(client: ClientBase, from: number, to: number): Promise<Buffer[][]> {
   const leaves = await readLeaves(client, from * NODE_CHILDREN, to * NODE_CHILDREN);
   return Array.from({ length: to - from }, (_, at) =>
     leaves.slice(at * NODE_CHILDREN, (at + 1) * NODE_CHILDREN),
   );
 }
 
-async function keepNodes(
+async function insertNodes(
   client: ClientBase,
   level: number,
   from: number,
   hashes: readonly Buffer[],
 ): Promise<void> {
   await client.query(
-    'insert into daybook.log_node (shard, level, number, hash) select $1, $2, $3 + ordinality - 1, hash from unnest($4::bytea[]) with ordinality as node(hash)',
+    `insert into daybook.log_node (shard, level, number, hash)
+      select $1, $2, $3 + ordinality - 1, hash from unnest($4::bytea[]) with ordinality as node(hash)`,
     [SHARD, level, from, hashes],
   );
 }

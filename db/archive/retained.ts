@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { parseLine, READ_KEPT_LINES } from '#db/archive/line.ts';
+import { parseLine, READ_RETAINED_LINES } from '#db/archive/line.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { leafOf } from '#db/log/chain.ts';
@@ -9,16 +9,15 @@ import { SHARD } from '#db/log/append.ts';
 const PAGE_ROWS = 5_000;
 
 /**
- * Checks that the control events which stayed in the database are those of the archived partition:
- * none changed, none more and none less.
+ * Checks that the retained control events of an archived partition are complete and unchanged.
  * @throws {ArchiveDamageError} when they are not.
  */
-export async function verifyKept(client: ClientBase, manifest: Manifest): Promise<void> {
+export async function verifyRetained(client: ClientBase, manifest: Manifest): Promise<void> {
   const digest = createHash('sha256');
   let count = 0;
   for (let after = manifest.first_position - 1; ;) {
     const { rows } = await client.query<[string, string | null]>({
-      text: READ_KEPT_LINES,
+      text: READ_RETAINED_LINES,
       values: [SHARD, after, manifest.last_position, PAGE_ROWS],
       rowMode: 'array',
     });
@@ -34,6 +33,8 @@ export async function verifyKept(client: ClientBase, manifest: Manifest): Promis
   if (count === manifest.control_count && digest.digest('hex') === manifest.control_sha256) return;
   throw new ArchiveDamageError('daybook.log_kept', {
     position: manifest.first_position,
-    problem: `the ${count} control events from there on are not the ${manifest.control_count} of ${manifest.file}`,
+    problem:
+      `the ${count} retained control events do not match the ${manifest.control_count} ` +
+      `of ${manifest.file}`,
   });
 }

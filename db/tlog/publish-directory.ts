@@ -1,0 +1,119 @@
+import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
+import { HASH_BYTES } from '#db/tlog/merkle.ts';
+
+/**
+ * The directory that a log is published in, outside its database: the newest checkpoint, the verifier keys,
+ * and the tree in tiles of 256 hashes, laid out as in c2sp.org/tlog-tiles. Any web server can serve it. With
+ * it an auditor can locate the exact event that was changed later.
+ */
+
+/** The path: beside the data directory, so that losing one does not lose both. */
+export function publishDirectory(config: { DAYBOOK_DATA: string; PUBLISH_DIR?: string | undefined }): string {
+  return path.resolve(config.PUBLISH_DIR ?? `${config.DAYBOOK_DATA.replace(/[/\\]+$/, '')}.published`);
+}
+
+export const CHECKPOINT = 'checkpoint';
+const KEYS = 'keys';
+export const TILE_BYTES = NODE_CHILDREN * HASH_BYTES;
+
+/** The path of a tile in the directory; a partial tile has its width appended. */
+export function tilePath(level: number, number: number, width: number = NODE_CHILDREN): string {
+  const groups = String(number)
+    .padStart(Math.ceil(String(number).length / 3) * 3, '0')
+    .match(/\d{3}/g) as string[];
+  const folders = groups.map((group, at) => (at < groups.length - 1 ? `x${group}` : group));
+  const name = path.join('tile', String(level), ...folders);
+  return width === NODE_CHILDREN ? name : path.join(`${name}.p`, String(width));
+}
+
+/** Writes a tile. A full tile replaces its partial ones. */
+export async function writeTile(
+  directory: string,
+  level: number,
+  number: number,
+  hashes: Buffer,
+): Promise<void> {
+  const width = hashes.length / HASH_BYTES;
+  const file = path.join(directory, tilePath(level, number, width));
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeAtomically(file, hashes);
+  if (width === NODE_CHILDREN) await rm(`${file}.p`, { recursive: true, force: true });
+}
+
+/** The newest checkpoint note; null before the first one. */
+export function readCheckpointFile(directory: string): Promise<string | null> {
+  return readFile(path.join(directory, CHECKPOINT), 'utf8').catch(nullIfMissing);
+}
+
+/** Writes the newest checkpoint and the lines of all keys that have signed, the newest last. */
+export async function writeCheckpointFile(
+  directory: string,
+  note: string,
+  verifierKeys: readonly string[],
+): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  await writeAtomically(
+    path.join(directory, KEYS),
+    Buffer.from(verifierKeys.map((line) => `${line}\n`).join('')),
+  );
+  await writeAtomically(path.join(directory, CHECKPOINT), Buffer.from(note));
+  const handle = await open(directory);
+  await handle.sync();
+  await handle.close();
+}
+
+/** The lines of the keys that have signed, the newest last. */
+export async function readVerifierKeys(directory: string): Promise<string[]> {
+  const text = await readFile(path.join(directory, KEYS), 'utf8').catch(nullIfMissing);
+  return text?.split('\n').filter((line) => line !== '') ?? [];
+}
+
+/**
+ * The published leaf hashes of the events from position `256 × number + 1` on; null if the tile was not
+ * published.
+ */
+export async function readLeafTile(directory: string, number: number): Promise<Buffer | null> {
+  const full = path.join(directory, tilePath(0, number));
+  const tile = await readFile(full).catch(nullIfMissing);
+  if (tile) return tile;
+  const widths = (await readdir(`${full}.p`).catch(nullIfMissing)) ?? [];
+  const widest = Math.max(0, ...widths.map(Number).filter((width) => width > 0 && width < NODE_CHILDREN));
+  return widest === 0 ? null : readFile(path.join(`${full}.p`, String(widest))).catch(nullIfMissing);
+}
+
+/** A tile of a level above the leaves in a tree of this size; null if it was not published. */
+export async function readNodeTile(
+  directory: string,
+  size: number,
+  level: number,
+  number: number,
+): Promise<Buffer | null> {
+  const width = Math.min(NODE_CHILDREN, Math.floor(size / NODE_CHILDREN ** level) - number * NODE_CHILDREN);
+  for (const name of [tilePath(level, number), tilePath(level, number, width)]) {
+    const bytes = await readFile(path.join(directory, name)).catch(() => null);
+    if (bytes !== null) return bytes;
+  }
+  return null;
+}
+
+/** Moves the published files of an abandoned epoch to a subdirectory, where they stay readable. */
+export async function archiveEpoch(directory: string, epoch: number): Promise<void> {
+  const target = path.join(directory, `epoch-${epoch}`);
+  await mkdir(target, { recursive: true });
+  for (const name of [CHECKPOINT, KEYS, 'tile']) {
+    await rename(path.join(directory, name), path.join(target, name)).catch(nullIfMissing);
+  }
+}
+
+/** Replaces a file atomically, also across a power failure. */
+async function writeAtomically(file: string, bytes: Buffer): Promise<void> {
+  await writeFile(`${file}.partial`, bytes, { flush: true });
+  await rename(`${file}.partial`, file);
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
+  throw error;
+}
