@@ -5,23 +5,20 @@ import type { Freshness } from '#server/contract/parts.ts';
 import { NewAccountName } from '#server/contract/session.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
-/**
- * What the dashboard and the server say to one another about accounts, members, plans and prices. Changes are
- * for administrators, and reply with a `Change`. Pure.
- */
+/** Contract for accounts and plans. Changes are for administrators and return a `Change`. Pure. */
 
-/** What narrows `GET /api/accounts`. */
+/** Query of `GET /api/accounts`. */
 export const AccountsQuery = z.strictObject({
-  /** Part of its name, or its id. */ search: z.string().max(100).optional(),
+  /** Part of the name, or the id. */ search: z.string().max(100).optional(),
 });
-/** `GET /api/accounts`, the newest first. What accounts are is as of now; `month` is as of `as_of`. */
+/** `GET /api/accounts`, newest first. Account fields are current; `month` is as of `as_of`. */
 export type AccountList = Freshness & {
   object: 'list';
   data: AccountRow[];
-  /** Those that are left out because they are too many. */ rows_omitted: number;
+  /** Rows beyond the limit of the list. */ rows_omitted: number;
 };
 
-/** One account in `GET /api/accounts`, and `GET /api/accounts/:account`; auditors see it too. */
+/** One account in `GET /api/accounts`, and `GET /api/accounts/:account`. Auditors may read it. */
 export type AccountRow = {
   id: string;
   name: string;
@@ -30,32 +27,28 @@ export type AccountRow = {
   override: PlanTerms | null;
   created_at: string;
   members: number;
-  /** Keys that are good. */
+  /** Active keys. */
   keys: number;
   month: MonthUsage;
 };
-/**
- * `POST /api/accounts` → `Change & {object: 'account', id}`; 409 `already_exists` where the name is taken.
- */
+/** `POST /api/accounts` → `Change & {object: 'account', id}`. 409 `already_exists` if the name is in use. */
 export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanName.optional() });
-/** `POST /api/accounts/:account/suspend` and `/reinstate` take nothing. */
-/** `PUT /api/accounts/:account/plan`; null: on none, which limits nothing. */
+/** `POST /api/accounts/:account/suspend` and `/reinstate` have no body. */
+/** `PUT /api/accounts/:account/plan`. Null: no plan, so no limits. */
 export const PutPlan = z.strictObject({ plan: PlanName.nullable(), windows: Windows.default('keep') });
-/**
- * `PUT /api/accounts/:account/override`: terms of its own, each in place of the plan's; {} takes them away.
- */
+/** `PUT /api/accounts/:account/override`: each term replaces the plan's; {} removes the override. */
 export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
 
-/** One in `GET /api/plans`, a list by name; auditors see it too. */
+/** One in `GET /api/plans`, sorted by name. Auditors may read it. */
 export type PlanRow = {
   name: string;
   terms: PlanTerms;
   state: 'active' | 'retired';
-  /** On it. */ accounts: number;
+  /** Accounts on this plan. */ accounts: number;
   version: number;
 };
 /**
- * `PUT /api/plans/:plan`: defines it, or changes it. `POST /api/plans/:plan/retire` ends it for good:
- * accounts that are still on it are refused.
+ * `PUT /api/plans/:plan` creates or changes a plan. `POST /api/plans/:plan/retire` retires it permanently:
+ * calls of accounts that are still on it are rejected.
  */
 export const PutTerms = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });

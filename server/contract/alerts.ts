@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
 import { Id } from '#db/events/parts.ts';
 
-/** One in `GET /api/alerts`, a list of the newest. Members see those about their account. */
+/** One in `GET /api/alerts`, a list of the newest. Members see alerts of their account. */
 export type AlertRow = {
   id: string;
   kind: AlertKind | 'test';
@@ -15,8 +15,8 @@ export type AlertRow = {
 };
 
 /**
- * One in `GET /api/webhooks`, a list, for administrators and auditors. Webhooks are no events: their
- * addresses must be erasable.
+ * One in `GET /api/webhooks`, a list, for administrators and auditors. Webhooks aren't events, since their
+ * URLs must be erasable.
  */
 export type WebhookRow = {
   id: string;
@@ -36,7 +36,7 @@ export const CreateWebhook = z.strictObject({
   alerts: z.array(z.enum(ALERT_KINDS)).min(1),
   allow_private: z.boolean().default(false),
 });
-/** The secret that deliveries are signed with, this once. */
+/** The secret that signs deliveries; shown once. */
 export type CreatedWebhook = { object: 'webhook'; id: string; secret: string };
 /**
  * `DELETE /api/webhooks/:webhook` → `{object: 'webhook', id}`; `POST /api/webhooks/:webhook/test` → `{object:

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
 
-/** `GET /api/events`: the log, the newest first. Members see what concerns their account. */
+/** `GET /api/events`: the log, newest first. Members see events of their account. */
 export const EventsQuery = z.strictObject({
-  /** An event's type, or the beginning of types up to the point: `key`. */
+  /** An event type, or a prefix up to the dot, such as `key`. */
   type: z
     .string()
     .regex(
@@ -15,7 +15,7 @@ export const EventsQuery = z.strictObject({
   key: Id.optional(),
   member: Id.optional(),
   request: z.uuid('must be the id of a request').optional(),
-  /** One event and those around it: from this position down. */
+  /** Events from this position downwards. */
   at: z.coerce.number().int().min(1).optional(),
   from: z.iso
     .datetime({ offset: true })
@@ -29,7 +29,7 @@ export const EventsQuery = z.strictObject({
   cursor: z.string().max(100).optional(),
 });
 export type EventsQuery = z.infer<typeof EventsQuery>;
-/** An event as it stands in the log: what places it, then its own fields. */
+/** An event of the log: its position, then its own fields. */
 export type EventRow = {
   position: number;
   at: string;
@@ -45,6 +45,6 @@ export type EventPage = {
   data: EventRow[];
   next: string | null;
   /** The newest position of the log. */ head: number;
-  /** How far back this page looked. */ scanned_to: number;
+  /** The oldest position that this page scanned. */ scanned_to: number;
 };
 /** `GET /api/events.ndjson` with the same query: one event a line, the oldest first. */

@@ -1,6 +1,6 @@
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 
-/** Whether a request is among those that are meant. Pure. */
+/** Whether a request matches a filter. Pure. */
 export function matches(
   filter: RequestFilter,
   row: Pick<RequestRow, 'account' | 'key' | 'model' | 'outcome' | 'status'>,

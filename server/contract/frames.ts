@@ -6,17 +6,17 @@ import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 import { Outcome, RequestFilter } from '#server/contract/requests.ts';
 
 /**
- * What `GET /v1/live` sends. Every message is one JSON object with a position, a time and frames:
+ * Messages of `GET /v1/live`. Each is one JSON object with a position, a time and frames:
  *
  *     {"position": 1234, "at": "2026-05-04T10:00:00.000Z", "frames": [...]}
  *
- * `position` says that all events up to it which this viewer may see were sent: it is what
- * `?after=` takes after a reconnect. It never goes back. A message without frames only moves it, and
- * shows that the feed lives. Field names are those of the log; more fields and more types of frames
- * may come, and whoever does not know one leaves it. Pure, and shared with the dashboard.
+ * `position`: every event up to it that this viewer may see has been sent. It never decreases, and it is the
+ * value of `?after=` to resume. A message without frames is a heartbeat that moves the position. Field names
+ * are those of the log. Fields and frame types may be added; clients ignore unknown ones. Pure, and shared
+ * with the dashboard.
  */
 
-/** What it may be asked: which calls are shown, and the position up to which everything was seen. */
+/** Query of the live feed: a filter of requests, and the position to resume after. */
 export const LiveQuery = RequestFilter.extend({
   after: z
     .string()
@@ -30,14 +30,14 @@ const Position = Count;
 const Time = z.iso.datetime();
 const names = <T extends string>(codes: Record<T, number>) => z.enum(Object.keys(codes) as [T, ...T[]]);
 
-/** The first frame: from which position the feed goes on, and whose events it carries. */
+/** The first frame: the position that the feed starts at, and its scope. */
 const Hello = z.object({
   type: z.literal('hello'),
   version: z.literal(LIVE_VERSION),
   position: Position,
-  /** Something comes at least this often; silence for twice as long is a lost connection. */
+  /** A message is sent at least this often; twice as long without one means the connection is lost. */
   heartbeat_ms: Count,
-  /** Null: those of all accounts, or of all keys of the account. */
+  /** Null: all accounts, or all keys of the account. */
   account: z.string().nullable(),
   key: z.string().nullable(),
 });
@@ -46,7 +46,7 @@ const call = { request: z.uuid(), account: z.string(), key: z.string(), model: z
 const placed = { position: Position, at: Time };
 const admission = { admitted_minute: Count.optional(), terms_position: Count.optional() };
 
-/** A call was admitted and runs. */
+/** A call was accepted. */
 const Started = z.object({
   type: z.literal('started'),
   ...placed,
@@ -60,15 +60,13 @@ const Started = z.object({
 });
 
 /**
- * How many tokens of a streamed reply were relayed so far, by our count; the settled frame has the
- * true figure. At most four a second for each call, and none when there are too many. One may come
- * before the start or after the end of its call, and means nothing then.
+ * Tokens of a streamed reply relayed so far, by our count; the settled frame has the exact number. At most
+ * four a second per call, and omitted under load. Ignore one received before its call has started or after it
+ * has ended.
  */
 const Progress = z.object({ type: z.literal('progress'), ...call, output_tokens: Count });
 
-/**
- * A call has ended, in whatever way. One that was abandoned has no figures but its hold, which stays charged.
- */
+/** A call has ended. An abandoned call has no figures except its hold, which stays charged. */
 const Settled = z.object({
   type: z.literal('settled'),
   ...placed,
@@ -92,11 +90,13 @@ const Settled = z.object({
   ...admission,
 });
 
-/** Calls that were refused by permission or limit; many alike within a second are one frame. */
+/**
+ * Calls that were rejected by a permission or a limit; identical rejections within a second are one frame.
+ */
 const Refused = z.object({
   type: z.literal('refused'),
   ...placed,
-  /** The first of them. */
+  /** The first of these requests. */
   request: z.uuid(),
   account: z.string(),
   key: z.string(),
@@ -105,11 +105,13 @@ const Refused = z.object({
   refused_count: Count,
 });
 
-/** What the endings in this message add to the usage of one key and model, as the usage report counts. */
+/**
+ * Usage added by the settled and rejected calls of this message, per key and model, as in the usage report.
+ */
 export const UsageDelta = z.object({
   account: z.string(),
   key: z.string(),
-  /** Empty for calls that were refused before their model mattered. */
+  /** Empty for calls that were rejected before their model was resolved. */
   model: z.string(),
   completed: Count,
   client_gone: Count,
@@ -128,7 +130,7 @@ export const UsageDelta = z.object({
 export type UsageDelta = z.infer<typeof UsageDelta>;
 const Usage = z.object({ type: z.literal('usage'), rows: z.array(UsageDelta) });
 
-/** A quota's window after its newest change, as the projections know it. */
+/** A quota window after its newest change, from the projections. */
 const Quota = z.object({
   type: z.literal('quota'),
   position: Position,
@@ -146,7 +148,7 @@ const Quota = z.object({
   is_hard: z.boolean(),
 });
 
-/** Something about the account, its plan or its keys was changed: `kind` is the event's type. */
+/** A change of an account, a plan or a key; `kind` is the event type. */
 const Notice = z.object({
   type: z.literal('notice'),
   ...placed,
@@ -157,9 +159,7 @@ const Notice = z.object({
   model: z.string().optional(),
 });
 
-/**
- * Events up to this position were left out: what is shown is to be fetched anew. The feed goes on behind it.
- */
+/** Events up to this position were skipped: fetch the data again. The feed continues after it. */
 const Gap = z.object({ type: z.literal('gap'), position: Position });
 
 export const Frame = z.discriminatedUnion('type', [

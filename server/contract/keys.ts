@@ -7,7 +7,7 @@ import type { Freshness } from '#server/contract/parts.ts';
 import { withoutControls } from '#server/contract/session.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
-/** What the dashboard and the server say to one another about keys, and about limits. Pure. */
+/** Contract for keys. Pure. */
 
 /** Every reply to a change carries the event that it appended. */
 export type { Change };
@@ -17,42 +17,39 @@ const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 202
 const NewKeyName = withoutControls(KeyName);
 const OVERLAP_SECONDS_MAX = 30 * 86_400;
 
-/** What narrows `GET /api/keys` and `GET /api/accounts`. */
+/** Query of `GET /api/keys`. */
 export const KeysQuery = z.strictObject({
   account: Id.optional(),
-  /** Part of its name, its id, or the end of its secret; letter case makes no difference. */
+  /** Part of the name, the id, or the last characters of the secret; case-insensitive. */
   search: z.string().max(100).optional(),
 });
-/**
- * `GET /api/keys`, the newest first. What keys are is as of now; only `month` and when they were used is as
- * of `as_of`.
- */
+/** `GET /api/keys`, newest first. Key fields are current; `month` and the times of use are as of `as_of`. */
 export type KeyList = Freshness & {
   object: 'list';
   data: KeyRow[];
-  /** Those that are left out because they are too many. */ rows_omitted: number;
+  /** Rows beyond the limit of the list. */ rows_omitted: number;
 };
 
 /**
- * One key in `GET /api/keys`, and `GET /api/keys/:key`; the account's own, of all accounts for administrators
- * and auditors.
+ * One key in `GET /api/keys`, and `GET /api/keys/:key`: of the member's account, or of all accounts for
+ * administrators and auditors.
  */
 export type KeyRow = {
   id: string;
   account: string;
   account_name: string;
   name: string;
-  /** `dbk_<id>_…<last4>` is what people see of a secret. */
+  /** `dbk_<id>_…<last4>` is the redacted form of a secret. */
   last4: string;
   state: 'active' | 'rotating' | 'expired' | 'revoked';
   created_at: string;
   expires_at: string | null;
   revoked_at: string | null;
   rotated_at: string | null;
-  /** While the old secret is good as well; these three are null otherwise. */
+  /** During a rotation's overlap, while the old secret is valid too; otherwise these three are null. */
   overlap_ends_at: string | null;
   previous_last4: string | null;
-  /** When each secret was last used, to about a minute; null: never, as far as is known. */
+  /** Last use of each secret, accurate to about a minute; null: never, as far as is known. */
   last_used_at: string | null;
   previous_last_used_at: string | null;
   terms: KeyTerms | null;
@@ -60,8 +57,8 @@ export type KeyRow = {
 };
 
 /**
- * `POST /api/keys`. Administrators may name another account. 409 `not_allowed` where it has as many keys as
- * it may.
+ * `POST /api/keys`. Administrators may choose another account. 409 `not_allowed` if the account has reached
+ * its limit of keys.
  */
 export const CreateKey = z.strictObject({
   name: NewKeyName,
@@ -69,12 +66,12 @@ export const CreateKey = z.strictObject({
   expires_at: Moment.optional(),
   terms: KeyTerms.optional(),
 });
-/** The secret is in this reply and nowhere else, ever. */
+/** The secret is shown once, in this reply. */
 export type CreatedKey = Change & { object: 'key'; id: string; secret: string };
 
 /**
- * `POST /api/keys/:key/rotate` → {@link CreatedKey}. `rotation` is the client's own id of it: sent again it
- * changes nothing more (409 `already_done`).
+ * `POST /api/keys/:key/rotate` → {@link CreatedKey}. `rotation` is an idempotency key: a repeated request
+ * changes nothing (409 `already_done`).
  */
 export const RotateKey = z.strictObject({
   overlap_s: z.int().min(0).max(OVERLAP_SECONDS_MAX),
@@ -82,12 +79,12 @@ export const RotateKey = z.strictObject({
 });
 /** `POST /api/keys/:key/revoke` → {@link Change} */
 /**
- * `POST /api/keys/:key/leaked` → {@link CreatedKey}: every older secret ends at once, that of a running overlap
- * too, and a new one is made.
+ * `POST /api/keys/:key/leaked` → {@link CreatedKey}: invalidates every secret at once, including one in its
+ * overlap, and creates a new one.
  */
 /**
- * `PATCH /api/keys/:key` → {@link Change}. Terms stand in place of all that the key had; they only ever
- * narrow what the account may.
+ * `PATCH /api/keys/:key` → {@link Change}. `terms` replaces all terms of the key; they can only narrow the
+ * account's.
  */
 export const ChangeKey = z.strictObject({
   name: NewKeyName.optional(),
@@ -95,7 +92,9 @@ export const ChangeKey = z.strictObject({
   expires_at: Moment.nullable().optional(),
   windows: Windows.default('keep'),
 });
-/** `POST /api/keys/:key/check` → {@link KeyCheckResult}: would this call pass? Nothing is held or recorded. */
+/**
+ * `POST /api/keys/:key/check` → {@link KeyCheckResult}: a dry run of a call. Nothing is reserved or recorded.
+ */
 export const CheckKey = z.strictObject({
   model: ModelName,
   route: z.enum(ROUTES).default('/v1/chat/completions'),
@@ -104,19 +103,19 @@ export const CheckKey = z.strictObject({
   address: z.string().max(60).optional(),
 });
 /**
- * What a call is asked, in this order. Without an address `network` is left out; `model`, `upstream`, `price`
- * and `limits` are asked of relayed calls alone.
+ * The steps of authorizing a call, in order. Without an address `network` is skipped; `model`, `upstream`,
+ * `price` and `limits` apply to relayed calls only.
  */
 export type CheckStep =
   'key' | 'account' | 'plan' | 'route' | 'origin' | 'network' | 'model' | 'upstream' | 'price' | 'limits';
-/** What was judged, in the order of a call; after the first refusal nothing more is. */
+/** The result of each step, up to the first that fails. */
 export type KeyCheckResult = {
   object: 'key_check';
   allowed: boolean;
   checks: {
     step: CheckStep;
     passed: boolean;
-    /** The refusal that the call would get. */ error: {
+    /** The error that the call would get. */ error: {
       status: number;
       code: string;
       message: string;

@@ -3,17 +3,17 @@ import { Id } from '#db/events/parts.ts';
 import type { Meter } from '#db/limits/meters.ts';
 
 /**
- * `GET /api/limits`: the account's (`?account=` for those who see all), then those of its good keys; `?key=`:
- * what calls of that key are charged to.
+ * `GET /api/limits`: limits of the account (`?account=` for administrators and auditors), then of its active
+ * keys. `?key=`: the limits that calls of this key are charged to.
  */
 export const LimitsQuery = z.strictObject({ account: Id.optional(), key: Id.optional() });
 export type LimitList = {
   object: 'list';
   data: LimitRow[];
-  /** Those that are left out because they are too many. */ rows_omitted: number;
-  /** The moment of the figures. */ limits_as_of: string;
+  /** Rows beyond the limit of the list. */ rows_omitted: number;
+  /** The time of the figures. */ limits_as_of: string;
 };
-/** One limit in force. From what enforces, not from the tables. */
+/** One limit in force, as enforced rather than as projected. */
 export type LimitRow = {
   /** `account/<id>` or `key/<id>`. */
   subject: string;
@@ -24,7 +24,7 @@ export type LimitRow = {
   used: number;
   reserved: number;
   remaining: number;
-  /** Null: it has no window. */
+  /** Null: the limit has no window. */
   window_started_at: string | null;
   resets_at: string | null;
   enforcement: 'soft' | 'hard';

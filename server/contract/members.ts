@@ -11,8 +11,9 @@ import type { Change } from '#server/contract/keys.ts';
 import { Email } from '#server/contract/session.ts';
 
 /**
- * One in `GET /api/members`, a list: of the own account, or for administrators and auditors of all, narrowed
- * by `?account=`; `rows_omitted` older ones are left out. Auditors see no addresses: null.
+ * One in `GET /api/members`, a list: members of the own account or, for administrators and auditors, of all
+ * accounts or of `?account=`. `rows_omitted` counts older rows beyond the limit. Auditors get null for
+ * emails.
  */
 export type MemberRow = {
   id: string;
@@ -24,12 +25,15 @@ export type MemberRow = {
   created_at: string;
   last_seen_at: string | null;
 };
-/** `PATCH /api/members/:member`. The last administrator stays one: 409 `last_administrator`. */
+/** `PATCH /api/members/:member`. 409 `last_administrator` if no other administrator exists. */
 export const ChangeMember = z.strictObject({ role: RoleName });
-/** `DELETE /api/members/:member`: erases the address and password, and ends all sessions. */
-/** `POST /api/members/:member/reset`: a link by which they choose a new password → `LinkMade`. */
+/** `DELETE /api/members/:member`: erases the email and password, and ends all sessions. */
+/** `POST /api/members/:member/reset`: creates a password reset link → {@link CreatedLink}. */
 
-/** One in `GET /api/invitations`, a list of those that are open; `rows_omitted` older ones are left out. */
+/**
+ * One in `GET /api/invitations`, a list of open invitations. `rows_omitted` counts older rows beyond the
+ * limit.
+ */
 export type InvitationRow = {
   id: string;
   account: string | null;
@@ -39,8 +43,8 @@ export type InvitationRow = {
   expires_at: string;
 };
 /**
- * `POST /api/invitations` → {@link CreatedLink}. Sent to the address where SMTP is set up; the link is shown in
- * any case.
+ * `POST /api/invitations` → {@link CreatedLink}. Emailed if SMTP is configured; the link is always in the
+ * reply.
  */
 export const CreateInvitation = z.strictObject({
   account: Id.nullable(),
@@ -48,7 +52,7 @@ export const CreateInvitation = z.strictObject({
   email: Email.optional(),
 });
 /** `DELETE /api/invitations/:invitation` */
-/** The link is in this reply and nowhere else. */
+/** The link is shown once, in this reply. */
 export type CreatedLink = Change & {
   object: 'link';
   id: string;
@@ -63,7 +67,7 @@ export type RegistrationSettings = {
   policy: RegistrationPolicy;
   plan: string | null;
 };
-/** Open takes a plan. */
+/** `open` requires a plan. */
 export const PutRegistration = z.strictObject({
   policy: z.enum(REGISTRATION_POLICIES),
   plan: PlanName.nullable(),

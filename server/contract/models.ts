@@ -6,8 +6,8 @@ import { ModelTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
 
 /**
- * `GET /api/models`, a list: what the account's calls may ask for, and at which price (micro-dollars for a
- * million tokens).
+ * `GET /api/models`, a list: models that the account's calls may use, with prices in micro-dollars per
+ * million tokens.
  */
 export type ModelRow = {
   id: string;
@@ -15,31 +15,31 @@ export type ModelRow = {
   prices: Prices | null;
 };
 /**
- * One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model that was defined. Any
- * other name goes to the first upstream that lists it.
+ * One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model with its own routing.
+ * Other names go to the first upstream that lists them.
  */
 export type ModelRoute = { model: string; terms: ModelTerms; position: number };
-/** `PUT /api/dispatch`: where the calls of a model go, the first time or anew. */
+/** `PUT /api/dispatch`: defines or replaces the routing of a model. */
 export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms });
 /**
- * `POST /api/dispatch/retire`: it has no directions of its own any more. 409 `not_allowed` where an alias
- * would lead nowhere.
+ * `POST /api/dispatch/retire`: removes the routing of a model. 409 `not_allowed` if an alias would lead
+ * nowhere.
  */
 export const RetireModel = z.strictObject({ model: ModelName });
-/** One in `GET /api/prices`, a list by name; auditors see it too. Micro-dollars for a million tokens. */
+/** One in `GET /api/prices`, a list by name; auditors may read it. Micro-dollars per million tokens. */
 export type PriceRow = { model: string; prices: Prices; source: string; version: number };
 /** `PUT /api/prices` */
 export const PutPrice = z.strictObject({ model: ModelName, prices: PricesShape });
 /**
- * `POST /api/prices/import` → {@link PriceImportResult}: from the list that is installed, of these providers;
- * none: those that the upstreams' addresses belong to.
+ * `POST /api/prices/import` → {@link PriceImportResult}: from the installed price list. `providers`: empty
+ * means those of the configured upstreams.
  */
 export const ImportPrices = z.strictObject({
   dry_run: z.boolean(),
   replace_manual: z.boolean().default(false),
   providers: z.array(z.string().max(100)).max(50).default([]),
 });
-/** What an import has changed, or would; `kept_manual`: set by hand to something else, and left so. */
+/** The changes of an import, or of a dry run; `kept_manual`: prices that were set manually and were kept. */
 export type PriceImportResult = Change & {
   object: 'price_import';
   source: string;

@@ -11,14 +11,14 @@ export const Time = z
   .transform((text) => new Date(text));
 export const Format = z.enum(['json', 'csv']);
 
-/** Of what moment the figures of a reply are. */
+/** The point in time of the figures of a reply. */
 export type Freshness = {
-  /** ISO 8601: the time of the newest event in the figures; null before the first. */
+  /** ISO 8601: the time of the newest event in the figures; null before the first event. */
   as_of: string | null;
-  /** That event's position: a feed that is resumed after it misses nothing and repeats nothing. */
+  /** The position of that event. Resume the live feed after it to miss and repeat nothing. */
   position: number;
-  /** Events in the log that are not in the figures yet. */
+  /** Events in the log that aren't projected yet. */
   behind: number;
-  /** Events that could not be taken in and are missing from the figures. */
+  /** Events that failed to project and are missing from the figures. */
   parked: number;
 };

@@ -6,23 +6,22 @@ import { OUTCOMES } from '#db/projections/outcomes.ts';
 import { Id, Model, Time, Format, type Freshness } from '#server/contract/parts.ts';
 
 /**
- * What the read API and the live feed speak: shapes of replies and frames, and the one filter that
- * drives lists, feed and exports alike. Pure, and shared with the dashboard. Field names are those
- * of the log.
+ * Requests as the read API and the live feed return them, and the filter that lists, feed and exports share.
+ * Pure, and shared with the dashboard. Field names are those of the log.
  */
 
-/** How a request ended, in a few words that people group by. */
+/** The outcome of a request, coarse enough to group by. */
 export const Outcome = z.enum(OUTCOMES);
 export type Outcome = z.infer<typeof Outcome>;
 
-/** Which requests are meant; what is absent does not narrow. */
+/** A filter of requests; an absent field matches all. */
 export const RequestFilter = z.strictObject({
   account: Id.optional(),
   key: Id.optional(),
   model: Model.optional(),
-  /** `running`, or how it ended. */
+  /** `running`, or an outcome. */
   outcome: z.enum([...Outcome.options, 'running']).optional(),
-  /** The HTTP status that the client was given. */
+  /** The HTTP status sent to the client. */
   status: z.coerce.number().int().min(100).max(599).optional(),
 });
 export type RequestFilter = z.infer<typeof RequestFilter>;
@@ -30,11 +29,11 @@ export type RequestFilter = z.infer<typeof RequestFilter>;
 /** The most requests of one page. */
 export const PAGE_LIMIT_MAX = 200;
 
-/** `GET /v1/requests`: the filter, the time in which they were accepted, and the page. */
+/** `GET /v1/requests`: the filter, the range of acceptance times, and the page. */
 export const RequestListQuery = RequestFilter.extend({
-  /** From this moment on; a day before `to`, or before now, where it is absent. */
+  /** Inclusive. Default: 24 hours before `to`, or before now. */
   from: Time.optional(),
-  /** Before this moment; without end where it is absent. */
+  /** Exclusive. Default: no end. */
   to: Time.optional(),
   limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(50),
   /** `next` of the page before. */
@@ -43,11 +42,11 @@ export const RequestListQuery = RequestFilter.extend({
 });
 export type RequestListQuery = z.infer<typeof RequestListQuery>;
 
-/** One request of a list. Null is what is not known (yet), or does not apply. */
+/** One request of a list. Null: not known yet, or not applicable. */
 export type RequestRow = {
   request: string;
   accepted_at: string;
-  /** Null while it runs. */
+  /** Null while the request is running. */
   ended_at: string | null;
   account: string;
   key: string;
@@ -55,7 +54,7 @@ export type RequestRow = {
   upstream: string | null;
   outcome: Outcome | 'running';
   end_reason: EndReason | null;
-  /** The code of the refusal, and how many alike this row stands for. */
+  /** The rejection's error code, and the number of identical rejections in this row. */
   refusal: string | null;
   refused_count: number | null;
   status: number | null;
@@ -70,10 +69,10 @@ export type RequestRow = {
   duration_ms: number | null;
   attempts: number | null;
   retry_count: number | null;
-  /** What it may spend, or might have spent until it ended. */
+  /** The reservation, at its largest. */
   hold_tokens: number | null;
   hold_cost_microusd: number | null;
-  /** Where its first event and its ending are in the log. */
+  /** Positions of its first and last event in the log. */
   position: number;
   end_position: number | null;
 };
@@ -82,22 +81,22 @@ export type RequestRow = {
 export type RequestPage = Freshness & {
   object: 'list';
   data: RequestRow[];
-  /** The cursor of the page after this one; null where there is none. */
+  /** The cursor of the next page; null on the last one. */
   next: string | null;
   from: string;
-  /** Null: without end. */
+  /** Null: no end. */
   to: string | null;
   /**
-   * How far back this page has looked: where few fit a filter, a page may hold less than its limit, and go
-   * on.
+   * The oldest time that this page scanned. With a selective filter a page may hold fewer rows than its limit
+   * and still have a next page.
    */
   scanned_from: string;
 };
 
-/** One event of a request's story: its own fields as in the log, beside what places it. */
+/** One event of a request: its fields as in the log, and its position. */
 export type RequestEvent = { position: number; at: string; type: string } & Record<string, unknown>;
 
-/** A window that the request was charged to. */
+/** A quota window that the request was charged to. */
 export type RequestQuota = {
   scope: 'account' | 'key';
   meter: Meter;
@@ -115,15 +114,15 @@ export type RequestDetail = Freshness &
     object: 'request';
     start_position: number;
     body_bytes: number | null;
-    /** The server process that ran it, by its number in the log. */
+    /** The server instance that ran it, by its number in the log. */
     instance: number;
-    /** The minute by which its windows are chosen. */
+    /** The minute that selects its quota windows. */
     admitted_minute: string | null;
     /** The newest control event that its limits came from. */
     terms_position: number | null;
     price_version: number | null;
     events: RequestEvent[];
-    /** False where its beginning and its ending are too far apart to look for all that lies between. */
+    /** False if its first and last event are too far apart to search between them. */
     has_all_events: boolean;
     quotas: RequestQuota[];
   };

@@ -1,10 +1,7 @@
-/**
- * What the dashboard and the server say to one another about the service itself, its alerts and its log.
- * Pure.
- */
+/** Contract for the status of the service. Pure. */
 
 /**
- * `GET /api/status`, for administrators and auditors. Of a server that is late nobody has heard for some
+ * `GET /api/status`, for administrators and auditors. The heartbeat of a `late` instance is overdue by some
  * seconds.
  */
 export type Status = {
@@ -28,7 +25,7 @@ export type Status = {
     parked: number;
     state: 'live' | 'detached';
   }[];
-  /** Open live feeds and running calls of the server that answers. */
+  /** Open live feeds and running calls of this server process. */
   server: { instance: number; running: number; viewers: number; store: string };
   upstreams: { name: string; /** Scheme, host and port. */ origin: string; models: string[] }[];
   postgres: string;

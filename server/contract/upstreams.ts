@@ -6,52 +6,48 @@ import type { Change } from '#server/contract/keys.ts';
 import type { CircuitStatus } from '#server/upstreams/circuit-breaker.ts';
 
 /**
- * What the dashboard and the server say to one another about upstreams, their credentials, and the models
- * that go to them. Changes are for administrators, and reply with a `Change`. Pure.
+ * Contract for upstreams and their credentials. Changes are for administrators and return a `Change`. Pure.
  */
 
 const SECRET_CHARACTERS_MAX = 16_384;
 
 /**
- * `GET /api/upstreams`, for administrators and auditors: in their order, which decides between two that list
- * the same model.
+ * `GET /api/upstreams`, for administrators and auditors, in order of precedence: the first that lists a model
+ * gets its calls.
  */
 export type UpstreamList = {
   object: 'list';
   data: UpstreamRow[];
-  /**
-   * What is known of those who speak the convention: where they are, if not somewhere of one's own, and which
-   * routes they speak.
-   */
+  /** Per dialect: the default base URL, and the supported routes. */
   dialects: Record<Dialect, { base_url: string | null; routes: readonly RelayedRoute[] }>;
 };
 
 export type UpstreamRow = {
   name: string;
-  /** Only those of the log can be changed here; `demo` is built in. */
+  /** Only upstreams of the log can be changed here; `demo` is built in. */
   source: 'log' | 'environment' | 'demo';
   terms: UpstreamTerms;
-  /** The routes that it is asked by. */
+  /** The supported routes. */
   routes: RelayedRoute[];
-  /** `no_credential`: none of those that it has opens on this server, so nothing is sent there. */
+  /** `no_credential`: none of its credentials can be decrypted on this server, so it gets no calls. */
   state: 'in_use' | 'paused' | 'no_credential';
-  /** Of the endpoint as such, as the calls of the server that answers have seen it. */
+  /** Health of the endpoint, as seen by the calls of this server process. */
   health: CircuitStatus;
   credentials: CredentialRow[];
-  /** The position of its newest event; null for those that are in no log. */
+  /** The position of its newest event; null if it isn't in the log. */
   position: number | null;
 };
 
-/** What an upstream is asked with. Its secret is never in a reply. */
+/** A credential of an upstream. Its secret is never in a reply. */
 export type CredentialRow = {
-  /** Null for what is in no log: the one that the environment gives, and where none is sent. */
+  /** Null if it isn't in the log: a credential from the environment, or no credential at all. */
   id: string | null;
   source: 'log' | 'environment' | 'none';
   label: string;
-  /** Empty where the secret is too short to show a part of it. */
+  /** Empty if the secret is too short to show a part. */
   last4: string;
   added_at: string | null;
-  /** As the calls of the server that answers have seen it; null: it does not open there. */
+  /** Health as seen by the calls of this server process; null: it can't be decrypted there. */
   health: CircuitStatus | null;
 };
 
@@ -61,49 +57,46 @@ const Name = z
     (name) => UpstreamName.safeParse(name).success,
     'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit',
   );
-/** `POST /api/upstreams`. It has no credentials yet. */
+/** `POST /api/upstreams`: starts without credentials. */
 export const AddUpstream = z.strictObject({ name: Name, terms: UpstreamTerms });
-/**
- * `PATCH /api/upstreams/:upstream`: other terms in place of all that it had, paused or not as it was; or
- * paused or not alone.
- */
+/** `PATCH /api/upstreams/:upstream`: replaces all terms, or pauses or resumes it. */
 export const ChangeUpstream = z
   .strictObject({ terms: UpstreamTerms.optional(), paused: z.boolean().optional() })
   .refine(({ terms, paused }) => (terms === undefined) !== (paused === undefined), {
     path: ['terms'],
-    message: 'or "paused" says what changes: one of them',
+    message: 'give exactly one of "terms" and "paused"',
   });
 /**
- * `DELETE /api/upstreams/:upstream`: with its credentials, for good. 409 `not_allowed` where a model could go
- * nowhere else.
+ * `DELETE /api/upstreams/:upstream`: removes it permanently, with its credentials. 409 `not_allowed` if a
+ * model would have no other upstream.
  */
 
 /**
- * `POST /api/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret goes
- * in and never comes out.
+ * `POST /api/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret is
+ * write-only.
  */
 export const AddCredential = z.strictObject({
   label: CredentialLabel,
   secret: z.string().min(1, 'is empty').max(SECRET_CHARACTERS_MAX, 'is too long'),
 });
 export type CreatedCredential = Change & { object: 'credential'; id: string; last4: string };
-/** `DELETE /api/upstreams/:upstream/credentials/:credential`: for good. */
+/** `DELETE /api/upstreams/:upstream/credentials/:credential`: removes it permanently. */
 
 /**
- * `POST /api/upstreams/:upstream/test`, for administrators: it is asked for its models with each credential.
- * What answers well is no longer left out.
+ * `POST /api/upstreams/:upstream/test`, for administrators: requests its list of models with each credential.
+ * A success closes its circuit breaker.
  */
 export type UpstreamTestResult = { object: 'upstream_test'; data: CredentialTestResult[] };
 export type CredentialTestResult = {
   credential: string | null;
   label: string;
-  /** `unsure`: it answers, and whether calls pass is only seen by calling. */
+  /** `unknown`: the upstream replies, but only a call shows whether the credential works. */
   outcome: 'valid' | 'unknown' | 'invalid';
-  /** How many it lists; null where it gave no list. */
+  /** Number of listed models; null if there was no list. */
   models: number | null;
   duration_ms: number;
-  /** One line for people; null where all is well. */
+  /** One sentence for people; null on success. */
   error: string | null;
 };
-/** `GET /api/upstreams/:upstream/models`, for administrators: the upstream's own list, asked for now. */
+/** `GET /api/upstreams/:upstream/models`, for administrators: the upstream's current list. */
 export type UpstreamModels = { object: 'list'; data: string[]; error: string | null };

@@ -6,14 +6,14 @@ export type Bucket = z.infer<typeof Bucket>;
 export const UsageGroup = z.enum(['account', 'key', 'model']);
 export type UsageGroup = z.infer<typeof UsageGroup>;
 
-/** `GET /v1/usage`: of which calls, by when they ended, and how it is taken apart. */
+/** `GET /v1/usage`: usage of requests by the time they ended, grouped and in buckets. */
 export const UsageQuery = z.strictObject({
   account: Id.optional(),
   key: Id.optional(),
   model: Model.optional(),
-  /** From this moment on; the beginning of the day of `to`, in UTC, where it is absent. */
+  /** Inclusive. Default: the start of the day of `to`, in UTC. */
   from: Time.optional(),
-  /** Before this moment; now where it is absent. */
+  /** Exclusive. Default: now. */
   to: Time.optional(),
   bucket: Bucket.optional(),
   /** Separated by commas. */
@@ -24,8 +24,8 @@ export const UsageQuery = z.strictObject({
     .refine((groups) => new Set(groups).size === groups.length, 'names a group twice')
     .optional(),
   /**
-   * Whether percentiles are told of the groups too, which costs more than all the rest; without groups they
-   * always are.
+   * Whether groups get percentiles too, which is the most expensive part; without groups they are always
+   * included.
    */
   percentiles: z
     .enum(['true', 'false'])
@@ -35,9 +35,9 @@ export const UsageQuery = z.strictObject({
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;
 
-/** What was used, of whatever is summed up. */
+/** Sums of usage. */
 export type UsageFigures = {
-  /** Calls that ended; those that were refused are not among them. */
+  /** Ended requests, without rejected ones. */
   requests: number;
   completed: number;
   client_gone: number;
@@ -49,14 +49,14 @@ export type UsageFigures = {
   cached_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
-  /** Holds that stay charged, since nobody knows what their calls used. */
+  /** Holds that stay charged, since the use of their calls is unknown. */
   abandoned_tokens: number;
   cost_microusd: number;
-  /** Calls without a cost, for want of a price. */
+  /** Requests without a cost, since their model has no price. */
   unpriced: number;
 } & Partial<UsagePercentiles>;
 
-/** From histograms, so as fine as those are. Null where nothing was counted. */
+/** From histograms, with their resolution. Null: no data. */
 export type UsagePercentiles = {
   duration_p50_ms: number | null;
   duration_p95_ms: number | null;
@@ -64,25 +64,23 @@ export type UsagePercentiles = {
   first_byte_p95_ms: number | null;
 };
 
-/** What was used by one group, in one bucket of time. What the report was not taken apart by is absent. */
+/** Usage of one group in one bucket. Fields that the report isn't grouped by are absent. */
 export type UsageRow = { from?: string } & Partial<Record<UsageGroup, string>> & UsageFigures;
 
 /** The part of `GET /v1/usage` that comes from the projections. */
 export type UsageReport = Freshness & {
-  /** Whose usage it is; null: everybody's. */
+  /** The scope of the report; null: all. */
   scope: { account: string | null; key: string | null };
-  /** The time that is summed up: what was asked for, rounded outwards to what the tables are kept by. */
+  /** The range of the report, rounded outwards to its buckets. */
   from: string;
   to: string;
   bucket: Bucket | null;
   group_by: UsageGroup[];
   totals: UsageFigures;
-  /**
-   * Absent where it is not taken apart. By time where there are buckets, else those with most requests first.
-   */
+  /** Absent without groups and buckets. By time if there are buckets, otherwise by number of requests. */
   rows?: UsageRow[];
-  /** Rows that are left out because there are too many; the totals have them all. */
+  /** Rows beyond the limit; the totals include them. */
   rows_omitted?: number;
 };
-/** What was used since the beginning of the month, in UTC. */
+/** Usage of the current month, in UTC. */
 export type MonthUsage = { requests: number; tokens: number; cost_microusd: number };

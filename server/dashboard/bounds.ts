@@ -13,7 +13,7 @@ export const EVENTS_STEP_POSITIONS = 20_000;
 export const EVENTS_STEPS_MAX = 8;
 /** Control events that one step looks at. */
 export const EVENTS_CONTROL_LOOK_MAX = 5_000;
-/** Requests of an account or key whose endings tell which part of the log has none of it. */
+/** Requests of an account or key that are read to find the part of the log without its events. */
 export const EVENTS_SKIP_ROWS_MAX = 2_000;
 /**
  * Events of an export, and the steps in which the log is looked through for it. Who wants more asks for the
@@ -21,7 +21,7 @@ export const EVENTS_SKIP_ROWS_MAX = 2_000;
  */
 export const EVENTS_EXPORT_MAX = 100_000;
 export const EVENTS_EXPORT_STEPS_MAX = 500;
-/** Keys, or accounts, of one list: more than people read. Whoever looks for another searches. */
+/** Keys, or accounts, of one list: more than people read. Search finds the others. */
 export const KEYS_LISTED_MAX = 1_000;
 export const ACCOUNTS_LISTED_MAX = 1_000;
 /** Alerts and deliveries of one list, and the alerts that are looked at for those of one account. */

@@ -10,8 +10,8 @@ import { ApiError } from '#server/errors/api-error.ts';
 const NOT_FOUND = new ApiError('not_found');
 
 /**
- * Makes a change for somebody who is signed in, and waits until this process has heard of it: what
- * it answers next is with the change, and a key that was revoked is refused.
+ * Makes a change on behalf of a member and waits until this process has read its event, so that its next
+ * replies include the change and a revoked key is rejected.
  */
 export async function makeChange<T extends Change>(
   { control, relay: { readModel } }: Pick<Dashboard, 'control' | 'relay'>,
@@ -28,16 +28,13 @@ export async function makeChange<T extends Change>(
   return changed;
 }
 
-/** An id of a route. What can't be one is as unknown as one that never was. */
+/** An id from the path. A malformed id is as unknown as an unused one. */
 export function parseId(params: Readonly<Record<string, string>>, name: string): string | ApiError {
   const parsed = Id.safeParse(params[name]);
   return parsed.success ? parsed.data : NOT_FOUND;
 }
 
-/**
- * The key that a route names, as far as somebody may know of it: another account's looks like none to a
- * member.
- */
+/** The key that the path names. A member gets 404 for another account's key. */
 export function findKey(
   { relay }: Pick<Dashboard, 'relay'>,
   { member }: SignedIn,

@@ -10,7 +10,7 @@ import type { SignInStore } from '#server/sign-in/store.ts';
 import type { Logger } from '#server/process/logger.ts';
 import type { CredentialStore } from '#server/upstreams/credential-store.ts';
 
-/** What the dashboard's routes work with. */
+/** Dependencies of the dashboard's routes. */
 export type Dashboard = {
   relay: Relay;
   config: Config;
@@ -25,6 +25,6 @@ export type Dashboard = {
   log: Logger;
   /** Open live feeds of this process. */
   viewers: () => number;
-  /** The address under which it is found, as far as the server knows by itself. */
+  /** The server's origin, as far as it knows by itself. */
   origin: () => string;
 };

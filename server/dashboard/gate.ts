@@ -13,9 +13,8 @@ import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { FindSession, SignedIn } from '#server/sign-in/signed-in.ts';
 
 /**
- * The way into the dashboard's own API: every route says which roles may use it and what its body
- * is, and one place checks where a request comes from, who sent it, whether their role may, and the
- * body, in this order. A route that is not in a list is not there.
+ * Entry to the dashboard's API. Each route declares its roles and the schema of its body, and one function
+ * checks origin, session, role and body, in this order. Only listed routes exist.
  */
 
 export type ApiCall<Body> = {
@@ -28,18 +27,18 @@ export type ApiCall<Body> = {
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 type Answer = ApiError | object | null;
 
-/** One route of the dashboard's API. `null` roles: whoever is not signed in may use it as well. */
+/** One route of the dashboard's API. `null` roles: no session required. */
 export type ApiRoute = {
   method: Method;
-  /** As Express spells it; begins with `/api/`. */
+  /** An Express path that begins with `/api/`. */
   path: string;
   roles: readonly Role[] | null;
   body: z.ZodType | null;
-  /** Replies with what it returns as JSON; null: it has replied by itself. */
+  /** Returns the JSON reply; null: it has replied itself. */
   answer: (call: ApiCall<unknown>, who: SignedIn | null) => Promise<Answer>;
 };
 
-/** A route for those who are signed in with one of these roles. */
+/** A route for members with one of these roles. */
 export function route<B extends z.ZodType | null>(
   method: Method,
   path: string,
@@ -56,7 +55,7 @@ export function route<B extends z.ZodType | null>(
   };
 }
 
-/** A route for anybody. */
+/** A public route. */
 export function publicRoute<B extends z.ZodType | null>(
   method: Method,
   path: string,
@@ -67,13 +66,13 @@ export function publicRoute<B extends z.ZodType | null>(
 }
 
 export const ADMINISTRATORS: readonly Role[] = ['administrator'];
-/** Those who see all accounts. */
+/** Roles that see all accounts. */
 export const ADMINISTRATORS_AND_AUDITORS: readonly Role[] = ['administrator', 'auditor'];
-/** Those who make calls and keys of their own. */
+/** Roles that make calls and have keys. */
 export const CALLERS: readonly Role[] = ['member', 'administrator'];
 export const ANY_ROLE: readonly Role[] = ['member', 'administrator', 'auditor'];
 
-/** Whose requests, usage and events somebody sees who is signed in. */
+/** The requests, usage and events that a member may see. */
 export function scopeOfMember({ member }: SignedIn): Scope {
   return { account: member.role === 'member' ? member.account : null, key: null };
 }
@@ -109,7 +108,7 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
         if (answered instanceof ApiError) sendApiError(request, response, answered);
         else if (answered !== null) sendJson(response, 200, answered);
       } catch (error) {
-        const refusal = refusalOf(error);
+        const refusal = errorOf(error);
         if (!refusal) throw error;
         if (refusal.status === 503)
           log.warn(
@@ -124,9 +123,9 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
 }
 
 /**
- * Cookies are sent whoever's page it is, so it counts from where a request comes: browsers say so
- * in `Sec-Fetch-Site`, or at least in `Origin` where something is changed. Whoever says neither is
- * no browser of today; a program says its Origin.
+ * Rejects cross-site requests: browsers send cookies from every site, so the site of the request decides.
+ * Browsers send it in `Sec-Fetch-Site`, or at least in `Origin` for changes. Clients that aren't browsers
+ * must send an Origin for changes.
  */
 export function checkOrigin(
   { method, headers }: IncomingMessage,
@@ -140,13 +139,13 @@ export function checkOrigin(
   return isRead(method)
     ? null
     : new ApiError('cross_site_request', {
-        message: 'A change needs an Origin header that is the address of this dashboard.',
+        message: 'Changes need an Origin header with the address of this dashboard.',
       });
 }
 
 /**
- * Whether a page of this dashboard sent it, where it says which one did. A proxy may have put another Host in
- * place of the one that the browser went to.
+ * Whether a page of this dashboard sent the request, by its Origin header. A proxy may have replaced the Host
+ * header that the browser sent, so the public origin counts too.
  */
 export function isOwnOrigin(
   { origin, host }: IncomingHttpHeaders,
@@ -166,28 +165,28 @@ async function parseBody(
   const failed = await new Promise<unknown>((resolve) => {
     void readBody(request, response, resolve);
   });
-  if (failed) return bodyRefusal(failed);
-  // Express leaves it unset where the Content-Type is another.
+  if (failed) return bodyError(failed);
+  // Express leaves it unset for another Content-Type.
   if (request.body === undefined) return new ApiError('unsupported_media_type');
   const parsed = schema.safeParse(request.body);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const name = issue?.code === 'unrecognized_keys' ? (issue.keys[0] ?? '') : (issue?.path.join('.') ?? '');
   const why =
-    issue?.code === 'unrecognized_keys' ? 'is none of this request' : (issue?.message ?? 'is not usable');
+    issue?.code === 'unrecognized_keys' ? 'is not a field of this request' : (issue?.message ?? 'is invalid');
   return new ApiError('invalid_value', {
     message: name === '' ? `The body ${why}.` : `"${name}": ${why}.`,
     param: name,
   });
 }
 
-function bodyRefusal({ status }: { status?: number }): ApiError {
+function bodyError({ status }: { status?: number }): ApiError {
   if (status === 413) return new ApiError('request_too_large');
   return status === 415 ? new ApiError('unsupported_encoding') : new ApiError('invalid_json');
 }
 
-/** What a decision says to its sender, or that the store is away. Null for what is our fault. */
-function refusalOf(error: unknown): ApiError | null {
+/** The error for a failed decision or an unavailable database; null for a bug. */
+function errorOf(error: unknown): ApiError | null {
   if (isStoreFault(error)) return new ApiError('store_unavailable');
   if (error instanceof ConflictError) return new ApiError('version_conflict');
   if (!(error instanceof DecisionError)) return null;

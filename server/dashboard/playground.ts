@@ -10,21 +10,20 @@ import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { CHAT } from '#server/relay/routes.ts';
 
-/** What a call in the playground says in place of a secret: the id of a key of the caller's own account. */
+/** A playground call names a key of the member's account instead of sending a secret. */
 const KEY_HEADER = 'x-daybook-key';
 
 const UNKNOWN = new ApiError('not_found', {
   message: `The header ${KEY_HEADER} must name a key of your account.`,
 });
 
-/** A call that somebody makes here, from its arrival on. */
+/** A running playground call. */
 type UnderWay = { who: SignedIn; requestId: string; response: ServerResponse };
 
 /**
- * `POST /api/playground/chat/completions`: the call of a key whose secret nobody has at hand any more,
- * made by somebody who is signed in to its account. From the key on it is a call as any other: the
- * same permissions and limits, recorded alike. The relay reads its body by itself. It ends with the
- * session that it was made in, or when its maker may make calls no more.
+ * `POST /api/playground/chat/completions`: a call with a key of the member's account, without its secret.
+ * From there on it is like any other call: the same permissions, limits and records. The relay reads its
+ * body. It ends when the session ends or the member loses the permission to call.
  */
 export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
   const underWay = new Set<UnderWay>();
@@ -35,7 +34,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
     route('post', '/api/playground/chat/completions', CALLERS, null, async ({ request, response }, who) => {
       const key = keyNamed(relay, request.headers[KEY_HEADER], who);
       if (key instanceof ApiError) return key;
-      // It has left while its session was looked up, and would never be heard of again.
+      // The client disconnected during the session lookup, so no close event would follow.
       if (response.destroyed) return null;
       const reply = replyOf(response);
       const call: UnderWay = { who, requestId: reply.requestId, response };
@@ -59,7 +58,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
   ];
 }
 
-/** Whether somebody may go on after this. Pure. */
+/** Whether an event ends a member's running calls. Pure. */
 function isOver({ session, member }: SignedIn, event: Parameters<SessionListener>[0]): boolean {
   if (event.type === 'session.closed') return event.session === session;
   if (event.member !== member.id) return false;
@@ -68,7 +67,7 @@ function isOver({ session, member }: SignedIn, event: Parameters<SessionListener
   );
 }
 
-/** What has been relayed is charged. A call that is not recorded yet never is. */
+/** Relayed output is charged. A call that isn't recorded yet never is. */
 function end(relay: Relay, { requestId, response }: UnderWay): void {
   const call = [...relay.running].find(({ request }) => request === requestId);
   if (call) call.fail('unauthenticated', 'access_revoked');

@@ -44,10 +44,10 @@ const PROGRESS_CHANNEL = 'daybook_progress';
 const PROJECTED_CHANNEL = 'daybook_projected';
 
 const FEED_FULL = new ApiError('relay_overloaded', {
-  message: 'This server has as many viewers of the live feed as it takes. Try again.',
+  message: 'This server has too many live feed connections. Try again.',
 });
 const TOO_MANY_VIEWERS = new ApiError('rate_limit_exceeded', {
-  message: `One key, or one person, may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
+  message: `Too many live feed connections: a key or member may have ${VIEWERS_PER_KEY_MAX}. Close one first.`,
 });
 
 /**
@@ -200,7 +200,7 @@ export class Feed {
       onUnreadable: (position) =>
         this.#log.error({ position }, "an event can't be read; the live feed leaves it out"),
       onError: (error) =>
-        this.#log.warn(errorFields(error), 'following the log for the live feed failed; it is tried again'),
+        this.#log.warn(errorFields(error), 'live feed disconnected from the log; reconnecting'),
     });
     const looking = setInterval(() => this.#viewers.checkAll(tail.position), VIEWERS_CHECK_MS);
     const saying = setInterval(() => this.#say(WATCHED_CHANNEL, this.#watch.payloads()), WATCH_EVERY_MS);
@@ -226,7 +226,7 @@ export class Feed {
 
   #say(channel: string, payloads: readonly string[]): void {
     this.#store.notify(channel, payloads).catch((error: unknown) => {
-      this.#log.warn(errorFields(error), 'telling other servers of the live feed failed');
+      this.#log.warn(errorFields(error), 'live feed notification to other servers failed');
     });
   }
 

@@ -211,7 +211,7 @@ function checkHandshake({ headers }: IncomingMessage): ApiError | null {
     /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '');
   if (isWhole) return null;
   return new ApiError('bad_request', {
-    message: 'A WebSocket needs Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.',
+    message: 'A WebSocket handshake needs Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.',
     headers: ['sec-websocket-version', '13'],
   });
 }

@@ -155,7 +155,7 @@ export function unknownRequest(holder: string, { as_of, behind }: Freshness): Ap
   const rest =
     behind === 0
       ? ''
-      : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} still to be taken in; ask again for a call that has just been made.`;
+      : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} not processed yet; retry if the request is recent.`;
   return new ApiError('request_not_found', {
     message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}`,
   });

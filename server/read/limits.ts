@@ -51,8 +51,8 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   ];
 }
 
-const hasCurrentLimits = ({ readModel, instance: seat }: Relay): boolean =>
-  readModel.isCurrent() && seat.appender.mode === 'up';
+const hasCurrentLimits = ({ readModel, instance }: Relay): boolean =>
+  readModel.isCurrent() && instance.appender.mode === 'up';
 
 function ofKey({ readModel }: Relay, key: Key): Subject[] {
   const limits = readModel.keyAccess(key)?.limits ?? null;
@@ -67,8 +67,8 @@ function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: num
 }
 
 /** @returns null where the store can't be asked: what is known without it looks unused. */
-async function readRows({ instance: seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
-  const counters = await seat.limits.figures(subjects.map(({ limits }) => limits));
+async function readRows({ instance }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
+  const counters = await instance.limits.figures(subjects.map(({ limits }) => limits));
   if (counters === null) return null;
   const inForce = subjects.flatMap(({ limits, keyName }) =>
     limits.limits.map((limit) => ({ limit, limits, keyName })),

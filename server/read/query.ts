@@ -17,7 +17,7 @@ export function readQuery<T extends z.ZodType>(schema: T, url: string): z.output
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue?.code === 'unrecognized_keys')
-    return invalidParameter(issue.keys[0] ?? '', 'is none of this route');
+    return invalidParameter(issue.keys[0] ?? '', 'is not a parameter of this route');
   return invalidParameter(String(issue?.path[0] ?? ''), describe(issue));
 }
 

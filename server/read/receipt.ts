@@ -38,14 +38,14 @@ export async function issueReceipt(
   if (place === undefined) return null;
   if (place.end_position === null)
     return new ApiError('receipt_not_ready', {
-      message: 'This request is still under way; its receipt comes with its end.',
+      message: 'This request is still running. Its receipt is available after it ends.',
     });
   const [first, last] = [Number(place.position), Number(place.end_position)];
   const stored = await readCoveringCheckpoint(client, last);
   if (stored === null)
     return new ApiError('receipt_not_ready', {
       message:
-        'No checkpoint covers this request yet: one is published every ten seconds while a worker runs. Ask again.',
+        'No checkpoint covers this request yet. Checkpoints are published every ten seconds while a worker runs. Try again.',
     });
   const elsewhere = await whereArchived(client, [first, last]);
   if (elsewhere) return elsewhere;
@@ -126,7 +126,7 @@ async function whereArchived(client: ClientBase, positions: readonly number[]): 
 
 const archived = (where: string): ApiError =>
   new ApiError('events_archived', {
-    message: `${where} To have a receipt made, the operator restores that part: daybook archive restore.`,
+    message: `${where} For a receipt, the operator must restore that part: daybook archive restore.`,
   });
 
 /**

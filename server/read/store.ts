@@ -17,16 +17,16 @@ export type Source = {
 };
 
 const UNAVAILABLE = new ApiError('store_unavailable', {
-  message: "The figures can't be read right now. Try again.",
+  message: "Usage data is temporarily unavailable: the database can't be reached. Try again.",
 });
 const READS_BUSY = new ApiError('relay_overloaded', {
-  message: 'As many readers as can be are waiting for figures. Try again.',
+  message: 'Too many pending reads. Try again.',
 });
 /** What was asked took too long, though the store is well. */
 const TOO_SLOW = new ApiError('query_timeout');
 const QUERY_CANCELED = '57014';
 const TOO_MANY_READS = new ApiError('rate_limit_exceeded', {
-  message: `Figures may be read ${READS_PER_KEY_MAX} times at once with one key, or by one person. Wait for a reply before you ask again.`,
+  message: `Too many concurrent reads: a key or member may have ${READS_PER_KEY_MAX}. Wait for a reply and retry.`,
 });
 
 /**

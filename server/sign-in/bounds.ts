@@ -11,17 +11,17 @@ export const PASSWORD_HASHES_WAITING_MAX = 50;
  * Connections of a process that look up sessions and members: each such look takes less than a millisecond.
  */
 export const SIGN_IN_CONNECTIONS_MAX = 3;
-/** One more for whoever is not signed in: their attempts and links keep nobody else waiting. */
+/** A separate connection for requests without a session, so that they can't delay signed-in members. */
 export const ANONYMOUS_CONNECTIONS_MAX = 1;
 /** Requests that wait for one of them. */
 export const SIGN_IN_WAITING_MAX = 500;
-/** Sessions and links that have ended by themselves are taken away this often; nobody misses them. */
+/** Interval between deletions of expired sessions and links. */
 export const ENDED_CHECK_MS = 60 * 60 * 1000;
 /** Members and invitations of one list: more than people read. */
 export const MEMBERS_LISTED_MAX = 1_000;
 /**
- * A registration is answered at a multiple of this after it came, so that its duration does not tell whether
- * the address was taken.
+ * Registrations are answered at multiples of this time, so that the duration doesn't reveal whether the email
+ * was taken.
  */
 export const REGISTRATION_STEP_MS = 250;
 /**

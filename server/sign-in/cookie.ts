@@ -4,21 +4,21 @@ import { SESSION_MAX_MS } from '#db/members/sessions.ts';
 import { isSecure, type Reach } from '#server/sign-in/origin.ts';
 
 /**
- * The cookie that a session's token is in. By TLS its name begins with `__Host-`, which browsers
- * let no other host and no plain connection set; a plain HTTP host, where browsers would refuse
- * that, has one of another name, and each is read only where it is set.
+ * The cookie that holds a session's secret. Over TLS its name begins with `__Host-`, which browsers accept
+ * from no other host and no plain connection. Over plain HTTP, where browsers reject that prefix, it has
+ * another name; each is read only where it is set.
  */
 const SECURE_NAME = '__Host-daybook';
 const PLAIN_NAME = 'daybook';
 
-/** 256 bits in base 62, as links' secrets have them. */
+/** 256 bits in base 62, for sessions and links. */
 export const SECRET_CHARACTERS = 43;
 const TOKEN = /^[0-9A-Za-z]{43}$/;
 
-/** What is stored of a token. It is random, so a plain hash is enough. */
+/** The stored digest of a session secret. The secret is random, so a plain hash suffices. */
 export const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 
-/** The session token that a request brings; null: none, or two of them. */
+/** The session secret of a request; null: none, or more than one. */
 export function readCookie(request: IncomingMessage, reach: Reach): string | null {
   const { cookie } = request.headers;
   if (cookie === undefined) return null;

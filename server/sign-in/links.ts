@@ -3,14 +3,14 @@ import { publicId, randomBase62 } from '#db/ids.ts';
 import { insertLink, type Purpose } from '#db/members/links.ts';
 import { digestOf, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 
-/** Where each kind of link leads. Its secret stands behind the `#`, which browsers send to no server. */
+/** Paths of the links. The secret is in the URL fragment, which browsers send to no server. */
 const PATHS = { setup: '/setup', invitation: '/join', reset: '/reset' } as const;
 
 export type Link = { id: string; link: string; expiresAt: Date };
 
 /**
- * Makes a link that is good once. The secret is in it and nowhere else.
- * @param madeBy the administrator who makes it and with whose rights it ends; null: nobody's.
+ * Creates a single-use link. Its secret is returned once and stored as a digest.
+ * @param madeBy the administrator whose removal or demotion revokes the link; null: no one.
  */
 export async function makeLink(
   client: Client,

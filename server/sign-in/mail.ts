@@ -3,8 +3,8 @@ import { MAIL_TIMEOUT_MS, MAILS_AT_ONCE_MAX } from '#server/sign-in/bounds.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
- * Sends links by the operator's own mail server, where there is one. Nobody waits for it: whether
- * an address is known must not be told by how long a reply takes.
+ * Sends links through the configured SMTP server. Replies never wait for it, so their time doesn't reveal
+ * whether an email is known.
  */
 export class Mail {
   readonly #url: string;
@@ -18,12 +18,12 @@ export class Mail {
     this.#log = log;
   }
 
-  /** Sends a text. @returns whether the mail server took it; why not is in the log. */
+  /** Sends a text. @returns whether the mail server accepted it; a failure is logged. */
   async send(to: string, subject: string, text: string): Promise<boolean> {
     if (this.#underWay >= MAILS_AT_ONCE_MAX) return false;
     this.#underWay++;
     try {
-      // Most installations have no mail server, and need not load this.
+      // Loaded on demand: most installations have no mail server.
       const { createTransport } = await import('nodemailer');
       const transport = createTransport({
         url: this.#url,
@@ -49,7 +49,7 @@ export class Mail {
   }
 }
 
-/** Null where no mail server is set up. */
+/** Null if no mail server is configured. */
 export function openMail(
   { SMTP_URL, SMTP_FROM }: Pick<Config, 'SMTP_URL' | 'SMTP_FROM'>,
   log: Logger,

@@ -14,12 +14,12 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { type Link, makeLink } from '#server/sign-in/links.ts';
 import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 
-/** Changes of members, each within a transaction: the rows, and the events that tell of them. */
+/** Changes of members, each within a transaction: the rows and their events. */
 
 export type Changed = { position: number | null; done: Change };
 const UNCHANGED: Changed = { position: null, done: { event: null } };
 
-/** A member as the log has them now. @throws {DecisionError} where there is none. */
+/** Loads a member from the log. @throws {DecisionError} if it doesn't exist. */
 async function loadMember(client: Client, id: string): Promise<Member> {
   const events = await readStream(client, `member/${id}`);
   const member = events.reduce<Member | undefined>(evolveMember, undefined);
@@ -28,8 +28,8 @@ async function loadMember(client: Client, id: string): Promise<Member> {
 }
 
 /**
- * Gives a member another role, unless they are the last administrator. Links that they made with the rights
- * of before end.
+ * Changes a member's role, except the last administrator's. Links created with the old role's rights are
+ * revoked.
  */
 export async function changeRole(
   control: Control,
@@ -51,9 +51,7 @@ export async function changeRole(
   );
 }
 
-/**
- * Takes a member away: their sessions and the links they made end, and what they signed in with is erased.
- */
+/** Removes a member: ends their sessions and links, and erases their email and password. */
 export async function removeMember(
   control: Control,
   client: Client,
@@ -78,8 +76,8 @@ export async function removeMember(
 }
 
 /**
- * Sets a password: reset links end, and all sessions but `keep`.
- * @returns what is to be appended, the change itself last.
+ * Sets a password; revokes reset links and ends all sessions but `keep`.
+ * @returns the events to append, the change itself last.
  */
 export async function setPassword(
   actor: string,
@@ -96,7 +94,7 @@ export async function setPassword(
   return [...sessionClosedAppends(ended, member, actor), { event, version: member.version + 1 }];
 }
 
-/** Tells whether signing in takes a code from here on; `write` has changed the row. */
+/** Turns two-factor authentication on or off; `write` changes the row. */
 export async function changeTotp(
   control: Control,
   client: Client,
@@ -116,9 +114,9 @@ export async function changeTotp(
 }
 
 /**
- * Makes the link by which a member chooses a new password; those before it end.
- * @param by the administrator who makes it, who must be one still; null: the command line.
- * @param dropCode where signing in takes a code, takes that away.
+ * Creates a password reset link and revokes earlier ones.
+ * @param by the administrator who creates it, checked again here; null: the command line.
+ * @param dropCode turns off two-factor authentication, if it is on.
  */
 export async function makeResetLink(
   control: Control,
@@ -144,7 +142,7 @@ export async function makeResetLink(
   return { position, done: { ...link, event: { type: made.type, position } } };
 }
 
-/** What is appended for invitations that end before they are used. */
+/** The events that revoke unused invitations. */
 function withdrawals(invitations: readonly string[], actor: string): ControlAppend[] {
   return invitations.map((invitation) => ({
     event: { type: 'invitation.revoked', invitation, actor },

@@ -2,30 +2,25 @@ import { argon2, type Argon2Parameters, randomBytes, timingSafeEqual } from 'nod
 import { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-/**
- * What OWASP names as the least for argon2id: some 40 ms and 19 MiB. Stored with each hash, so that it can
- * grow.
- */
+/** OWASP's minimum for argon2id: about 40 ms and 19 MiB. Stored with each hash, so that it can be raised. */
 const COST = { memory: 19_456, passes: 2, parallelism: 1 } as const;
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 
-const BUSY = new ApiError('relay_overloaded', {
-  message: 'As many people as can be are signing in. Try again.',
-});
+const BUSY = new ApiError('relay_overloaded', { message: 'Too many pending sign-ins. Try again.' });
 
 /**
- * Hashes passwords, a few at a time: each takes a thread of the pool that looks up upstreams' names
- * as well. Where too many wait it says so at once.
+ * Hashes passwords, a few at a time: each takes a thread of the pool that also resolves host names. Rejects
+ * at once if too many wait.
  */
 export class Passwords {
   #running = 0;
   readonly #waiting: (() => void)[] = [];
-  /** Compared with where nobody is known: the same work, and never the same. */
-  readonly #nobody = phc(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES));
+  /** Compared with for unknown emails: the same work, and never equal. */
+  readonly #unknown = phc(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES));
 
-  /** @returns the hash in the PHC spelling. */
+  /** @returns the hash in PHC format. */
   async hash(password: string): Promise<string | ApiError> {
     const salt = randomBytes(SALT_BYTES);
     const hash = await this.#derive({
@@ -37,9 +32,9 @@ export class Passwords {
     return hash instanceof ApiError ? hash : phc(salt, hash);
   }
 
-  /** @param stored null: nobody is known by that address, which takes as long to find out. */
+  /** @param stored null: unknown email, which takes the same time. */
   async verify(stored: string | null, password: string): Promise<boolean | ApiError> {
-    const [, memory, passes, parallelism, salt = '', expected = ''] = PHC.exec(stored ?? this.#nobody) ?? [];
+    const [, memory, passes, parallelism, salt = '', expected = ''] = PHC.exec(stored ?? this.#unknown) ?? [];
     const known = Buffer.from(expected, 'base64');
     const hash = await this.#derive({
       memory: Number(memory),
@@ -56,7 +51,7 @@ export class Passwords {
   async #derive(parameters: Argon2Parameters): Promise<Buffer | ApiError> {
     if (this.#running >= PASSWORD_HASHES_AT_ONCE) {
       if (this.#waiting.length >= PASSWORD_HASHES_WAITING_MAX) return BUSY;
-      // Whoever ends passes its place on.
+      // The finished hash hands over its slot.
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     } else this.#running++;
     try {
@@ -71,7 +66,7 @@ export class Passwords {
   }
 }
 
-/** Keyboards differ in how they write the same letter. */
+/** Keyboards encode the same letter differently. */
 const normalised = (password: string): string => password.normalize('NFKC');
 
 function phc(salt: Buffer, hash: Buffer): string {

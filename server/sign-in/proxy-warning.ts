@@ -3,18 +3,17 @@ import { type AddressSet, isWithin, plainAddress } from '#server/access/networks
 import type { Logger } from '#server/process/logger.ts';
 
 /**
- * Says once that a proxy speaks for others and is not trusted to: all its people count as one network
- * then, and their connections as plain. It may be a stranger who writes such headers, so it is no more than a
- * hint.
+ * Warns once about forwarded headers from a proxy that isn't trusted: all its clients count as one network,
+ * and their connections as plain. A client may forge such headers, so it is only a warning.
  */
 export function proxyWarning(trustedProxies: AddressSet | null, log: Pick<Logger, 'warn'>): RequestHandler {
   let isSaid = false;
   return ({ headers, socket }, _response, next) => {
-    const speaksForOthers =
+    const isForwarded =
       headers['x-forwarded-for'] !== undefined || headers['x-forwarded-proto'] !== undefined;
     if (
       !isSaid &&
-      speaksForOthers &&
+      isForwarded &&
       !(trustedProxies !== null && isWithin(trustedProxies, plainAddress(socket.remoteAddress ?? '')))
     ) {
       isSaid = true;

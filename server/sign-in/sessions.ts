@@ -22,7 +22,7 @@ import { networkOf, type Reach } from '#server/sign-in/origin.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** Who is signed in, and how somebody comes to be. */
+/** Finds and opens sessions of members. */
 export class Sessions {
   readonly #pool: Pool;
   readonly #readModel: ReadModel;
@@ -37,9 +37,9 @@ export class Sessions {
   }
 
   /**
-   * Finds who sent a request. The session is looked up each time, so that one that has ended has
-   * ended everywhere; who its member is now, the read model knows.
-   * @param isUse false: it does not keep the session from expiring.
+   * Finds the member who sent a request. The session is looked up in the database each time, so that one that
+   * has ended has ended on every server; the member comes from the read model.
+   * @param isUse false: doesn't extend the session.
    */
   async find(request: IncomingMessage, isUse = true): Promise<SignedIn | ApiError> {
     const token = readCookie(request, this.#reach);
@@ -62,7 +62,7 @@ export class Sessions {
     }
   }
 
-  /** A member whose row is there. The log may have told of them elsewhere a moment ago, and not here yet. */
+  /** A member whose row exists. This process may not have read their event yet. */
   async whoIs(id: string): Promise<{ member: Member; account: Account } | ApiError> {
     await this.#readModel.until(() => this.#readModel.member(id) !== undefined);
     const member = this.#readModel.member(id);
@@ -72,8 +72,8 @@ export class Sessions {
   }
 
   /**
-   * Opens a session within a transaction: always a new one, and the one that this browser had ends.
-   * @returns what is appended with it, and what puts the token into the reply, for when it is committed.
+   * Opens a session within a transaction: always a new one, which replaces this browser's previous session.
+   * @returns the events to append, and a function that sets the cookie, to call after the commit.
    */
   async open(
     client: ClientBase,
@@ -85,7 +85,7 @@ export class Sessions {
     const actor = `member/${member.id}`;
     const before = readCookie(request, this.#reach);
     const replaced = before === null ? null : await findOpenSession(client, digestOf(before));
-    // One of another member is theirs to end.
+    // Another member's session isn't ended.
     const ended =
       replaced?.member === member.id && (await deleteSession(client, member.id, replaced.id))
         ? [replaced.id]
@@ -113,7 +113,7 @@ export class Sessions {
   }
 }
 
-/** What is appended for sessions that end. */
+/** The events that close sessions. */
 export function sessionClosedAppends(
   sessions: readonly string[],
   member: { id: string; account: string },

@@ -16,20 +16,19 @@ import { inTransaction } from '#server/sign-in/transaction.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
- * How the first administrator comes to be: by a link that only who runs the server sees, or as the
- * configuration says. There is no account that everybody knows, and nobody is it for coming first.
+ * Creation of the first administrator: by a setup link that only the operator sees, or by the configuration.
+ * There is no default account or password, and being first to connect gives no rights.
  */
 
 const fileOf = (config: Pick<Config, 'DAYBOOK_DATA'>): string =>
   path.join(config.DAYBOOK_DATA, 'setup-link.txt');
 
 /**
- * Offers the setup link while no administrator is there: in a file that only its owner can read, and
- * to be printed.
- * @param origin the address of the dashboard.
- * @returns null where there is an administrator, by now or already; and where the store failed, which is in
- * the log.
- * @throws {ConfigError} where the administrator that the configuration names can't be made.
+ * Creates a setup link while no administrator exists, in a file that only its owner can read, and returns it
+ * for the console.
+ * @param origin the dashboard's origin.
+ * @returns null if an administrator exists, or if the database failed, which is logged.
+ * @throws {ConfigError} if the configured administrator can't be created.
  */
 export async function offerSetup(
   store: Store,
@@ -41,7 +40,7 @@ export async function offerSetup(
     return await offer(patient(store), config, origin);
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    // Calls are served meanwhile.
+    // The server goes on serving calls.
     log.error(errorFields(error), 'no setup link was made; once the database is well: daybook setup-link');
     return null;
   }
@@ -65,7 +64,7 @@ async function offer(store: Store, config: Config, origin: string): Promise<stri
   }
 }
 
-/** A fresh setup link; those before it stay good for their hour. */
+/** A new setup link; earlier ones stay valid until they expire. */
 export async function makeSetupLink(client: Client, config: Config, origin: string): Promise<string> {
   const { link } = await makeLink(client, origin, { kind: 'setup' }, null);
   writeSetupFile(fileOf(config), link);
@@ -73,12 +72,12 @@ export async function makeSetupLink(client: Client, config: Config, origin: stri
 }
 
 /**
- * For who did not see it printed. A server that keeps nothing on its disk has no such directory, and goes
- * without.
+ * Writes the link to a file for operators who missed the console. Skipped if the data directory isn't
+ * writable.
  */
 function writeSetupFile(file: string, link: string): void {
   try {
-    // Made anew, since an older file keeps the rights that somebody gave it.
+    // Replaced rather than overwritten, since an existing file keeps its permissions.
     rmSync(file, { force: true });
     writeFileSync(file, `${link}\n`, { mode: 0o600 });
   } catch (error) {
@@ -87,7 +86,7 @@ function writeSetupFile(file: string, link: string): void {
 }
 const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS', 'ENOENT'];
 
-/** Nobody needs it any more. */
+/** Deletes the file of the setup link. */
 export function deleteSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
   try {
     rmSync(fileOf(config), { force: true });
@@ -104,7 +103,7 @@ async function makeAdministrator(store: Store, email: string, password: string):
     const account = await firstAccount(control);
     await inTransaction(client, async () => {
       await lockSetup(client);
-      // Another server that starts now was faster.
+      // A concurrent server created one first.
       if (await hasAdministrator(client)) return;
       const id = publicId();
       if (!(await insertMember(client, { id, email, passwordHash, role: 'administrator' }))) {

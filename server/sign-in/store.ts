@@ -17,16 +17,16 @@ import { Passwords } from '#server/sign-in/passwords.ts';
 import { Sessions } from '#server/sign-in/sessions.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** What signing in works with. */
+/** Dependencies of signing in. */
 export type SignInStore = {
-  /** For looks at members and sessions; changes go through the control seat. */
+  /** Reads of members and sessions; changes go through the control writer. */
   pool: Pool;
-  /** The same for whoever is not signed in. */
+  /** The same for requests without a session. */
   anonymousPool: Pool;
   sessions: Sessions;
   passwords: Passwords;
   throttle: LoginThrottle;
-  /** Null: no mail server is set up. */
+  /** Null: no mail server is configured. */
   mail: Mail | null;
   close(): Promise<void>;
 };
@@ -42,7 +42,7 @@ export function openSignInStore(
   const strangers = openPool({ ...store.config('relay'), max: ANONYMOUS_CONNECTIONS_MAX });
   const clearing = setInterval(() => {
     Promise.all([deleteExpiredSessions(pool), deleteExpiredLinks(pool)]).catch((error: unknown) =>
-      log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'),
+      log.warn(errorFields(error), 'deleting expired sessions and links failed; retrying later'),
     );
   }, ENDED_CHECK_MS);
   clearing.unref();
@@ -61,8 +61,8 @@ export function openSignInStore(
 }
 
 /**
- * What is asked for somebody who is not signed in, each question a short one.
- * @returns 503 where too many wait for an answer already.
+ * Runs a short query for a request without a session.
+ * @returns 503 if too many are waiting.
  */
 export async function queryAnonymously<T>(
   { anonymousPool: strangers }: SignInStore,

@@ -5,20 +5,19 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 
 /**
- * How often something may be tried, counted in the database, so that it holds over all servers. An
- * address is never counted by itself, only together with the network that tries: nobody can lock
- * somebody else out from elsewhere.
+ * Limits attempts, counted in the database so that they hold over all servers. An email is counted only
+ * together with a network, so that a third party elsewhere can't lock out its owner.
  */
 const LIMITS = {
-  /** Wrong passwords for one address from one network. */
+  /** Wrong passwords for one email from one network. */
   password: { points: 10, duration: 15 * 60 },
-  /** The same for all addresses. */
+  /** Wrong passwords from one network. */
   passwords: { points: 100, duration: 15 * 60 },
-  /** Wrong codes for one member. Only who knows the password gets so far. */
+  /** Wrong codes for one member; requires the password. */
   code: { points: 20, duration: 60 * 60 },
   /** Registrations from one network. */
   registration: { points: 5, duration: 60 * 60 },
-  /** Reset links asked for from one network. */
+  /** Requests for reset links from one network. */
   forgotten: { points: 5, duration: 60 * 60 },
 } as const;
 
@@ -39,10 +38,10 @@ export class LoginThrottle {
         schemaName: 'daybook',
         tableName: 'attempt',
         tableCreated: true,
-        // One of them looks after the table, which all share.
+        // One limiter clears the shared table.
         clearExpiredByTimeout: name === 'password',
         keyPrefix: name,
-        // Who has had all of theirs costs the store nothing more.
+        // Exhausted keys are blocked in memory, without a query.
         inMemoryBlockOnConsumed: LIMITS[name].points + 1,
         ...LIMITS[name],
       });
@@ -56,10 +55,10 @@ export class LoginThrottle {
   }
 
   /**
-   * Counts an attempt before it is made, so that many at once count as many; 503 where too many wait to be
-   * counted.
-   * @param by whose attempts are counted together.
-   * @throws what the store throws: an attempt that can't be counted isn't made.
+   * Counts an attempt before it is made, so that concurrent ones can't exceed the limit; 503 if too many are
+   * waiting.
+   * @param by what the attempts are counted by.
+   * @throws database errors: an attempt that can't be counted isn't made.
    */
   async count(tried: AttemptKind, ...by: readonly string[]): Promise<ApiError | null> {
     if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_overloaded');
@@ -74,19 +73,19 @@ export class LoginThrottle {
     }
   }
 
-  /** Takes one back that was none. */
+  /** Refunds an attempt that didn't fail. */
   async refund(tried: AttemptKind, ...by: readonly string[]): Promise<void> {
     await this.#limiters[tried].reward(this.#key(tried, by));
-    // Whoever was refused for it may try again.
+    // Unblocks keys that this attempt exhausted.
     this.#limiters[tried].deleteInMemoryBlockedAll();
   }
 
-  /** Forgets those before: this one succeeded. */
+  /** Resets the count after a success. */
   async reset(tried: AttemptKind, ...by: readonly string[]): Promise<void> {
     await this.#limiters[tried].delete(this.#key(tried, by));
   }
 
-  /** Neither addresses nor networks can be read in the table. */
+  /** Stored as a keyed hash, so that the table reveals no emails or networks. */
   #key(tried: AttemptKind, by: readonly string[]): string {
     return createHmac('sha256', this.#pepper)
       .update(JSON.stringify(['daybook attempts', tried, ...by]))

@@ -6,9 +6,8 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /**
- * Rows and the events that tell of them change together, or not at all. What `work` appends it appends
- * at once and as the last thing that it does: from there on, until the commit, nobody else can append.
- * A process that freezes in between is cut off, and nothing was changed.
+ * Changes rows and appends their events in one transaction. `work` must append once and last: appending locks
+ * the log until the commit. A process that stalls in between is disconnected, which rolls back.
  */
 export async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
   await client.query(`begin; set local idle_in_transaction_session_timeout = ${TRANSACTION_IDLE_MAX_MS}`);
@@ -17,15 +16,15 @@ export async function inTransaction<T>(client: Client, work: () => Promise<T>): 
     await client.query(done instanceof ApiError ? 'rollback' : 'commit');
     return done;
   } catch (error) {
-    // A connection that is gone has rolled back by itself.
+    // A lost connection has rolled back already.
     await client.query('rollback').catch(() => {});
     throw error;
   }
 }
 
 /**
- * Changes rows and appends events for somebody, and waits until this process has heard of it.
- * Whatever `work` refuses is not done.
+ * Changes rows and appends events, then waits until this process has read them. An error returned by `work`
+ * rolls back.
  */
 export async function change<T>(
   { control, readModel }: { control: ControlWriter; readModel: ReadModel },
@@ -39,11 +38,11 @@ export async function change<T>(
   return done;
 }
 
-/** The same, without the wait: whoever is answered must not learn by it whether anything was changed. */
+/** The same without the wait, so that the reply's time doesn't reveal whether anything changed. */
 export function changeWithoutWait<T>(
   control: ControlWriter,
   actor: string,
   work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | ApiError>,
 ): Promise<{ position: number | null; done: T } | ApiError> {
-  return control.change(actor, (seat, client) => inTransaction(client, () => work(seat, client)));
+  return control.change(actor, (writer, client) => inTransaction(client, () => work(writer, client)));
 }

@@ -4,9 +4,9 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { SignInStore } from '#server/sign-in/store.ts';
 import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
-/** Whether somebody is who they say. Each attempt is counted before it is looked at. */
+/** Verification of passwords and codes. Attempts are counted before they are checked. */
 
-/** Whose password this is. Where nobody is known by the address it takes as long to say the same. */
+/** Verifies a password. An unknown email takes the same time and returns the same error. */
 export async function verifyPassword(
   { anonymousPool: strangers, passwords, throttle: attempts }: SignInStore,
   { email, password, network }: { email: string; password: string; network: string },
@@ -17,7 +17,7 @@ export async function verifyPassword(
   const row = await memberByEmail(strangers, email);
   const isRight = await passwords.verify(row?.passwordHash ?? null, password);
   if (isRight instanceof ApiError) {
-    // It was not looked at.
+    // The password wasn't checked.
     await Promise.all([attempts.refund('passwords', network), attempts.refund('password', email, network)]);
     return isRight;
   }
@@ -26,7 +26,7 @@ export async function verifyPassword(
   return row;
 }
 
-/** Whether a code is of the member's device, where there is one; it is good this once. */
+/** Verifies a code if two-factor authentication is on; each code works once. */
 export async function verifyCode(
   { pool, throttle: attempts }: SignInStore,
   pepper: Buffer,

@@ -11,7 +11,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 
 export const ACCOUNTS: Source = { projection: 'usage', tables: ['account', 'usage_day_account'] };
 
-/** The newest accounts that fit, as they are now. */
+/** The newest accounts that match, in their current state. */
 export function chooseAccounts(
   readModel: ReadModel,
   search: string,
@@ -28,10 +28,10 @@ export function chooseAccounts(
   };
 }
 
-/** What the tables know of an account beside what it is. */
+/** Facts about an account that only the tables have. */
 export type AccountFacts = { registeredAt: Date; month: MonthUsage };
 
-/** Reads it. When an account was registered comes from the log where the tables are not that far yet. */
+/** Reads them. The creation time comes from the log if the projection is behind. */
 export async function readAccountFacts(
   client: ClientBase,
   accounts: readonly Account[],
@@ -52,7 +52,7 @@ export async function readAccountFacts(
   return facts;
 }
 
-/** Accounts as people are shown them. */
+/** Accounts as rows of a list. */
 export function accountRows(
   readModel: ReadModel,
   accounts: readonly Account[],

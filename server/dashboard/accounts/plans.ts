@@ -7,7 +7,7 @@ import { checkPlanName } from '#server/decide/plan.ts';
 
 const STALE = unavailable('Plan data');
 
-/** Plans: administrators manage them, auditors look. */
+/** Routes for plans: administrators manage them, auditors read them. */
 export function planRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel } = dashboard.relay;
   return [

@@ -20,7 +20,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 
 const STALE = unavailable('Account data');
 
-/** Accounts: administrators manage them, auditors look. */
+/** Routes for accounts: administrators manage them, auditors read them. */
 export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads } = dashboard;
   const { readModel } = relay;
@@ -38,7 +38,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
     return { data: accountRows(readModel, accounts, read.found, new Date(nowMs)), ...read.asOf };
   }
 
-  /** A change of the account that the route names. */
+  /** Changes the account that the route names. */
   async function change(
     params: Readonly<Record<string, string>>,
     who: SignedIn,

@@ -21,7 +21,7 @@ const PROGRESS_EVERY_MS = 250;
 
 const BUSY = new ApiError('not_allowed', {
   message:
-    'This server is at a check already. It goes on until it ends, or until whoever began it leaves the page.',
+    'A check is already running on this server. Wait until it ends, or cancel it on the page that started it.',
 });
 
 /**
@@ -77,7 +77,7 @@ export class AuditChecks {
       const head = await readHead(client);
       if (head > EVENTS_MAX)
         return new ApiError('not_allowed', {
-          message: `The log has more than ${EVENTS_MAX} events: check it by the command line, which says how far it is and is bounded by nothing.`,
+          message: `The log has more than ${EVENTS_MAX} events. Run the check on the command line: daybook audit verify.`,
         });
       running.of = head;
       await noteReading(client, who, {
@@ -132,15 +132,16 @@ export class AuditChecks {
         return isLate
           ? nothing(
               'timed_out',
-              `It took more than ${CHECK_MS_MAX / 60_000} minutes, and was given up. The command line takes as long as it needs.`,
+              `Timed out after ${CHECK_MS_MAX / 60_000} minutes. Run it on the command line, which has no time limit.`,
             )
-          : nothing('canceled', 'It was cancelled.');
+          : nothing('canceled', 'Canceled.');
       }
       const fault = faultOfLog(error);
       if (fault === null) this.#log.error(errorFields(error), 'a check of the log failed');
       return nothing(
         'failed',
-        fault ?? "It failed, and the server's own log says why. That says nothing of the event log.",
+        fault ??
+          "The check failed because of an error on the server, not in the event log. See the server's log.",
       );
     } finally {
       ended.removeEventListener('abort', cut);

@@ -23,10 +23,10 @@ export type Reading = {
 };
 
 const UNAVAILABLE = new ApiError('store_unavailable', {
-  message: "The log can't be read for an audit right now. Try again.",
+  message: 'The event log is temporarily unavailable for audits. Try again.',
 });
 const CROWDED = new ApiError('relay_overloaded', {
-  message: 'As many audits as can be are at work on this server. Try again.',
+  message: 'Too many audits are running on this server. Try again.',
 });
 
 /**

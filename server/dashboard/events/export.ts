@@ -15,10 +15,7 @@ import type { ReadStore } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-/**
- * The last line: that this is the end and, where not all fitted into one export, from where on to ask for the
- * rest.
- */
+/** The last line: marks the end and, if the export was cut off, where the next part starts. */
 type LastLine = {
   end: true;
   events: number;
@@ -28,12 +25,12 @@ type LastLine = {
 };
 
 /**
- * Events as lines of JSON, the oldest first, up to the head of the log at the beginning. Each step is
- * read only when the one before it was taken, and holds no connection meanwhile. An event that this
- * version can't read is a line with its position alone.
- * @param after where the part before this one ended.
- * @param note puts down which positions are read, before any is.
- * @returns why there is none; once it has begun, a failure cuts the connection.
+ * Exports events as lines of JSON, oldest first, up to the head of the log at the start. Each step is read
+ * only after the client took the previous one, and holds no connection in between. An event that this version
+ * can't decode is a line with its position only.
+ * @param after end of the previous part.
+ * @param note records the read positions in the log, before they are read.
+ * @returns an error if the export can't start; a later failure cuts the connection.
  */
 export async function exportEvents(
   reads: ReadStore,

@@ -20,29 +20,29 @@ import { skipTo } from '#server/dashboard/events/skip.ts';
 import type { Source } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 
-/** The log itself; the requests' table only tells where in it to look. */
+/** The log itself; the request table only narrows the search. */
 export const EVENTS: Source = { projection: 'requests', tables: ['request'] };
 
 /** Which events of which part of the log. */
 export type EventsWanted = { filter: EventFilter; stretch: Stretch };
 
-/** What one step through the log came to: what was found, and the last position that was looked at. */
+/** The result of one step: the events found, and the last position scanned. */
 export type EventsStep = { rows: Read[]; lookedTo: number };
 
-/** How much of the log one page looks at: so many steps of so many positions. */
+/** How much of the log one page scans: steps, and positions per step. */
 export type EventsLook = { positions: number; steps: number };
 const LOOK: EventsLook = { positions: EVENTS_STEP_POSITIONS, steps: EVENTS_STEPS_MAX };
 
 const TYPES = Object.keys(EVENT_CODES) as EventType[];
 
-/** The types that a type, or the beginning of types up to the point, stands for. */
+/** The event types that a type or a prefix stands for. */
 export const typesOf = (type: string): EventType[] =>
   TYPES.filter((each) => each === type || each.startsWith(`${type}.`));
 
 /**
- * What a query means for somebody who may see `scope`.
+ * Resolves a query within a scope.
  * @param head the newest position of the log.
- * @returns null where it means nothing that they may see.
+ * @returns null if the scope excludes everything.
  */
 export async function eventsWanted(
   client: ClientBase,
@@ -65,9 +65,7 @@ export async function eventsWanted(
   };
 }
 
-/**
- * The stretch in which a request is, where the requests' table knows it: from its beginning to its ending.
- */
+/** Narrows the range to the first and last event of a request, if the request table has it. */
 async function narrowed(client: ClientBase, { request }: EventFilter, stretch: Stretch): Promise<Stretch> {
   if (request === undefined) return stretch;
   const { rows } = await client.query<{ position: string; end_position: string | null }>(
@@ -82,16 +80,16 @@ async function narrowed(client: ClientBase, { request }: EventFilter, stretch: S
   };
 }
 
-/** Whether only control events can fit, which have an index of their own. */
+/** Whether only control events can match; they have an index of their own. */
 function meansControl({ types, member }: EventFilter): boolean {
   return member !== undefined || (types?.every((type) => !type.startsWith('request.')) ?? false);
 }
 
 /**
- * The next step through what is wanted, from its end or from its beginning: so many positions at most,
- * or so many control events where only these can fit or are left of the log.
- * @param first from where on the log is whole.
- * @param limit the most events that it finds.
+ * One step through the range, from its end or its start: a bounded number of positions, or of control events
+ * where only those can match or remain unarchived.
+ * @param first the first position that isn't archived.
+ * @param limit the most events to return.
  */
 export async function stepThrough(
   client: ClientBase,
@@ -117,8 +115,8 @@ export async function stepThrough(
 }
 
 /**
- * One page, the newest first. However long the log is, only so much of it is looked at: a page may hold
- * less than its limit, and go on.
+ * One page, newest first. It scans a bounded part of the log, so a page may hold fewer events than its limit
+ * and still have a next one.
  */
 export async function listEvents(
   client: ClientBase,
@@ -159,7 +157,7 @@ export async function listEvents(
   };
 }
 
-/** An event as it is shown: what places it, then its own fields, but for the digest of a secret. */
+/** An event as a row: its position, then its fields without the digest of a secret. */
 export function eventRow({ position, at, instance, stream, version, event }: Placed): EventRow {
   const {
     type,

@@ -11,12 +11,12 @@ import { ApiError } from '#server/errors/api-error.ts';
 
 type Asked = {
   query: EventsQuery;
-  /** The position that a page or a part gave as where to go on. */ cursor: number | null;
+  /** The position of the next page or part. */ cursor: number | null;
 };
 
 /**
- * The log itself, as events: members see those of their account, the others all, and that they did is put
- * down.
+ * Routes for the event log: members read events of their account; administrators and auditors read all, and
+ * their reads are recorded in the log.
  */
 export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditReader }): ApiRoute[] {
   const get = (
@@ -31,7 +31,7 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditRe
     });
   return [
     get('/api/events', async ({ query, cursor }, _call, who) => {
-      // Before it is read, so that the list has it.
+      // Recorded first, so that the list includes it.
       const refusal = await audit.noteListing(who);
       if (refusal) return refusal;
       const read = await reads.read(EVENTS, (client, asOf) =>

@@ -7,11 +7,10 @@ import type { Freshness } from '#server/contract/parts.ts';
 type Found = { seen: string; newest: string | null; is_open: boolean | null; is_cut: boolean };
 
 /**
- * The newest position, up to one, that can have an event of an account or a key: what lies between the
- * two need not be looked at. The requests' table tells, where it has all of the subject's requests and
- * these are few.
- * @param asOf of the table, as of this reading.
- * @returns null where it can't tell.
+ * The newest position at or below `upTo` that can have an event of an account or a key; the positions between
+ * needn't be scanned. Uses the request table if it has all requests of the subject and they are few.
+ * @param asOf freshness of the table in this transaction.
+ * @returns null if unknown.
  */
 export async function skipTo(
   client: ClientBase,
@@ -37,8 +36,8 @@ export async function skipTo(
     values,
   );
   const [found] = rows;
-  // A call that still ran at that place may have been given more to spend anywhere in between. Of those
-  // that retention has taken away none ended after one that is still there.
+  // A call still running at that position may have events anywhere between. Of the requests that retention
+  // deleted, none ended after one that is left.
   if (
     !found ||
     Number(found.seen) > EVENTS_SKIP_ROWS_MAX ||

@@ -8,7 +8,7 @@ import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
 
-/** What a call is asked, in the order in which it is. */
+/** The steps of authorizing a call, in order. */
 const STEPS: readonly CheckStep[] = [
   'key',
   'account',
@@ -21,10 +21,10 @@ const STEPS: readonly CheckStep[] = [
   'price',
   'limits',
 ];
-/** Those that only relayed calls are asked. */
+/** Steps that apply to relayed calls only. */
 const OF_MODELS = new Set<CheckStep>(['model', 'upstream', 'price', 'limits']);
 
-/** Which step refuses with which code. What is not here is refused by a limit. */
+/** The step that returns an error code. Other codes come from limits. */
 const STEP_OF: Partial<Record<ErrorCode, CheckStep>> = {
   api_key_revoked: 'key',
   api_key_expired: 'key',
@@ -39,12 +39,9 @@ const STEP_OF: Partial<Record<ErrorCode, CheckStep>> = {
   model_not_priced: 'price',
 };
 
-/**
- * Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or
- * recorded.
- */
+/** A dry run of a call with this key, by the code that authorizes calls. Nothing is reserved or recorded. */
 export async function checkKey(
-  { readModel, upstreams, instance: seat }: Relay,
+  { readModel, upstreams, instance }: Relay,
   key: Key,
   asked: z.output<typeof CheckKey>,
 ): Promise<KeyCheckResult | ApiError> {
@@ -61,7 +58,7 @@ export async function checkKey(
     isRelayed ? apiErrorOfModel(models, model, relayed) : null,
   );
   if (refusal === null && isRelayed) {
-    const counters = await seat.limits.figures(readModel.limitsOf(key));
+    const counters = await instance.limits.figures(readModel.limitsOf(key));
     if (counters === null) return LIMITS_UNAVAILABLE;
     refusal = checkLimits(counters, readModel.nowMs());
   }
@@ -71,7 +68,7 @@ export async function checkKey(
   return { object: 'key_check', allowed: refusal === null, checks: listChecks(steps, refusal) };
 }
 
-/** The steps up to the one that refuses. */
+/** The steps up to the one that fails. */
 function listChecks(steps: readonly CheckStep[], refusal: ApiError | null): KeyCheckResult['checks'] {
   if (refusal === null) return steps.map((step) => ({ step, passed: true, error: null }));
   const { status, code, message } = refusal;

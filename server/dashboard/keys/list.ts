@@ -11,7 +11,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 
 export const KEYS: Source = { projection: 'usage', tables: ['key', 'key_use', 'usage_day'] };
 
-/** The newest keys that fit, as they are now. @param account null: of all. */
+/** The newest keys that match, in their current state. @param account null: all accounts. */
 export function chooseKeys(
   readModel: ReadModel,
   account: string | null,
@@ -31,17 +31,17 @@ export function chooseKeys(
   };
 }
 
-/** What the tables know of a key beside what it is. */
+/** Facts about a key that only the tables have. */
 export type KeyFacts = {
   rotatedAt: Date | null;
-  /** When any of its secrets was used. */
+  /** Last use of any of its secrets. */
   usedAt: Date | null;
-  /** By the last four characters, while a rotation was under way. */
+  /** Last use per secret, by its last four characters, during rotations. */
   secretsUsed: ReadonlyMap<string, Date>;
   month: MonthUsage;
 };
 
-/** Reads it. When a key was rotated comes from the log where the tables are not that far yet. */
+/** Reads them. The time of the last rotation comes from the log if the projection is behind. */
 export async function readKeyFacts(
   client: ClientBase,
   keys: readonly Key[],
@@ -78,7 +78,7 @@ export async function readKeyFacts(
   return facts;
 }
 
-/** When these keys were last rotated, by the log; null: never. */
+/** The last rotation of each key, from the log; null: never. */
 async function lastRotations(client: ClientBase, ids: readonly string[]): Promise<Map<string, Date | null>> {
   const rotations = new Map<string, Date | null>(ids.map((id) => [id, null]));
   for (const { event, at } of await readStreams(
@@ -90,7 +90,7 @@ async function lastRotations(client: ClientBase, ids: readonly string[]): Promis
   return rotations;
 }
 
-/** A key as people are shown it. Pure. */
+/** A key as a row of a list. Pure. */
 export function keyRow(key: Key, accountName: string, facts: KeyFacts, now: Date): KeyRow {
   const state = keyState(key, now);
   const previous = state === 'rotating' ? key.previous : null;
@@ -115,8 +115,8 @@ export function keyRow(key: Key, accountName: string, facts: KeyFacts, now: Date
 }
 
 /**
- * Calls don't say which secret they came by. Those after the last rotation and its overlap came by
- * the secret that the key has now; of those within an overlap the servers took notes.
+ * Calls don't record which secret they used. Those after the last rotation and its overlap used the current
+ * secret; uses within an overlap are recorded by the servers.
  */
 function currentUsedAt({ secret, previous }: Key, { rotatedAt, usedAt, secretsUsed }: KeyFacts): Date | null {
   const aloneSince = later(rotatedAt, previous?.endsAt ?? null);
@@ -124,7 +124,7 @@ function currentUsedAt({ secret, previous }: Key, { rotatedAt, usedAt, secretsUs
   return later(sinceAlone, secretsUsed.get(secret.last4) ?? null);
 }
 
-/** Uses before the rotation were of the old secret, too. */
+/** Uses before the rotation used the old secret. */
 function previousUsedAt(last4: string, { rotatedAt, usedAt, secretsUsed }: KeyFacts): Date | null {
   return (
     secretsUsed.get(last4) ?? (usedAt !== null && rotatedAt !== null && usedAt <= rotatedAt ? usedAt : null)

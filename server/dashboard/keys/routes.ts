@@ -23,13 +23,13 @@ import { ApiError } from '#server/errors/api-error.ts';
 
 const STALE = unavailable('Key data');
 
-/** Keys: members manage those of their account, administrators all, auditors look. */
+/** Routes for keys: members manage their account's, administrators all; auditors read them. */
 export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads } = dashboard;
   const { readModel, pepper } = relay;
   const counter = new KeyCounter(readModel);
 
-  /** These keys as rows, with what the tables know of them. */
+  /** These keys as rows of a list. */
   async function describe(
     keys: readonly Key[],
     who: SignedIn,

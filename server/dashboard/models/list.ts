@@ -3,7 +3,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-/** The models that the caller's account may ask for, and what they cost. A key may be narrowed to fewer. */
+/** Route for the models that the member's account may use, with prices. A key may be restricted to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
   return [
     route('get', '/api/models', ANY_ROLE, null, async (_call, { account: { id } }) => {

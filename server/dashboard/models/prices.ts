@@ -33,7 +33,7 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
       const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
       // Some megabytes that a server needs for this alone.
       const { offerPrices } = await import('#server/read-model/price-import.ts');
-      // It takes its time, in which nobody else's change has to wait.
+      // Outside the control lock, since this is slow.
       const offered = offerPrices(providers, undefined, dashboard.config);
       const plan = await makeChange(dashboard, who, (control) =>
         control.importPrices(offered.offers, { replaceManual, dryRun }),

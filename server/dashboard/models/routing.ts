@@ -8,8 +8,8 @@ import { UpstreamControl } from '#server/control/upstream-control.ts';
 const STALE = unavailable('Model data');
 
 /**
- * Where the calls of models go, as far as somebody has said: administrators say it, auditors look. Names are
- * in bodies, since a path can't hold every one.
+ * Routes for the routing of models: administrators manage it, auditors read it. Model names are in bodies,
+ * since a path can't hold every name.
  */
 export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
   const {

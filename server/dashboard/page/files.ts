@@ -22,7 +22,7 @@ export type PageFiles = ReadonlyMap<string, PageFile>;
 /** The built page, and the build's list of what became of each source; empty where it wrote none. */
 export type BuiltPage = { files: PageFiles; list: BuildList };
 
-/** Beside the page, and no part of it. */
+/** Static files that aren't part of the page. */
 const BUILD_LIST = '/build.json';
 
 const TYPES: Record<string, string> = {
@@ -42,7 +42,7 @@ const PACKED = new Set(['.ico', '.png', '.woff2']);
 const packBrotli = promisify(brotliCompress);
 const packGzip = promisify(gzip);
 
-/** Reads the built page. @returns null where there is none. @throws where it can't be read. */
+/** Reads the built page. @returns null if it isn't built. @throws if it can't be read. */
 export async function readPageFiles(directory: string): Promise<BuiltPage | null> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const files = entries

@@ -6,8 +6,8 @@ const SELF = "'self'";
 const NONE = "'none'";
 
 /**
- * What the page may do: run and show what comes from this server, as files, and nothing else. No text
- * of anybody's becomes a script or markup, whatever a key is called or a model says.
+ * Content security policy: only scripts, styles and images from this server's files run or load, so no text,
+ * whether the name of a key or a model's output, becomes script or markup.
  */
 const POLICY = {
   'default-src': [NONE],
@@ -31,13 +31,13 @@ const COMMON = {
   xFrameOptions: { action: 'deny' },
 } as const satisfies HelmetOptions;
 
-/** Of the browser's abilities the page needs the clipboard, to copy a secret. */
+/** The page needs only the clipboard, to copy a secret. */
 const PERMISSIONS =
   'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-write=(self)';
 
 /**
- * The headers of the dashboard's page and its API. That TLS is to be kept is told by TLS alone: a
- * dashboard in a home network has none, and would not be found again.
+ * Headers of the dashboard's page and API. HSTS is sent over TLS only: a dashboard in a home network has no
+ * TLS, and would become unreachable.
  */
 export function pageHeaders(reach: Reach): RequestHandler {
   const plain = helmet({ ...COMMON, strictTransportSecurity: false });

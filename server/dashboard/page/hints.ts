@@ -4,14 +4,14 @@ export type BuildList = Readonly<
 >;
 
 const ENTRY = 'index.html';
-/** What all pages of somebody who is signed in are made of. */
+/** Chunks that every signed-in page needs. */
 const INSIDE = ['lib/api/query-client.ts', 'lib/api/session.ts', 'shell.tsx'];
 
 /**
- * Which files a page needs besides those that its HTML names. Told along with the HTML, they are all
- * fetched at once, instead of each when the one before it has come and run. Pure.
- * @param path as it was asked for, such as `/admin/plans`.
- * @returns the value of a Link header; null where nothing is known of the path.
+ * The files that a page needs besides those in its HTML. Sent as preload hints, they load in parallel rather
+ * than one after the other. Pure.
+ * @param path as requested, such as `/admin/plans`.
+ * @returns the value of a Link header; null for an unknown path.
  */
 export function hintsFor(list: BuildList, path: string): string | null {
   const name = path === '/' ? 'overview' : path.slice(path.lastIndexOf('/') + 1);

@@ -10,10 +10,9 @@ const NOT_BUILT =
   'The dashboard has not been built. Run "npm run build" where this server is installed, and load this page again.\n';
 
 /**
- * Serves the built page: its files by their paths and, whatever else a browser opens, the page itself,
- * which finds out by the address what to show. What asks for something else than a page is passed on,
- * and so is a file that is not there (any more).
- * @param headers what goes with each reply besides.
+ * Serves the built page: its files by their paths, and the page itself for every other path that a browser
+ * opens; the page's router chooses the view. Other requests, and files that don't exist, are passed on.
+ * @param headers added to each reply.
  */
 export function pages(directory: string, headers: RequestHandler): RequestHandler {
   let read: Promise<BuiltPage | null> | null = null;

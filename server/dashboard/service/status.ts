@@ -90,7 +90,7 @@ async function readService(client: ClientBase): Promise<Read> {
   };
 }
 
-/** Processes name themselves when they register: by what they are, their host and their number there. */
+/** The first word of an instance's registered name is its kind. */
 function kindOf(name: string): Status['instances'][number]['kind'] {
   const [kind] = name.split(' ', 1);
   return kind === 'server' || kind === 'worker' ? kind : 'other';

@@ -6,7 +6,7 @@ import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 
-/** What somebody who is signed in is told of themselves. */
+/** The signed-in member, their account and session. */
 export async function readMe(
   { signIn, relay, config, origin }: Pick<Dashboard, 'signIn' | 'relay' | 'config' | 'origin'>,
   request: IncomingMessage,

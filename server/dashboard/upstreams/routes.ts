@@ -28,12 +28,12 @@ import type { Upstream } from '#server/upstreams/upstream.ts';
 
 const STALE = unavailable('Upstream data');
 const NOT_FOUND = new ApiError('not_found');
-/** Somebody waits for it; what takes longer is of no use to calls either. */
+/** An interactive test; a slower upstream is of no use to calls either. */
 const TEST_TIMEOUT_MS = 8_000;
 const SUGGESTIONS_TIMEOUT_MS = 3_000;
 const SUGGESTIONS_MAX = 2_000;
 
-const DIALECTS_TOLD = Object.fromEntries(
+const DIALECT_DEFAULTS = Object.fromEntries(
   DIALECTS.map((dialect) => [
     dialect,
     { base_url: DIALECT_TRAITS[dialect].baseUrl, routes: DIALECT_TRAITS[dialect].routes },
@@ -43,10 +43,10 @@ const DIALECTS_TOLD = Object.fromEntries(
 /** Upstreams and their credentials: administrators manage them, auditors look. */
 export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   const { config, credentials, relay } = dashboard;
-  /** Whoever asks while a test runs is told what comes of that one. */
+  /** Concurrent requests share the running test. */
   const tests = new Map<Upstream, Promise<UpstreamTestResult>>();
 
-  /** @param terms those that it would have: what is wrong with their address is told at its field. */
+  /** @param terms the new terms; an invalid address is reported at its field. */
   async function change<T extends Change>(
     who: SignedIn,
     use: (control: UpstreamControl) => Promise<T>,
@@ -54,7 +54,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   ): Promise<T | ApiError> {
     try {
       const changed = await makeChange(dashboard, who, (control, client) =>
-        use(new UpstreamControl(control, client, config)).catch(tellOfFile),
+        use(new UpstreamControl(control, client, config)).catch(rethrowKeyFileError),
       );
       // What this process answers next is with the change, and a credential is one only when it is open.
       await credentials.refresh();
@@ -86,7 +86,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
         ? ({
             object: 'list',
             data: listUpstreams(relay, config, performance.now()),
-            dialects: DIALECTS_TOLD,
+            dialects: DIALECT_DEFAULTS,
           } satisfies UpstreamList)
         : STALE,
     ),
@@ -147,7 +147,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     ),
 
     route('post', '/api/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
-      // Whoever has put a master key in its place tests at once.
+      // An administrator who has just installed a master key tests at once.
       await credentials.refresh();
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       return upstream ? test(upstream) : NOT_FOUND;
@@ -173,9 +173,7 @@ function nameOf(params: Readonly<Record<string, string>>): string | ApiError {
   return parsed.success ? parsed.data : NOT_FOUND;
 }
 
-/**
- * A master key that can't be used is nothing that the program can mend: whoever administrates is told of it.
- */
-function tellOfFile(error: unknown): never {
+/** An unusable master key needs an administrator, so the reply describes it. */
+function rethrowKeyFileError(error: unknown): never {
   throw error instanceof ConfigError ? new DecisionError('not_allowed', error.message) : error;
 }
