@@ -1,6 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
-const UNIT = ['test/unit/**/*.test.ts', 'test/layout/layout.test.ts', 'test/layout/docs.test.ts'];
+const UNIT = [
+  'test/unit/**/*.test.ts',
+  'test/layout/layout.test.ts',
+  'test/layout/docs.test.ts',
+  'test/layout/vendor-internals.test.ts',
+];
 
 /**
  * Two projects: `unit` needs nothing but the code, `store` gets a real PostgreSQL that is started
