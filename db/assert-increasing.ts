@@ -1,6 +1,6 @@
 /**
- * Asserts, when a `bounds.ts` is loaded, a relation that the code relies on: each of the named values is greater
- * than the one before it. A violated relation therefore stops the process at its start.
+ * Asserts, when a `bounds.ts` is loaded, a relation that the code relies on: each of the named values is
+ * greater than the one before it. A violated relation therefore stops the process at its start.
  * @param bounds named in ascending order, as in `{ HEARTBEAT_MS, DEAD_AFTER_MS }`.
  * @param reason what would break otherwise, as a sentence.
  * @throws {RangeError} that names the two values and the reason.

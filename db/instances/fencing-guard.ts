@@ -4,24 +4,26 @@ import { DEAD_AFTER_MS, FENCING_MARGIN_MS, FENCING_TICK_MS, STALL_MAX_MS } from 
  * Decides whether this process may still write for its instance.
  *
  * A process that did not run for a while (stopped by a signal, or its machine paused) may have been declared
- * dead meanwhile: its calls are abandoned and charged, its leases given to others. When it wakes, the event loop
- * hands it what upstreams have sent before any timer runs and before the database answers. Hence every write to
- * a client asks the guard first, which costs one comparison. The guard is in one of three states:
+ * dead meanwhile: its calls are abandoned and charged, its leases given to others. When it wakes, the event
+ * loop delivers data from upstreams before any timer runs and before the database answers. Hence every write
+ * to a client asks the guard first, which costs one comparison. The guard is in one of three states:
  *
- * - *valid*: either this process has run without a break, or a heartbeat that was answered is so recent that no
+ * - *valid*: either this process has run without a break, or a heartbeat that was answered is so recent that
+ *   no
  *   other instance can have watched this one stand still for long enough.
  * - *suspect*: the process has stood still, and the newest answered heartbeat is too old. No part of a reply
  *   is sent until a heartbeat that was sent after waking has been answered.
- * - *fenced*: the instance was declared dead, or none was registered yet. Ends when this process registers the
+ * - *fenced*: the instance was declared dead, or none was registered yet. Ends when this process registers
+ *   the
  *   next instance.
  *
- * Transitions: fenced → valid by {@link FencingGuard.begin}; valid → suspect by any look at the clock that finds
- * the process to have stood still; suspect → valid by {@link FencingGuard.confirm}; any → fenced by
+ * Transitions: fenced → valid by {@link FencingGuard.begin}; valid → suspect by any look at the clock that
+ * finds the process to have stood still; suspect → valid by {@link FencingGuard.confirm}; any → fenced by
  * {@link FencingGuard.fence}.
  *
- * A database that is away is no reason for suspicion as long as this process runs. The price: an instance that
- * can't reach the database while others can is declared dead, and delivers replies until it learns of it. They
- * are charged with their whole reservation then, which bounds what they may spend, so no limit is exceeded and
+ * A database that is away is no reason for suspicion as long as this process runs. The price: an instance
+ * that can't reach the database while others can is declared dead, and delivers replies until it learns that.
+ * They are charged with their whole reservation then, which bounds their cost, so no limit is exceeded and
  * nothing is charged twice; but a client may get the end of a reply that the log calls abandoned. A stricter
  * rule would cut every running reply in each outage of the database, which is far more common. Pure.
  */
@@ -45,7 +47,10 @@ export class FencingGuard {
     return false;
   }
 
-  /** A new instance is active, which at this moment had not been declared dead: it was registered, or answered. */
+  /**
+   * A new instance is active, which at this moment had not been declared dead: it was registered, or
+   * answered.
+   */
   begin(aliveMs: number): void {
     this.#confirmedUntilMs = aliveMs + DEAD_AFTER_MS - FENCING_MARGIN_MS;
     this.#renew(aliveMs);

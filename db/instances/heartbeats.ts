@@ -8,8 +8,8 @@ import { PeerWatch } from '#db/instances/peer-watch.ts';
  * The heartbeats of one instance, a second apart.
  *
  * With a connection of their own they are sent for as long as the instance lives: a connection that failed is
- * replaced by the next heartbeat, and each heartbeat also reads Postgres' clock and the peers. Over a borrowed
- * connection they are no more than heartbeats, and end with it.
+ * replaced by the next heartbeat, and each heartbeat also reads Postgres' clock and the peers. Over a
+ * borrowed connection they are no more than heartbeats, and end with it.
  */
 export type HeartbeatOptions = {
   instance: number;
@@ -29,7 +29,9 @@ export type Heartbeats = {
   close(): Promise<void>;
 };
 
-/** Starts heartbeats with a connection of their own. Resolves when the first one was answered or has failed. */
+/**
+ * Starts heartbeats with a connection of their own. Resolves when the first one was answered or has failed.
+ */
 export async function startHeartbeats(
   connect: () => Promise<Client>,
   options: HeartbeatOptions,
@@ -48,7 +50,7 @@ export async function startHeartbeats(
     options.onConfirmed({ sentMs, postgresNow });
     const listed = await readPeers(client, instance);
     const nowMs = performance.now();
-    options.onDeadPeers(peers.look(listed, nowMs), nowMs);
+    options.onDeadPeers(peers.observe(listed, nowMs), nowMs);
   }
 
   async function tick(): Promise<void> {
@@ -79,7 +81,9 @@ export async function startHeartbeats(
   };
 }
 
-/** Starts heartbeats over a connection that the caller uses, and closes, itself. The first is a second away. */
+/**
+ * Starts heartbeats over a connection that the caller uses, and closes, itself. The first is a second away.
+ */
 export function startHeartbeatsOn(
   client: ClientBase,
   { instance, openFrom, onFenced }: Pick<HeartbeatOptions, 'instance' | 'openFrom' | 'onFenced'>,
@@ -90,7 +94,8 @@ export function startHeartbeatsOn(
         if (postgresNow === null) onFenced();
       },
       (error: unknown) => {
-        // A statement that failed, such as one within a failed transaction, says nothing about the connection.
+        // A statement that failed, such as one within a failed transaction, says nothing about the
+        // connection.
         if (!(error instanceof DatabaseError)) onFenced();
       },
     );

@@ -3,50 +3,51 @@ import { RECOVERY_PATIENCE_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { recoverInstance, requestRecovery } from '#db/instances/instance.ts';
 
-/**
- * Sees to it that what dead instances left open is ended. The first to notice fences the dead one
- * and asks a worker, so that a search of the log doesn't cost the servers anything. Where no worker
- * lives, or where it has not done it ten seconds later, the one who noticed does it itself: a relay
- * must not stay stuck because something beside it is down. Doing it twice changes nothing.
- */
 export type InstanceRecoveryOptions = {
-  /** Opens a connection that may wait long: it searches the log. */
+  /** Opens a connection with a long statement timeout: recovery searches the log. */
   connect: () => Promise<Client>;
-  /** Who ends the calls of the dead. */
+  /** The instance that appends the endings of abandoned requests. */
   instance: number;
   onRecovered: (dead: number, abandoned: number) => void;
   onError: (error: unknown) => void;
 };
 
-type Case = { askedMs: number | null; running: boolean };
+type Recovery = { queuedMs: number | null; running: boolean };
 
+/**
+ * Recovers dead instances. The first peer that detects a death fences the instance and queues a job for a
+ * worker, so that the search of the log does not burden the servers. If no worker lives, or none has
+ * recovered the instance after RECOVERY_PATIENCE_MS, the peer recovers it itself: a relay must not be blocked
+ * because another process is down. Recovery is idempotent.
+ */
 export class InstanceRecovery {
   readonly #options: InstanceRecoveryOptions;
-  #cases = new Map<number, Case>();
+  #recoveries = new Map<number, Recovery>();
   readonly #running = new Set<Promise<void>>();
 
   constructor(options: InstanceRecoveryOptions) {
     this.#options = options;
   }
 
-  /** Told once a second who is dead and has still something open. Returns at once. */
-  look(dead: readonly number[], nowMs: number): void {
-    const cases = new Map<number, Case>();
+  /** Starts the recovery of dead instances. Called once a second with all of them; does not wait. */
+  recover(dead: readonly number[], nowMs: number): void {
+    const recoveries = new Map<number, Recovery>();
     for (const id of dead) {
-      const known = this.#cases.get(id) ?? { askedMs: null, running: false };
-      cases.set(id, known);
-      if (known.running || (known.askedMs !== null && nowMs - known.askedMs < RECOVERY_PATIENCE_MS)) continue;
+      const known = this.#recoveries.get(id) ?? { queuedMs: null, running: false };
+      recoveries.set(id, known);
+      if (known.running || (known.queuedMs !== null && nowMs - known.queuedMs < RECOVERY_PATIENCE_MS))
+        continue;
       this.#start(id, known, nowMs);
     }
-    this.#cases = cases;
+    this.#recoveries = recoveries;
   }
 
-  /** Waits for what is under way. */
+  /** Waits for the recoveries in progress. */
   async close(): Promise<void> {
     await Promise.all(this.#running);
   }
 
-  #start(dead: number, known: Case, nowMs: number): void {
+  #start(dead: number, known: Recovery, nowMs: number): void {
     known.running = true;
     const work = this.#work(dead, known, nowMs)
       .catch(this.#options.onError)
@@ -57,12 +58,12 @@ export class InstanceRecovery {
     this.#running.add(work);
   }
 
-  async #work(dead: number, known: Case, nowMs: number): Promise<void> {
+  async #work(dead: number, known: Recovery, nowMs: number): Promise<void> {
     const { connect, instance, onRecovered } = this.#options;
     const client = await connect();
     try {
-      if (known.askedMs === null && (await requestRecovery(client, dead))) {
-        known.askedMs = nowMs;
+      if (known.queuedMs === null && (await requestRecovery(client, dead))) {
+        known.queuedMs = nowMs;
         return;
       }
       onRecovered(dead, await recoverInstance(client, dead, instance));

@@ -9,15 +9,18 @@ import { InstanceRecovery } from '#db/instances/instance-recovery.ts';
 /**
  * A process that appends to the log does so as an instance: a number that is registered, kept alive by
  * heartbeats, and retired. Others declare an instance dead when its heartbeats stop ("fence" it), and recover
- * what it left open; from then on it can neither append nor spend.
+ * its open requests; from then on it can neither append nor spend.
  *
- * - *unregistered* → *active*: {@link InstanceSession.register} inserts the instance and starts its heartbeats.
+ * - *unregistered* → *active*: {@link InstanceSession.register} inserts the instance and starts its
+ *   heartbeats.
  * - *active* → *fenced*: a heartbeat, or whatever else is refused as fenced and calls
  *   {@link InstanceSession.fence}, finds that the instance was declared dead.
- * - *fenced* → *active*: a session with connections of its own closes what belonged to the fenced instance and
+ * - *fenced* → *active*: a session with connections of its own closes what belonged to the fenced instance
+ *   and
  *   registers a new one, again and again until the database takes it. A session over a borrowed connection
  *   stays fenced: its owner closes the connection and begins with a new session.
- * - → *closed*: {@link InstanceSession.close} retires the instance, unless it leaves requests open, which others
+ * - → *closed*: {@link InstanceSession.close} retires the instance, unless it leaves requests open, which
+ *   others
  *   are to recover.
  *
  * A session with connections of its own also watches its peers, and recovers those that died.
@@ -71,8 +74,8 @@ export class InstanceSession {
   }
 
   /**
-   * The number of the next batch that {@link instance} appends: without gaps, and each one once, since a number
-   * that comes twice is taken for a retry.
+   * The number of the next batch that {@link instance} appends: without gaps, and each one once, since a
+   * number that comes twice is taken for a retry.
    */
   nextBatchNo(): number {
     this.#lastBatchNo += 1;
@@ -117,7 +120,8 @@ export class InstanceSession {
 
   /**
    * Ends the session. Never throws where the connections are its own.
-   * @param settle runs while heartbeats go on. Resolves with whether nothing is left open, so that the instance
+   * @param settle runs while heartbeats go on. Resolves with whether nothing is left open, so that the
+   * instance
    *   can be retired; otherwise it is left for others to recover, like one that was killed.
    * @throws whatever retiring throws over a borrowed connection.
    */
@@ -162,7 +166,7 @@ export class InstanceSession {
       },
       onFenced,
       onDeadPeers: (peers, nowMs) => {
-        recovery.look(peers, nowMs);
+        recovery.recover(peers, nowMs);
         on.onDeadPeers?.(peers);
       },
       onError: (error) => on.onError?.('heartbeat failed; retrying', error),

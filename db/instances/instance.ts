@@ -1,78 +1,64 @@
-import type pg from 'pg';
+import { sql } from 'kysely';
+import type { ClientBase } from 'pg';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 
-/** Registers this process as an instance that may append. Its number is never used again. */
-export async function registerInstance(client: pg.ClientBase, name: string): Promise<number> {
-  const result = await client.query<[number]>({
-    text: 'select daybook.register_instance($1)',
-    values: [name],
-    rowMode: 'array',
-  });
-  return result.rows[0]?.[0] as number;
+/** Registers this process as an instance that may append. @returns its number, which is never reused. */
+export async function registerInstance(client: ClientBase, name: string): Promise<number> {
+  const row = await rowOf(client, sql<{ id: number }>`select daybook.register_instance(${name}) as id`);
+  if (row === undefined) throw new Error('daybook.register_instance returned no row');
+  return row.id;
 }
 
 /**
- * Says that the instance lives, and from where in the log its open requests begin; null for one
- * that never has any.
- * @returns Postgres' clock; null when the instance was declared dead.
+ * Renews an instance.
+ * @param openFrom the position of its oldest open request; null for an instance that never has any.
+ * @returns Postgres' clock; null if the instance was declared dead.
  */
 export async function heartbeat(
-  client: pg.ClientBase,
+  client: ClientBase,
   instance: number,
   openFrom: number | null,
 ): Promise<Date | null> {
-  const result = await client.query<[Date | null]>({
-    name: 'heartbeat',
-    text: 'select daybook.heartbeat($1, $2)',
-    values: [instance, openFrom],
-    rowMode: 'array',
-  });
-  return result.rows[0]?.[0] ?? null;
+  const query = sql<{ now: Date | null }>`select daybook.heartbeat(${instance}, ${openFrom}) as now`;
+  return (await rowOf(client, query, 'heartbeat'))?.now ?? null;
 }
 
-/** Ends an instance that has nothing open any more. */
-export async function retireInstance(client: pg.ClientBase, instance: number): Promise<void> {
-  await client.query('select daybook.retire_instance($1)', [instance]);
+/** Ends an instance that has no open requests. */
+export async function retireInstance(client: ClientBase, instance: number): Promise<void> {
+  await rowOf(client, sql`select daybook.retire_instance(${instance})`);
 }
 
-/** Another instance that may have requests open, with its last heartbeat as text. */
+/** Another instance that may have open requests, with its last heartbeat as text. */
 export type Peer = { id: number; heartbeat: string; isDead: boolean };
 
 /** The other instances that are alive, or dead and not recovered yet. */
-export async function readPeers(client: pg.ClientBase, self: number): Promise<Peer[]> {
-  const result = await client.query<Peer>({
-    name: 'read_peers',
-    text: `select id, heartbeat_at::text as heartbeat, dead_at is not null as "isDead"
-      from daybook.instance where closed_at is null and id <> $1`,
-    values: [self],
-  });
-  return result.rows;
+export async function readPeers(client: ClientBase, self: number): Promise<Peer[]> {
+  const query = db
+    .selectFrom('daybook.instance')
+    .select('id')
+    .select(sql<string>`heartbeat_at::text`.as('heartbeat'))
+    .select(sql<boolean>`dead_at is not null`.as('isDead'))
+    .where('closed_at', 'is', null)
+    .where('id', '<>', self);
+  return rowsOf(client, query, 'read_peers');
 }
 
 /**
- * Declares an instance dead, so that it can't append or spend any more, and asks a worker to end
- * what it left open.
- * @returns false when no worker lives that could.
+ * Declares an instance dead, so that it can't append or spend any more, and queues its recovery for a worker.
+ * @returns false if no worker lives.
  */
-export async function requestRecovery(client: pg.ClientBase, dead: number): Promise<boolean> {
-  const result = await client.query<[boolean]>({
-    text: 'select daybook.request_recovery($1)',
-    values: [dead],
-    rowMode: 'array',
-  });
-  return result.rows[0]?.[0] ?? false;
+export async function requestRecovery(client: ClientBase, dead: number): Promise<boolean> {
+  const query = sql<{ isQueued: boolean }>`select daybook.request_recovery(${dead}) as "isQueued"`;
+  return (await rowOf(client, query))?.isQueued ?? false;
 }
 
 /**
- * Declares an instance dead, so that it can't append any more, and ends what it left open. Both
- * steps can be repeated: a recoverer that dies in between leaves the rest to the next one.
- * @returns how many requests were abandoned; 0 when somebody else was first.
+ * Declares an instance dead, so that it can't append any more, and ends its open requests. Both steps can be
+ * repeated: if a recoverer dies in between, the next one does the rest.
+ * @returns how many requests were abandoned; 0 if another recoverer was first.
  */
-export async function recoverInstance(client: pg.ClientBase, dead: number, by: number): Promise<number> {
-  await client.query('select daybook.fence_instance($1)', [dead]);
-  const result = await client.query<[number]>({
-    text: 'select daybook.recover_instance($1, $2)',
-    values: [dead, by],
-    rowMode: 'array',
-  });
-  return result.rows[0]?.[0] ?? 0;
+export async function recoverInstance(client: ClientBase, dead: number, by: number): Promise<number> {
+  await rowOf(client, sql`select daybook.fence_instance(${dead})`);
+  const query = sql<{ abandoned: number }>`select daybook.recover_instance(${dead}, ${by}) as abandoned`;
+  return (await rowOf(client, query))?.abandoned ?? 0;
 }

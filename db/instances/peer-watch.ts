@@ -1,41 +1,40 @@
 import { DEAD_AFTER_MS, WATCH_GAP_MAX_MS } from '#db/bounds.ts';
 import type { Peer } from '#db/instances/instance.ts';
 
-type Watched = Map<number, { heartbeat: string; stillMs: number }>;
+type Observed = Map<number, { heartbeat: string; stillMs: number }>;
 
 /**
- * Which of the other instances are dead: those that somebody has declared so, and those whose
- * heartbeat has not moved for five seconds *while we looked*. Time in which we could not look, or
- * did not run ourselves, does not count, so neither an outage of the store nor a pause of the
- * whole machine kills anybody. Pure.
+ * Failure detector: a peer is dead if it was declared dead, or if its heartbeat has not changed during
+ * DEAD_AFTER_MS *of observation*. Time in which this process could not read heartbeats, or did not run, does
+ * not count, so neither an outage of the store nor a pause of the whole machine makes a peer look dead. Pure.
  */
 export class PeerWatch {
-  #watched: Watched = new Map();
-  #lookedMs: number | null = null;
+  #observed: Observed = new Map();
+  #lastMs: number | null = null;
 
   /**
-   * Takes in what is to be seen now.
-   * @param nowMs by the monotonic clock, so that nobody dies because a clock was set.
-   * @returns the dead ones.
+   * Processes the current heartbeats of all peers.
+   * @param nowMs by the monotonic clock, so that setting a clock kills no peer.
+   * @returns the dead peers.
    */
-  look(peers: readonly Peer[], nowMs: number): number[] {
-    const sinceMs = this.#lookedMs === null ? 0 : Math.min(nowMs - this.#lookedMs, WATCH_GAP_MAX_MS);
-    this.#lookedMs = nowMs;
-    const seen: Watched = new Map();
+  observe(peers: readonly Peer[], nowMs: number): number[] {
+    const sinceMs = this.#lastMs === null ? 0 : Math.min(nowMs - this.#lastMs, WATCH_GAP_MAX_MS);
+    this.#lastMs = nowMs;
+    const seen: Observed = new Map();
     const dead: number[] = [];
     for (const { id, heartbeat, isDead } of peers) {
-      const before = this.#watched.get(id);
+      const before = this.#observed.get(id);
       const stillMs = before?.heartbeat === heartbeat ? before.stillMs + sinceMs : 0;
       seen.set(id, { heartbeat, stillMs });
       if (isDead || stillMs >= DEAD_AFTER_MS) dead.push(id);
     }
-    this.#watched = seen;
+    this.#observed = seen;
     return dead;
   }
 
-  /** We could not look: all watching begins anew. */
+  /** The heartbeats could not be read: observation restarts from zero. */
   reset(): void {
-    this.#watched.clear();
-    this.#lookedMs = null;
+    this.#observed.clear();
+    this.#lastMs = null;
   }
 }

@@ -130,7 +130,7 @@ describe('a server that has noticed a death', () => {
     });
     try {
       await use(async (dead, nowMs) => {
-        rescue.look(dead, nowMs);
+        rescue.recover(dead, nowMs);
         await rescue.close();
       });
     } finally {

@@ -10,34 +10,34 @@ const peer = (id: number, heartbeat: string | number, isDead = false) => ({
 test('one whose heartbeat stands still for five seconds of looking is dead, the others are not', () => {
   const watch = new PeerWatch();
   const dead = Array.from({ length: 7 }, (_, second) =>
-    watch.look([peer(1, 'still'), peer(2, second)], second * 1_000),
+    watch.observe([peer(1, 'still'), peer(2, second)], second * 1_000),
   );
   expect(dead).toEqual([[], [], [], [], [], [1], [1]]);
 });
 
 test('one that moves again is watched from the beginning', () => {
   const watch = new PeerWatch();
-  for (let second = 0; second < 4; second++) watch.look([peer(1, 'a')], second * 1_000);
-  const dead = Array.from({ length: 6 }, (_, second) => watch.look([peer(1, 'b')], 4_000 + second * 1_000));
+  for (let second = 0; second < 4; second++) watch.observe([peer(1, 'a')], second * 1_000);
+  const dead = Array.from({ length: 6 }, (_, second) => watch.observe([peer(1, 'b')], 4_000 + second * 1_000));
   expect(dead).toEqual([[], [], [], [], [], [1]]);
 });
 
 test('one that somebody has declared dead is dead at once', () => {
-  expect(new PeerWatch().look([peer(1, 'x', true), peer(2, 'x')], 0)).toEqual([1]);
+  expect(new PeerWatch().observe([peer(1, 'x', true), peer(2, 'x')], 0)).toEqual([1]);
 });
 
 test('time in which nobody could look kills nobody', () => {
   const watch = new PeerWatch();
   for (let round = 0; round < 20; round++) {
-    expect(watch.look([peer(1, 'still')], round * 4_000)).toEqual([]);
+    expect(watch.observe([peer(1, 'still')], round * 4_000)).toEqual([]);
     watch.reset();
   }
 });
 
 test('a watcher that was frozen, with or without the others, does not take its own absence for theirs', () => {
   const watch = new PeerWatch();
-  watch.look([peer(1, 'still')], 0);
-  watch.look([peer(1, 'still')], 1_000);
-  expect(watch.look([peer(1, 'still')], 60_000)).toEqual([]);
-  expect(watch.look([peer(1, 'moved')], 61_000)).toEqual([]);
+  watch.observe([peer(1, 'still')], 0);
+  watch.observe([peer(1, 'still')], 1_000);
+  expect(watch.observe([peer(1, 'still')], 60_000)).toEqual([]);
+  expect(watch.observe([peer(1, 'moved')], 61_000)).toEqual([]);
 });
