@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { withControl } from '#server/control/control.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import type { JobResult } from './driver/job.ts';

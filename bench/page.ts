@@ -1,5 +1,5 @@
 import type { Browser } from 'playwright-core';
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { launchBrowser, settled } from '../test/support/browser/browser.ts';
 import { setUp, type SignedInClient } from '../test/support/dashboard.ts';
 import type { Goal } from './goals.ts';

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { readWorkerConfig } from './config.ts';
 

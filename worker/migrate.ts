@@ -1,4 +1,4 @@
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { ensureServiceLogin } from '#db/postgres/service-login.ts';

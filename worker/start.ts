@@ -1,4 +1,4 @@
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { connectAs, StoreError } from '#db/postgres/connect.ts';
 import { readWorkerConfig } from './config.ts';
 import { keepRunning } from './jobs.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { makeBody } from '../driver/bodies.ts';
 import { postmasterOf } from '../machine/postmaster.ts';
 import { freePort, type Program, startProgram, waitUntilReady } from '../machine/programs.ts';

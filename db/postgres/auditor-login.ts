@@ -5,28 +5,30 @@ import { LOCKS } from '#db/postgres/locks.ts';
 import { scramVerifier } from '#db/postgres/scram.ts';
 
 /**
- * Logins of auditors: each may become `daybook_auditor` and nothing else, inherits nothing and owns
- * nothing. With one somebody verifies the log from their own machine, and can change nothing here.
+ * Logins of auditors: each may set the role `daybook_auditor` and no other, inherits nothing and owns
+ * nothing. With such a login an auditor verifies the log from their own machine, and can't change anything
+ * here.
  */
 
 const PASSWORD_CHARACTERS = 32;
-/** Somebody at a terminal, and a few scripts: what is too many for them would be missing for the calls. */
+/** Enough for a terminal and a few scripts; more would be missing for requests. */
 const CONNECTIONS_MAX = 10;
-/** Postgres keeps names of up to 63 bytes; its own begin with pg_, and ours with daybook_. */
+/** Postgres truncates names at 63 bytes; its own begin with pg_, and ours with daybook_. */
 const LOGIN = /^(?!pg_|daybook_)[a-z][a-z0-9_]{0,62}$/;
 
 /**
- * Makes a login for an auditor.
- * @returns its password, which is nowhere else.
- * @throws {StoreError} when there is one of that name, or it can't be made.
+ * Creates a login for an auditor.
+ * @returns its password, which is stored nowhere.
+ * @throws {StoreError} if a role of that name exists, or the login can't be created.
  */
 export async function createAuditorLogin(owner: Store, login: string): Promise<string> {
   const password = randomBase62(PASSWORD_CHARACTERS);
-  await change(owner, login, 'made', async (client, name) => {
+  await change(owner, login, 'created', async (client, name) => {
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [login]);
-    if (rowCount !== 0) throw new StoreError(`there is a login ${login} already: choose another name`);
+    if (rowCount !== 0) throw new StoreError(`the login ${login} exists already: choose another name`);
     await client.query(
-      `create role ${name} login noinherit connection limit ${CONNECTIONS_MAX} password ${client.escapeLiteral(scramVerifier(password))}`,
+      `create role ${name} login noinherit connection limit ${CONNECTIONS_MAX}
+        password ${client.escapeLiteral(scramVerifier(password))}`,
     );
     await client.query(`grant daybook_auditor to ${name} with inherit false, set true`);
   });
@@ -34,17 +36,19 @@ export async function createAuditorLogin(owner: Store, login: string): Promise<s
 }
 
 /**
- * Takes such a login away; what it has open ends at its next statement. @throws {StoreError} when there is
- * none of that name.
+ * Drops the login of an auditor; its open sessions fail at their next statement.
+ * @throws {StoreError} if no auditor has a login of that name.
  */
 export async function dropAuditorLogin(owner: Store, login: string): Promise<void> {
   await change(owner, login, 'dropped', async (client, name) => {
     const { rows } = await client.query<{ role: string }>(
-      'select g.rolname as role from pg_auth_members m join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member where r.rolname = $1',
+      `select g.rolname as role from pg_auth_members m
+        join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member
+        where r.rolname = $1`,
       [login],
     );
     if (rows.length === 0 || rows.some(({ role }) => role !== 'daybook_auditor'))
-      throw new StoreError(`there is no login ${login} of an auditor`);
+      throw new StoreError(`no auditor has a login ${login}`);
     await client.query(`drop role ${name}`);
   });
 }
@@ -57,19 +61,21 @@ async function change(
 ): Promise<void> {
   if (!LOGIN.test(login))
     throw new StoreError(
-      'the name of a login has up to 63 small letters, digits and "_", begins with a letter, and not with pg_ or daybook_',
+      'the name of a login has up to 63 lower-case letters, digits and "_", begins with a letter, ' +
+        'and not with pg_ or daybook_',
     );
   const client = await connectAs(owner, 'owner');
   try {
     await client.query('begin');
-    // One at a time: Postgres refuses changes of one role that meet.
+    // Serialized: Postgres rejects concurrent changes of one role.
     await client.query(`select pg_advisory_xact_lock(${LOCKS.serviceLogin})`);
     await work(client, client.escapeIdentifier(login));
     await client.query('commit');
   } catch (error) {
     if (error instanceof StoreError) throw error;
     throw new StoreError(
-      `the login ${login} can't be ${what}: ${(error as Error).message}. It takes an owner who may make roles, and may pass on daybook_auditor`,
+      `the login ${login} can't be ${what}: ${(error as Error).message}. ` +
+        'The owner of the database needs CREATEROLE, and the admin option on daybook_auditor',
       { cause: error },
     );
   } finally {
@@ -78,8 +84,8 @@ async function change(
 }
 
 /**
- * The address by which such a login comes, for `DATABASE_URL`. @param owner's address, where the database is
- * somebody's own.
+ * The DATABASE_URL of such a login.
+ * @param databaseUrl the owner's address, if the operator runs the database.
  */
 export function addressFor(
   owner: Store,
@@ -94,5 +100,7 @@ export function addressFor(
   }
   const { host = 'localhost', port, database } = owner.config('owner');
   const isSocket = host.startsWith('/');
-  return `postgres://${login}:${password}@${isSocket ? 'localhost' : `${host}:${port}`}/${database}${isSocket ? `?host=${encodeURIComponent(host)}&port=${port}` : ''}`;
+  const place = isSocket ? 'localhost' : `${host}:${port}`;
+  const parameters = isSocket ? `?host=${encodeURIComponent(host)}&port=${port}` : '';
+  return `postgres://${login}:${password}@${place}/${database}${parameters}`;
 }

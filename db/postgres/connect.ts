@@ -10,28 +10,28 @@ import {
   STATEMENT_MARGIN_MS,
 } from '#db/bounds.ts';
 
-/** Something about the store that the operator has to put right. The message is one line meant for them. */
+/** A problem of the store that the operator has to fix. The message is one line for the operator. */
 export class StoreError extends Error {
   override name = 'StoreError';
 }
 
-/** Who a connection acts as: `owner` migrates, `relay` serves, `worker` projects, `auditor` only reads. */
+/** The role of a connection: `owner` migrates, `relay` serves, `worker` projects, `auditor` only reads. */
 export type Role = 'owner' | 'relay' | 'worker' | 'auditor';
 
 export type Store = {
-  /** What `pg` needs to connect as this role, with every time-out set. */
+  /** The configuration with which `pg` connects as this role, with every timeout set. */
   config(role: Role): ClientConfig;
 };
 
 /**
- * Where a session leads. The password is a function so that no configuration that is printed or
- * logged by mistake shows it.
+ * The address of a session. The password is a function, so that a configuration that is printed or logged by
+ * mistake does not show it.
  */
 export type Target = Pick<ClientConfig, 'host' | 'port' | 'user' | 'database' | 'ssl' | 'options'> & {
   password?: () => string;
 };
 
-/** The full configuration of a session as `role` at `target`: the one place where time-outs are set. */
+/** The full configuration of a session as `role` at `target`: the only place that sets timeouts. */
 export function sessionConfig(role: Role, target: Target): ClientConfig {
   const session = {
     ...target,
@@ -46,24 +46,24 @@ export function sessionConfig(role: Role, target: Target): ClientConfig {
 }
 
 /**
- * The same session with another patience, for what is known to take long: a migration, an export.
- * The server gives a statement up after `timeoutMs`; the client waits a little longer for its answer.
+ * The same session with a longer statement timeout, for migrations and exports. The server cancels a
+ * statement after `timeoutMs`; the client waits a little longer for its reply.
  */
 export function withTimeout(config: ClientConfig, timeoutMs: number): ClientConfig {
   return { ...config, statement_timeout: timeoutMs, query_timeout: timeoutMs + STATEMENT_MARGIN_MS };
 }
 
 /**
- * The same store for who starts or gives a command: nobody is kept waiting there, and a busy machine must not
- * make it fail.
+ * The same store with a longer connection timeout, for starts and commands: no request waits for them, and a
+ * busy machine must not make them fail.
  */
 export function patient(store: Store): Store {
   return { config: (role) => ({ ...store.config(role), connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS }) };
 }
 
 /**
- * A connection as a role. It reports its end to whoever uses it and never to the process.
- * @param timeoutMs the patience with a statement, where the short one of every session won't do.
+ * Connects as a role. Errors of the connection reach its user and never crash the process.
+ * @param timeoutMs the statement timeout, if the short default of every session does not suffice.
  */
 export async function connectAs(store: Store, role: Role, timeoutMs?: number): Promise<Client> {
   const config = store.config(role);
@@ -74,8 +74,8 @@ export async function connectAs(store: Store, role: Role, timeoutMs?: number): P
 }
 
 /**
- * Connections that are opened when they are needed. Each reports its end to whoever uses it and never
- * to the process: pg's own pool looks after those that nobody has taken, and only those.
+ * A pool, which connects on demand. Errors of a connection reach its user and never crash the process: pg's
+ * own pool handles only the errors of idle connections.
  */
 export function openPool(config: PoolConfig): Pool {
   const pool = new Pool(config);
@@ -85,7 +85,7 @@ export function openPool(config: PoolConfig): Pool {
 }
 
 /**
- * Ends a connection politely where the server still listens, and at once where it is frozen and never would.
+ * Ends a connection in order, or destroys it if a frozen server does not reply in time.
  */
 export async function closeClient(client: Client): Promise<void> {
   const timer = setTimeout(() => client.connection.stream.destroy(), CLOSE_TIMEOUT_MS);
@@ -94,9 +94,9 @@ export async function closeClient(client: Client): Promise<void> {
 }
 
 /**
- * A PostgreSQL that somebody else runs. The owner connects as the URL says; the other roles connect
- * the same way and take their role with the first packet, so that one DATABASE_URL serves all.
- * @throws {StoreError} when the URL cannot be used. The message never repeats it: it holds a password.
+ * A PostgreSQL that the operator runs. The owner connects with the URL; the other roles connect in the same
+ * way and set their role in the startup packet, so that one DATABASE_URL serves all roles.
+ * @throws {StoreError} if the URL can't be used. The message never quotes the URL, which contains a password.
  */
 export function externalStore(databaseUrl: string): Store {
   const target = parseDatabaseUrl(databaseUrl);
@@ -110,8 +110,8 @@ export function externalStore(databaseUrl: string): Store {
 }
 
 function parseDatabaseUrl(text: string): Target {
-  // `user@/database?host=/directory` is how libpq writes a Unix socket. The URL standard allows no
-  // user without a host, so one is put in; the `host` parameter overrides it.
+  // `user@/database?host=/directory` is libpq's syntax for a Unix socket. The URL standard allows no user
+  // without a host, so a host is inserted; the `host` parameter overrides it.
   const url = URL.parse(text) ?? URL.parse(text.replace('@/', '@localhost/'));
   if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol)) {
     throw new StoreError(
@@ -120,10 +120,10 @@ function parseDatabaseUrl(text: string): Target {
   }
   let client: Client;
   try {
-    // pg reads the address by its own rules (TLS modes, certificate files); nothing is connected.
+    // pg parses the address by its own rules (TLS modes, certificate files), without connecting.
     client = new Client({ connectionString: url.href });
   } catch (error) {
-    // Only the path of an unreadable certificate is told: other messages may quote the address.
+    // Only the path of an unreadable certificate is reported: other messages may quote the address.
     const { path } = error as NodeJS.ErrnoException;
     throw new StoreError(
       `DATABASE_URL cannot be used${path === undefined ? '' : `: ${path} cannot be read`}`,
@@ -137,27 +137,27 @@ function parseDatabaseUrl(text: string): Target {
     database: client.database,
     ssl: client.ssl,
     options: url.searchParams.get('options') ?? undefined,
-    // Without one, pg looks where libpq would.
+    // Without a password, pg uses libpq's sources.
     ...(password ? { password: () => password } : {}),
   };
 }
 
 const OLDEST_SERVER_VERSION_NUM = 180_000;
 
-/** Settings under which Postgres acknowledges what a crash can still take back. */
-const HONEST_SETTINGS = ['fsync', 'full_page_writes', 'synchronous_commit'] as const;
+/** Settings that must not be off: without them Postgres acknowledges commits that a crash can lose. */
+const DURABILITY_SETTINGS = ['fsync', 'full_page_writes', 'synchronous_commit'] as const;
 
 /**
- * Refuses a server whose acknowledgement does not mean "durable", because everything that Daybook
- * promises rests on it. Checksums are asked of the embedded server only: an operator's own may sit
- * on storage that has them.
+ * Rejects a server whose commits are not durable when acknowledged, because every guarantee of Daybook
+ * depends on that. Checksums are required of the embedded server only: the operator's own may use storage
+ * that has them.
  * @throws {StoreError} naming the setting.
  */
 export async function checkDurability(
   client: Pick<ClientBase, 'query'>,
   { checksums }: { checksums: boolean },
 ): Promise<void> {
-  const names = [...HONEST_SETTINGS, 'data_checksums', 'server_version', 'server_version_num'];
+  const names = [...DURABILITY_SETTINGS, 'data_checksums', 'server_version', 'server_version_num'];
   const { rows } = await client.query<{ name: string; setting: string }>(
     'select name, setting from pg_settings where name = any($1)',
     [names],
@@ -168,7 +168,7 @@ export async function checkDurability(
       `Daybook needs PostgreSQL 18 or newer, and this server is ${settings.get('server_version')}`,
     );
   }
-  for (const name of HONEST_SETTINGS) {
+  for (const name of DURABILITY_SETTINGS) {
     if (settings.get(name) === 'off') {
       throw new StoreError(
         `PostgreSQL runs with ${name}=off, so a crash would lose records it has acknowledged: set it to on`,
@@ -176,6 +176,6 @@ export async function checkDurability(
     }
   }
   if (checksums && settings.get('data_checksums') !== 'on') {
-    throw new StoreError('PostgreSQL runs with data_checksums=off, so a damaged page would go unnoticed');
+    throw new StoreError('PostgreSQL runs with data_checksums=off, so a damaged page would go undetected');
   }
 }

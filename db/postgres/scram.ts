@@ -5,8 +5,8 @@ const SCRAM_ITERATIONS = 4096;
 const SCRAM_SALT_BYTES = 16;
 
 /**
- * What Postgres stores of a password (RFC 5803). Made here, so that a statement that fails, or is
- * logged, shows no password.
+ * The SCRAM verifier of a password, as Postgres stores it (RFC 5803). Computed here, so that a statement that
+ * fails or is logged does not contain the password.
  * @param password printable ASCII.
  */
 export function scramVerifier(password: string): string {
@@ -14,5 +14,6 @@ export function scramVerifier(password: string): string {
   const salted = pbkdf2Sync(password, salt, SCRAM_ITERATIONS, 32, 'sha256');
   const keyed = (text: string): Buffer => createHmac('sha256', salted).update(text).digest();
   const stored = createHash('sha256').update(keyed('Client Key')).digest('base64');
-  return `SCRAM-SHA-256$${SCRAM_ITERATIONS}:${salt.toString('base64')}$${stored}:${keyed('Server Key').toString('base64')}`;
+  const server = keyed('Server Key').toString('base64');
+  return `SCRAM-SHA-256$${SCRAM_ITERATIONS}:${salt.toString('base64')}$${stored}:${server}`;
 }

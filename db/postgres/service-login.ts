@@ -4,13 +4,13 @@ import { LOCKS } from '#db/postgres/locks.ts';
 import { scramVerifier } from '#db/postgres/scram.ts';
 
 /**
- * The login of servers and workers where somebody else migrates. It may act as relay, worker and
- * auditor, and owns nothing: with its password nobody can change or drop what is in the log, as
- * somebody could with the owner's.
+ * The login of servers and workers if the owner migrates separately. It may act as relay, worker and auditor,
+ * and owns nothing: unlike the owner's password, its password does not allow changing or dropping the log.
  */
 
 /**
- * Whether a session may change a schema; also true where there is none yet, since somebody has to make it.
+ * Whether a session may change a schema; also true if the schema does not exist, so that this session creates
+ * it.
  */
 export async function ownsSchema(client: Pick<ClientBase, 'query'>, schema: string): Promise<boolean> {
   const { rows } = await client.query<{ owns: boolean }>(
@@ -21,23 +21,23 @@ export async function ownsSchema(client: Pick<ClientBase, 'query'>, schema: stri
 }
 
 /**
- * Makes the login that this address names, or gives the one that is there the address's password
- * and what it lacks of its rights. The schema has to be migrated. May be done again and again.
- * @param url that of servers and workers, on the owner's database.
+ * Creates the login that an address names, or gives the existing one the address's password and missing
+ * privileges. The schema has to be migrated. Idempotent.
+ * @param url the address for servers and workers, on the owner's database.
  * @returns the login's name.
- * @throws {StoreError} when the login is no lesser one than the owner, or can't be made.
+ * @throws {StoreError} if the login has the owner's privileges, or can't be created.
  */
 export async function ensureServiceLogin(owner: Store, url: string): Promise<string> {
   const { user, password } = externalStore(url).config('owner');
   const login = user ?? '';
   const secret = typeof password === 'function' ? await password() : password;
-  // Others would have to be normalised first, as RFC 4013 says.
+  // Other characters would have to be normalized first (SASLprep, RFC 4013).
   if (!/^[\x20-\x7e]*$/.test(secret ?? ''))
     throw new StoreError('SERVICE_DATABASE_URL is not usable: its password must be printable ASCII');
   const client = await connectAs(owner, 'owner');
   try {
     await client.query('begin');
-    // One at a time: Postgres refuses changes of one role that meet.
+    // Serialized: Postgres rejects concurrent changes of one role.
     await client.query(`select pg_advisory_xact_lock(${LOCKS.serviceLogin})`);
     const name = client.escapeIdentifier(login);
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [login]);
@@ -48,7 +48,8 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
     );
     if (rows[0]?.owns)
       throw new StoreError(
-        `SERVICE_DATABASE_URL is not usable: ${login} may act as the owner of the database; name another login`,
+        `SERVICE_DATABASE_URL is not usable: ${login} may act as the owner of the database; ` +
+          'name another login',
       );
     const proof = secret ? `password ${client.escapeLiteral(scramVerifier(secret))}` : '';
     await client.query(`${rowCount === 0 ? 'create' : 'alter'} role ${name} login noinherit ${proof}`);
@@ -63,7 +64,7 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   } catch (error) {
     if (error instanceof StoreError) throw error;
     throw new StoreError(
-      `the login ${login} (SERVICE_DATABASE_URL) can't be made: ${(error as Error).message}`,
+      `the login ${login} (SERVICE_DATABASE_URL) can't be created: ${(error as Error).message}`,
       { cause: error },
     );
   } finally {

@@ -12,12 +12,12 @@ import { connectEmbedded, startEmbedded } from '#db/postgres/embedded/embedded.t
 
 export type OpenedStore = { store: Store; close(): Promise<void> };
 
-/** Which database: the one at an address, or the one in a directory. */
+/** Which database: the one at an address, or the embedded one in a directory. */
 export type StoreLocation = { DATABASE_URL?: string | undefined; DAYBOOK_DATA: string };
 
 /**
- * The database of a server: the operator's own, or one that we start and watch.
- * @throws {StoreError} when it can't be used; the message is for the operator.
+ * Opens the database of a server: the operator's own, or an embedded one that this process runs.
+ * @throws {StoreError} if it can't be used; the message is for the operator.
  */
 export async function openStore(config: StoreLocation, log: (line: string) => void): Promise<OpenedStore> {
   if (config.DATABASE_URL === undefined) {
@@ -29,7 +29,7 @@ export async function openStore(config: StoreLocation, log: (line: string) => vo
   return { store, close: async () => {} };
 }
 
-/** The database for a command: that of the running server, or, when none runs, one for the moment. */
+/** Opens the database for a command: that of the running server, or one for the duration of the command. */
 export async function borrowStore(config: StoreLocation, log: (line: string) => void): Promise<OpenedStore> {
   if (config.DATABASE_URL === undefined) {
     const running = await connectEmbedded(config.DAYBOOK_DATA);
@@ -38,12 +38,26 @@ export async function borrowStore(config: StoreLocation, log: (line: string) => 
   return openStore(config, log);
 }
 
-/** A connection as the relay; it reports its end to whoever uses it and never to the process. */
+/**
+ * The database that another process has opened and supervises: a server's embedded one, or the operator's.
+ * @throws {StoreError} if it is not running; the message is for the operator.
+ */
+export async function attachStore({ DATABASE_URL, DAYBOOK_DATA }: StoreLocation): Promise<Store> {
+  if (DATABASE_URL !== undefined) return externalStore(DATABASE_URL);
+  const running = await connectEmbedded(DAYBOOK_DATA);
+  if (running === null)
+    throw new StoreError(
+      `no PostgreSQL runs in ${DAYBOOK_DATA} (DAYBOOK_DATA): start the server first, or set DATABASE_URL`,
+    );
+  return running;
+}
+
+/** A connection as the relay. Its errors reach its user and never crash the process. */
 export async function connectRelay(store: Store, timeoutMs?: number): Promise<Client> {
   return connectAs(store, 'relay', timeoutMs);
 }
 
-/** The owner looks, because the relay's role may not exist before the first migration. */
+/** Checks as the owner, because the relay's role may not exist before the first migration. */
 async function checkExternal(store: Store): Promise<void> {
   let client: Client;
   try {

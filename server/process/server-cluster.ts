@@ -1,5 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
-import { attachStore } from '#db/postgres/attach.ts';
+import { attachStore } from '#db/postgres/store.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { CHILD_STOP_MS } from '#server/process/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';

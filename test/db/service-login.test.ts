@@ -110,7 +110,7 @@ test('it is never the owner, nor a password that Postgres would read otherwise, 
   await expect(ensureServiceLogin(owner, url('pässword'))).rejects.toThrow(/must be printable ASCII$/);
   const stranger = { config: () => ({ ...owner.config('owner'), options: '-c role=daybook_auditor' }) };
   const refused = ensureServiceLogin(stranger, url('canary')).catch((error: Error) => error.message);
-  expect(await refused).toMatch(/can't be made: permission denied/);
+  expect(await refused).toMatch(/can't be created: permission denied/);
   expect(await refused).not.toContain('canary');
 });
 

@@ -42,7 +42,8 @@ async function ensureRole(client: Client, name: string, password: string): Promi
   ) {
     const known = await isTrue(client, `select exists (select from pg_roles where rolname = '${name}')`);
     await client.query(
-      `${known ? 'alter' : 'create'} role ${name} login ${isOwner ? 'createrole' : ''} password ${client.escapeLiteral(password)}`,
+      `${known ? 'alter' : 'create'} role ${name} login ${isOwner ? 'createrole' : ''}
+        password ${client.escapeLiteral(password)}`,
     );
   }
   // The owner may act as the other roles (migrations check it), but does not inherit their privileges. It
@@ -71,7 +72,7 @@ export type SupervisorLock = {
   release(): Promise<void>;
 };
 
-/** Another Daybook supervises this cluster, so this one may not stop its server. */
+/** Another Daybook supervises this cluster, which owns its server. */
 export class DirectoryInUseError extends StoreError {}
 
 /**

@@ -145,7 +145,7 @@ async function probe(paths: ClusterPaths, config: ClientConfig): Promise<ProbeRe
  * Finds the Postgres that a predecessor left running, waiting while it starts, recovers or stops.
  * The address is probed whatever the process id refers to: a container that shares the directory has process
  * ids of its own, and two servers on one cluster would destroy it.
- * @returns null if no server is running and one may be started.
+ * @returns null if no server is running and Daybook may start one.
  * @throws {StoreError} if a server is running that Daybook may not use.
  */
 export async function findRunning(supervision: Supervision): Promise<Address | null> {
@@ -174,7 +174,7 @@ export async function findRunning(supervision: Supervision): Promise<Address | n
   }
 }
 
-/** Starts a wait for Postgres: each step of it sleeps, logs once when it takes long, and finally fails. */
+/** Starts a wait for Postgres: each step sleeps, logs once when it takes long, and finally fails. */
 function startWait({ paths, log, signal }: Supervision, problem: string): () => Promise<void> {
   const since = performance.now();
   let isLogged = false;
@@ -185,7 +185,8 @@ function startWait({ paths, log, signal }: Supervision, problem: string): () => 
     if (waitedMs > START_NOTICE_MS && !isLogged) {
       isLogged = true;
       log(
-        `waiting for the PostgreSQL in ${paths.cluster}, which may be recovering from a crash (see ${paths.log})`,
+        `waiting for the PostgreSQL in ${paths.cluster}, ` +
+          `which may be recovering from a crash (see ${paths.log})`,
       );
     }
     await sleep(POSTMASTER_POLL_MS, undefined, { signal });

@@ -117,7 +117,7 @@ describe('auditor login', () => {
   test('auditor login: is created once; Postgres gets its password only as a SCRAM verifier', async () => {
     expect(await owner.daybook('auditor-login', 'create', login)).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining(`there is a login ${login} already`),
+      stderr: expect.stringContaining(`the login ${login} exists already`),
     });
     const client = await database.superuser();
     const { rows } = await client.query<{ verifier: string }>(
@@ -152,7 +152,7 @@ describe('auditor login', () => {
     for (const other of [name, 'postgres'])
       expect(await owner.daybook('auditor-login', 'drop', other)).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('no login'),
+        stderr: expect.stringContaining('no auditor has a login'),
       });
   });
 });

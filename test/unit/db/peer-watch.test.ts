@@ -18,7 +18,9 @@ test('one whose heartbeat stands still for five seconds of looking is dead, the 
 test('one that moves again is watched from the beginning', () => {
   const watch = new PeerWatch();
   for (let second = 0; second < 4; second++) watch.observe([peer(1, 'a')], second * 1_000);
-  const dead = Array.from({ length: 6 }, (_, second) => watch.observe([peer(1, 'b')], 4_000 + second * 1_000));
+  const dead = Array.from({ length: 6 }, (_, second) =>
+    watch.observe([peer(1, 'b')], 4_000 + second * 1_000),
+  );
   expect(dead).toEqual([[], [], [], [], [], [1]]);
 });
 
