@@ -51,7 +51,10 @@ export function Palette({ onClose }: { onClose: () => void }) {
     <Modal
       aria-label="Command menu"
       onClose={onClose}
-      className="mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border border-line bg-surface p-0 shadow-xl"
+      className={[
+        'mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border',
+        'border-line bg-surface p-0 shadow-xl',
+      ].join(' ')}
     >
       <input
         role="combobox"
@@ -67,7 +70,10 @@ export function Palette({ onClose }: { onClose: () => void }) {
           setAt(0);
         }}
         onKeyDown={onKeyDown}
-        className="w-full border-b border-line bg-transparent px-4 py-3 text-base outline-none placeholder:text-muted"
+        className={[
+          'w-full border-b border-line bg-transparent px-4 py-3 text-base outline-none',
+          'placeholder:text-muted',
+        ].join(' ')}
       />
       <ul ref={list} id={id} role="listbox" aria-label="Results" className="max-h-80 overflow-y-auto p-1.5">
         {found.map((entry, index) => (
@@ -78,7 +84,10 @@ export function Palette({ onClose }: { onClose: () => void }) {
             aria-selected={index === current}
             onMouseMove={() => setAt(index)}
             onClick={() => choose(entry)}
-            className="flex cursor-pointer items-center gap-2.5 rounded-md px-2.5 py-1.5 aria-selected:bg-accent-soft aria-selected:text-accent"
+            className={[
+              'flex cursor-pointer items-center gap-2.5 rounded-md px-2.5 py-1.5',
+              'aria-selected:bg-accent-soft aria-selected:text-accent',
+            ].join(' ')}
           >
             <Icon name={entry.icon} />
             {entry.name}

@@ -93,7 +93,12 @@ function Layout() {
       >
         Skip to content
       </a>
-      <header className="sticky top-0 z-20 flex items-center justify-between border-b border-line bg-ground px-3 py-2 md:hidden">
+      <header
+        className={[
+          'sticky top-0 z-20 flex items-center justify-between border-b border-line bg-ground',
+          'px-3 py-2 md:hidden',
+        ].join(' ')}
+      >
         <IconButton
           icon="menu"
           label="Menu"

@@ -64,7 +64,10 @@ function Content({
       <button
         type="button"
         onClick={onPalette}
-        className="flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5 text-muted hover:text-ink"
+        className={[
+          'flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5',
+          'text-muted hover:text-ink',
+        ].join(' ')}
       >
         <Icon name="search" />
         Search
@@ -113,7 +116,11 @@ function Group({
               to={path}
               onClick={onGo}
               activeOptions={{ exact: path === '/', includeSearch: false }}
-              className="flex items-center gap-2.5 rounded-md px-2 py-1.5 text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-accent"
+              className={[
+                'flex items-center gap-2.5 rounded-md px-2 py-1.5 text-muted hover:bg-sunken',
+                'hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium',
+                'aria-[current=page]:text-accent',
+              ].join(' ')}
             >
               <Icon name={icon} />
               {text}

@@ -10,7 +10,14 @@ import { chunksOf } from './chunks.ts';
 const LIBRARIES = [
   {
     name: 'react',
-    test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](react-router|router-core|react-store|store|history))[\\/]/,
+    test: new RegExp(
+      String.raw`node_modules[\\/](${[
+        'react',
+        'react-dom',
+        'scheduler',
+        String.raw`@tanstack[\\/](react-router|router-core|react-store|store|history)`,
+      ].join('|')})[\\/]`,
+    ),
   },
   { name: 'query', test: /node_modules[\\/]@tanstack[\\/](react-query|query-core)[\\/]/ },
 ];

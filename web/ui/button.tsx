@@ -11,7 +11,12 @@ type Look = keyof typeof LOOKS;
 
 /** Button styles, also for links. */
 export function buttonClass(look: Look = 'plain', more = ''): string {
-  return `inline-flex items-center justify-center gap-1.5 rounded-md border px-3 min-h-8 text-sm font-medium whitespace-nowrap disabled:opacity-50 aria-disabled:opacity-50 ${LOOKS[look]} ${more}`;
+  return [
+    'inline-flex items-center justify-center gap-1.5 rounded-md border px-3 min-h-8 text-sm font-medium',
+    'whitespace-nowrap disabled:opacity-50 aria-disabled:opacity-50',
+    LOOKS[look],
+    more,
+  ].join(' ');
 }
 
 type ButtonProps = ComponentProps<'button'> & {

@@ -24,7 +24,10 @@ export function Meter({
       aria-valuemin={0}
       aria-valuemax={limit}
       aria-valuenow={Math.min(used, limit)}
-      aria-valuetext={`${showPercent(usedShare / 100, 0)} used, ${showPercent(reservedShare / 100, 0)} reserved`}
+      aria-valuetext={[
+        `${showPercent(usedShare / 100, 0)} used`,
+        `${showPercent(reservedShare / 100, 0)} reserved`,
+      ].join(', ')}
       className="flex h-2 w-full overflow-hidden rounded-full bg-sunken"
     >
       <div className={isFull ? 'bg-warn' : 'bg-accent'} style={{ width: `${usedShare}%` }} />

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bannedWords } from '../../layout/words.ts';
 import { seed } from '../../look/seed.ts';
 import { violations } from '../../support/browser/axe.ts';
 import { HAS_BROWSER, settled, startSite, type Visitor } from '../../support/browser/browser.ts';
@@ -10,10 +11,16 @@ import { startDashboard, type TestDashboard } from '../../support/browser/dashbo
 import { type Scene, SCENES } from '../../support/browser/scenes.ts';
 import { type ScriptedUpstream, startUpstream } from '../../support/upstream/upstream.ts';
 
-/**
- * What a browser makes of the dashboard: of its first load, of pages of others in the same browser, and of
- * every page that it has.
- */
+/** The dashboard in a real browser: its first load, cross-site attacks, and checks of every page. */
+/** The visible text of a page with its accessible names, tooltips and placeholders, without user content. */
+const RENDERED = `[
+  document.title,
+  document.body.innerText,
+  ...['aria-label', 'title', 'placeholder', 'aria-valuetext', 'aria-description'].flatMap((name) =>
+    [...document.querySelectorAll('[' + name + ']')].map((element) => element.getAttribute(name)),
+  ),
+].join('\\n')`;
+
 describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
   let upstream: ScriptedUpstream;
   let dashboard: TestDashboard;
@@ -27,8 +34,8 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     await upstream?.close();
   });
 
-  /** All that a browser fetches for a first look, compressed as every server can. */
-  describe('at its first load', () => {
+  /** Everything that a browser fetches for the first page, compressed. */
+  describe('on first load', () => {
     const FIRST_LOAD_BYTES_MAX = 150 * 1024;
     const SIGN_IN_BYTES_MAX = 115 * 1024;
 
@@ -57,14 +64,14 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       return { bytes: Object.values(files).reduce((sum, bytes) => sum + bytes, 0), files, strangers };
     }
 
-    test('of the sign-in stays below 115 KB, and asks nobody else for anything', async () => {
+    test('the sign-in page stays below 115 KB, without third-party requests', async () => {
       const { bytes, files, strangers } = await weigh(null, '/sign-in');
       expect(bytes, JSON.stringify(files)).toBeLessThanOrEqual(SIGN_IN_BYTES_MAX);
       expect(Object.keys(files).length).toBeGreaterThan(2);
       expect(strangers).toEqual([]);
     });
 
-    test('of the overview stays below 150 KB, figures included, and asks nobody else for anything', async () => {
+    test('the overview stays below 150 KB including its data, without third-party requests', async () => {
       const { bytes, files, strangers } = await weigh(dashboard.administrator, '/');
       expect(bytes, JSON.stringify(files)).toBeLessThanOrEqual(FIRST_LOAD_BYTES_MAX);
       expect(Object.keys(files)).toContain('/api/usage');
@@ -72,8 +79,8 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     });
   });
 
-  describe('beside a page of somebody else', () => {
-    /** One of theirs, in the same browser, that is signed in at ours. */
+  describe('beside a page of another site', () => {
+    /** A page of another site, in a browser that is signed in to the dashboard. */
     async function onOtherSite(host: string, use: (page: Page) => Promise<void>): Promise<void> {
       await using site = await startSite();
       const { context, page } = await dashboard.visit(dashboard.administrator);
@@ -88,31 +95,42 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     const keysMade = async (): Promise<number> =>
       (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.created').length;
 
-    // To a browser another port is the same site, so that cookies are sent along; another name is not.
+    // A browser treats another port as the same site and sends cookies; another host name is another site.
     test.for(['127.0.0.1', 'localhost'])(
-      'carries out nothing that a page on another port or site sends, and gives it no feed (%s)',
+      'rejects changes and live feeds from a page on another port or site (%s)',
       async (host) => {
         const before = await keysMade();
         await onOtherSite(host, async (page) => {
           const target = dashboard.origin;
           await page.evaluate(
-            `fetch('${target}/api/keys', { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"stolen"}' }).catch(() => {})`,
+            `fetch('${target}/api/keys', {
+              method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"stolen"}',
+            }).catch(() => {})`,
           );
           await page.evaluate(
-            `fetch('${target}/api/keys', { method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' }, body: '{"name":"stolen"}' }).catch(() => {})`,
+            `fetch('${target}/api/keys', {
+              method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' },
+              body: '{"name":"stolen"}',
+            }).catch(() => {})`,
           );
           const answered = page.waitForResponse(
             (reply) => reply.request().isNavigationRequest() && reply.url() === `${target}/api/keys`,
           );
-          await page.evaluate(`{ const form = Object.assign(document.createElement('form'), { method: 'post', action: '${target}/api/keys', enctype: 'text/plain', target: 'frame' });
-          form.append(Object.assign(document.createElement('input'), { name: '{"name":"stolen","x":"', value: '"}' }));
-          document.body.append(Object.assign(document.createElement('iframe'), { name: 'frame' }), form); form.submit(); }`);
-          const feed =
-            await page.evaluate<string>(`new Promise((resolve) => { const socket = new WebSocket('${target.replace('http', 'ws')}/api/live', 'daybook.v1');
-          socket.onopen = () => resolve('open'); socket.onerror = () => resolve('refused'); })`);
+          await page.evaluate(`{
+            const make = (tag, fields) => Object.assign(document.createElement(tag), fields);
+            const action = '${target}/api/keys';
+            const form = make('form', { method: 'post', action, enctype: 'text/plain', target: 'frame' });
+            form.append(make('input', { name: '{"name":"stolen","x":"', value: '"}' }));
+            document.body.append(make('iframe', { name: 'frame' }), form);
+            form.submit();
+          }`);
+          const feed = await page.evaluate<string>(`new Promise((resolve) => {
+              const socket = new WebSocket('${target.replace('http', 'ws')}/api/live', 'daybook.v1');
+              socket.onopen = () => resolve('open'); socket.onerror = () => resolve('refused'); })`);
           expect(feed).toBe('refused');
           const read = await page.evaluate<string>(
-            `fetch('${target}/api/me', { credentials: 'include' }).then((reply) => reply.text(), () => 'not readable')`,
+            `fetch('${target}/api/me', { credentials: 'include' })
+              .then((reply) => reply.text(), () => 'not readable')`,
           );
           expect(read).toBe('not readable');
           expect((await answered).status()).toBe(403);
@@ -121,14 +139,16 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       },
     );
 
-    test('may not be framed', async () => {
+    test('can’t be framed', async () => {
       await onOtherSite('127.0.0.1', async (page) => {
         const framed = page.waitForEvent(
           'framenavigated',
           (frame) => frame !== page.mainFrame() && frame.url() !== 'about:blank',
         );
         await page.evaluate(
-          `document.body.append(Object.assign(document.createElement('iframe'), { src: '${dashboard.origin}/' }))`,
+          `document.body.append(
+            Object.assign(document.createElement('iframe'), { src: '${dashboard.origin}/' }),
+          )`,
         );
         expect((await framed).url()).toBe('chrome-error://chromewebdata/');
       });
@@ -136,7 +156,7 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
   });
 
   describe('on every page', () => {
-    /** What runs if any of it is taken for more than text. */
+    /** Runs if any text is interpreted as code. */
     const RUN = 'window.executed=1';
     const CORPUS = [
       `<script>${RUN}</script>`,
@@ -149,14 +169,15 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       `</title><script>${RUN}</script>`,
     ];
 
-    /** What is at fault, each with the page that it is on. */
-    const faults: Record<'access' | 'policy' | 'width' | 'executed', string[]> = {
+    /** Violations with the page they occurred on. */
+    const faults: Record<'access' | 'policy' | 'width' | 'executed' | 'words', string[]> = {
       access: [],
       policy: [],
       width: [],
       executed: [],
+      words: [],
     };
-    /** Where what was planted first is shown by itself. */
+    /** Pages that show the first planted texts. */
     let planted: string[];
 
     async function plant(): Promise<void> {
@@ -170,7 +191,7 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
           model: text,
           prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
         });
-        // The demo says it again; every other call fails, with the name of its model in the refusal.
+        // The demo echoes the text; every other request fails with the model's name in the error.
         const { requestId } = await chat({
           port: relay.port,
           key: key.secret,
@@ -198,6 +219,8 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       const { page } = visitor;
       await page.setViewportSize({ width: 1440, height: 900 });
       await open(visitor, path, name);
+      const text = await page.evaluate<string>(RENDERED);
+      faults.words.push(...bannedWords(name, text));
       const found = await violations(page);
       await page.evaluate("document.documentElement.dataset.theme = 'dark'");
       found.push(...(await violations(page, 'colours')));
@@ -213,8 +236,8 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       const { administrator } = dashboard;
       const { member, auditor } = await seed(dashboard, upstream);
       await plant();
-      const clients = { nobody: null, administrator, member, auditor };
-      for (const who of ['nobody', 'administrator', 'member', 'auditor'] as const) {
+      const clients = { visitor: null, administrator, member, auditor };
+      for (const who of ['visitor', 'administrator', 'member', 'auditor'] as const) {
         const visitor = await dashboard.visit(clients[who]);
         for (const scene of SCENES.filter((each) => each.who === who && each.act === undefined))
           await lookAt(visitor, scene);
@@ -223,15 +246,19 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       }
     }, 300_000);
 
-    test('has nothing that axe finds fault with in light and in dark', () => {
+    test('has no axe violations in light and dark', () => {
       expect(faults.access).toEqual([]);
+    });
+
+    test('uses standard terms in everything that it shows', () => {
+      expect(faults.words).toEqual([]);
     });
 
     test('fits a phone', () => {
       expect(faults.width).toEqual([]);
     });
 
-    test('shows names, errors and replies as text, whatever they hold, and breaks no rule of its own policy', async () => {
+    test('shows names, errors and replies as text, and violates no content security policy', async () => {
       const visitor = await dashboard.visit(dashboard.administrator);
       const asked = CORPUS.slice(0, 3).map(encodeURIComponent);
       for (const path of [...asked.flatMap((text) => [`/requests?model=${text}`, `/${text}`]), ...planted])
@@ -240,7 +267,7 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       expect(await visitor.page.evaluate<string>('document.body.innerText')).toContain(CORPUS[0]);
       await visitor.context.close();
       expect(faults.executed).toEqual([]);
-      // Nothing was even tried: the policy would have told.
+      // A blocked attempt would have been reported by the policy.
       expect([...faults.policy, ...visitor.problems]).toEqual([]);
     });
   });

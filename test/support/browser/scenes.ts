@@ -72,7 +72,7 @@ async function verify(page: Page): Promise<void> {
 }
 
 async function compareOne(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Check usage' }).click();
+  await page.getByRole('button', { name: 'Run check of usage' }).click();
   await page.getByText('differences in').waitFor();
 }
 

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import { plansQuery } from '../../lib/api/queries.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
-import { showCost, showCount } from '../../lib/format/show.ts';
+import { showCost, showCount, showCounted } from '../../lib/format/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
@@ -110,7 +110,11 @@ function About({
           ['Active keys', showCount(keys)],
           [
             'This month',
-            `${showCount(month.requests)} requests, ${showCount(month.tokens)} tokens, ${showCost(month.cost_microusd)}`,
+            [
+              showCounted(month.requests, 'request'),
+              showCounted(month.tokens, 'token'),
+              showCost(month.cost_microusd),
+            ].join(' · '),
           ],
         ]}
       />

@@ -81,7 +81,10 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
         <button
           type="button"
           onClick={() => onOpen(id)}
-          className="text-left font-medium break-words underline decoration-line-strong underline-offset-2 hover:decoration-current"
+          className={[
+            'text-left font-medium break-words underline decoration-line-strong',
+            'underline-offset-2 hover:decoration-current',
+          ].join(' ')}
         >
           {name}
         </button>

@@ -24,7 +24,7 @@ export function SuspendAccount({ account: { id, name, keys, members }, onBack, o
         <li>
           {members === 0
             ? 'The account has no members.'
-            : `${showCounted(members, 'member')} can still sign in and will see that the account is suspended.`}
+            : `${showCounted(members, 'member')} can still sign in and see the suspension.`}
         </li>
         <li>Keys, usage and events are kept. You can reinstate the account at any time.</li>
       </ul>

@@ -16,7 +16,7 @@ const COLUMNS: readonly Column<AlertRow>[] = [
         ) : alert.kind === 'test' ? (
           <Badge>Test</Badge>
         ) : (
-          <Badge tone="warn">Firing</Badge>
+          <Badge tone="warn">Triggered</Badge>
         )}{' '}
         {alertLine(alert)}
         <p className="text-xs text-muted md:hidden">

@@ -1,6 +1,7 @@
 import type { AlertKind } from '#db/alerts/alerts.ts';
 import { type Meter, METERS } from '#db/limits/meters.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
+import { limitTitle } from '../../lib/format/limits.ts';
 import { showCost, showCount, showDuration } from '../../lib/format/show.ts';
 
 /** Texts for alerts and their deliveries. Pure. */
@@ -24,9 +25,7 @@ const text = (value: unknown): string =>
   typeof value === 'string' || typeof value === 'number' ? String(value) : '?';
 const count = (value: unknown): string => (typeof value === 'number' ? showCount(value) : '?');
 const amount = (meter: unknown, value: unknown): string =>
-  METERS[meter as Meter]?.format === 'microusd' && typeof value === 'number'
-    ? showCost(value)
-    : `${count(value)} ${text(METERS[meter as Meter]?.name ?? meter)}`;
+  METERS[meter as Meter]?.format === 'microusd' && typeof value === 'number' ? showCost(value) : count(value);
 
 const failureRate = ({ failed, ended }: AlertRow['details']): string =>
   `${count(failed)} of ${count(ended)} requests failed`;
@@ -39,8 +38,8 @@ export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'sta
     case 'quota': {
       const { percent, meter, window, limit, used, subject } = details;
       const key = text(subject).startsWith('key/') ? `Key ${text(subject).slice('key/'.length)}: ` : '';
-      const usage = `${amount(meter, used)} of ${amount(meter, limit)} this ${text(window)}`;
-      return `${key}${text(percent)}% of the quota used (${usage}).`;
+      const name = limitTitle({ meter, window } as Parameters<typeof limitTitle>[0]);
+      return `${key}${name}: ${text(percent)}% used (${amount(meter, used)} of ${amount(meter, limit)}).`;
     }
     case 'key_expiring': {
       const { key_name: name, key, days } = details;

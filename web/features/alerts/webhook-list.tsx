@@ -33,8 +33,10 @@ export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
   );
 }
 
-const NAME_LOOK =
-  'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
+const NAME_LOOK = [
+  'text-left font-medium underline decoration-line-strong underline-offset-2',
+  'wrap-anywhere hover:decoration-current',
+].join(' ');
 
 const columns = (
   nameOf: NameOf,

@@ -55,8 +55,9 @@ export function CheckResult({
         <p className="text-muted">{showCount(check.findings_omitted)} more findings.</p>
       )}
       <p className="text-xs text-muted">
-        Started <Ago time={check.started_at} /> by {check.member === me.id ? 'you' : memberName(check.member)}
-        , took {showDuration(check.duration_ms)}{' '}
+        Started <Ago time={check.started_at} />
+        {` by ${check.member === me.id ? 'you' : memberName(check.member)}`}
+        {`, took ${showDuration(check.duration_ms)}`}
         {check.position > 0 && `, checked up to position ${showCount(check.position)}`}.
       </p>
     </div>

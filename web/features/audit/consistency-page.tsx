@@ -67,7 +67,7 @@ function ConsistencyChecks({ checks }: { checks: Checks }) {
                   icon="refresh"
                   disabled={check.what !== null}
                   onClick={() => check.run(name)}
-                  aria-label={`Check ${name}`}
+                  aria-label={`Run check of ${name}`}
                 >
                   Run check
                 </Button>

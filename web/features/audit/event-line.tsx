@@ -20,7 +20,14 @@ export function EventLine({
   return (
     <li className="border-b border-line last:border-b-0">
       <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-        <summary className="relative flex list-none gap-x-3 px-4 max-lg:pr-10 py-2 hover:bg-sunken focus-visible:outline-offset-[-2px] max-lg:flex-wrap lg:grid lg:grid-cols-[5rem_9.5rem_11rem_minmax(0,1fr)_minmax(0,9rem)_1rem] lg:items-baseline [&::-webkit-details-marker]:hidden">
+        <summary
+          className={[
+            'relative flex list-none gap-x-3 px-4 max-lg:pr-10 py-2 hover:bg-sunken',
+            'focus-visible:outline-offset-[-2px] max-lg:flex-wrap lg:grid',
+            'lg:grid-cols-[5rem_9.5rem_11rem_minmax(0,1fr)_minmax(0,9rem)_1rem] lg:items-baseline',
+            '[&::-webkit-details-marker]:hidden',
+          ].join(' ')}
+        >
           <span className={isTarget ? 'font-semibold text-accent' : 'text-muted'}>
             {showCount(event.position)}
           </span>
@@ -42,7 +49,11 @@ export function EventLine({
           <Icon
             name="chevron"
             size={14}
-            className={`self-center text-muted transition-transform max-lg:absolute max-lg:top-3 max-lg:right-4 ${isOpen ? 'rotate-180' : ''}`}
+            className={[
+              'self-center text-muted transition-transform max-lg:absolute max-lg:top-3',
+              'max-lg:right-4',
+              isOpen ? 'rotate-180' : '',
+            ].join(' ')}
           />
         </summary>
         {isOpen && <Fields event={event} />}

@@ -180,7 +180,7 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
     case 'member.password_changed':
       return `${names.member(event.member)} changed their password.`;
     case 'member.totp_changed':
-      return `${names.member(event.member)} turned two-factor authentication ${event.enabled ? 'on' : 'off'}.`;
+      return `${names.member(event.member)}: two-factor authentication ${event.enabled ? 'on' : 'off'}.`;
     case 'member.reset_link_created':
       return `Password reset link created for ${names.member(event.member)}.`;
     case 'invitation.created':
@@ -213,7 +213,8 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `Reservation for ${event.model} extended to ${showCounted(event.hold_tokens, 'token')}.`;
     case 'request.settled': {
       const ended = `${inWords(event.end_reason)} after ${showDuration(event.duration_ms)}`;
-      const tokens = `${showCount(event.input_tokens)} input, ${showCount(event.output_tokens)} output tokens`;
+      const input = showCount(event.input_tokens);
+      const tokens = `${input} input, ${showCount(event.output_tokens)} output tokens`;
       const cost = event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`;
       return `${event.model} with key ${quoted(names.key(event.key))}: ${ended}. ${tokens}${cost}.`;
     }

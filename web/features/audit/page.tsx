@@ -99,7 +99,12 @@ export function AuditPage() {
             </Empty>
           )}
           {hasNextPage && last && (
-            <div className="flex flex-wrap items-center justify-between gap-2 border-t border-line px-4 py-2.5 first:border-t-0">
+            <div
+              className={[
+                'flex flex-wrap items-center justify-between gap-2 border-t border-line px-4 py-2.5',
+                'first:border-t-0',
+              ].join(' ')}
+            >
               <p className="text-muted" role="status">
                 {events.length === 0 ? 'No matches so far.' : `${showCounted(events.length, 'event')}.`}{' '}
                 Searched back to position {showCount(last.scanned_to)}.

@@ -22,7 +22,7 @@ export function ProofPage() {
     <>
       <PageHead
         title="Integrity"
-        about="Signed checkpoints commit to the event log. Any later change to covered events can be detected."
+        about="Signed checkpoints make any later change to the event log detectable."
       />
       <Sections />
       <Loaded query={query} title="Couldn’t load checkpoints" height="h-[40rem]">

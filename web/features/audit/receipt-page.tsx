@@ -35,7 +35,7 @@ export function ReceiptPage() {
     <>
       <PageHead
         title="Verify receipt"
-        about="A receipt proves that a request is recorded in the event log. Download one from the request’s details."
+        about="A receipt, downloaded from a request, proves that it is recorded in the event log."
       />
       <Sections />
       <div className="flex flex-col gap-4">
@@ -64,7 +64,11 @@ export function ReceiptPage() {
                 type="file"
                 aria-label="Receipt file"
                 accept=".json,application/json"
-                className="max-w-full text-xs text-muted file:mr-2 file:min-h-8 file:rounded-md file:border file:border-solid file:border-line file:bg-surface file:px-3 file:text-sm file:font-medium file:text-ink hover:file:bg-sunken"
+                className={[
+                  'max-w-full text-xs text-muted file:mr-2 file:min-h-8 file:rounded-md file:border',
+                  'file:border-solid file:border-line file:bg-surface file:px-3 file:text-sm',
+                  'file:font-medium file:text-ink hover:file:bg-sunken',
+                ].join(' ')}
                 onChange={({ target }) => void target.files?.[0]?.text().then(take)}
               />
             </div>

@@ -6,7 +6,7 @@ const SECTIONS = [
   { path: '/audit/proof', name: 'Integrity', isForAll: false },
   { path: '/audit/state', name: 'Point in time', isForAll: false },
   { path: '/audit/comparison', name: 'Consistency check', isForAll: false },
-  { path: '/audit/receipt', name: 'Receipt', isForAll: true },
+  { path: '/audit/receipt', name: 'Verify receipt', isForAll: true },
 ] as const;
 
 /** Navigation between the audit pages. */
@@ -22,7 +22,11 @@ export function Sections() {
           key={path}
           to={path}
           activeOptions={{ exact: true, includeSearch: false }}
-          className="-mb-px border-b-2 border-transparent px-3 py-1.5 max-sm:px-2 whitespace-nowrap text-muted hover:text-ink focus-visible:outline-offset-[-2px] aria-[current=page]:border-accent aria-[current=page]:text-ink"
+          className={[
+            '-mb-px border-b-2 border-transparent px-3 py-1.5 max-sm:px-2 whitespace-nowrap',
+            'text-muted hover:text-ink focus-visible:outline-offset-[-2px]',
+            'aria-[current=page]:border-accent aria-[current=page]:text-ink',
+          ].join(' ')}
         >
           {name}
         </Link>

@@ -56,7 +56,10 @@ export function StateForm({
   return (
     <form
       onSubmit={submit}
-      className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-[9rem_minmax(0,24rem)_10rem_minmax(0,14rem)_auto] lg:justify-start"
+      className={[
+        'grid items-start gap-3 sm:grid-cols-2',
+        'lg:grid-cols-[9rem_minmax(0,24rem)_10rem_minmax(0,14rem)_auto] lg:justify-start',
+      ].join(' ')}
     >
       <SelectField
         label="Resource"

@@ -55,5 +55,5 @@ function aboutKeys(names: readonly string[] | undefined): string {
     return 'Name, limits and expiry can be changed later under API keys.';
   const [first = ''] = names;
   const which = names.length === 1 ? `an active key, “${first}”` : `${names.length} active keys`;
-  return `Your account has ${which}. If you have its secret, use it in the examples below. Otherwise create a new key.`;
+  return `Your account has ${which}. Use its secret in the examples below, or create a new key.`;
 }

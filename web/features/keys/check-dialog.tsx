@@ -119,7 +119,10 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
 function Verdict({ checked: { allowed, checks } }: { checked: KeyCheckResult }) {
   return (
     <section
-      className={`rounded-lg border p-3 ${allowed ? 'border-line bg-accent-soft' : 'border-danger bg-danger-soft'}`}
+      className={[
+        'rounded-lg border p-3',
+        allowed ? 'border-line bg-accent-soft' : 'border-danger bg-danger-soft',
+      ].join(' ')}
     >
       <h3 className={`font-medium ${allowed ? 'text-accent' : 'text-danger'}`}>
         {allowed ? 'The request would be accepted' : 'The request would be rejected'}

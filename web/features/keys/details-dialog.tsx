@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { KeyRow } from '#server/contract/keys.ts';
 import { isActive } from '../../lib/api/names.ts';
-import { showCost, showCount } from '../../lib/format/show.ts';
+import { showCost, showCounted } from '../../lib/format/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog/dialog.tsx';
@@ -66,7 +66,11 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
             ['Revoked', revoked_at !== null && <When key="revoked" time={revoked_at} />],
             [
               'This month',
-              `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`,
+              [
+                showCounted(month.requests, 'request'),
+                showCounted(month.tokens, 'token'),
+                showCost(month.cost_microusd),
+              ].join(' · '),
             ],
             ['Restrictions', describeTerms(terms ?? {}, 'key')],
           ]}

@@ -7,9 +7,9 @@ import { SecretDialog } from '../../ui/dialog/secret-dialog.tsx';
 import type { NewSecret } from './key-mutations.ts';
 
 const TITLES = {
-  created: (name: string) => `Secret of ${name}`,
-  rotated: (name: string) => `New secret of ${name}`,
-  leaked: (name: string) => `New secret of ${name}`,
+  created: (name: string) => `Key ${name} created`,
+  rotated: (name: string) => `Key ${name} rotated`,
+  leaked: (name: string) => `Secret of key ${name} replaced`,
 };
 
 /** Shows a secret once, with an example request. */
@@ -41,7 +41,10 @@ export function KeySecretDialog({
         </div>
         <pre
           tabIndex={0}
-          className="overflow-x-auto rounded-md border border-line bg-sunken p-2.5 font-mono text-xs leading-5"
+          className={[
+            'overflow-x-auto rounded-md border border-line bg-sunken p-2.5 font-mono text-xs',
+            'leading-5',
+          ].join(' ')}
         >
           {curl}
         </pre>

@@ -51,7 +51,8 @@ export function RotateDialog({
         </p>
         {row.state === 'rotating' && row.overlap_ends_at !== null && (
           <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2">
-            <strong className="font-semibold text-warn">This key is already rotating.</strong> The old secret{' '}
+            <strong className="font-semibold text-warn">This key is already rotating.</strong>
+            {' The old secret '}
             <code className="font-mono text-xs">…{row.previous_last4}</code>, last used{' '}
             <LastUsed time={row.previous_last_used_at} />, expires immediately when you rotate again.
           </p>

@@ -113,12 +113,18 @@ function Found({
 }) {
   const added = changed.filter(({ before }) => before === null);
   const others = changed.filter(({ before }) => before !== null);
+  const counts = [
+    `${showCount(added.length)} new`,
+    `${showCount(others.length)} changed`,
+    `${showCount(unchanged)} unchanged`,
+    `${showCount(kept.length)} manual kept`,
+    `${showCount(skipped.length)} skipped`,
+  ];
   return (
     <div className="flex flex-col gap-4">
       <p role="status">
-        {source} ({providers.length === 0 ? 'no provider' : providers.join(', ')}): {showCount(added.length)}{' '}
-        new, {showCount(others.length)} changed, {showCount(unchanged)} unchanged, {showCount(kept.length)}{' '}
-        manual kept, {showCount(skipped.length)} skipped.
+        {`${source} (${providers.join(', ') || 'no provider'}): `}
+{counts.join(', ')}.length)} skipped.
       </p>
       <p className="text-xs text-muted">
         US dollars per million tokens: input / cached input / output / reasoning

@@ -34,7 +34,10 @@ export function Figures({
   return (
     <section
       aria-label="Figures"
-      className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line *:bg-surface lg:grid-cols-5"
+      className={[
+        'grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line',
+        '*:bg-surface lg:grid-cols-5',
+      ].join(' ')}
     >
       <div className="relative max-lg:col-span-2">
         <Figure label="Requests per second" value={showRate(rate)} note={`${showCount(calls)} ${since}`} />

@@ -26,8 +26,7 @@ export function FreshnessNotice({
           and update automatically.{' '}
         </>
       )}
-      {parked > 0 &&
-        `${showCounted(parked, 'event')} could not be processed and ${parked === 1 ? 'is' : 'are'} not included.`}
+      {parked > 0 && `Not included: ${showCounted(parked, 'event')} that could not be processed.`}
     </p>
   );
 }

@@ -15,7 +15,7 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
   const query = useLimits(account);
   return (
     <Card
-      title={isOverseer ? `Quotas: ${nameOf(account)}` : 'Quotas'}
+      title={isOverseer ? `Quotas of account ${nameOf(account)}` : 'Quotas'}
       actions={
         <Link
           to="/limits"

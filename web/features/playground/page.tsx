@@ -175,7 +175,10 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
       </Card>
       <Card flush>
         <div
-          className={`flex min-h-[max(18rem,calc(100dvh-26rem))] flex-col p-4 ${turns.length === 0 ? 'justify-center' : 'justify-end'}`}
+          className={[
+            'flex min-h-[max(18rem,calc(100dvh-26rem))] flex-col p-4',
+            turns.length === 0 ? 'justify-center' : 'justify-end',
+          ].join(' ')}
         >
           {turns.length === 0 ? (
             <Empty icon="chat" title="Start a conversation">
@@ -198,7 +201,10 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
             onChange={({ target }) => setText(target.value)}
             onKeyDown={onKeyDown}
             placeholder="Write a message"
-            className="w-full resize-y rounded-md border border-line-strong bg-surface px-3 py-2 text-base placeholder:text-muted"
+            className={[
+              'w-full resize-y rounded-md border border-line-strong bg-surface px-3 py-2 text-base',
+              'placeholder:text-muted',
+            ].join(' ')}
           />
           <div className="flex flex-wrap items-center justify-between gap-2">
             <p className="text-xs text-muted">Enter to send, Shift + Enter for a new line</p>

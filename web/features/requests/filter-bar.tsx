@@ -51,7 +51,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
       >
         <Select
           aria-label="Outcome"
-          className="w-36 max-sm:min-w-28 max-sm:flex-1"
+          className="w-36 max-sm:min-w-36 max-sm:flex-1"
           value={search.outcome ?? ''}
           onChange={({ target }) => onChange({ outcome: target.value || undefined })}
         >
@@ -62,7 +62,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
           <NamedSelect
             label="Account"
             all="All accounts"
-            className="w-40 max-sm:min-w-28 max-sm:flex-1"
+            className="w-40 max-sm:min-w-36 max-sm:flex-1"
             value={search.account}
             rows={accounts}
             onChoose={(account) => onChange({ account, key: undefined })}
@@ -71,7 +71,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
         <NamedSelect
           label="Key"
           all="All keys"
-          className="w-36 max-sm:min-w-28 max-sm:flex-1"
+          className="w-36 max-sm:min-w-36 max-sm:flex-1"
           value={search.key}
           rows={shownKeys}
           onChoose={(key) => onChange({ key })}

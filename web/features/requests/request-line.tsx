@@ -91,8 +91,11 @@ export const columnsFor = (room: Room, hasAccounts: boolean): Column[] =>
   room === 'narrow' ? [] : COLUMNS.filter(({ isShown }) => isShown(room, hasAccounts));
 export const templateOf = (columns: readonly Column[]): string => columns.map(({ width }) => width).join(' ');
 
-const LINE =
-  'absolute inset-x-0 top-0 cursor-pointer border-b border-line px-4 hover:bg-sunken focus-visible:bg-sunken focus-visible:outline-offset-[-2px] aria-[current=true]:bg-accent-soft';
+const LINE = [
+  'absolute inset-x-0 top-0 cursor-pointer border-b border-line px-4 hover:bg-sunken',
+  'focus-visible:bg-sunken focus-visible:outline-offset-[-2px]',
+  'aria-[current=true]:bg-accent-soft',
+].join(' ');
 
 type LineProps = {
   row: RequestRow;

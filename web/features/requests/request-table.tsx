@@ -145,10 +145,11 @@ export function RequestTable({ rows, open, pause, onOpen, onNearEnd, empty, ref 
             className="grid gap-x-3 px-4 py-2 text-muted"
             style={{ gridTemplateColumns: template }}
           >
-            {columns.map(({ name, isRight }) => (
+            {columns.map(({ name, title, isRight }) => (
               <div
                 key={name}
                 role="columnheader"
+                title={title}
                 className={`whitespace-nowrap ${isRight === true ? 'text-right' : ''}`}
               >
                 {name}

@@ -129,7 +129,12 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
           empty={isFetching ? <Waiting height={HEIGHT} /> : <NoRequests search={search} onClear={onClear} />}
         />
       )}
-      <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
+      <p
+        className={[
+          'flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2',
+          'text-xs text-muted',
+        ].join(' ')}
+      >
         <span>
           {isLoaded && showCounted(rows.length, 'request')} {isFetchingNextPage && ', loading more…'}{' '}
           {!hasNextPage && !isCut && oldest?.next != null && '. Select a time range to see older requests.'}

@@ -93,8 +93,8 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
   return (
     <Dialog onClose={onClose} title="Sign out everywhere?">
       <p>
-        {count > 1 ? `All ${showCount(count)} sessions end, including this one.` : 'Your only session ends.'}{' '}
-        API keys keep working. Revoke keys that may have leaked.
+        {count > 1 ? `Ends ${showCount(count)} sessions, including this one.` : 'Ends this session.'} API keys
+        keep working. Revoke keys that may have leaked.
       </p>
       <FormProblem error={signOut.error} />
       <DialogActions>

@@ -17,7 +17,7 @@ export function TwoFactorCard() {
     >
       <p className="mb-4 text-muted">
         {has_totp
-          ? 'Signing in requires a code. If you lose your device, an operator can reset it on the command line.'
+          ? 'Signing in requires a code. If you lose your device, ask an operator to reset it.'
           : 'Use an authenticator app to require a one-time code in addition to your password.'}
       </p>
       {has_totp ? (

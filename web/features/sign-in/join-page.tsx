@@ -78,8 +78,9 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   });
   const about = (
     <p>
-      You are invited as {ROLES[role]}{' '}
-      {account_name === null ? ' with a new account' : ` of the account ${account_name}`}. The link expires{' '}
+      {`You are invited as ${ROLES[role]}`}
+      {account_name === null ? ' with a new account.' : ` of the account ${account_name}.`}
+      {' The link expires '}
       <When time={expires_at} />.
     </p>
   );

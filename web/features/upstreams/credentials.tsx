@@ -120,7 +120,12 @@ function Credential({ upstream, credential, mayRemove, isLast, onChanged }: Cred
         )}
       </div>
       {isSure && (
-        <div className="flex w-full flex-wrap items-center justify-between gap-2 rounded-md bg-warn-soft px-3 py-2">
+        <div
+          className={[
+            'flex w-full flex-wrap items-center justify-between gap-2 rounded-md bg-warn-soft',
+            'px-3 py-2',
+          ].join(' ')}
+        >
           <p className="min-w-0 flex-1 basis-60 text-warn">
             {isLast
               ? 'This is the last credential. Requests are then sent without one.'

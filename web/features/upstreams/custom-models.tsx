@@ -152,7 +152,10 @@ function TargetState({ upstream }: { upstream: UpstreamRow | undefined }) {
   return (
     <span
       title={status.word}
-      className={`self-center ${status.tone === 'danger' ? 'text-danger' : status.tone === 'warn' ? 'text-warn' : 'text-muted'}`}
+      className={[
+        'self-center',
+        status.tone === 'danger' ? 'text-danger' : status.tone === 'warn' ? 'text-warn' : 'text-muted',
+      ].join(' ')}
     >
       <Icon name={status.icon} size={14} />
       <span className="sr-only">{status.word}:</span>

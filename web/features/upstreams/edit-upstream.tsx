@@ -124,7 +124,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
               placeholder="@ai-sdk/amazon-bedrock"
               value={form.package}
               onChange={({ target }) => set({ package: target.value })}
-              hint="An installed AI SDK package. It runs with the server’s permissions, so use one you trust."
+              hint="An installed AI SDK package. Runs with the server’s permissions."
               error={fieldError(save.error, 'terms.package')}
             />
             <div className="flex flex-col gap-1">
@@ -151,9 +151,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
           placeholder={choice.example ?? choice.address}
           value={form.address}
           onChange={({ target }) => set({ address: target.value })}
-          hint={
-            isBridge ? 'Defaults to the package’s address.' : 'Including the common path prefix, such as /v1.'
-          }
+          hint={isBridge ? 'Defaults to the package’s address.' : 'Including the path prefix, such as /v1.'}
           error={fieldError(save.error, 'terms.base_url')}
         />
         <Choices

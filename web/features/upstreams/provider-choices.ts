@@ -76,7 +76,10 @@ export const choiceNamed = (id: string): ProviderChoice =>
   CHOICES.find((each) => each.id === id) ?? (CHOICES.at(-2) as ProviderChoice);
 
 /** Whether an address looks private. The server decides. */
-export const looksPrivate = (address: string): boolean =>
-  /^https?:\/\/(localhost|127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[::1\]|\[f[cd]|[^./:]+(:|\/|$)|[^/:]+\.(local|internal|lan)(:|\/|$))/i.test(
-    address,
-  );
+export const looksPrivate = (address: string): boolean => PRIVATE_HOSTS.some((host) => host.test(address));
+const PRIVATE_HOSTS = [
+  /^https?:\/\/(localhost|127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.)/i,
+  /^https?:\/\/(\[::1\]|\[f[cd])/i,
+  /^https?:\/\/[^./:]+(:|\/|$)/i,
+  /^https?:\/\/[^/:]+\.(local|internal|lan)(:|\/|$)/i,
+];

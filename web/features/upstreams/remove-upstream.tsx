@@ -40,7 +40,7 @@ export function RemoveUpstream({
         <p>
           No more requests are sent to this upstream. Running requests finish.
           {credentialCount > 0 &&
-            ` ${showCounted(credentialCount, 'stored credential')} will be deleted. Revoke them at the provider as well.`}
+            ` Deletes ${showCounted(credentialCount, 'credential')}. Also revoke them at the provider.`}
         </p>
         {blocking.length > 0 && (
           <p className="rounded-lg border border-warn bg-warn-soft px-3 py-2.5 text-warn">

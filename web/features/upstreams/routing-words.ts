@@ -56,7 +56,12 @@ export function describeTargets(
     }
     if (standbys.length > 0)
       sentences.push(
-        `${listed(standbys.map(name))} ${standbys.length === 1 ? 'is' : 'are'} used only if ${sharing.length === 1 ? 'it fails' : 'they fail'}.`,
+        [
+          listed(standbys.map(name)),
+          standbys.length === 1 ? 'is' : 'are',
+          'used only if',
+          sharing.length === 1 ? 'it fails.' : 'they fail.',
+        ].join(' '),
       );
     before += group.length;
   }

@@ -124,7 +124,10 @@ function TargetRow({
   return (
     <li
       aria-label={`Target ${number}`}
-      className="grid grid-cols-2 items-start gap-3 rounded-lg border border-line p-3 sm:grid-cols-[1fr_1.2fr_6rem_4.5rem_auto]"
+      className={[
+        'grid grid-cols-2 items-start gap-3 rounded-lg border border-line p-3',
+        'sm:grid-cols-[1fr_1.2fr_7.5rem_4.5rem_auto]',
+      ].join(' ')}
     >
       <p className={`order-first self-center font-medium sm:hidden ${onRemove ? '' : 'col-span-2'}`}>
         Target {number}

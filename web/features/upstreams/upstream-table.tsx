@@ -26,8 +26,10 @@ export function UpstreamTable({ upstreams, mayChange, onOpen }: UpstreamTablePro
   );
 }
 
-const NAME_LOOK =
-  'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
+const NAME_LOOK = [
+  'text-left font-medium underline decoration-line-strong underline-offset-2',
+  'wrap-anywhere hover:decoration-current',
+].join(' ');
 const MODELS_SHOWN_MAX = 4;
 
 const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Column<UpstreamRow>[] => [

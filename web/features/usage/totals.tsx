@@ -28,7 +28,10 @@ export function Totals({ totals }: { totals: UsageFigures }) {
   return (
     <section
       aria-label="Totals"
-      className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line *:bg-surface lg:grid-cols-4"
+      className={[
+        'grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line',
+        '*:bg-surface lg:grid-cols-4',
+      ].join(' ')}
     >
       <Figure
         label="Requests"

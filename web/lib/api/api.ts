@@ -42,7 +42,9 @@ export const notifySignedOut = (): void => onSignedOut();
 
 export const noReply = (method: string): ApiError =>
   new ApiError(
-    `The server is not responding. Check your connection${method === 'GET' ? '.' : ' and whether the change was saved.'}`,
+    method === 'GET'
+      ? 'The server is not responding. Check your connection.'
+      : 'The server is not responding. Check your connection and whether the change was saved.',
     { status: 0, code: 'no_reply' },
   );
 

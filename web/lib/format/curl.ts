@@ -16,10 +16,11 @@ export function curlOf({
   model: string;
   prompt: string;
 }): string {
+  const body = { model, stream: true, messages: [{ role: 'user', content: prompt }] };
   return [
     `curl -N ${shellWord(`${baseUrl}/chat/completions`)} \\`,
     `  -H ${shellWord(`Authorization: Bearer ${secret}`)} \\`,
     `  -H 'Content-Type: application/json' \\`,
-    `  -d ${shellWord(JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: prompt }] }))}`,
+    `  -d ${shellWord(JSON.stringify(body))}`,
   ].join('\n');
 }

@@ -10,7 +10,8 @@ export function inputTimeOf(time: string | number, zone: Zone): string {
   const at = new Date(time);
   if (zone === 'utc') return at.toISOString().slice(0, 19);
   const two = (value: number): string => String(value).padStart(2, '0');
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const date = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
+  return `${date}T${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(':')}`;
 }
 
 /** @returns ISO 8601 in UTC, or null for an empty or invalid value. */

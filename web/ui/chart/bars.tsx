@@ -138,7 +138,11 @@ function TimeAxis({ labels }: { labels: readonly string[] }) {
           (wide.has(index) || narrow.has(index)) && (
             <span
               key={index}
-              className={`absolute -translate-x-1/2 whitespace-nowrap ${wide.has(index) ? '' : 'sm:hidden'} ${narrow.has(index) ? '' : 'max-sm:hidden'}`}
+              className={[
+                'absolute -translate-x-1/2 whitespace-nowrap',
+                wide.has(index) ? '' : 'sm:hidden',
+                narrow.has(index) ? '' : 'max-sm:hidden',
+              ].join(' ')}
               style={{ left: `clamp(1rem, ${((index + 0.5) / labels.length) * 100}%, calc(100% - 1rem))` }}
             >
               {label}

@@ -44,7 +44,10 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
               menu.current?.hidePopover();
               item.onChoose();
             }}
-            className={`flex w-full items-center gap-2 rounded-md px-2.5 py-1.5 text-left hover:bg-sunken ${item.isDanger === true ? 'text-danger' : ''}`}
+            className={[
+              'flex w-full items-center gap-2 rounded-md px-2.5 py-1.5 text-left hover:bg-sunken',
+              item.isDanger === true ? 'text-danger' : '',
+            ].join(' ')}
           >
             {item.icon && <Icon name={item.icon} />}
             {item.label}

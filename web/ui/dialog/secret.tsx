@@ -29,7 +29,10 @@ export function Secret({ secret, what, about, children }: SecretProps) {
       <div className="flex flex-wrap items-center gap-2">
         <code
           data-secret
-          className="min-w-0 flex-1 basis-60 rounded-md border border-line bg-sunken px-2.5 py-1.5 font-mono text-xs break-all select-all"
+          className={[
+            'min-w-0 flex-1 basis-60 rounded-md border border-line bg-sunken px-2.5 py-1.5',
+            'font-mono text-xs break-all select-all',
+          ].join(' ')}
         >
           {secret}
         </code>

@@ -37,12 +37,19 @@ export function Toasts() {
     <div
       role="status"
       aria-live="polite"
-      className="pointer-events-none fixed inset-x-3 bottom-3 z-50 flex flex-col items-center gap-2 sm:inset-x-auto sm:right-4 sm:items-end"
+      className={[
+        'pointer-events-none fixed inset-x-3 bottom-3 z-50 flex flex-col items-center gap-2',
+        'sm:inset-x-auto sm:right-4 sm:items-end',
+      ].join(' ')}
     >
       {list.map(({ id, text, tone }) => (
         <div
           key={id}
-          className={`pointer-events-auto flex max-w-md items-center gap-2 rounded-lg border px-3 py-2 shadow-lg ${tone === 'danger' ? 'border-danger bg-danger-soft text-danger' : 'border-line bg-surface'}`}
+          className={[
+            'pointer-events-auto flex max-w-md items-center gap-2 rounded-lg border px-3 py-2',
+            'shadow-lg',
+            tone === 'danger' ? 'border-danger bg-danger-soft text-danger' : 'border-line bg-surface',
+          ].join(' ')}
         >
           <div className="min-w-0 flex-1">{text}</div>
           <IconButton icon="close" label="Dismiss" className="min-h-6 px-1" onClick={() => dismiss(id)} />

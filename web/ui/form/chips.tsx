@@ -13,7 +13,10 @@ export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () 
             type="button"
             onClick={onRemove}
             aria-label={`Remove filter ${name} ${value}`}
-            className="flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5 text-xs text-accent hover:line-through"
+            className={[
+              'flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5',
+              'text-xs text-accent hover:line-through',
+            ].join(' ')}
           >
             <span className="truncate">
               {name}: <b className="font-medium">{value}</b>

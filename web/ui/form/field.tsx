@@ -1,8 +1,10 @@
 import { type ComponentProps, type ReactNode, useId } from 'react';
 import { Icon } from '../icon.tsx';
 
-const BOX =
-  'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5 text-sm text-ink placeholder:text-muted aria-invalid:border-danger';
+const BOX = [
+  'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5 text-sm',
+  'text-ink placeholder:text-muted aria-invalid:border-danger',
+].join(' ');
 
 type FieldProps = {
   label: ReactNode;

@@ -52,7 +52,10 @@ export function FilterLine({
             aria-describedby={problem === null ? undefined : id}
             placeholder={placeholder}
             onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
-            className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8 placeholder:text-muted aria-invalid:border-danger"
+            className={[
+              'w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8',
+              'placeholder:text-muted aria-invalid:border-danger',
+            ].join(' ')}
           />
         </form>
         {children}

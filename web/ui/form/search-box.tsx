@@ -23,7 +23,10 @@ export function SearchBox({
         placeholder={label}
         value={value}
         onChange={({ target }) => onChange(target.value)}
-        className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2 pl-8 text-sm placeholder:text-muted"
+        className={[
+          'w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2 pl-8 text-sm',
+          'placeholder:text-muted',
+        ].join(' ')}
       />
     </span>
   );

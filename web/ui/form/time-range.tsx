@@ -46,7 +46,8 @@ export function TimeRange({
     const from = button.current?.getBoundingClientRect();
     const element = form.current;
     if (!from || !element) return;
-    element.style.top = `${Math.max(8, Math.min(from.bottom + 4, window.innerHeight - element.offsetHeight - 8))}px`;
+    const topMax = window.innerHeight - element.offsetHeight - 8;
+    element.style.top = `${Math.max(8, Math.min(from.bottom + 4, topMax))}px`;
     element.style.left = `${Math.max(8, Math.min(from.left, window.innerWidth - element.offsetWidth - 8))}px`;
   };
   const submit = (event: FormEvent<HTMLFormElement>): void => {

@@ -42,7 +42,11 @@ export type Tone = keyof typeof TONES;
 export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
   return (
     <span
-      className={`inline-flex items-center gap-1 rounded-full px-2 text-xs leading-5 font-medium whitespace-nowrap ${TONES[tone]}`}
+      className={[
+        'inline-flex items-center gap-1 rounded-full px-2 text-xs leading-5 font-medium',
+        'whitespace-nowrap',
+        TONES[tone],
+      ].join(' ')}
     >
       {children}
     </span>
@@ -79,7 +83,7 @@ export function Figure({ label, value, note }: { label: ReactNode; value: ReactN
     <div className="min-w-0 px-4 py-3">
       <p className="text-muted">{label}</p>
       <p className="truncate text-xl leading-7 font-semibold">{value}</p>
-      <p className="min-h-5 truncate text-xs leading-5 text-muted">{note}</p>
+      <p className="min-h-5 text-xs leading-5 text-muted">{note}</p>
     </div>
   );
 }

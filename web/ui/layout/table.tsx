@@ -33,7 +33,10 @@ type TableProps<Row> = {
 export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   const side = ({ align, isExtra }: Column<Row>): string =>
-    `${align === 'right' ? 'text-right whitespace-nowrap' : 'text-left'} ${isExtra === true ? 'max-md:hidden' : ''}`;
+    [
+      align === 'right' ? 'text-right whitespace-nowrap' : 'text-left',
+      isExtra === true ? 'max-md:hidden' : '',
+    ].join(' ');
   return (
     <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse">

@@ -36,7 +36,10 @@ export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
             aria-controls={`${id}-panel`}
             tabIndex={tab === current ? 0 : -1}
             onClick={() => choose(tab.id)}
-            className="-mb-px border-b-2 border-transparent px-3 py-1.5 whitespace-nowrap text-muted hover:text-ink aria-selected:border-accent aria-selected:text-ink"
+            className={[
+              '-mb-px border-b-2 border-transparent px-3 py-1.5 whitespace-nowrap text-muted',
+              'hover:text-ink aria-selected:border-accent aria-selected:text-ink',
+            ].join(' ')}
           >
             {tab.label}
           </button>

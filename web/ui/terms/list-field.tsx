@@ -52,7 +52,10 @@ export function ListField({
   return (
     <div className="flex flex-col gap-1">
       <div
-        className={`flex flex-wrap items-center gap-1 rounded-md border bg-surface p-1 ${error == null ? 'border-line-strong' : 'border-danger'}`}
+        className={[
+          'flex flex-wrap items-center gap-1 rounded-md border bg-surface p-1',
+          error == null ? 'border-line-strong' : 'border-danger',
+        ].join(' ')}
       >
         {items.map((item) => (
           <span key={item} className="inline-flex max-w-full items-center rounded-sm bg-sunken pl-1.5">
@@ -91,7 +94,10 @@ export function ListField({
             addAll(typed + text);
           }}
           onKeyDown={onKeyDown}
-          className="min-h-6 min-w-32 flex-1 bg-transparent px-1.5 font-mono text-xs outline-offset-4 placeholder:text-muted"
+          className={[
+            'min-h-6 min-w-32 flex-1 bg-transparent px-1.5 font-mono text-xs outline-offset-4',
+            'placeholder:text-muted',
+          ].join(' ')}
         />
         <datalist id={`${id}-list`}>
           {rest.map((each) => (
