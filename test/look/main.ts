@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { bannedWords } from '../layout/words.ts';
 import { violations } from '../support/browser/axe.ts';
 import { settled } from '../support/browser/browser.ts';
 import { type TestDashboard, startDashboard } from '../support/browser/dashboard-browser.ts';
@@ -9,9 +10,9 @@ import { startUpstream } from '../support/upstream/upstream.ts';
 import { seed } from './seed.ts';
 
 /**
- * Pictures of every page and dialog, light and dark, wide and narrow: `npm run look [-- name…]`. To
- * be looked at by a person; a name chooses the scenes that begin with it. What axe finds, what breaks
- * the page's policy and what is too wide is written beneath each.
+ * Screenshots of every page and dialog, light and dark, wide and narrow, for review by a person:
+ * `npm run look [-- name…]`. A name selects the scenes that start with it. Violations of axe, of the content
+ * security policy, of the width and of the vocabulary are printed below each.
  */
 const WIDTHS = [1440, 390] as const;
 const THEMES = ['light', 'dark'] as const;
@@ -29,7 +30,7 @@ async function main(): Promise<void> {
   try {
     const { member, auditor, traffic } = await seed(dashboard, upstream);
     const running = traffic(stop.signal);
-    const clients = { nobody: null, administrator: dashboard.administrator, member, auditor };
+    const clients = { visitor: null, administrator: dashboard.administrator, member, auditor };
     const chosen = SCENES.filter(
       ({ name }) => positionals.length === 0 || positionals.some((each) => name.startsWith(each)),
     );
@@ -66,6 +67,8 @@ async function shoot(
         'document.documentElement.scrollWidth - window.innerWidth',
       );
       problems.push(...(await violations(page)));
+      const text = await page.evaluate<string>('document.body.innerText');
+      problems.push(...bannedWords(scene.name, text));
       if (overflow > 0) problems.push(`wider than the window by ${overflow} px`);
       process.stdout.write(`${file}${problems.map((problem) => `\n  ${problem}`).join('')}\n`);
       await context.close();

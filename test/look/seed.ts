@@ -24,7 +24,7 @@ const SCRIPTS: Record<string, string> = {
 };
 const MODELS = Object.keys(SCRIPTS);
 const CALLS_BEFORE = 21;
-/** At an upstream that is away: so many that it is left out. */
+/** Requests to an unreachable upstream, enough to open its circuit. */
 const FAILING_CALLS = 6;
 const PAUSE_MS = 120;
 
@@ -174,11 +174,11 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
       },
     });
   const called = [...MODELS, 'gpt-5.2-mini', 'daybook-demo', 'daybook-demo-cut'];
-  const inTurn = <T>(list: readonly T[]): T => list[count % list.length] as T;
+  const pick = <T>(list: readonly T[]): T => list[count % list.length] as T;
   function callNext(): void {
     count++;
-    void call(inTurn(secrets), inTurn(called));
-    if (count % called.length === 0) void call(narrow, inTurn(['llama-4-70b', 'gpt-5.2-mini']));
+    void call(pick(secrets), pick(called));
+    if (count % called.length === 0) void call(narrow, pick(['llama-4-70b', 'gpt-5.2-mini']));
   }
   async function traffic(signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await wait(PAUSE_MS)) callNext();

@@ -11,7 +11,7 @@ import { makePlace, type Place, until } from '../../support/relay.ts';
 import { refusedPort } from '../../support/upstream/upstream.ts';
 import { spawnWorker, type WorkerProcess } from '../../support/servers/worker-process.ts';
 
-describe.skipIf(!HAS_BROWSER)('a page that is live', () => {
+describe.skipIf(!HAS_BROWSER)('a live page', () => {
   let place: Place;
   let port: number;
   let server: RunningServer;
@@ -43,7 +43,7 @@ describe.skipIf(!HAS_BROWSER)('a page that is live', () => {
   const call = () =>
     chat({ port, key, body: { model: 'daybook-demo', messages: [{ role: 'user', content: 'Hello' }] } });
 
-  test('says that it reconnects when the server restarts, does so by itself, and shows every call of the time in between', async () => {
+  test('reconnects automatically after a server restart and shows every request in between', async () => {
     const { page, problems } = await openVisitor(browser, client.origin, client);
     await page.goto('/requests');
     await settled(page);
@@ -63,7 +63,7 @@ describe.skipIf(!HAS_BROWSER)('a page that is live', () => {
     await server.stop();
     await page.getByText('Reconnecting…').filter({ visible: true }).first().waitFor();
     server = await start();
-    // Before the page is back, most likely, and in any case without its being loaded anew.
+    // Most likely before the page has reconnected, and without a page load.
     for (let made = 0; made < 5; made++) await call();
     await live.waitFor();
     await shown(8);

@@ -76,7 +76,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await page.getByRole('heading', { name: 'First call' }).waitFor();
   });
 
-  test('creates a key with one click and sees its first request live; the secret is in no URL and leaves the page', async () => {
+  test('creates a key with one click and sees its first request live; the secret is in no URL', async () => {
     const { page } = grace;
     const addresses = everyAddress(grace);
     await button(page, 'Create key').click();

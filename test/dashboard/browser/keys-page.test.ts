@@ -30,8 +30,15 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
 
   /** Everything that a page stores: its document, fields, URL, history and the browser's storage. */
   const kept = (page: Page): Promise<string> =>
-    page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
-      location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.title].join('\\n')`);
+    page.evaluate<string>(`[
+      document.documentElement.outerHTML,
+      ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
+      location.href,
+      JSON.stringify(history.state),
+      JSON.stringify(localStorage),
+      JSON.stringify(sessionStorage),
+      document.title,
+    ].join('\\n')`);
 
   const keysNamed = async (name: string): Promise<KeyList['data']> =>
     (await dashboard.administrator.get<KeyList>('/api/keys')).body.data.filter((key) => key.name === name);
@@ -44,7 +51,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     await page.getByRole('button', { name: action, exact: true }).click();
   }
 
-  test('create a restricted key by keyboard, show its secret once, and store nothing of it', async () => {
+  test('create a restricted key by keyboard, show its secret once without storing it', async () => {
     await on('/keys', async (page) => {
       await page.keyboard.press('n');
       await page.keyboard.type('by hand');

@@ -5,14 +5,11 @@ import { type Browser, type BrowserContext, chromium as driver, type Page } from
 import type { SignedInClient } from '../dashboard.ts';
 import { chromiumPath } from './chromium.ts';
 
-/**
- * A system's own browser, where one is given; the one that comes as a package is built for 64-bit Linux
- * alone.
- */
+/** A browser of the system, if given. The packaged one is built for 64-bit Linux only. */
 const GIVEN = process.env['DAYBOOK_CHROMIUM'];
 export const HAS_BROWSER = GIVEN !== undefined || (process.platform === 'linux' && process.arch === 'x64');
 
-/** A real Chromium. Not with the package's own flags: they switch off rules that are the point here. */
+/** A real Chromium, without the package's flags, which disable security checks under test. */
 export async function launchBrowser(args: readonly string[] = []): Promise<Browser> {
   return driver.launch({
     executablePath: GIVEN ?? (await chromiumPath()),
@@ -23,13 +20,10 @@ export async function launchBrowser(args: readonly string[] = []): Promise<Brows
 
 export type Look = { theme?: 'light' | 'dark'; width?: number; height?: number };
 
-/**
- * A page of somebody's own browser, and what went wrong there, in further pages too: errors of scripts and
- * breaches of the page's policy.
- */
+/** A browser profile with a page, and the errors of scripts and of the content security policy in it. */
 export type Visitor = { context: BrowserContext; page: Page; problems: string[] };
 
-/** Opens a browser's own profile. With a client it is signed in as they are. */
+/** Opens a new browser profile, signed in as the client if given. */
 export async function openVisitor(
   browser: Browser,
   origin: string,
@@ -51,8 +45,7 @@ export async function openVisitor(
   const problems: string[] = [];
   context.on('weberror', (met) => problems.push(`error: ${met.error().message}`));
   context.on('console', (message) => {
-    // The browser writes down every reply above 399 as an error of its own, those that a page expects
-    // included.
+    // Chromium logs every response above 399 as an error, including expected ones.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       problems.push(`console: ${message.text()}`);
   });
@@ -61,31 +54,28 @@ export async function openVisitor(
 
 const WAIT_MS = 20_000;
 
-/**
- * Run in the page: what is amiss when it has been waited for long enough, or null once nothing was for three
- * frames.
- */
+/** Runs in the page: returns the problem after the timeout, or null after three stable frames. */
 const SETTLED = `new Promise((resolve) => {
   const untilMs = performance.now() + ${WAIT_MS};
   let frames = 0;
   const look = () => {
     const isShown = document.querySelector('h1')?.checkVisibility() === true;
     const isLoading = document.querySelector('[role=status][aria-label^=Loading]') !== null;
-    const amiss = !isShown ? 'shows nothing' : isLoading ? 'is still loading' : null;
-    frames = amiss === null ? frames + 1 : 0;
-    if (frames === 3 || performance.now() > untilMs) resolve(amiss);
+    const problem = !isShown ? 'shows nothing' : isLoading ? 'is still loading' : null;
+    frames = problem === null ? frames + 1 : 0;
+    if (frames === 3 || performance.now() > untilMs) resolve(problem);
     else requestAnimationFrame(look);
   };
   look();
 })`;
 
-/** Until a page has something to show, no place holder is left, and that was painted. */
+/** Waits until a page has content, no placeholder is left, and it was painted. */
 export async function settled(page: Page): Promise<void> {
-  const amiss = await page.evaluate<string | null>(SETTLED);
-  if (amiss !== null) throw new Error(`${page.url()} ${amiss}`);
+  const problem = await page.evaluate<string | null>(SETTLED);
+  if (problem !== null) throw new Error(`${page.url()} ${problem}`);
 }
 
-/** A site of an origin of its own, with an empty page. */
+/** A site of another origin with an empty page. */
 export type Site = AsyncDisposable & { port: number; origin: string };
 
 export async function startSite(): Promise<Site> {

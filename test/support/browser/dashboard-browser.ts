@@ -6,20 +6,17 @@ import { setUp, type SignedInClient } from '../dashboard.ts';
 import { type RelayOptions, startRelay, type TestRelay } from '../relay.ts';
 import { spawnWorker, type WorkerProcess } from '../servers/worker-process.ts';
 
-/**
- * A whole installation as people have it after the first start: a server with the built page, a worker, and a
- * browser.
- */
+/** A complete installation after its first start: a server with the built page, a worker and a browser. */
 export type TestInstallation = AsyncDisposable & {
   relay: TestRelay;
   worker: WorkerProcess;
   origin: string;
   browser: Browser;
-  /** A browser profile of its own; null: not signed in. */
+  /** Opens a new browser profile; null: not signed in. */
   visit(client: SignedInClient | null, look?: Look): Promise<Visitor>;
 };
 
-/** The same, set up: with its administrator. */
+/** An installation that is set up, with its administrator. */
 export type TestDashboard = TestInstallation & { administrator: SignedInClient };
 
 export async function startDashboard(options: RelayOptions = {}): Promise<TestDashboard> {
@@ -35,7 +32,7 @@ export async function startInstallation(options: RelayOptions = {}): Promise<Tes
   await using started = new AsyncDisposableStack();
   const relay = started.use(await startRelay(options));
   const { store, dataDir } = relay;
-  // A worker finds the relay's own cluster by its directory.
+  // A worker finds the embedded database by the data directory.
   const worker = started.adopt(
     spawnWorker({
       ...('url' in store ? { DATABASE_URL: String(store.url) } : {}),

@@ -1,26 +1,23 @@
 import type { Page } from 'playwright-core';
 import { PAGES } from '../../../web/pages.ts';
 
-/**
- * Every page of the dashboard, and the dialogs that matter, as somebody meets them: for pictures, and for
- * checks that go over all of them.
- */
+/** Every page of the dashboard and its main dialogs, for screenshots and for checks of all pages. */
 export type Scene = {
   name: string;
   path: string;
-  /** Whose page it is. */
-  who: 'nobody' | 'administrator' | 'member' | 'auditor';
-  /** What is done on it before it is looked at. */
+  /** The signed-in role; `visitor` is not signed in. */
+  who: 'visitor' | 'administrator' | 'member' | 'auditor';
+  /** Actions before the screenshot. */
   act?: (page: Page) => Promise<void>;
 };
 
 const OUTSIDE: readonly Scene[] = [
-  { name: 'sign-in', path: '/sign-in', who: 'nobody' },
-  { name: 'register', path: '/register', who: 'nobody' },
-  { name: 'setup', path: '/setup#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
-  { name: 'join', path: '/join#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
-  { name: 'forgot', path: '/forgot', who: 'nobody' },
-  { name: 'reset', path: '/reset#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'sign-in', path: '/sign-in', who: 'visitor' },
+  { name: 'register', path: '/register', who: 'visitor' },
+  { name: 'setup', path: '/setup#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'visitor' },
+  { name: 'join', path: '/join#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'visitor' },
+  { name: 'forgot', path: '/forgot', who: 'visitor' },
+  { name: 'reset', path: '/reset#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'visitor' },
   { name: 'missing', path: '/no-such-page', who: 'administrator' },
 ];
 
@@ -30,7 +27,7 @@ const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({
   who: 'administrator',
 }));
 
-async function openNarrowing(page: Page): Promise<void> {
+async function openRestrictions(page: Page): Promise<void> {
   await page.keyboard.press('n');
   await page.getByText('Restrict this key').click();
   await page.getByLabel('Selected').first().check();
@@ -44,7 +41,7 @@ async function makeKey(page: Page): Promise<void> {
   await page.getByText('won’t be able to see it again').waitFor();
 }
 
-/** Presses the first button of that name, and waits for the dialog that it opens. */
+/** Presses the first button with the name and waits for its dialog. */
 const opening =
   (name: string) =>
   async (page: Page): Promise<void> => {
@@ -52,15 +49,15 @@ const opening =
     await page.getByRole('dialog').waitFor();
   };
 
-/** The pages of the audit log beside the list of events. */
+/** The audit pages other than the event list. */
 const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({
   name: `audit-${name}`,
   path: `/audit/${name}`,
   who: 'auditor',
 }));
 
-/** The end of a call's story, where its receipt is. */
-async function storyEnd(page: Page): Promise<void> {
+/** The end of the request details, with the receipt. */
+async function openRequestEnd(page: Page): Promise<void> {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Download receipt' }).scrollIntoViewIfNeeded();
@@ -91,12 +88,17 @@ async function removeUpstream(page: Page): Promise<void> {
 const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
-  { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: storyEnd },
-  { name: 'requests-attempts', path: '/requests?model=local-first', who: 'administrator', act: storyEnd },
+  { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: openRequestEnd },
+  {
+    name: 'requests-attempts',
+    path: '/requests?model=local-first',
+    who: 'administrator',
+    act: openRequestEnd,
+  },
   { name: 'audit-proof-verified', path: '/audit/proof', who: 'administrator', act: verify },
   { name: 'audit-state-of-a-plan', path: '/audit/state?plan=team', who: 'auditor' },
   { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
-  { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
+  { name: 'keys-create', path: '/keys', who: 'administrator', act: openRestrictions },
   { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
   {
     name: 'members-invite',

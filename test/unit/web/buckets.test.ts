@@ -14,7 +14,7 @@ const countsOf = (durations: readonly number[]): number[] => {
   return counts;
 };
 
-test('a percentile lies in the bucket of the duration that it is of', () => {
+test('a percentile lies in the bucket of its duration', () => {
   assert(
     property(array(duration, { minLength: 1 }), share, (durations, of) => {
       const rank = Math.max(1, Math.ceil(of * durations.length));
@@ -38,13 +38,13 @@ test('a larger share is never reached sooner', () => {
   );
 });
 
-test('of nothing there is no percentile, and of what took longest only that it did', () => {
+test('an empty histogram has no percentile, and the last bucket is open', () => {
   expect(quantileOf(countsOf([]), 0.5)).toBeNull();
   expect(quantileOf(countsOf([LAST_MS + 1, LAST_MS * 9]), 0.5)).toBe(LAST_MS);
   expect(quantileOf(countsOf([30, 30, 30, 30]), 0.5)).toBe(37.5);
 });
 
-test('every way to end is one outcome', () => {
+test('every end reason has one outcome', () => {
   const codes = ENDED_OUTCOMES.flatMap(endReasonCodes);
   expect(codes.toSorted((one, other) => one - other)).toEqual(
     Object.values(END_REASONS).toSorted((one, other) => one - other),

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { EventReader } from '../../../web/lib/api/sse.ts';
 
 describe("the playground's reader of replies", () => {
-  it('gives the same events however the bytes are cut, with any line ends', () => {
+  it('returns the same events for any chunking and any line ends', () => {
     const line = fc.string({ unit: fc.constantFrom('a', '{', ' ', ':', 'é') });
     fc.assert(
       fc.property(
@@ -25,9 +25,9 @@ describe("the playground's reader of replies", () => {
       ),
     );
   });
-  it('puts the lines of one event together', () =>
+  it('joins the data lines of one event', () =>
     expect(new EventReader().push('data: a\ndata:b\n\n')).toEqual(['a\nb']));
-  it('gives up on an event that does not end, instead of keeping all of it', () => {
+  it('rejects an event above the maximum length instead of buffering it', () => {
     const reader = new EventReader();
     expect(() => {
       for (let n = 0; n < 200; n++) reader.push(`data: ${'x'.repeat(10_000)}\n`);

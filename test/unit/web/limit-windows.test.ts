@@ -54,7 +54,7 @@ test('a past window is replaced by the current one with no usage', () => {
 });
 
 test('the current pace forecasts when a limit is exhausted, if that is before the reset', () => {
-  // Half of it within ten hours: the other half within ten more.
+  // Half was used within ten hours, so the other half lasts ten more.
   expect(exhaustedAtMs(row, time('2026-05-04T10:00'))).toBe(time('2026-05-04T20:00'));
   expect(exhaustedAtMs(row, time('2026-05-04T12:00'))).toBeNull();
   expect(exhaustedAtMs(row, time('2026-05-04T00:01'))).toBeNull();

@@ -67,7 +67,7 @@ const row = ({ request, at, ms }: Made, more: Partial<RequestRow> = {}): Request
   ...more,
 });
 
-/** A list with somebody who looks. `shown` is what is painted next. */
+/** A list with a subscriber. `shown` returns the next paint. */
 function open(filter: RequestFilter = {}, isOpen = true) {
   const list = new LiveList(filter, isOpen);
   list.subscribe(() => {});
@@ -90,7 +90,7 @@ function open(filter: RequestFilter = {}, isOpen = true) {
 }
 
 describe('the list of requests', () => {
-  it('shows what was fetched once, and what came since above it, newest first', () => {
+  it('shows fetched rows once, with newer live rows above, newest first', () => {
     const { list, fetch, shown } = open();
     const [old, both, fresh] = [made(0), made(1), made(2)];
     list.apply([started(both), started(fresh)]);
@@ -98,7 +98,7 @@ describe('the list of requests', () => {
     expect(shown()).toEqual([fresh.request, both.request, old.request]);
   });
 
-  it('takes the ending of a call from whichever of the two has it', () => {
+  it('takes the end of a request from the feed or the fetch, whichever has it', () => {
     const { list, fetch, outcomes } = open();
     const [first, second] = [made(1), made(0)];
     fetch([row(first, { outcome: 'running', end_position: null }), row(second)]);
@@ -106,7 +106,7 @@ describe('the list of requests', () => {
     expect(outcomes()).toEqual(['completed', 'completed']);
   });
 
-  it('shows only what fits its filter, and drops what fits no more', () => {
+  it('shows only rows that match the filter, and drops those that no longer do', () => {
     const { list, shown } = open({ outcome: 'running' });
     const [one, other] = [made(0), made(1)];
     list.apply([started(one), started(other)]);
@@ -115,7 +115,7 @@ describe('the list of requests', () => {
     expect(shown()).toEqual([other.request]);
   });
 
-  it('leaves out what belongs to a page that is not fetched yet, so that no row stands above a hole', () => {
+  it('skips rows of pages that are not fetched yet, so that there is no gap', () => {
     const { list, fetch, shown } = open();
     const [newer, edge, older] = [made(20), made(10), made(0)];
     fetch([row(newer), row(edge)], edge.at);
@@ -140,7 +140,7 @@ describe('the list of requests', () => {
     expect(newCount()).toBe(0);
   });
 
-  it('keeps so many live rows at most, and says from where on rows are missing', () => {
+  it('bounds the number of live rows, and reports where rows are missing', () => {
     const { list, fetch, shown, isCut } = open();
     const fetchedBefore = made(-1);
     fetch([row(fetchedBefore)]);
@@ -164,7 +164,7 @@ describe('the list of requests', () => {
     expect(shown()).toHaveLength(LIVE_ROWS_MAX + 6);
   });
 
-  it('keeps what is held while more comes than it keeps', () => {
+  it('keeps the rows of a paused list while the bound is exceeded', () => {
     const { list, shown, isCut } = open();
     const held = made(0);
     list.apply([started(held)]);
@@ -177,7 +177,7 @@ describe('the list of requests', () => {
     expect(isCut()).toBe(true);
   });
 
-  it('calls nothing running any more whose end may be among what was missed', () => {
+  it('drops running rows after a gap, since their end may have been missed', () => {
     const { list, fetch, shown, outcomes } = open();
     const [running, ended] = [made(1), made(0)];
     list.apply([started(running), started(ended), settled(ended)]);
@@ -187,7 +187,7 @@ describe('the list of requests', () => {
     expect(outcomes()).toEqual(['completed', 'completed']);
   });
 
-  it('takes nothing new into a time that is over', () => {
+  it('adds no new rows to a range with an end', () => {
     const { list, fetch, outcomes } = open({}, false);
     const known = made(0);
     fetch([row(known, { outcome: 'running', end_position: null })]);

@@ -42,7 +42,7 @@ const figuresOf = (endings: readonly Ending[]): UsageFigures => {
 const minuteOf = ({ at }: Ending): number => Math.floor(Date.parse(at) / MINUTE_MS) * MINUTE_MS;
 const modelOf = (ending: Ending): string => (ending.type === 'refused' ? '' : ending.model);
 
-/** What the tables tell when they have come to `position`. */
+/** The report of projections at `position`. */
 function reportOf(log: readonly Ending[], position: number): UsageReport {
   const seen = log.filter((ending) => ending.position <= position);
   return {
@@ -142,7 +142,7 @@ const runningRow = (position: number): RequestRow => ({
   hold_tokens: 1,
   hold_cost_microusd: null,
 });
-const tell = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void =>
+const apply = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void =>
   store.apply({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
 
 /** A log of endings, whose positions have gaps, as a viewer sees it. */
@@ -209,12 +209,12 @@ function expectWhole(view: LiveView, log: readonly Ending[]): void {
   expect(callsIn(view.buckets)).toBe(requestCountOf(total));
 }
 
-test('every ending is counted once, wherever the tables were when each of its figures was read', () => {
+test('every ended request is counted once, at any position of the projections', () => {
   const cut = fc.integer({ min: 0, max: 120 });
   fc.assert(
     fc.property(logs, cut, cut, cut, (log, series, groups, calls) => {
       const store = new LiveStore(baseOf(log, { series, groups, calls }));
-      tell(
+      apply(
         store,
         log.filter(({ position }) => position > Math.min(series, groups, calls)),
       );
@@ -223,12 +223,12 @@ test('every ending is counted once, wherever the tables were when each of its fi
   );
 });
 
-test('what the feed tells twice is counted once', () => {
+test('a frame received twice is counted once', () => {
   fc.assert(
     fc.property(logs, fc.integer({ min: 0, max: 120 }), (log, again) => {
       const store = new LiveStore(sameBase(log, 0));
-      tell(store, log);
-      tell(
+      apply(store, log);
+      apply(
         store,
         log.filter(({ position }) => position > again),
       );
@@ -237,13 +237,13 @@ test('what the feed tells twice is counted once', () => {
   );
 });
 
-test('newer figures take the place of older ones without losing or doubling what came since', () => {
+test('a newer base replaces an older one without losing or double-counting frames', () => {
   const cut = fc.integer({ min: 0, max: 120 });
   fc.assert(
     fc.property(logs, cut, cut, (log, first, second) => {
       const [early, late] = [Math.min(first, second), Math.max(first, second)];
       const store = new LiveStore(sameBase(log, early));
-      tell(
+      apply(
         store,
         log.filter(({ position }) => position > early),
       );
@@ -253,19 +253,19 @@ test('newer figures take the place of older ones without losing or doubling what
   );
 });
 
-test('the newest requests are all listed, wherever the tables were when newer figures came before the feed', () => {
+test('the newest requests are listed completely, at any position of the projections', () => {
   const cut = fc.integer({ min: 0, max: 120 });
   fc.assert(
-    fc.property(logs, cut, cut, (log, told, rebased) => {
+    fc.property(logs, cut, cut, (log, seen, rebased) => {
       const store = new LiveStore(sameBase([], 0));
-      tell(
+      apply(
         store,
-        log.filter(({ position }) => position <= told),
+        log.filter(({ position }) => position <= seen),
       );
       store.rebase(sameBase(log, rebased));
-      tell(
+      apply(
         store,
-        log.filter(({ position }) => position > told),
+        log.filter(({ position }) => position > seen),
       );
       expect(store.view(NOW_MS).last.map(({ request }) => request)).toEqual(
         log
@@ -277,7 +277,7 @@ test('the newest requests are all listed, wherever the tables were when newer fi
   );
 });
 
-test('where more run than the list has room for, the count says so until a list has them all', () => {
+test('the count is marked as partial until a list includes all running requests', () => {
   const rows = [runningRow(1), runningRow(2)];
   const base = sameBase([], 5);
   const store = new LiveStore({
@@ -289,7 +289,7 @@ test('where more run than the list has room for, the count says so until a list 
   expect(store.view(NOW_MS)).toMatchObject({ runningCount: 2, hasMoreRunning: false });
 });
 
-test('after a gap only figures from behind it are taken, and until then the page knows that something is missing', () => {
+test('after a gap only a newer base is accepted, and the view is marked as incomplete until then', () => {
   const log: Ending[] = [1, 2, 3, 4].map((position) => ({
     type: 'refused',
     position,
@@ -302,7 +302,7 @@ test('after a gap only figures from behind it are taken, and until then the page
     refused_count: 1,
   }));
   const store = new LiveStore(sameBase(log, 0));
-  tell(store, [log[0] as Ending, { type: 'gap', position: 3 }, log[3] as Ending]);
+  apply(store, [log[0] as Ending, { type: 'gap', position: 3 }, log[3] as Ending]);
   expect(store.view(NOW_MS).isMissing).toBe(true);
   expect(store.rebase(sameBase(log, 2))).toBe(false);
   expect(store.view(NOW_MS).isMissing).toBe(true);
@@ -311,11 +311,11 @@ test('after a gap only figures from behind it are taken, and until then the page
   expectWhole(store.view(NOW_MS), log);
 });
 
-test('a call runs from its start to its end, with the tokens that were told in between', () => {
+test('a request runs from start to end, with its tokens so far', () => {
   const store = new LiveStore(sameBase([], 10));
   const [one, two] = [idOf(11), idOf(12)];
   const call = { account: 'Account1', key: 'Key00001', model: 'm' };
-  tell(store, [
+  apply(store, [
     { type: 'progress', request: one, ...call, output_tokens: 3 },
     started(11, one),
     started(12, two),
@@ -326,7 +326,7 @@ test('a call runs from its start to its end, with the tokens that were told in b
       store.view(NOW_MS).running.map(({ request, outputTokens }) => [request, outputTokens]),
     ),
   ).toEqual({ [one]: 7, [two]: null });
-  tell(store, [
+  apply(store, [
     {
       type: 'settled',
       position: 13,
@@ -338,7 +338,7 @@ test('a call runs from its start to its end, with the tokens that were told in b
       usage_source: 'provider',
     },
   ]);
-  tell(store, [started(11, one), { type: 'progress', request: one, ...call, output_tokens: 9 }]);
+  apply(store, [started(11, one), { type: 'progress', request: one, ...call, output_tokens: 9 }]);
   expect(store.view(NOW_MS)).toMatchObject({
     runningCount: 1,
     running: [{ request: two }],
@@ -346,11 +346,11 @@ test('a call runs from its start to its end, with the tokens that were told in b
   });
 });
 
-test('however much comes, what is kept stays bounded and the sums stay right', () => {
+test('state stays bounded and sums stay exact at any volume', () => {
   const store = new LiveStore(sameBase([], 0));
   const count = 30_000;
   for (let from = 0; from < count; from += 250) {
-    tell(
+    apply(
       store,
       Array.from({ length: 250 }, (_, index) => 2 * (from + index)).flatMap((position): Frame[] => [
         started(position + 1),
@@ -380,7 +380,7 @@ test('however much comes, what is kept stays bounded and the sums stay right', (
   expect(store.view(NOW_MS).total).toEqual(view.total);
 });
 
-test('calls a second are those of the last ten whole seconds, by the clock of the server', () => {
+test('requests per second cover the last ten full seconds of the server clock', () => {
   const store = new LiveStore(sameBase([], 0));
   const aheadMs = 3_600_000;
   const nowMs = NOW_MS + aheadMs;

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { BUCKETS, bucketOf, quantileOf } from '#db/projections/buckets.ts';
 import { mixedQuantile } from '../../../web/lib/feed/mixed-quantile.ts';
 
-/** Percentiles of a report, brought on by what the feed tells. */
+/** Percentiles of a report combined with live frames. */
 
 const none = Array.from({ length: BUCKETS }, () => 0);
 const countsOf = (durations: readonly number[]): number[] => {
@@ -13,7 +13,7 @@ const countsOf = (durations: readonly number[]): number[] => {
 };
 const SHARES = [0.5, 0.95] as const;
 
-test('each part by itself gives its own percentiles', () => {
+test('each part alone has its own percentiles', () => {
   const counts = countsOf([30, 60, 90, 700, 1_200]);
   for (const share of SHARES) {
     expect(mixedQuantile(null, counts, share)).toBe(quantileOf(counts, share));
@@ -24,7 +24,7 @@ test('each part by itself gives its own percentiles', () => {
   }
 });
 
-test('a mix lies between its parts, and nearer to the one that has more', () => {
+test('a mix lies between its parts, closer to the larger one', () => {
   const durations = fc.array(fc.integer({ min: 1, max: 100_000 }), { minLength: 1, maxLength: 50 });
   fc.assert(
     fc.property(

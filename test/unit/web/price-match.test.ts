@@ -16,11 +16,11 @@ const prices: fc.Arbitrary<Prices> = fc.record({
 const name = fc.string({ unit: fc.constantFrom('a', 'b', 'A', '-'), minLength: 1, maxLength: 4 });
 
 describe('prices on the page', () => {
-  test('a model has the price there that its calls are charged at', () => {
+  test('a model is shown with the price that its requests are charged at', () => {
     const pattern = fc
       .tuple(name, fc.boolean())
       .map(([text, isBeginning]) => (isBeginning ? `${text}*` : text));
-    // Of two that differ in letter case alone the one set last counts, which a list does not tell.
+    // Of two that differ only in case the last one set applies, which a list does not show.
     const patterns = fc.uniqueArray(fc.oneof(pattern, fc.constant('*')), {
       selector: (text) => text.toLowerCase(),
       maxLength: 8,
@@ -47,7 +47,7 @@ describe('prices on the page', () => {
     );
   });
 
-  test('are typed and read back exactly', () => {
+  test('round-trip through typed text exactly', () => {
     fc.assert(
       fc.property(prices, (each) => {
         expect(readTyped(typedFrom(each))).toEqual({ prices: each });
@@ -55,13 +55,13 @@ describe('prices on the page', () => {
     );
   });
 
-  test('left out, cached input costs what input does, and reasoning what output does', () => {
+  test('unset, cached input defaults to input, and reasoning to output', () => {
     expect(readTyped({ input: '$2.50', cached_input: ' ', output: '10', reasoning: '' })).toEqual({
       prices: { input: 2_500_000, cached_input: 2_500_000, output: 10_000_000, reasoning: 10_000_000 },
     });
   });
 
-  test('a slip is told at its own field alone', () => {
+  test('an error is shown at its own field only', () => {
     const read = readTyped({ input: '2,50', cached_input: '', output: '', reasoning: '0.0000001' });
     expect('wrong' in read && Object.keys(read.wrong)).toEqual(['input', 'output', 'reasoning']);
   });

@@ -27,8 +27,8 @@ const terms: fc.Arbitrary<PlanTerms> = fc.record(
   { requiredKeys: [] },
 );
 
-describe('what changes between two terms', () => {
-  test('is told of every change that the server would make, and of no other', () => {
+describe('changes between two sets of limits', () => {
+  test('lists every change that the server would make, and no other', () => {
     fc.assert(
       fc.property(terms, fc.oneof(terms, fc.constant(null)), (before, other) => {
         const after = other ?? structuredClone(before);
@@ -50,7 +50,7 @@ describe('what changes between two terms', () => {
     );
   });
 
-  test('is the other way round where it is undone', () => {
+  test('is reversed when undone', () => {
     const turned = { stricter: 'looser', looser: 'stricter' } as const;
     fc.assert(
       fc.property(terms, terms, (one, other) => {
@@ -89,7 +89,7 @@ describe('what changes between two terms', () => {
       { what: 'Models', from: 'all', to: 'none', effect: 'stricter' },
     ],
     [
-      'an amount is told to the last micro-dollar',
+      'an amount is shown to the last micro-dollar',
       {
         quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft' }],
       },

@@ -106,7 +106,7 @@ describe('model routing', () => {
 });
 
 describe('the health of an upstream', () => {
-  const good = { state: 'healthy', problem: null, failures: 0, open_ms: 0, running: 0 } as const;
+  const healthy = { state: 'healthy', problem: null, failures: 0, open_ms: 0, running: 0 } as const;
   const out = {
     state: 'open',
     problem: 'status_401',
@@ -126,26 +126,26 @@ describe('the health of an upstream', () => {
     row: Partial<Pick<UpstreamRow, 'state' | 'health'>>,
     ...healths: CredentialRow['health'][]
   ): string =>
-    upstreamStatus({ state: 'in_use', health: good, ...row, credentials: healths.map(credential) }).word;
+    upstreamStatus({ state: 'in_use', health: healthy, ...row, credentials: healths.map(credential) }).word;
 
   test('is the worst status that a request may meet', () => {
-    expect(words({}, good, good)).toBe('Healthy');
-    expect(words({}, good, out)).toBe('Degraded');
-    expect(words({}, good, null)).toBe('Degraded');
+    expect(words({}, healthy, healthy)).toBe('Healthy');
+    expect(words({}, healthy, out)).toBe('Degraded');
+    expect(words({}, healthy, null)).toBe('Degraded');
     expect(words({}, out, out)).toBe('Circuit open');
     expect(words({}, out)).toBe('Circuit open');
     expect(words({}, null)).toBe('Can’t decrypt');
-    expect(words({ health: { ...good, state: 'degraded', failures: 2, problem: 'cut' } }, good)).toBe(
+    expect(words({ health: { ...healthy, state: 'degraded', failures: 2, problem: 'cut' } }, healthy)).toBe(
       'Degraded',
     );
-    expect(words({ health: { ...out, problem: 'unreachable' } }, good, good)).toBe('Circuit open');
-    expect(words({ health: { ...good, state: 'half_open' } }, out)).toBe('Half-open');
+    expect(words({ health: { ...out, problem: 'unreachable' } }, healthy, healthy)).toBe('Circuit open');
+    expect(words({ health: { ...healthy, state: 'half_open' } }, out)).toBe('Half-open');
     expect(words({ state: 'paused', health: out }, out)).toBe('Paused');
     expect(words({ state: 'no_credential' }, null)).toBe('No credential');
   });
 
   test('gives the reason, and when it is retried, in whole seconds', () => {
-    expect(upstreamStatus({ state: 'in_use', health: good, credentials: [credential(out)] }).detail).toBe(
+    expect(upstreamStatus({ state: 'in_use', health: healthy, credentials: [credential(out)] }).detail).toBe(
       'Temporarily skipped (status 401). Retries in 2\u00a0s.',
     );
   });

@@ -124,7 +124,7 @@ function Found({
     <div className="flex flex-col gap-4">
       <p role="status">
         {`${source} (${providers.join(', ') || 'no provider'}): `}
-{counts.join(', ')}.length)} skipped.
+        {counts.join(', ')}.
       </p>
       <p className="text-xs text-muted">
         US dollars per million tokens: input / cached input / output / reasoning

@@ -137,27 +137,7 @@ export function RequestTable({ rows, open, pause, onOpen, onNearEnd, empty, ref 
       aria-rowcount={rows.length + 1}
       className={`flex flex-col ${HEIGHT}`}
     >
-      {columns.length > 0 && (
-        <div role="rowgroup" className="overflow-hidden border-b border-line [scrollbar-gutter:stable]">
-          <div
-            role="row"
-            aria-rowindex={1}
-            className="grid gap-x-3 px-4 py-2 text-muted"
-            style={{ gridTemplateColumns: template }}
-          >
-            {columns.map(({ name, title, isRight }) => (
-              <div
-                key={name}
-                role="columnheader"
-                title={title}
-                className={`whitespace-nowrap ${isRight === true ? 'text-right' : ''}`}
-              >
-                {name}
-              </div>
-            ))}
-          </div>
-        </div>
-      )}
+      {columns.length > 0 && <Header columns={columns} template={template} />}
       <div
         ref={scroller}
         role="rowgroup"
@@ -192,6 +172,30 @@ export function RequestTable({ rows, open, pause, onOpen, onNearEnd, empty, ref 
             );
           })}
         </div>
+      </div>
+    </div>
+  );
+}
+
+function Header({ columns, template }: { columns: ReturnType<typeof columnsFor>; template: string }) {
+  return (
+    <div role="rowgroup" className="overflow-hidden border-b border-line [scrollbar-gutter:stable]">
+      <div
+        role="row"
+        aria-rowindex={1}
+        className="grid gap-x-3 px-4 py-2 text-muted"
+        style={{ gridTemplateColumns: template }}
+      >
+        {columns.map(({ name, title, isRight }) => (
+          <div
+            key={name}
+            role="columnheader"
+            title={title}
+            className={`whitespace-nowrap ${isRight === true ? 'text-right' : ''}`}
+          >
+            {name}
+          </div>
+        ))}
       </div>
     </div>
   );

@@ -77,22 +77,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
   return (
     <Dialog onClose={onClose} shape="side" title={row ? `Edit upstream ${row.name}` : 'Add upstream'}>
       <form onSubmit={send} className="flex flex-col gap-5">
-        <SelectField
-          label="Provider"
-          value={form.choice}
-          onChange={({ target }) => choose(target.value)}
-          hint={row ? 'Determines the API protocol.' : 'Fills in the provider’s defaults.'}
-        >
-          {GROUPS.map((group) => (
-            <optgroup key={group} label={group}>
-              {CHOICES.filter((each) => each.group === group).map(({ id, name: text }) => (
-                <option key={id} value={id}>
-                  {text}
-                </option>
-              ))}
-            </optgroup>
-          ))}
-        </SelectField>
+        <ProviderField value={form.choice} isNew={row === null} onChange={choose} />
         {row === null && (
           <TextField
             ref={(element) => element?.setCustomValidity(isTaken ? 'An upstream with this name exists.' : '')}
@@ -112,34 +97,7 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
             error={isTaken ? 'An upstream with this name exists.' : nameError}
           />
         )}
-        {isBridge && (
-          <>
-            <TextField
-              label="Package"
-              required
-              maxLength={100}
-              autoComplete="off"
-              spellCheck={false}
-              className="font-mono"
-              placeholder="@ai-sdk/amazon-bedrock"
-              value={form.package}
-              onChange={({ target }) => set({ package: target.value })}
-              hint="An installed AI SDK package. Runs with the server’s permissions."
-              error={fieldError(save.error, 'terms.package')}
-            />
-            <div className="flex flex-col gap-1">
-              <p className="font-medium">Options</p>
-              <ListField
-                label="Options"
-                value={form.options}
-                onChange={(options) => set({ options })}
-                placeholder="region=eu-west-1"
-                hint="Passed to the package. Recorded in the audit log, so don’t enter secrets."
-                error={fieldError(save.error, 'terms.options')}
-              />
-            </div>
-          </>
-        )}
+        {isBridge && <PackageFields form={form} onChange={set} error={save.error} />}
         <TextField
           label={isBridge ? 'Base URL (optional)' : 'Base URL'}
           type="url"
@@ -230,4 +188,73 @@ function availableName(name: string, existing: readonly UpstreamRow[]): string {
     const each = number === 1 ? name : `${name}-${number}`;
     if (!exists(each)) return each;
   }
+}
+
+function ProviderField({
+  value,
+  isNew,
+  onChange,
+}: {
+  value: string;
+  isNew: boolean;
+  onChange: (choice: string) => void;
+}) {
+  return (
+    <SelectField
+      label="Provider"
+      value={value}
+      onChange={({ target }) => onChange(target.value)}
+      hint={isNew ? 'Fills in the provider’s defaults.' : 'Determines the API protocol.'}
+    >
+      {GROUPS.map((group) => (
+        <optgroup key={group} label={group}>
+          {CHOICES.filter((each) => each.group === group).map(({ id, name: text }) => (
+            <option key={id} value={id}>
+              {text}
+            </option>
+          ))}
+        </optgroup>
+      ))}
+    </SelectField>
+  );
+}
+
+/** The package of an AI SDK provider and its options. */
+function PackageFields({
+  form,
+  onChange,
+  error,
+}: {
+  form: UpstreamForm;
+  onChange: (part: Partial<UpstreamForm>) => void;
+  error: unknown;
+}) {
+  return (
+    <>
+      <TextField
+        label="Package"
+        required
+        maxLength={100}
+        autoComplete="off"
+        spellCheck={false}
+        className="font-mono"
+        placeholder="@ai-sdk/amazon-bedrock"
+        value={form.package}
+        onChange={({ target }) => onChange({ package: target.value })}
+        hint="An installed AI SDK package. Runs with the server’s permissions."
+        error={fieldError(error, 'terms.package')}
+      />
+      <div className="flex flex-col gap-1">
+        <p className="font-medium">Options</p>
+        <ListField
+          label="Options"
+          value={form.options}
+          onChange={(options) => onChange({ options })}
+          placeholder="region=eu-west-1"
+          hint="Passed to the package. Recorded in the audit log, so don’t enter secrets."
+          error={fieldError(error, 'terms.options')}
+        />
+      </div>
+    </>
+  );
 }

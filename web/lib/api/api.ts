@@ -37,7 +37,7 @@ let onSignedOut: () => void = () => {};
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
-/** For callers that learn of it other than by a request, such as the live feed. */
+/** For callers other than requests, such as the live feed. */
 export const notifySignedOut = (): void => onSignedOut();
 
 export const noReply = (method: string): ApiError =>
