@@ -20,6 +20,7 @@ import {
   consoleUses,
   cycles,
   largeFolders,
+  layerViolations,
   longFiles,
   pageViolations,
   purityViolations,
@@ -47,6 +48,8 @@ describe('the source', () => {
     expect(pageViolations(files)).toEqual([]));
   it('has providers that are independent, and features of the page, too', () =>
     expect(independenceViolations(files)).toEqual([]));
+  it('imports from relay to providers to wire in one direction only', () =>
+    expect(layerViolations(files)).toEqual([]));
   it('has events, folds and decisions without I/O', () => expect(purityViolations(files)).toEqual([]));
   it('has no import cycle, type-only ones included', () => expect(cycles(files)).toEqual([]));
   it('imports files with their extension, db and server by #', () =>
@@ -166,6 +169,20 @@ describe('the checker', () => {
     expect(
       independenceViolations(tree({ 'web/features/keys/a.tsx': "import '../usage/b.tsx';" })),
     ).toHaveLength(1);
+  });
+
+  it('layers: providers import wire, and neither imports the relay, nor its types', () => {
+    const imports = (from: string, to: string): File[] =>
+      tree({ [from]: `import type { A } from '#${to}';` });
+    const [wire, provider, relay] = ['server/wire/a.ts', 'server/providers/b.ts', 'server/relay/c.ts'];
+    for (const [from, to] of [
+      [relay, provider],
+      [relay, wire],
+      [provider, wire],
+    ] as const) {
+      expect(layerViolations(imports(from, to))).toEqual([]);
+      expect(layerViolations(imports(to, from))).toHaveLength(1);
+    }
   });
 
   it('purity: types and zod, but no I/O', () => {

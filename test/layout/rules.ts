@@ -45,6 +45,9 @@ const INDEPENDENT: Record<string, string | null> = {
   'web/features/': null,
 };
 
+/** Layers of the request path, the lowest first: files of a layer import nothing from those above it. */
+const LAYERS = ['server/wire/', 'server/providers/', 'server/relay/'];
+
 /** Events, folds, decisions and other modules without I/O. */
 const PURE = [
   'db/assert-increasing.ts',
@@ -133,6 +136,14 @@ export function independenceViolations(files: readonly File[]): Violation[] {
       .filter(({ from, to }) => child(from) !== child(to) && to !== shared)
       .map(({ from, to }) => `${from} imports ${to}; the parts of ${directory} don't import one another`);
   });
+}
+
+/** Lower layers don't import higher ones, not even types. */
+export function layerViolations(files: readonly File[]): Violation[] {
+  const layerOf = (name: string): number => LAYERS.findIndex((layer) => name.startsWith(layer));
+  return edges(files)
+    .filter(({ from, to }) => layerOf(from) >= 0 && layerOf(to) > layerOf(from))
+    .map(({ from, to }) => `${from} imports ${to}, a higher layer; move what both need to the lower one`);
 }
 
 /** Pure files import pure files, and types. */
