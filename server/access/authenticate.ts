@@ -17,11 +17,11 @@ const REVOKED = new ApiError('api_key_revoked');
 const BARE = /^[\x21-\x7e]+$/;
 
 /**
- * Who is calling: exactly one key was sent, and it is good now. Runs before the body is read. All that
+ * Identifies the caller: exactly one key was sent, and it is active. Runs before the body is read. Every
  * is wrong with the header or unknown is the same `invalid_api_key`; that a key has expired or was
- * revoked is only told to somebody who holds its secret.
+ * revoked is only reported to a caller that holds its secret.
  * @param uses notes by which secret a key that is being rotated was used.
- * @param read finds what was sent as a secret.
+ * @param read extracts the secret from the headers.
  */
 export function authenticate(
   rawHeaders: readonly string[],
@@ -46,14 +46,14 @@ export function authenticate(
   return key;
 }
 
-/** What was sent as a secret; undefined when nothing was, null when it is none by its form. */
+/** The secret that was sent; undefined: none was. Null: the header is not a well-formed secret. */
 export function readBearerSecret(rawHeaders: readonly string[]): string | null | undefined {
   const header = soleHeader(rawHeaders, 'authorization');
   return header == null ? header : (BEARER.exec(header)?.[1] ?? null);
 }
 
 /**
- * The same where it may come as `x-api-key` just as well. Two that differ are none: it is not certain who
+ * The same for routes that also accept `x-api-key`. Two headers that differ are invalid: it is not certain who
  * calls.
  */
 export function readSecretFromEither(rawHeaders: readonly string[]): string | null | undefined {
@@ -74,13 +74,13 @@ export function checkSecret(key: Key, digest: string, nowMs: number): ApiError |
   return !isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs ? REVOKED : null;
 }
 
-/** Whether a key has come to its end; null when it is good. */
+/** The error of a key that has expired or was revoked; null: the key is active. */
 export function checkKey(key: Key, nowMs: number): ApiError | null {
   if (key.revokedAt) return REVOKED;
   return key.expiresAt && key.expiresAt.getTime() <= nowMs ? EXPIRED : null;
 }
 
-/** The one header of a name; undefined when there is none, null when there are several. */
+/** The only header with a name; undefined: absent. Null: it was sent several times. */
 function soleHeader(rawHeaders: readonly string[], wanted: string): string | null | undefined {
   let found: string | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {

@@ -7,9 +7,9 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 
 /**
- * What a good key may call: a 403 for each thing it may not, or null. Pure, and asked for every
- * call, so it costs next to nothing where nothing is restricted. Each message says what was not
- * allowed and whom to ask: the key is valid, and another attempt will fare no better.
+ * Permissions of an active key: a 403 for each that is missing, or null. Pure, and evaluated for every
+ * request, so it costs next to nothing where nothing is restricted. Each message says which permission is
+ * missing and which administrator to ask: the key is valid, and a retry doesn't help.
  */
 
 const SUSPENDED = new ApiError('account_disabled');
@@ -45,7 +45,7 @@ export function authorizeAnywhere(
   return originBy && refuseOrigin(originBy, origin);
 }
 
-/** Whether the key may use this model. It says no whether or not anybody serves the model. */
+/** Whether the key may use this model. The error doesn't depend on whether an upstream serves the model. */
 export function authorizeModel(key: Key, model: string, readModel: ReadModel): ApiError | null {
   const account = readModel.account(key.account);
   const ofAccount = account ? readModel.accountAccess(account) : null;
@@ -65,7 +65,7 @@ const BY_ACCOUNT: Refuser = {
 };
 const BY_KEY: Refuser = {
   subject: 'The key is valid, but it',
-  ask: "Ask whoever manages the account's keys, or use another one.",
+  ask: "Ask the administrator of the account's keys, or use another key.",
 };
 
 /** Whose terms stand against it; null: both the account's and the key's let it pass. */

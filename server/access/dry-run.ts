@@ -11,7 +11,7 @@ import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/aut
 /** A call as it might be made. */
 export type DryRunCall = {
   route: Route;
-  /** The Origin header; null: there is none. */
+  /** The Origin header; null: absent. */
   origin: string | null;
   /** Null: from somewhere, so that networks are not judged. */
   address: string | null;
@@ -45,7 +45,7 @@ export function dryRun(
 
 /**
  * The same for limits: the refusal of the first that has nothing left, or null. What a call would
- * need of the others depends on what it says, so a little that is left lets it pass here.
+ * need of the others depends on its content, so a small remainder lets it pass here.
  * @param counters as the store knows them now.
  */
 export function checkLimits(counters: readonly Counter[], nowMs: number): ApiError | null {

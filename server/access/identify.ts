@@ -8,7 +8,7 @@ import { requestContextOf } from '#server/access/request-context.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
 /**
- * The good key behind a request to a route that it may use, or why there is none. For all routes but the
+ * The active key behind a request to a route that it may use, or the error. For all routes but the
  * relayed calls.
  */
 export function identify(relay: Relay, request: IncomingMessage, route: Route): Key | ApiError {

@@ -16,7 +16,7 @@ export function networksOf(list: readonly string[]): AddressSet {
   return networks;
 }
 
-/** Whether an address is among them; what is no address never is. */
+/** Whether an address is in the set. Text that is not an address never is. */
 export function isWithin(networks: AddressSet, address: string): boolean {
   const family = familyOf(address);
   return family !== null && networks.check(address, family);

@@ -50,7 +50,7 @@ class HttpCaller implements RequestContext {
 
 /**
  * Whose address counts: that of the socket or, where it is a trusted proxy's, the last one in
- * X-Forwarded-For that no trusted proxy has. What stands before it anybody could have written.
+ * X-Forwarded-For that is not a trusted proxy's. Entries before it could have been forged.
  * @returns an empty text where that entry is no address.
  */
 export function clientAddress(

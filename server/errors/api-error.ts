@@ -29,7 +29,7 @@ export class ApiError {
       retryAfterS?: number | undefined;
       /** The same, exact; `Retry-After` is then the whole seconds above it. */
       retryAfterMs?: number;
-      /** False tells the SDKs that no attempt will fare better. */
+      /** False makes the SDKs give up: a retry doesn't help. */
       shouldRetry?: false;
       limit?: object;
       /** Further headers, in pairs. */

@@ -17,7 +17,7 @@ export type ErrorSpec = {
   retryAfterS?: number;
 };
 
-const BAD_KEY_HINT =
+const KEY_FORMAT_HINT =
   'Send exactly one header "Authorization: Bearer <key>", with one space and nothing after the key.';
 
 export const API_ERRORS = {
@@ -55,12 +55,12 @@ export const API_ERRORS = {
   missing_api_key: {
     status: 401,
     type: 'authentication_error',
-    message: `No API key was sent. ${BAD_KEY_HINT}`,
+    message: `No API key was sent. ${KEY_FORMAT_HINT}`,
   },
   invalid_api_key: {
     status: 401,
     type: 'authentication_error',
-    message: `The API key is not valid. ${BAD_KEY_HINT}`,
+    message: `The API key is invalid. ${KEY_FORMAT_HINT}`,
   },
   api_key_expired: {
     status: 401,

@@ -1,7 +1,7 @@
 import { DatabaseError } from 'pg';
 
 /**
- * Postgres' own classes of errors: lost connections, too little of something, somebody's intervention,
+ * PostgreSQL's error classes for lost connections, insufficient resources, operator intervention,
  * time-outs, locks.
  */
 const CLASSES = new Set(['08', '25', '40', '53', '55', '57', '58']);

@@ -7,19 +7,19 @@ import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
 /**
- * The port of the providers: how the protocol of an upstream is spoken. Translation only; sockets,
+ * The port of the providers: translates to and from an upstream's protocol. Translation only; sockets,
  * deadlines and the client are the relay's. Whatever a client asked for in the convention goes out as
- * the provider wants it, and what comes back is read on its way, and translated where it has to be.
+ * the provider expects it, and the reply is read as it passes, and translated where needed.
  */
 export type Provider = {
   /**
-   * What is sent for a call.
+   * The request to the upstream.
    * @returns a refusal where the call can't be said in this protocol; it names the field at fault.
    */
   request(call: ProviderCall): ProviderRequest | ApiError;
   /** A reader for one streamed reply. */
   sse(call: ProviderCall): SseReader;
-  /** A complete reply that is not streamed. @returns null when it is none that a client could read. */
+  /** Reads a complete JSON reply. @returns null: no client could read it. */
   json(bytes: Buffer, call: ProviderCall): JsonReply | null;
   /** What a reply says whose status is no success; null where it says nothing that can be read. */
   parseError(body: Buffer): ProviderError | null;
@@ -38,7 +38,7 @@ export type ProviderCall = {
   /** The member that such a limit is set in where the client sent none. */
   tokenLimitMember: TokenLimitMember;
   /**
-   * Headers of the client's own that belong to the protocol it speaks, in pairs, for calls that are not
+   * Headers of the client's that belong to its protocol, in pairs, for calls that are not
    * translated.
    */
   protocolHeaders?: readonly string[];
@@ -64,5 +64,5 @@ export type JsonReply = {
   failed: boolean;
 };
 
-/** An error in the provider's words, not yet fit for a client: those may tell of credentials and places. */
+/** An error in the provider's words, not yet fit for a client: it may contain credentials and addresses. */
 export type ProviderError = { message: string; param: string | null };

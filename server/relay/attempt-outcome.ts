@@ -14,7 +14,7 @@ export type AttemptOutcome =
   | { kind: 'finished'; end: CallEnd; error: null }
   /** The relay ended the attempt before the client received anything: the client is to receive the error. */
   | { kind: 'stopped'; end: CallEnd; error: ApiError }
-  /** The upstream failed before the client received anything: another one may take over. */
+  /** The upstream failed before the client received anything: another upstream can take over. */
   | { kind: 'failed'; end: CallEnd; error: ApiError; failure: AttemptFailure }
   /** The call had ended already. */
   | { kind: 'discarded' };

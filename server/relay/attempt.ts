@@ -171,7 +171,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     if (this.#state === 'ended') return;
     if (!drain) return this.#finish('client_gone');
     this.#isDraining = true;
-    this.#options.writer.leave();
+    this.#options.writer.detach();
   }
 
   checkDeadlines(nowMs: number): void {
@@ -247,7 +247,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     this.#size += chunk.length;
     this.#chunks.push(chunk);
     if (this.#state === 'buffering' && this.#size > JSON_REPLY_BYTES_MAX)
-      this.#fail('upstream_error', 'upstream_error', 'begun');
+      this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     if (this.#state === 'rejected' && this.#size > ERROR_REPLY_BYTES_MAX) this.#failByReply();
   }
 
@@ -298,7 +298,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const bytes =
       this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
     const reply = provider.json(bytes, call);
-    if (!reply) return this.#fail('upstream_error', 'upstream_error', 'begun');
+    if (!reply) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     const { usage, outputBytes, failed } = reply;
     writer.writeHead(head.status, head.contentType, [
       'content-length',
@@ -331,7 +331,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     if (this.#state === 'ended') return;
     if (this.#isHeadSent) return this.#failInBand(code, reason);
     const hasBegun = this.#state === 'buffering' && this.#size > 0;
-    const failure = { cause: hasBegun ? 'begun' : cause, retryAfterMs: null } as const;
+    const failure = { cause: hasBegun ? 'reply_begun' : cause, retryAfterMs: null } as const;
     this.#resolveBeforeReply(new ApiError(code), reason, failure);
   }
 
@@ -345,7 +345,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const end = this.#endOf(reason, { ...usage, status: error.status });
     if (this.#isDraining) this.#resolve({ kind: 'finished', end, error: null });
     else if (failure === null) this.#resolve({ kind: 'stopped', end, error });
-    else this.#resolve({ kind: 'failed', end, error, failure: { refusal: error, reason, ...failure } });
+    else this.#resolve({ kind: 'failed', end, error, failure: { error: error, reason, ...failure } });
   }
 
   #failInBand(code: ErrorCode, reason: EndReason): void {

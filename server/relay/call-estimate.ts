@@ -18,14 +18,14 @@ import type { ParsedRequest } from '#server/wire/request-parser.ts';
  *
  * Under a hard quota it is the most that the call can use: its prompt bounded from above, and a
  * limit on the reply that the upstream is asked to stop at: the call's own or, where less than
- * that is left, what is left.
+ * that is left, the remainder.
  */
 export type CallEstimate = {
   need: CallNeed;
   isHard: boolean;
-  /** What is held for the prompt. */
+  /** Tokens reserved for the prompt. */
   promptTokens: number;
-  /** What it likely is, for a reply whose provider never says. */
+  /** The likely tokens of the prompt, for a reply whose provider reports no usage. */
   promptLikely: number;
   choices: number;
   /** The call's own limit for one choice, if it has one. */
@@ -47,7 +47,7 @@ export function estimateCall(
 ): CallEstimate {
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
-  // Without a limit nobody is refused by it, and a rough count will do for the log.
+  // Without a limit no request is rejected by the estimate, and a rough count suffices for the log.
   const promptLikely = Math.min(
     TOKENS_MAX,
     subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body),
@@ -91,7 +91,7 @@ export function countsCost({ limits }: SubjectLimits): boolean {
   return limits.some(({ meter }) => reservedAmount(meter) === 'cost');
 }
 
-/** The longest reply that the terms tell of, where they tell. */
+/** The longest reply that the terms declare, if they do. */
 export function replyTokensMax(subjects: readonly SubjectLimits[]): number | null {
   let least: number | null = null;
   for (const { replyTokensMax: most } of subjects)

@@ -51,7 +51,7 @@ import { restoreBody } from '#server/wire/splice-body.ts';
  * - The body's memory is released with the settlement, so no attempt may read it afterwards.
  *
  * The client disconnecting, deadlines, shutdown, fencing and revoked keys can end a call in every state
- * before *ended*. An illegal transition is a mistake of ours: run() ends what is under way, settles the call
+ * before *ended*. An illegal transition is a mistake of ours: run() aborts the attempt, settles the call
  * as `internal_error` and throws, so that it is logged.
  */
 export type CallState = 'recording' | 'attempting' | 'waiting' | 'streaming' | 'ended' | 'settled';
@@ -71,7 +71,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
   readonly #accepted: EventOf<'request.accepted'>;
   readonly #sequence: AttemptSequence;
   readonly #writer: ClientWriter;
-  /** Of a streamed reply; a JSON reply is complete before any of it is sent. */
+  /** Of a streamed reply; a JSON reply is complete before it is sent. */
   readonly #budget: Budget | null;
   #state: CallState = 'recording';
   #isRecorded = false;
@@ -79,7 +79,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
   #attempt: Attempt | null = null;
   /** Ends the backoff early; set while waiting. */
   #wake: (() => void) | null = null;
-  /** The call is to end with this error; set where no attempt runs that could be told. */
+  /** The call is to end with this error; set while no attempt runs that could be stopped. */
   #stop: { code: ErrorCode; reason: EndReason } | null = null;
   /** Both set in the state ended. @see {@link Call.#finish} */
   #end: CallEnd | null = null;
@@ -160,7 +160,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     const { body, estimate } = this.#admitted;
     const { upstream } = choice.target;
     const call = this.#providerCall(choice);
-    this.#sequence.began(choice);
+    this.#sequence.start(choice);
     // The previous attempt may have changed the body in place.
     restoreBody(body);
     const request = upstream.provider.request(call);
@@ -168,7 +168,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
       const reason = 'upstream_rejected';
       return {
         kind: 'failed',
-        failure: { refusal: request, reason, cause: 'not_said', retryAfterMs: null },
+        failure: { error: request, reason, cause: 'unsupported', retryAfterMs: null },
         end: unsentEnd(reason, request.status),
         error: request,
       };
@@ -240,7 +240,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     return error;
   }
 
-  /** The call could not be recorded: ends what is under way without a word to the client. */
+  /** The call could not be recorded: ends its attempt without a word to the client. */
   #abandon(fault: unknown): ApiError {
     const error = new ApiError('store_unavailable');
     const end = this.#end ?? unsentEnd('service_unavailable', error.status);
@@ -248,7 +248,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     this.#attempt?.discard();
     this.#wake?.();
     // Otherwise the circuit breakers would count the attempt as running forever.
-    this.#sequence.ended('service_unavailable', performance.now());
+    this.#sequence.end('service_unavailable', performance.now());
     // The lost response may have been a commit: then the call needs its settlement.
     if (fault instanceof StoreUnavailable && fault.pending) this.#settle(end);
     else this.#forget();
@@ -259,14 +259,14 @@ export class Call implements RunningCall, AttemptOwner, Source {
   #finish(end: CallEnd, rejection: ApiError | null): void {
     this.#transition('ended');
     this.#relay.running.delete(this);
-    this.#sequence.ended(end.reason, performance.now());
+    this.#sequence.end(end.reason, performance.now());
     this.#end = endSeenByClient(end, this.#admitted.response.headersSent, this.#sequence.beforeMs);
     this.#rejection = rejection;
     if (this.#isRecorded) this.#deliverEnd();
   }
 
   #deliverEnd(): void {
-    if (this.#rejection) this.#writer.refuse(this.#rejection);
+    if (this.#rejection) this.#writer.sendError(this.#rejection);
     this.#settle(this.#end as CallEnd);
   }
 
@@ -299,7 +299,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     const relayed = { usage: null, promptUsage: null, countedTokens: this.relayedTokens };
     const usage = streamUsage(status, estimate.promptLikely, relayed);
     this.#state = 'ended';
-    this.#sequence.ended('internal_error', performance.now());
+    this.#sequence.end('internal_error', performance.now());
     this.#settle({ ...usage, reason: 'internal_error', firstByteMs: null });
   }
 
@@ -349,11 +349,11 @@ export class Call implements RunningCall, AttemptOwner, Source {
   // What an attempt asks of its call.
 
   get canFallBack(): boolean {
-    return this.#sequence.hasMore;
+    return this.#sequence.canFallBack;
   }
 
   replyStarted(afterMs: number): void {
-    this.#sequence.answered(afterMs);
+    this.#sequence.replyStarted(afterMs);
   }
 
   streamingStarted(): void {

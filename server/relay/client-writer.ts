@@ -5,7 +5,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
-/** What the bytes come from, which waits while the client takes nothing. */
+/** The producer of the bytes, which is paused while the client reads nothing. */
 export type Source = { pause(): void; resume(): void };
 
 export type ClientWriterOptions = {
@@ -13,7 +13,7 @@ export type ClientWriterOptions = {
   requestId: string;
   /** More headers for whatever is sent, in pairs; CORS. */
   extraHeaders: readonly string[];
-  /** How errors are told; absent: as the convention does. */
+  /** The format of errors; absent: OpenAI's. */
   errorFormat?: ErrorFormat | undefined;
   /** Whether this process may still deliver for its instance. */
   fencing: FencingGuard;
@@ -22,13 +22,13 @@ export type ClientWriterOptions = {
 const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
 
 /**
- * The client's side of a delivery: what is written to it, in which form an error can still be told,
+ * The client's side of a call: the bytes written to it, the form in which an error can still be sent,
  * and how fast it reads. When the connection's buffer is full the source is paused until it drains,
  * so that a slow reader costs one buffer and not the rest of its reply.
  *
  * While the instance is suspected of having been fenced (see db/instances/fencing-guard.ts) everything is
  * held back in its order and the source is paused, which looks like a client that takes nothing. When its
- * instance turns out to be dead nothing of that is ever sent: the client is told of an error. What had been
+ * instance was fenced nothing of that is ever sent: the client receives an error. Bytes that had been
  * given to the kernel, or to Node's queue behind it, before the process stood still belongs to the time
  * before, and the hold covers it.
  */
@@ -39,11 +39,11 @@ export class ClientWriter {
   #fullSinceMs: number | null = null;
   #hasBody = false;
   #held: (() => void)[] | null = null;
-  /** Something that had to be said before was dropped for good. */
-  #isTorn = false;
+  /** A part of the reply was discarded. */
+  #isTruncated = false;
   /** The reply's end or its error was given here, though it may be held. */
   #isEnded = false;
-  #isLeft = false;
+  #isDetached = false;
 
   constructor(options: ClientWriterOptions, source: Source) {
     this.#options = options;
@@ -62,8 +62,8 @@ export class ClientWriter {
   }
 
   writeHead(status: number, contentType: string, more: readonly string[] = []): void {
-    if (this.#isLeft) return;
-    if (this.#mayNot(performance.now())) return this.#hold(() => this.writeHead(status, contentType, more));
+    if (this.#isDetached) return;
+    if (this.#mustHold(performance.now())) return this.#hold(() => this.writeHead(status, contentType, more));
     // Silence that a comment could fill begins with the head.
     this.#lastWriteMs = performance.now();
     const { response, requestId, extraHeaders } = this.#options;
@@ -79,15 +79,15 @@ export class ClientWriter {
 
   /** Sends the head by itself, unless the first bytes have taken it along. */
   flushHead(): void {
-    if (this.#hasBody || this.#isTorn || this.#isLeft) return;
-    if (this.#mayNot(performance.now())) return this.#hold(() => this.flushHead());
+    if (this.#hasBody || this.#isTruncated || this.#isDetached) return;
+    if (this.#mustHold(performance.now())) return this.#hold(() => this.flushHead());
     this.#options.response.flushHeaders();
   }
 
   write(bytes: Buffer | string): void {
-    if (this.#isLeft) return;
+    if (this.#isDetached) return;
     const nowMs = performance.now();
-    if (this.#mayNot(nowMs)) return this.#hold(() => this.write(bytes));
+    if (this.#mustHold(nowMs)) return this.#hold(() => this.write(bytes));
     this.#hasBody = true;
     this.#lastWriteMs = nowMs;
     if (this.#options.response.write(bytes) || this.isFull) return;
@@ -100,17 +100,17 @@ export class ClientWriter {
   }
 
   end(bytes?: Buffer): void {
-    if (this.#isLeft) return;
+    if (this.#isDetached) return;
     this.#isEnded = true;
-    if (this.#mayNot(performance.now())) return this.#hold(() => this.end(bytes));
+    if (this.#mustHold(performance.now())) return this.#hold(() => this.end(bytes));
     this.#options.response.end(bytes);
   }
 
   /** The whole answer is this refusal. */
-  refuse(refusal: ApiError): void {
-    if (this.#isLeft) return;
+  sendError(refusal: ApiError): void {
+    if (this.#isDetached) return;
     this.#isEnded = true;
-    if (this.#isDoubtful()) return this.#hold(() => this.refuse(refusal));
+    if (this.#mustHoldErrors()) return this.#hold(() => this.sendError(refusal));
     const { response, requestId, extraHeaders, errorFormat: shape = OPENAI_ERRORS } = this.#options;
     if (response.destroyed) return;
     const body = shape.body(refusal, requestId);
@@ -126,19 +126,20 @@ export class ClientWriter {
    * @param eventsBefore how many events have gone before it, where that is known.
    */
   endWithError(refusal: ApiError, insideEvent: boolean, eventsBefore = 0): void {
-    if (this.#isLeft) return;
+    if (this.#isDetached) return;
     this.#isEnded = true;
-    if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent, eventsBefore));
+    if (this.#mustHoldErrors())
+      return this.#hold(() => this.endWithError(refusal, insideEvent, eventsBefore));
     const { response, requestId, errorFormat: shape = OPENAI_ERRORS } = this.#options;
     // The head was never sent, so that a proper refusal still can be.
-    if (!response.headersSent) return this.refuse(refusal);
-    const separator = insideEvent || this.#isTorn ? '\n\n' : '';
+    if (!response.headersSent) return this.sendError(refusal);
+    const separator = insideEvent || this.#isTruncated ? '\n\n' : '';
     response.end(separator + shape.event(refusal, requestId, eventsBefore));
   }
 
   /** The client has gone: nothing is written any more, and nothing waits for it. */
-  leave(): void {
-    this.#isLeft = true;
+  detach(): void {
+    this.#isDetached = true;
     this.#held = null;
     this.#fullSinceMs = null;
     this.#source.resume();
@@ -150,17 +151,17 @@ export class ClientWriter {
   }
 
   /** Whether nothing of the upstream's may go out. */
-  #mayNot(nowMs: number): boolean {
-    return this.#held !== null || this.#isTorn || !this.#options.fencing.isValid(nowMs);
+  #mustHold(nowMs: number): boolean {
+    return this.#held !== null || this.#isTruncated || !this.#options.fencing.isValid(nowMs);
   }
 
-  /** Whether it is open what may be said. Of an instance that is dead an error may be told at once. */
-  #isDoubtful(): boolean {
-    return !this.#isTorn && !this.#options.fencing.isFenced && this.#mayNot(performance.now());
+  /** Whether errors are held back, too. An instance that was fenced may send an error at once. */
+  #mustHoldErrors(): boolean {
+    return !this.#isTruncated && !this.#options.fencing.isFenced && this.#mustHold(performance.now());
   }
 
   #hold(action: () => void): void {
-    if (this.#isTorn) return this.#endTorn();
+    if (this.#isTruncated) return this.#endTruncated();
     if (this.#held) {
       this.#held.push(action);
       return;
@@ -176,20 +177,20 @@ export class ClientWriter {
     this.#held = null;
     if (this.#options.response.destroyed) return;
     if (!isAlive) {
-      this.#isTorn = true;
-      return this.#endTorn();
+      this.#isTruncated = true;
+      return this.#endTruncated();
     }
     this.#fullSinceMs = null;
     for (const action of held) action();
     if (this.#options.response.writableNeedDrain) this.#waitForDrain(performance.now());
-    else this.#takesAgain();
+    else this.#resumeSource();
   }
 
   /**
-   * A reply that lost a part of itself and is at its end tells of it. One that still runs is ended by its
+   * A truncated reply that is at its end reports an error. One that still runs is ended by its
    * owner.
    */
-  #endTorn(): void {
+  #endTruncated(): void {
     const { response } = this.#options;
     if (this.#isEnded && !response.writableEnded && !response.destroyed)
       this.endWithError(new ApiError('store_unavailable'), true);
@@ -198,11 +199,11 @@ export class ClientWriter {
   #waitForDrain(nowMs: number): void {
     this.#fullSinceMs = nowMs;
     this.#source.pause();
-    this.#options.response.once('drain', () => this.#takesAgain());
+    this.#options.response.once('drain', () => this.#resumeSource());
   }
 
-  #takesAgain(): void {
-    if (this.#held !== null || this.#isTorn || this.#options.response.writableNeedDrain) return;
+  #resumeSource(): void {
+    if (this.#held !== null || this.#isTruncated || this.#options.response.writableNeedDrain) return;
     this.#fullSinceMs = null;
     this.#source.resume();
   }

@@ -4,7 +4,7 @@ import type { Relay } from '#server/relay/relay.ts';
 
 /**
  * Ends running calls that would not be let in any more: their key was revoked or restricted, their
- * account suspended, its plan changed. What had been relayed by then is what they are charged.
+ * account suspended, its plan changed. They are charged for the reply relayed by then.
  * @param accounts those whose terms, state or keys have changed.
  */
 export function endUnauthorizedCalls(relay: Relay, accounts: ReadonlySet<string>): void {

@@ -2,46 +2,45 @@ import type { EndReason } from '#db/events/events.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#server/upstreams/bounds.ts';
 
-/** A try that failed before the client was told anything: what may follow from it. Pure. */
+/** An attempt that failed before the client received anything: the retry policy for it. Pure. */
 
 /**
- * `not_said`: the call can't be said in the upstream's protocol. `begun`: its reply had begun, and the
- * upstream may charge for it.
+ * `unsupported`: the request has no form in the upstream's protocol. `reply_begun`: the reply had begun, and
+ * the upstream may charge for it. A number: the status of the upstream's error reply.
  */
 export type FailureCause =
-  'unreachable' | 'timed_out' | 'cut' | 'unreadable' | 'error_event' | 'not_said' | 'begun' | number;
+  'unreachable' | 'timed_out' | 'cut' | 'unreadable' | 'error_event' | 'unsupported' | 'reply_begun' | number;
 
 export type AttemptFailure = {
-  /** What the client is told where nobody else takes over. */
-  refusal: ApiError;
+  /** The error for the client, where no other upstream takes over. */
+  error: ApiError;
   reason: EndReason;
-  /** A number is the status that the upstream refused with. */
   cause: FailureCause;
-  /** How long the upstream asked to be left alone, in milliseconds. */
+  /** The upstream's `Retry-After`, in milliseconds. */
   retryAfterMs: number | null;
 };
 
 export type RetryPolicy = {
-  /** Whether another upstream, or another credential, may do better. */
+  /** Whether another upstream, or another credential, may succeed. */
   retryElsewhere: boolean;
-  /** Whether the same may do better a little later. */
+  /** Whether the same one may succeed after a pause. */
   retrySame: boolean;
-  /** Whose health it speaks against. */
-  blames: 'upstream' | 'credential' | 'nobody';
-  /** Whether another credential of the same upstream is of no use. */
+  /** Whose circuit breaker counts the failure; null: none. */
+  blames: 'upstream' | 'credential' | null;
+  /** Whether the failure is the upstream's, so that its other credentials would fail, too. */
   avoidUpstream: boolean;
-  /** For how long that one is known to be of no use; null: nobody knows. */
+  /** How long its circuit opens for; null: as its consecutive failures suggest. */
   openForMs: number | null;
 };
 
-const HOPELESS: RetryPolicy = {
+const NO_RETRY: RetryPolicy = {
   retryElsewhere: false,
   retrySame: false,
-  blames: 'nobody',
+  blames: null,
   avoidUpstream: true,
   openForMs: null,
 };
-const ELSEWHERE: RetryPolicy = { ...HOPELESS, retryElsewhere: true };
+const ELSEWHERE: RetryPolicy = { ...NO_RETRY, retryElsewhere: true };
 const UPSTREAM: RetryPolicy = {
   retryElsewhere: true,
   retrySame: true,
@@ -50,19 +49,19 @@ const UPSTREAM: RetryPolicy = {
   openForMs: null,
 };
 
-/** Statuses by which an upstream judges the client's own request: the next one would say the same. */
-const OF_THE_REQUEST = new Set([400, 413, 415, 422]);
-/** Of the relay's credential: not known, not paid for, not permitted. */
-const OF_THE_CREDENTIAL = new Set([401, 402, 403]);
+/** The upstream rejects the client's own request: the next one would do the same. */
+const REQUEST_STATUSES = new Set([400, 413, 415, 422]);
+/** The upstream rejects the relay's credential: unknown, unpaid or without permission. */
+const CREDENTIAL_STATUSES = new Set([401, 402, 403]);
 
 export function classifyFailure({
-  cause: problem,
+  cause,
   retryAfterMs,
 }: Pick<AttemptFailure, 'cause' | 'retryAfterMs'>): RetryPolicy {
-  switch (problem) {
-    case 'begun':
+  switch (cause) {
+    case 'reply_begun':
       return { ...UPSTREAM, retryElsewhere: false, retrySame: false };
-    case 'not_said':
+    case 'unsupported':
       return ELSEWHERE;
     case 'unreachable':
     case 'timed_out':
@@ -72,11 +71,11 @@ export function classifyFailure({
       return UPSTREAM;
     default:
   }
-  const askedMs = retryAfterMs === null ? null : Math.min(retryAfterMs, RETRY_AFTER_MAX_MS);
-  if (OF_THE_REQUEST.has(problem)) return HOPELESS;
-  // It does not have the model, or not under this name.
-  if (problem === 404) return ELSEWHERE;
-  if (OF_THE_CREDENTIAL.has(problem)) {
+  const openForMs = retryAfterMs === null ? null : Math.min(retryAfterMs, RETRY_AFTER_MAX_MS);
+  if (REQUEST_STATUSES.has(cause)) return NO_RETRY;
+  // The upstream doesn't have the model, or not by this name.
+  if (cause === 404) return ELSEWHERE;
+  if (CREDENTIAL_STATUSES.has(cause)) {
     return {
       retryElsewhere: true,
       retrySame: false,
@@ -85,20 +84,19 @@ export function classifyFailure({
       openForMs: WRONG_CREDENTIAL_MS,
     };
   }
-  if (problem === 429) {
+  if (cause === 429) {
     return {
       retryElsewhere: true,
       retrySame: true,
       blames: 'credential',
       avoidUpstream: false,
-      openForMs: askedMs ?? BUSY_CREDENTIAL_MS,
+      openForMs: openForMs ?? BUSY_CREDENTIAL_MS,
     };
   }
-  if (problem >= 500 || problem === 408 || problem === 425 || problem < 400)
-    return { ...UPSTREAM, openForMs: askedMs };
-  return HOPELESS;
+  if (cause >= 500 || cause === 408 || cause === 425 || cause < 400) return { ...UPSTREAM, openForMs };
+  return NO_RETRY;
 }
 
-/** The same in a word, for the log. */
-export const causeCode = (problem: FailureCause): string =>
-  typeof problem === 'number' ? `status_${problem}` : problem;
+/** The cause as a word, for the log. */
+export const causeCode = (cause: FailureCause): string =>
+  typeof cause === 'number' ? `status_${cause}` : cause;

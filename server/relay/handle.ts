@@ -76,7 +76,7 @@ export async function handleCall(
   const price = readModel.prices.find(model);
   if (!price && subjects.some(countsCost))
     return refused(new ApiError('model_not_priced', { param: 'model' }));
-  // Nobody waits for it any more, so nothing is begun.
+  // The client has disconnected, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
   const replyTokens = relay.estimates.estimate(key.id, model);
@@ -133,7 +133,9 @@ function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): re
 }
 
 function promptElsewhere(param: string): ApiError {
-  const message = `The field "${param}" refers to what is not in the request, and this account has a hard quota, under which all that a call may use must be known before it leaves. Send the whole conversation instead.`;
+  const message =
+    `The field "${param}" refers to content outside the request, and this account has a hard quota, ` +
+    'under which the usage of a request must be bounded before it is sent. Send the whole conversation instead.';
   return new ApiError('invalid_value', { message, param });
 }
 

@@ -13,7 +13,7 @@ import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
-/** A call that has been admitted and not ended, with what it was admitted as. */
+/** An admitted call that has not ended, with the facts of its admission. */
 export type RunningCall = {
   readonly request: string;
   readonly key: Key;
@@ -21,7 +21,7 @@ export type RunningCall = {
   readonly model: string;
   /** Tokens of its reply that went through so far, by our count; 0 for one that is not streamed. */
   readonly relayedTokens: number;
-  /** Ends it with an error of ours, in whatever way the client can still be told. */
+  /** Ends the call with an error, in whatever form the client can still receive. */
   fail(code: ErrorCode, reason: EndReason): void;
 };
 

@@ -3,8 +3,8 @@ import { PROGRESS_TIMEOUT_MS } from '#server/relay/bounds.ts';
 export type ReplyTimeouts = { firstByteMs: number; idleMs: number; totalMs: number };
 
 /**
- * The times of one reply, compared with what it is allowed. An upstream has to answer in time, to
- * go on sending, to make progress (comments are none), and to end. All by the monotonic clock.
+ * The times of one reply, compared with its deadlines. An upstream has to reply in time, to keep
+ * sending, to make progress (comments don't count), and to end. All by the monotonic clock.
  */
 export class ReplyClock {
   readonly startedMs = performance.now();
@@ -13,7 +13,7 @@ export class ReplyClock {
   #progressSeen = 0;
   #headAfterMs: number | null = null;
 
-  /** How long the head took; null while there is none. */
+  /** From the request to the head; null until the head is received. */
   get headAfterMs(): number | null {
     return this.#headAfterMs;
   }
@@ -42,7 +42,7 @@ export class ReplyClock {
     return nowMs - this.startedMs > timeouts.totalMs;
   }
 
-  /** Whether the upstream has been silent for too long; `progress` counts what it has said so far. */
+  /** Whether the upstream has been silent for too long; `progress` counts its events so far. */
   isOverdue(nowMs: number, timeouts: ReplyTimeouts, progress: number | null): boolean {
     const silentMs = nowMs - this.#lastByteMs;
     if (this.#headAfterMs === null) return silentMs > timeouts.firstByteMs;

@@ -43,7 +43,7 @@ function firstOf(value: string | string[] | undefined): string | undefined {
 }
 
 /**
- * The header that lists unsupported fields, as a pair; empty where there are none. The upstream's own list
+ * The header that lists unsupported fields, as a pair; empty without any. The upstream's own list
  * takes precedence: a package knows its model, and `names` was made for any.
  */
 export function unsupportedHeader({ unsupported }: ReplyHead, names: readonly string[]): string[] {

@@ -9,7 +9,7 @@ export type Reply = {
   requestId: string;
   /** Headers for every reply to it, in pairs. */
   extraHeaders: readonly string[];
-  /** How errors are told; absent: as the convention does. */
+  /** The format of errors; absent: OpenAI's. */
   errorFormat?: ErrorFormat;
 };
 

@@ -8,13 +8,13 @@ import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#
 export type RelayedSpec = {
   route: RelayedRoute;
   parse: RequestParser;
-  /** How its clients are told of errors, those of every stage. */
+  /** The format of errors for its clients, at every stage. */
   errorFormat: ErrorFormat;
   /** Where its clients look for the id of their request, beside `x-request-id`. */
   requestIdHeader?: string;
   /** Whether the key may come as `x-api-key`, as clients of this protocol send it. */
   takesApiKey?: true;
-  /** Headers that belong to the protocol: they go on to an upstream that speaks it, and no others do. */
+  /** Headers of the protocol: they are passed on to an upstream with this protocol, and no others are. */
   protocolHeaders?: readonly string[];
 };
 
@@ -41,10 +41,10 @@ const SPECS: readonly RelayedSpec[] = [
   MESSAGES,
 ];
 
-/** What is relayed, by its path. */
+/** Relayed routes by path. */
 export const RELAYED: ReadonlyMap<string, RelayedSpec> = new Map(SPECS.map((spec) => [spec.route, spec]));
 
-/** How errors are told of a path, whether or not it is relayed: what is below one has the same clients. */
+/** The format of errors for a path, relayed or not: paths below a route have the same clients. */
 export function errorFormatOf(path: string): Pick<RelayedSpec, 'errorFormat' | 'requestIdHeader'> {
   return RELAYED.get(path) ?? (path.startsWith(`${MESSAGES.route}/`) ? MESSAGES : CHAT);
 }

@@ -6,13 +6,13 @@ import type { CallEnd } from '#server/relay/reply-usage.ts';
 
 type Accepted = EventOf<'request.accepted'>;
 
-/** What became of a call's tries. */
+/** The attempts of a call. */
 export type AttemptSummary = {
   /** The upstream of the last one; null: there was none. */
   upstream: string | null;
   count: number;
   /** Each of them, where there was more than one. */
-  told: Attempt[] | undefined;
+  records: Attempt[] | undefined;
 };
 
 /**
@@ -21,7 +21,7 @@ export type AttemptSummary = {
 export function settledEvent(
   accepted: Accepted,
   ending: CallEnd,
-  tried: AttemptSummary,
+  attempted: AttemptSummary,
   durationMs: number,
   price: Price | undefined,
 ): EventOf<'request.settled'> {
@@ -41,11 +41,11 @@ export function settledEvent(
     cached_tokens: usage.cached,
     output_tokens: usage.output,
     reasoning_tokens: usage.reasoning,
-    attempts: tried.count,
+    attempts: attempted.count,
     duration_ms: Math.round(durationMs),
   };
-  if (tried.upstream !== null) event.upstream = tried.upstream;
-  if (tried.told !== undefined) event.tries = tried.told;
+  if (attempted.upstream !== null) event.upstream = attempted.upstream;
+  if (attempted.records !== undefined) event.tries = attempted.records;
   if (admitted_minute !== undefined) event.admitted_minute = admitted_minute;
   if (terms_position !== undefined) event.terms_position = terms_position;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);
@@ -57,8 +57,8 @@ export function settledEvent(
 }
 
 /**
- * The same with no more output than the upstream was asked to stop at. Where it told no usage of
- * its own our count is an estimate, and it can't have exceeded what it was held to.
+ * The same with no more output than the limit that the upstream was given. Where it reported no usage
+ * our count is an estimate, and the true one can't have exceeded the limit.
  */
 export function capOutput(ending: CallEnd, outputTokens: number): CallEnd {
   if (ending.source === 'provider' || ending.usage.output <= outputTokens) return ending;

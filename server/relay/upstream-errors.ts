@@ -18,8 +18,8 @@ const MESSAGE_CHARACTERS_MAX = 1_000;
 const RETRY_AFTER_MAX_S = 60;
 
 /**
- * Tells an upstream's refusal in the relay's words. A fault in the client's request keeps status
- * and message. The upstream's 401 and 403 are about the relay's own credential: told as they are,
+ * Reports an upstream's error in the relay's words. An error in the client's request keeps its status
+ * and message. The upstream's 401 and 403 are about the relay's own credential: passed on unchanged,
  * agents would blame the user's key. Its 429 is not the account's: a 503 that says when to retry.
  */
 export function apiErrorOfReply(reply: UpstreamErrorReply): { refusal: ApiError; reason: EndReason } {
@@ -67,7 +67,7 @@ function readError({ status, fault, host }: UpstreamErrorReply): { message: stri
   };
 }
 
-/** A provider's words without what they should not tell: credentials, masked ones too, and where it lives. */
+/** A provider's message without credentials (masked ones included) and addresses. */
 function scrub(message: string, host: string): string {
   const name = host.replace(/:\d+$/, '');
   return message

@@ -6,7 +6,7 @@ import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import type { LeaseClient } from '#server/limits/lease-client.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
-/** What `GET /v1/usage` tells the holder of a key: every limit that its calls are charged to. */
+/** The reply of `GET /v1/usage`: every limit that the key's calls are charged to. */
 export type Usage = {
   object: 'usage';
   /** Of what moment the limits are, which come from what enforces them and not from the tables. */

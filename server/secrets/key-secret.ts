@@ -33,7 +33,7 @@ function checksum(text: string): string {
 }
 
 /**
- * HMAC-SHA-256 of a secret under the pepper, in hex: whoever can only write to the database can't
+ * HMAC-SHA-256 of a secret under the pepper, in hex: an attacker who can only write to the database can't
  * mint a key. Written as its two hashes (RFC 2104) over prepared blocks, since every call does it
  * and `createHmac` costs three times as much on Node 26 and eighteen times on Node 24.
  */

@@ -22,7 +22,7 @@ export const readKeys = (file: string): MasterKeys | null => readMasterKeys(file
 
 /**
  * The keys to seal a credential with. The first one makes the master key; not so where the database
- * has credentials already, since they would be lost without anybody noticing. The caller holds the
+ * has credentials already, since they would be lost without notice. The caller holds the
  * master key (`holdMasterKey`).
  * @throws {ConfigError} when the file can't be used, or lacks a key that is needed.
  */
@@ -141,7 +141,7 @@ function makeFirst(file: string): MasterKeys {
 }
 
 /**
- * Puts the keys in their place as one, so that whoever reads meanwhile has the old file or the new one. They
+ * Replaces the file atomically, so that a concurrent reader sees the old file or the new one. The keys
  * are on the disk before anything is sealed by them.
  */
 function writeKeys(file: string, keys: readonly Buffer[]): void {

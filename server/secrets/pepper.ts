@@ -9,7 +9,7 @@ const PEPPER_BYTES = 32;
 
 /**
  * The secret that key digests are made with. It lives in a file outside the database, so that
- * whoever can write to the database still can't mint a key. The database remembers a check value:
+ * an attacker who can write to the database still can't mint a key. The database remembers a check value:
  * with another pepper every key would look wrong, and a fault of ours must never be a 401.
  * @throws {ConfigError} when the file is missing, readable by others, or not the right one.
  */

@@ -9,7 +9,7 @@ export type SecretReport = { close(): Promise<void> };
 
 /**
  * Writes down which secrets of keys in rotation are in use, over a connection for the moment: most
- * of the time nothing is rotated. What could not be written is told again by the next use.
+ * of the time nothing is rotated. A use that could not be written is reported again by the next one.
  * @param nowMs Postgres' time, in milliseconds since 1970.
  */
 export function reportSecretUse(

@@ -7,13 +7,13 @@ type Noted = { key: string; last4: string; usedMs: number; reportedMs: number };
 
 /**
  * Which secret of a key is in use while its rotation is under way, noted in memory by the calls
- * themselves: all other keys cost a call nothing. Pure: somebody else writes it down.
+ * themselves: all other keys cost a call nothing. Pure: secret-report.ts writes it to the database.
  */
 export class SecretUse {
   readonly #noted = new Map<string, Noted>();
 
   /**
-   * A good secret of a key was used.
+   * A valid secret of a key was used.
    * @param nowMs by Postgres' clock, in milliseconds since 1970.
    */
   note({ id, secret, previous }: Key, digest: string, nowMs: number): void {

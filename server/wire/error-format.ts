@@ -1,6 +1,6 @@
 import type { ApiError } from '#server/errors/api-error.ts';
 
-/** How an error is told to clients of a route: each protocol's clients read only their own. */
+/** The format of errors on a route: each protocol's clients read only their own. */
 export type ErrorFormat = {
   /** The body of a reply that is an error. */
   body(refusal: ApiError, requestId: string): string;
@@ -18,7 +18,7 @@ export const OPENAI_ERRORS: ErrorFormat = {
 };
 
 /**
- * The Responses API tells errors as the convention does, and in a stream by an event of that name. Some
+ * The Responses API formats errors as OpenAI does elsewhere, and in a stream as an event of that name. Some
  * of its clients read the error's members from the event itself, others from an object in it.
  */
 export const RESPONSES_ERRORS: ErrorFormat = {

@@ -5,7 +5,7 @@ import { dataOf, eventEnds } from '#server/wire/sse.ts';
 import { OutputCounter } from '#server/wire/output-counter.ts';
 
 /**
- * A streamed reply whose client speaks the upstream's own protocol: the bytes go through as they are, in
+ * A streamed reply whose client uses the upstream's own protocol: the bytes are relayed unchanged, in
  * whole events, and each is looked at as it passes. What events mean its protocol says. Pure.
  */
 export abstract class PassthroughSse implements SseReader {

@@ -7,7 +7,7 @@ import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire
 export type ParsedRequest = {
   model: string;
   sse: boolean;
-  /** Whether a streamed reply tells its usage to the client: it was asked to, or its protocol always does. */
+  /** Whether a streamed reply reports its usage to the client: requested, or always so in its protocol. */
   includeUsage: boolean;
   /** The client's own limit on the reply, in tokens; null when it set none. */
   completionLimit: number | null;
@@ -18,11 +18,11 @@ export type ParsedRequest = {
   scanned: ScannedObject;
 };
 
-/** What is looked at in the requests of a route. */
+/** The fields that are read of the requests of a route. */
 export type RouteSchema = {
   /** The member that holds the prompt, and how it may be written. */
   prompt: { name: string; forms: readonly ('array' | 'string')[]; isOptional?: true };
-  /** `always`: the protocol has no stream options, and tells usage unasked. `never`: no reply is streamed. */
+  /** `always`: the protocol has no stream options, and reports usage unasked. `never`: no reply is streamed. */
   usage: 'asked' | 'always' | 'never';
   /**
    * Where the client's own limit on the reply may stand; the first that does counts. None: nothing is

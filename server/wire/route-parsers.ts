@@ -11,7 +11,7 @@ const readCompletion = createParser({
   choices: ['n', 'best_of'],
 });
 const readResponse = createParser({
-  // What is asked may stand in a template, or be what was said before.
+  // The prompt may be in a template, or be the conversation so far.
   prompt: { name: 'input', forms: ['string', 'array'], isOptional: true },
   usage: 'always',
   limits: ['max_output_tokens'],
@@ -33,7 +33,7 @@ export const parseEmbeddings: RequestParser = createParser({
   choices: [],
 });
 
-/** One that runs in the background ends when nobody listens, so that nobody would know what it used. */
+/** A background response ends without its client, so that its usage would remain unknown. */
 export function parseResponse(body: Buffer): ParsedRequest | ApiError {
   const asked = readResponse(body);
   if (asked instanceof ApiError) return asked;

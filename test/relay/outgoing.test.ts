@@ -138,7 +138,7 @@ test('after the loss, under the next instance of the same process, an old reply 
 test('a refusal of our own is held while it is doubtful, and told when it is known', () =>
   withReply(async ({ out, life, freeze, read }) => {
     freeze();
-    out.refuse(new ApiError('upstream_disconnected'));
+    out.sendError(new ApiError('upstream_disconnected'));
     life.confirm(later(), later());
     expect((await read())[0]).toBe(502);
   }));

@@ -3,7 +3,7 @@ import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.
 
 /** The parts of a message's content as Anthropic's blocks, each as JSON. Nothing is ever fetched. Pure. */
 
-/** What a data URL begins with; one that is not base64 is none that is taken. */
+/** The beginning of a data URL; only base64 is accepted. */
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+=-]+)*;base64,/i;
 /** Longer than any beginning of one: what follows is megabytes, and not looked at. */
 const DATA_URL_HEAD_CHARACTERS = 300;
@@ -17,7 +17,7 @@ type Part = Record<string, unknown>;
 /**
  * @param content a string, an array of parts, or nothing.
  * @param at the field it stands in, for a refusal.
- * @throws {UnsupportedField} where a part is none that Anthropic knows.
+ * @throws {UnsupportedField} for a part that Anthropic doesn't support.
  */
 export function blocksOf(content: unknown, at: string, note: ReportUnsupported): string[] {
   if (content === undefined || content === null) return [];
@@ -64,7 +64,7 @@ function blockOf(part: Part, at: string, note: ReportUnsupported): string[] {
     default:
       throw new UnsupportedField(
         `${at}.type`,
-        "is none that this model's provider takes; it takes text, image_url and file",
+        "isn't supported by this model's provider; use text, image_url or file",
       );
   }
 }
@@ -92,7 +92,7 @@ function documentBlock(part: Part, at: string): string {
   return objectOf({ type: '"document"', source, title, cache_control: cacheControlOf(part) });
 }
 
-/** An address stays one, for the provider to fetch; a data URL becomes what it holds. */
+/** A web address is passed on, for the provider to fetch; a data URL becomes its content. */
 function sourceOf(url: string, at: string): string {
   if (WEB_URL.test(url)) return objectOf({ type: '"url"', url: JSON.stringify(url) });
   const match = DATA_URL.exec(url.slice(0, DATA_URL_HEAD_CHARACTERS));

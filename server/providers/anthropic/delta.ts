@@ -21,13 +21,13 @@ const KINDS: Record<string, Delta['kind']> = {
   'input_json partial_json': 'arguments',
   'thinking thinking': 'thinking',
 };
-/** Anthropic pads its events with blanks, so that their length does not tell what is in them. */
+/** Anthropic pads its events with blanks, so that their length doesn't reveal their content. */
 const TAIL = / *\} *\}\s*$/y;
 /** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */
 // oxlint-disable-next-line no-control-regex
 const NOT_PLAIN = /[\u0000-\u001f\\]/;
 const ESCAPES = /^(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*$/;
-/** Longer ones are rare, and a pattern's own memory grows with what it matches. */
+/** Longer ones are rare, and the memory of a pattern grows with its match. */
 const ESCAPED_CHARACTERS_MAX = 1_000;
 
 /** Reads a delta in the usual spelling; null says that it has to be read the long way. */

@@ -5,7 +5,7 @@ import type { ProviderError } from '#server/providers/provider.ts';
 
 /** Errors in Anthropic's words: `{"type":"error","error":{"type":…,"message":…}}`. Pure. */
 
-/** What is told of an upstream that has too much to do. */
+/** Error types of an upstream that is overloaded. */
 const BUSY = new Set(['overloaded_error', 'rate_limit_error']);
 
 /**
@@ -25,7 +25,7 @@ export function parseError(body: Buffer): ProviderError | null {
 
 /**
  * An error in the middle of a reply, or under a status that says success, in the relay's own words: the
- * provider's may tell of credentials and places, and its kind is all that a client can act on.
+ * provider's may contain credentials and addresses, and its type is all that a client can act on.
  * @param error the error object, as JSON. @returns an error object in the convention's shape, as JSON.
  */
 export function relayedError(error: string | undefined): string {
@@ -36,7 +36,7 @@ export function relayedError(error: string | undefined): string {
   ).errorJson();
 }
 
-/** Anthropic's types of errors, by status; its SDKs and agents tell people what to do by them. */
+/** Anthropic's error types by status; its SDKs and agents choose their advice by them. */
 const TYPES: Record<number, string> = {
   400: 'invalid_request_error',
   401: 'authentication_error',

@@ -8,7 +8,7 @@ import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject } from '#server/wire/json.ts';
 
 /**
- * Anthropic's Messages for clients that speak them themselves, at any upstream that does: the bytes of
+ * Anthropic's Messages API for clients of that API, at any upstream that implements it: the bytes of
  * requests and replies pass as they are. Pure.
  */
 export const messages: Provider = {
@@ -43,11 +43,11 @@ function nativeReply(bytes: Buffer): JsonReply | null {
     return null;
   }
   const message = membersOf(bytes.toString('latin1'));
-  const told = parseReportedUsage(message.get('usage'));
+  const reported = parseReportedUsage(message.get('usage'));
   const content = message.get('content');
   return {
     bytes,
-    usage: told && usageOf(told),
+    usage: reported && usageOf(reported),
     outputBytes: content?.length ?? 0,
     failed: content === undefined && message.get('error')?.[0] === '{',
   };

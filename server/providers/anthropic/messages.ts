@@ -75,11 +75,11 @@ export function conversationOf(text: string, note: ReportUnsupported): Conversat
         turnOf('user').results.push(resultBlock(message, at, note));
         break;
       default:
-        throw new UnsupportedField(`${at}.role`, "is none that this model's provider knows");
+        throw new UnsupportedField(`${at}.role`, "isn't a role that this model's provider supports");
     }
   }
-  const told = turns.filter(({ results, blocks }) => results.length + blocks.length > 0);
-  return { system, messages: told.map(messageOf), forgotThoughts: forgotThoughts(told) };
+  const reported = turns.filter(({ results, blocks }) => results.length + blocks.length > 0);
+  return { system, messages: reported.map(messageOf), forgotThoughts: forgotThoughts(reported) };
 }
 
 function messageOf({ role, results, blocks }: Turn): string {

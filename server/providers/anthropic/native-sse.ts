@@ -12,15 +12,15 @@ import type { PromptUsage } from '#server/wire/sse.ts';
 import { PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
-/** A streamed message on its way to a client that speaks Anthropic's protocol itself. Pure. */
+/** A streamed message on its way to a client of Anthropic's protocol. Pure. */
 export class NativeSse extends PassthroughSse {
   #prompt: ReportedUsage | null = null;
-  #told: ReportedUsage | null = null;
+  #reported: ReportedUsage | null = null;
   #isStopped = false;
   #failed = false;
 
   get usage(): Usage | null {
-    return this.#told && usageOf(this.#told);
+    return this.#reported && usageOf(this.#reported);
   }
 
   get promptUsage(): PromptUsage | null {
@@ -52,8 +52,8 @@ export class NativeSse extends PassthroughSse {
         this.output.add(anyDelta(members)?.inside.length ?? 0);
         break;
       case '"message_delta"': {
-        const told = parseReportedUsage(members.get('usage'));
-        if (told) this.#told = mergeReported(mergeReported(this.#prompt, this.#told), told);
+        const reported = parseReportedUsage(members.get('usage'));
+        if (reported) this.#reported = mergeReported(mergeReported(this.#prompt, this.#reported), reported);
         break;
       }
       case '"message_stop"':

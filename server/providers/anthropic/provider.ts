@@ -8,7 +8,7 @@ import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 /**
- * Upstreams that speak Anthropic's Messages. Chat completions are translated, there and back; calls of
+ * Upstreams with Anthropic's Messages API. Chat completions are translated, there and back; calls of
  * the Messages themselves pass as they are.
  * @param nowMs the time: a message does not say when it was made, and a chat completion does.
  */

@@ -1,6 +1,6 @@
 /**
- * JSON as text: parts of a valid document, cut out as they stand. What goes on unchanged is never
- * parsed and written anew, so integers beyond 2^53, the order of keys and escapes stay as they were.
+ * JSON as text: parts of a valid document, cut out as they stand. Unchanged parts are never parsed and
+ * serialized again, so integers beyond 2^53, the order of keys and escapes stay as they were.
  * The text may be latin-1 of UTF-8 bytes just as well; nothing in here looks beyond ASCII. Pure.
  */
 
@@ -65,7 +65,7 @@ export function insideQuotes(text: string | undefined): string | null {
 }
 
 /**
- * An object of these members, each already JSON; one that is null is left out. Nothing is copied: parts may
+ * An object of these members, each already JSON; null omits the member. Nothing is copied: parts may
  * be megabytes.
  */
 export function objectOf(members: Record<string, string | null>): string {

@@ -6,13 +6,13 @@ import { objectOf } from '#server/providers/anthropic/raw.ts';
  * `reasoning_content`. Anthropic wants its blocks back as they were, signature and all, when the
  * results of tools follow them; so they go out a second time as `reasoning_details`, in the shape that
  * OpenRouter made common, whole in a JSON reply and in fragments of the same index in a streamed one.
- * A client that sends back what it got, joined or not, has the model remember. Pure.
+ * A client that returns them as received, joined or not, lets the model continue its reasoning. Pure.
  */
 
-/** Tells whose signatures these are. */
+/** Identifies the provider of the signatures. */
 const THOUGHT_FORMAT = '"anthropic-claude-v1"';
 
-/** A detail that tells of a block of thought, or of a fragment of it; every part is JSON. */
+/** A detail for a thinking block, or for a fragment of one; every part is JSON. */
 export function thinkingDetail(
   index: number,
   text: string | undefined,
@@ -30,8 +30,8 @@ export function redactedDetail(index: number, data: string): string {
 }
 
 /**
- * The blocks of thought that a client sends back in a message of the assistant. What has no
- * signature is left out: it came from another provider, and Anthropic would refuse it.
+ * The thinking blocks that a client returns in an assistant message. A block without a signature is omitted:
+ * it came from another provider, and Anthropic would reject it.
  */
 export function thinkingBlocks(message: Record<string, unknown>): string[] {
   const details = message['reasoning_details'];
@@ -58,7 +58,7 @@ export function thinkingBlocks(message: Record<string, unknown>): string[] {
       blocks.push(objectOf({ type: '"redacted_thinking"', data: JSON.stringify(data) }));
     }
     if (type !== 'reasoning.text') continue;
-    // Fragments of one block bear its index; two whole blocks without any are told apart by the first one's
+    // Fragments of one block have its index; two whole blocks without any are separated by the first one's
     // signature.
     if (open && (open.index !== index || open.signature !== '')) close();
     open ??= { index, text: '', signature: '' };

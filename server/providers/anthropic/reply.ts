@@ -34,7 +34,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
     };
   }
   const parts = partsOf(elementsOf(content));
-  const told = parseReportedUsage(message.get('usage'));
+  const reported = parseReportedUsage(message.get('usage'));
   const text = objectOf({
     id: stringOr(message.get('id'), '""'),
     object: '"chat.completion"',
@@ -46,11 +46,11 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
       logprobs: 'null',
       finish_reason: finishReason(message.get('stop_reason'), parts.toolCalls.length > 0),
     })}]`,
-    usage: told && usageJson(told),
+    usage: reported && usageJson(reported),
   });
   return {
     bytes: Buffer.from(text, 'latin1'),
-    usage: told && usageOf(told),
+    usage: reported && usageOf(reported),
     outputBytes: content.length,
     failed: false,
   };

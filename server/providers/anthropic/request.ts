@@ -13,7 +13,7 @@ export const MESSAGES_PATH = '/v1/messages';
 export const VERSION_HEADER: readonly string[] = ['anthropic-version', '2023-06-01'];
 
 /**
- * The limit on a reply where neither the client nor a quota sets one: Anthropic wants to be told. The
+ * The limit on a reply where neither the client nor a quota sets one: Anthropic requires a limit. The
  * most that every model it still serves allows, thought included: a reply should end where it is over.
  */
 export const REPLY_TOKENS_DEFAULT = 32_000;
@@ -107,7 +107,7 @@ function translate({ body, parsed: asked, model, tokenLimit }: ProviderCall): Pr
     output_config: effort === null && format === null ? null : objectOf({ effort, format }),
     metadata: metadataOf(members, unsupported),
     tool_choice: choice,
-    // What comes before changes from call to call, what follows grows: a prompt's cache begins with the
+    // Members before them change from call to call, those after them grow: a prompt's cache begins with the
     // tools.
     tools,
     cache_control: objectAmong(members.get('cache_control')),
@@ -122,7 +122,7 @@ function translate({ body, parsed: asked, model, tokenLimit }: ProviderCall): Pr
   };
 }
 
-/** Without these a reply would be of another kind than what was asked for. */
+/** Without these a reply would be of another kind than the client requested. */
 function refuseWhatMatters(members: ReadonlyMap<string, string>, unsupported: ReadonlySet<string>): void {
   if (unsupported.has('functions'))
     throw new UnsupportedField('functions', 'is not known to this model\'s provider; use "tools"');
@@ -145,14 +145,14 @@ function samplingOf(
   if (Number(temperature) === 1 && (topP !== null || !may)) temperature = null;
   if (temperature !== null && Number(temperature) > TEMPERATURE_MAX) temperature = String(TEMPERATURE_MAX);
   const topK = members.get('top_k') ?? null;
-  const told = may
+  const reported = may
     ? { temperature, top_p: temperature === null ? topP : null, top_k: topK }
     : { temperature: null, top_p: null, top_k: null };
   // Models from 4.1 on refuse both at once.
   for (const [name, text] of Object.entries({ temperature, top_p: topP, top_k: topK })) {
-    if (text !== null && told[name as keyof typeof told] === null) unsupported.add(name);
+    if (text !== null && reported[name as keyof typeof reported] === null) unsupported.add(name);
   }
-  return told;
+  return reported;
 }
 
 /** Anthropic refuses sequences of blanks. */

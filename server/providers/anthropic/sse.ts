@@ -26,8 +26,8 @@ const OPEN_CALLS_MAX = 256;
 
 /**
  * A message that is streamed, as a streamed chat completion. All text in here is latin-1 of the bytes,
- * so that what is cut out of an event and put into a chunk stays as it is, characters that came in two
- * pieces included. What is not as the protocol has it ends the reply with an error: a client must not
+ * so that text cut out of an event and put into a chunk stays unchanged, characters received in two
+ * parts included. An event that violates the protocol ends the reply with an error: a client must not
  * take a reply with a hole in it for whole. Pure.
  */
 export class MessageSse implements SseReader {
@@ -42,7 +42,7 @@ export class MessageSse implements SseReader {
   #contentHead = '';
   #calls = 0;
   #prompt: ReportedUsage | null = null;
-  #told: ReportedUsage | null = null;
+  #reported: ReportedUsage | null = null;
   #isFinished = false;
   #isOver = false;
   #failed = false;
@@ -85,7 +85,7 @@ export class MessageSse implements SseReader {
   }
 
   get usage(): Usage | null {
-    return this.#told && usageOf(this.#told);
+    return this.#reported && usageOf(this.#reported);
   }
 
   get promptUsage(): PromptUsage | null {
@@ -123,7 +123,7 @@ export class MessageSse implements SseReader {
     if (data === null || data.trim() === '') return '';
     if (!isJson(data)) return data.trim() === '[DONE]' ? '' : this.#fail();
     const members = membersOf(data);
-    // Until a message begins, pings tell of nothing but a connection. Within it they tell of a model that
+    // Before the message begins, a ping only shows that the connection is alive; within it, that the model
     // thinks.
     if (members.get('type') !== '"ping"' || this.#head !== null) this.#dataEvents++;
     return this.#event(members);
@@ -148,7 +148,7 @@ export class MessageSse implements SseReader {
       case '"error"':
         return this.#fail(members.get('error'));
       default:
-        // Kinds of events that are yet to come are none of ours, unless they tell of an error in other words.
+        // Unknown types of events are ignored, unless they contain an error.
         return members.get('error')?.[0] === '{' ? this.#fail(members.get('error')) : '';
     }
   }
@@ -190,7 +190,7 @@ export class MessageSse implements SseReader {
     const first = this.#chunk(
       `{"tool_calls":[{"index":${position},"id":"${id}","type":"function","function":{"name":"${name}","arguments":""}}]}`,
     );
-    // Some servers that speak the protocol give the whole input at once.
+    // Some servers with this protocol send the whole input at once.
     const input = block.get('input') ?? '{}';
     const whole = membersOf(input).size === 0 ? '' : JSON.stringify(input).slice(1, -1);
     return whole === '' ? first : first + this.#delta({ kind: 'arguments', index, inside: whole });
@@ -210,7 +210,7 @@ export class MessageSse implements SseReader {
         );
       case 'arguments': {
         const call = this.#openCalls.get(index);
-        // The input of tools that the provider runs by itself is none of the client's.
+        // The input of tools that the provider runs is not relayed to the client.
         if (!call) return '';
         call.isEmpty = false;
         this.#written.add(inside.length);
@@ -239,8 +239,8 @@ export class MessageSse implements SseReader {
 
   #end(delta: Members, usage: string | undefined): string {
     if (this.#head === null) return this.#fail();
-    const told = parseReportedUsage(usage);
-    if (told) this.#told = mergeReported(mergeReported(this.#prompt, this.#told), told);
+    const reported = parseReportedUsage(usage);
+    if (reported) this.#reported = mergeReported(mergeReported(this.#prompt, this.#reported), reported);
     const reason = delta.get('stop_reason');
     if (reason?.[0] !== '"' || this.#isFinished) return '';
     return this.#finish(reason, membersOf(delta.get('stop_details') ?? '').get('explanation'));
@@ -261,7 +261,9 @@ export class MessageSse implements SseReader {
   }
 
   #usageChunk(): string {
-    return this.#asksUsage && this.#told ? `${this.#head}],"usage":${usageJson(this.#told)}}\n\n` : '';
+    return this.#asksUsage && this.#reported
+      ? `${this.#head}],"usage":${usageJson(this.#reported)}}\n\n`
+      : '';
   }
 
   #chunk(delta: string): string {

@@ -1,5 +1,5 @@
 /**
- * Why a reply has ended, in the convention's words. A turn that is paused has said what it had to say so far.
+ * Finish reasons of a chat completion. A paused turn counts as finished.
  */
 const FINISHES: Record<string, string> = {
   '"end_turn"': '"stop"',
@@ -12,7 +12,7 @@ const FINISHES: Record<string, string> = {
 };
 
 /**
- * @param stopReason as JSON; null, absent or unknown where nothing is known of it. @returns a finish reason,
+ * @param stopReason as JSON; null, absent or unknown where the provider gave no reason. @returns a finish reason,
  * as JSON.
  */
 export function finishReason(stopReason: string | undefined, hasToolCalls: boolean): string {

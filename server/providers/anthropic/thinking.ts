@@ -1,8 +1,8 @@
 import { membersOf } from '#server/providers/anthropic/raw.ts';
 
 /**
- * How hard the model is to think, which Anthropic is told in one of two ways. Its models up to 4.5, and
- * those of others who speak its protocol, take a budget in tokens; all of its newer ones take a level of
+ * How hard the model is to think, which Anthropic takes in one of two forms. Its models up to 4.5, and
+ * compatible models of others, take a budget in tokens; all of its newer ones take a level of
  * effort and decide for themselves, and refuse budgets as well as a temperature of the client's. The
  * models that came before that are a closed list; an unknown Claude is a newer one. Pure.
  */
@@ -53,7 +53,7 @@ export type Thinking = {
 
 /**
  * @param members the client's request. `thinking` goes out as it is, with a smaller budget where the limit
- *   on the reply asks for that; else `reasoning_effort`, or `reasoning.effort`, tells how hard to think.
+ *   on the reply requires it; else `reasoning_effort`, or `reasoning.effort`, sets the effort.
  * @param mayNotBudget whether this call can't have a budget, since a tool is forced or thoughts were not sent
  * back.
  */

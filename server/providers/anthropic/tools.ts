@@ -10,7 +10,7 @@ const NO_PARAMETERS = '{"type":"object","properties":{}}';
 const CHOICES: Record<string, string> = { '"auto"': 'auto', '"none"': 'none', '"required"': 'any' };
 
 export type Tools = {
-  /** As JSON; null where there are none. */
+  /** As JSON; null: no tools. */
   tools: string | null;
   choice: string | null;
   /** Whether the model has to call a tool. */
@@ -19,7 +19,7 @@ export type Tools = {
 
 /**
  * @param members the client's request, each member as JSON.
- * @throws {UnsupportedField} where a tool is no function, or the choice is none that Anthropic knows.
+ * @throws {UnsupportedField} for a tool that is not a function, or a choice that Anthropic doesn't support.
  */
 export function toolsOf(members: ReadonlyMap<string, string>): Tools {
   const tools = elementsOf(members.get('tools') ?? '[]').map((tool, index) =>
@@ -29,17 +29,17 @@ export function toolsOf(members: ReadonlyMap<string, string>): Tools {
   if (tools.length === 0) return { tools: null, choice: null, forced: false };
   const choice = choiceOf(members.get('tool_choice') ?? 'null');
   const oneByOne = members.get('parallel_tool_calls') === 'false' && choice?.type !== 'none';
-  const told = oneByOne ? (choice ?? { type: 'auto', name: null }) : choice;
+  const reported = oneByOne ? (choice ?? { type: 'auto', name: null }) : choice;
   return {
     tools: arrayOf(tools),
     choice:
-      told &&
+      reported &&
       objectOf({
-        type: `"${told.type}"`,
-        name: told.name,
+        type: `"${reported.type}"`,
+        name: reported.name,
         disable_parallel_tool_use: oneByOne ? 'true' : null,
       }),
-    forced: told?.type === 'any' || told?.type === 'tool',
+    forced: reported?.type === 'any' || reported?.type === 'tool',
   };
 }
 
@@ -64,7 +64,7 @@ function toolOf(text: string, at: string): string {
   });
 }
 
-/** Anthropic wants to be told that a tool's input is an object, which the convention leaves open. */
+/** Anthropic requires the type `object` in an input's schema, which OpenAI leaves optional. */
 function schemaOf(parameters: string | undefined): string {
   if (parameters?.[0] !== '{') return NO_PARAMETERS;
   const members = membersOf(parameters);

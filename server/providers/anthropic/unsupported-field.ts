@@ -5,11 +5,11 @@ import { ApiError } from '#server/errors/api-error.ts';
  * is found.
  */
 export class UnsupportedField extends Error {
-  override name = 'Unsayable';
+  override name = 'UnsupportedField';
   readonly refusal: ApiError;
 
   /**
-   * @param param the field of the client's body at fault. @param problem what is wrong with it, as the end of
+   * @param param the field of the client's body at fault. @param problem the end of a sentence about
    * a sentence.
    */
   constructor(param: string, problem: string) {

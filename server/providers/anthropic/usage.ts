@@ -4,7 +4,7 @@ import { membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
 
 /**
- * What Anthropic tells of a reply's cost, in tokens. It counts what was read from a cache and what was
+ * The usage that Anthropic reports, in tokens. It counts tokens read from a cache and
  * written to one beside the rest of the prompt, where the convention has them within it. Pure.
  */
 export type ReportedUsage = {
@@ -22,7 +22,7 @@ const NAMES = {
   output: 'output_tokens',
 } as const;
 
-/** @param text a usage object, as JSON. @returns null where it is none, or its totals are no counts. */
+/** @param text a usage object, as JSON. @returns null: not a usage object, or its totals are not counts. */
 export function parseReportedUsage(text: string | undefined): ReportedUsage | null {
   const members = membersOf(text ?? '');
   if (!members.has(NAMES.fresh) && !members.has(NAMES.output)) return null;
@@ -39,7 +39,7 @@ export function parseReportedUsage(text: string | undefined): ReportedUsage | nu
   };
 }
 
-/** Counts only grow while a reply goes on, and each report may leave out what another has told. */
+/** Counts only grow during a reply, and each report may omit a count that an earlier one had. */
 export function mergeReported(before: ReportedUsage | null, now: ReportedUsage | null): ReportedUsage | null {
   if (!before || !now) return now ?? before;
   const most = (name: keyof ReportedUsage): number => Math.max(before[name], now[name]);
@@ -52,22 +52,27 @@ export function mergeReported(before: ReportedUsage | null, now: ReportedUsage |
   };
 }
 
-export function usageOf(told: ReportedUsage): Usage {
-  const input = Math.min(told.fresh + told.read + told.written, TOKENS_MAX);
-  return { input, cached: Math.min(told.read, input), output: told.output, reasoning: told.thinking };
+export function usageOf(reported: ReportedUsage): Usage {
+  const input = Math.min(reported.fresh + reported.read + reported.written, TOKENS_MAX);
+  return {
+    input,
+    cached: Math.min(reported.read, input),
+    output: reported.output,
+    reasoning: reported.thinking,
+  };
 }
 
-/** Of the prompt alone, where the beginning of a reply tells of one. */
-export function promptUsageOf(told: ReportedUsage | null): PromptUsage | null {
-  if (!told) return null;
-  const { input, cached } = usageOf(told);
+/** The usage of the prompt alone, where the beginning of a reply reports it. */
+export function promptUsageOf(reported: ReportedUsage | null): PromptUsage | null {
+  if (!reported) return null;
+  const { input, cached } = usageOf(reported);
   return input > 0 ? { input, cached } : null;
 }
 
 /** The same in the convention's words, as JSON. */
-export function usageJson(told: ReportedUsage): string {
-  const { input, cached, output, reasoning } = usageOf(told);
-  const written = told.written > 0 ? String(told.written) : null;
+export function usageJson(reported: ReportedUsage): string {
+  const { input, cached, output, reasoning } = usageOf(reported);
+  const written = reported.written > 0 ? String(reported.written) : null;
   return objectOf({
     prompt_tokens: String(input),
     completion_tokens: String(output),

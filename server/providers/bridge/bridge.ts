@@ -23,7 +23,7 @@ import type { ProviderCall } from '#server/providers/provider.ts';
 /** An upstream that is reached through an AI SDK package. */
 export type Bridge = {
   /**
-   * Carries a call out. Everything that happens then is told to the handler as an upstream of the convention
+   * Carries a call out. The handler is called like that of an OpenAI-compatible upstream
    * would do it.
    */
   send(call: ProviderCall, handler: Dispatcher.DispatchHandler): void;
@@ -42,7 +42,7 @@ export type BridgeOptions = {
   fetch: typeof globalThis.fetch;
 };
 
-/** The names that one header tells; more are left out. */
+/** Names in one header; more are omitted. */
 const DROPPED_MAX = 32;
 
 /**
@@ -78,7 +78,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
         (call.parsed.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }),
       );
     } catch (error) {
-      // A whole reply that came and could not be read has cost something, and is told as one that was cut.
+      // A complete reply that could not be read has cost something, and is reported as one that was cut.
       if (wire.answered && !call.parsed.sse && mapError(error, secrets).kind === 'broken')
         exchange.head(200, headOf(false, asking, []));
       throw error;
@@ -102,7 +102,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
           : Promise.reject(new UnsupportedField('model', `This model does not know ${call.route}.`));
       // Whatever a package does, the process goes on.
       carried
-        .catch((error: unknown) => tellFault(error, exchange, secrets))
+        .catch((error: unknown) => reportError(error, exchange, secrets))
         .catch((error: unknown) =>
           exchange.abort(error instanceof Error ? error : new Error('the bridge failed')),
         );
@@ -111,7 +111,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
     },
     async check() {
       try {
-        // Whatever its name: what a package speaks shows on any model.
+        // Any model name: the package's specification version is the same for all.
         (await models())('model');
         return null;
       } catch (error) {
@@ -201,7 +201,7 @@ function headOf(
   };
 }
 
-function tellFault(error: unknown, exchange: Exchange, secrets: readonly string[]): void {
+function reportError(error: unknown, exchange: Exchange, secrets: readonly string[]): void {
   const fault = mapError(error, secrets);
   if (fault.kind === 'broken' || exchange.begun)
     return exchange.fail(fault.kind === 'broken' ? fault.error : new Error(fault.error.message));

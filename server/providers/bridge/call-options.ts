@@ -99,8 +99,8 @@ export function requestOf({ body }: ProviderCall): ChatRequest {
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * The `request` of the port. The package itself makes what is sent, so that there is nothing here but
- * what is unsupported, and the refusal of a call that another upstream may be able to carry out.
+ * The `request` of the port. The package itself builds the request to its provider, so this only finds
+ * unsupported fields, and rejects a call that another upstream may be able to carry out.
  */
 export function bridgeRequest(call: ProviderCall): ProviderRequest | ApiError {
   try {

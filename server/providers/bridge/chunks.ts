@@ -12,7 +12,7 @@ const DONE = 'data: [DONE]\n\n';
 /**
  * The parts of a streamed answer as the events of a streamed chat completion. Pure.
  *
- * A reply whose stream ended without a reason has no `finish_reason` and no `[DONE]`, so that whoever
+ * A reply whose stream ended without a reason has no `finish_reason` and no `[DONE]`, so that its reader
  * reads it finds it cut.
  */
 export class Chunks {
@@ -65,7 +65,7 @@ export class Chunks {
     }
   }
 
-  /** Its own name for the reply, which comes before anything of it or not at all. */
+  /** The provider's name for the reply, which precedes its content or is absent. */
   #rename({
     id,
     modelId,
@@ -137,9 +137,10 @@ export class Chunks {
     this.#failed = finish === 'error';
     const isWhole = finish !== null && finish !== 'error';
     const ending = isWhole ? this.#delta('{}', `"${finish}"`) : '';
-    const told = usageOf(usage);
+    const reported = usageOf(usage);
     // Before anything of the reply there is nothing that could be charged for with it.
-    const usageChunk = told && this.begun ? `${this.#head}[],"usage":${JSON.stringify(told)}}\n\n` : '';
+    const usageChunk =
+      reported && this.begun ? `${this.#head}[],"usage":${JSON.stringify(reported)}}\n\n` : '';
     return ending + usageChunk + (isWhole ? DONE : '');
   }
 

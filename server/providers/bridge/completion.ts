@@ -24,7 +24,7 @@ export function completionOf(
   const images = content
     .filter((part): part is GeneratedFile => part.type === 'file')
     .flatMap((part) => imageOf(part) ?? []);
-  const told = usageOf(usage);
+  const reported = usageOf(usage);
   return {
     id,
     object: 'chat.completion',
@@ -46,7 +46,7 @@ export function completionOf(
         finish_reason: finish ?? (calls.length > 0 ? 'tool_calls' : 'stop'),
       },
     ],
-    ...(told ? { usage: told } : {}),
+    ...(reported ? { usage: reported } : {}),
   };
 }
 

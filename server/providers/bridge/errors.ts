@@ -56,9 +56,11 @@ export function mapError(error: unknown, secrets: readonly string[]): MappedErro
   const isStatus =
     typeof statusCode === 'number' && Number.isInteger(statusCode) && statusCode >= 300 && statusCode <= 599;
   if (own === undefined && !isStatus) return { kind: 'broken', error: innermost(error) };
-  const told = own ?? (statusCode as number);
+  const reported = own ?? (statusCode as number);
   const status =
-    told === 400 && typeof responseBody === 'string' && WRONG_CREDENTIAL.test(responseBody) ? 401 : told;
+    reported === 400 && typeof responseBody === 'string' && WRONG_CREDENTIAL.test(responseBody)
+      ? 401
+      : reported;
   const type = status < 500 ? 'invalid_request_error' : 'server_error';
   return refused(status, retryAfterOf(asRecord(responseHeaders)), {
     message: messageOf(error, secrets),
@@ -77,26 +79,26 @@ function refused(status: number, retryAfter: string | null, error: ErrorObject):
   return { kind: 'refused', status, retryAfter, error };
 }
 
-/** A provider's words, without its whole reply and without what they should not tell. */
+/** A provider's message, without its whole reply, credentials and addresses. */
 function messageOf(error: unknown, secrets: readonly string[]): string {
   const { message, name, responseBody, url } = asRecord(error);
   const fallback = 'The model provider failed.';
-  // Errors in reading tell what was read, which is the reply.
+  // Parse errors quote their input, which is the reply.
   if (typeof message !== 'string' || message === '' || READING.has(name as string)) return fallback;
   if (typeof responseBody === 'string' && responseBody.trim() !== '' && message.includes(responseBody.trim()))
     return fallback;
   const host = typeof url === 'string' ? (URL.parse(url)?.hostname ?? '') : '';
-  let told = message.slice(0, 4 * MESSAGE_CHARACTERS_MAX);
-  for (const secret of secrets) told = told.replaceAll(secret, '[credential]');
-  told = told
+  let reported = message.slice(0, 4 * MESSAGE_CHARACTERS_MAX);
+  for (const secret of secrets) reported = reported.replaceAll(secret, '[credential]');
+  reported = reported
     .replace(
       /\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{12,}/gi,
       '[credential]',
     )
     .replace(/Bearer\s+\S+/gi, '[credential]')
     .replace(/https?:\/\/[^\s"')]+/gi, '[address]');
-  if (host !== '') told = told.replaceAll(host, '[address]');
-  return told.slice(0, MESSAGE_CHARACTERS_MAX);
+  if (host !== '') reported = reported.replaceAll(host, '[address]');
+  return reported.slice(0, MESSAGE_CHARACTERS_MAX);
 }
 
 const READING = new Set([
@@ -117,7 +119,7 @@ function retryAfterOf(headers: Record<string, unknown>): string | null {
 
 /**
  * Packages wrap what `fetch` has thrown; who reads it wants the error of the connection, which has a
- * code. Errors without one may tell of the reply, and are not passed on.
+ * code. Errors without one may quote the reply, and are not passed on.
  */
 function innermost(error: unknown): Error {
   let at = error;

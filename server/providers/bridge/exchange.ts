@@ -1,11 +1,11 @@
 import type { Dispatcher } from 'undici';
 
-/** No data for this long while the provider sends something: the reader is told that it lives. */
+/** After this long without data, while the provider sends something, a comment is sent to the reader. */
 const SIGN_OF_LIFE_MS = 5_000;
 const COMMENT = Buffer.from(': working\n\n');
 
 /**
- * One call as its handler sees it: told in order, no more after an end, and nothing while it is
+ * One call as its handler sees it: callbacks in order, none after an end, and none while it is
  * paused. What `undici` is to the handler of an upstream over HTTP.
  */
 export class Exchange implements Dispatcher.DispatchController {
@@ -15,7 +15,7 @@ export class Exchange implements Dispatcher.DispatchController {
   #begun = false;
   #paused: PromiseWithResolvers<void> | null = null;
   #reason: Error | null = null;
-  #toldMs = Date.now();
+  #lastDataMs = Date.now();
   readonly #ended = Promise.withResolvers<void>();
 
   constructor(handler: Dispatcher.DispatchHandler) {
@@ -35,7 +35,7 @@ export class Exchange implements Dispatcher.DispatchController {
     return this.#paused !== null;
   }
 
-  /** Aborted when nobody wants the rest. */
+  /** Aborted when the rest is not needed any more. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -50,7 +50,7 @@ export class Exchange implements Dispatcher.DispatchController {
     return this.#ended.promise;
   }
 
-  /** Whether a head was told. */
+  /** Whether the handler has received a head. */
   get begun(): boolean {
     return this.#begun;
   }
@@ -85,7 +85,7 @@ export class Exchange implements Dispatcher.DispatchController {
 
   data(text: string): void {
     if (this.#over) return;
-    this.#toldMs = Date.now();
+    this.#lastDataMs = Date.now();
     this.#handler.onResponseData?.(this, Buffer.from(text));
   }
 
@@ -93,8 +93,8 @@ export class Exchange implements Dispatcher.DispatchController {
    * The provider sends something that makes no data: comments of its own, or what a chat has no place for.
    */
   lives(): void {
-    if (this.#over || !this.#begun || this.#paused || Date.now() - this.#toldMs < SIGN_OF_LIFE_MS) return;
-    this.#toldMs = Date.now();
+    if (this.#over || !this.#begun || this.#paused || Date.now() - this.#lastDataMs < SIGN_OF_LIFE_MS) return;
+    this.#lastDataMs = Date.now();
     this.#handler.onResponseData?.(this, COMMENT);
   }
 

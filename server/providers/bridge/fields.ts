@@ -3,7 +3,7 @@
  * place.
  */
 export class UnsupportedField extends Error {
-  override name = 'Unsaid';
+  override name = 'UnsupportedField';
   /** Where it stands: `messages[2].content[0].image_url`. */
   readonly param: string;
   constructor(param: string, message: string) {
@@ -32,7 +32,7 @@ export function textAt(value: unknown, param: string): string {
   return value;
 }
 
-/** A number; undefined where there is none. @throws {UnsupportedField} */
+/** A number; undefined where the field is absent. @throws {UnsupportedField} */
 export function numberAt(value: unknown, param: string): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'number') throw new UnsupportedField(param, `The field "${param}" must be a number.`);

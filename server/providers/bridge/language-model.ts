@@ -14,7 +14,7 @@ export type LanguageModel = {
 export type Specification = 'v3' | 'v4';
 export type SupportedUrls = Record<string, RegExp[]>;
 
-/** What is asked of a model. */
+/** The options of one call. */
 export type CallOptions = {
   prompt: Message[];
   maxOutputTokens?: number;
@@ -45,7 +45,7 @@ export type FunctionTool = {
 };
 
 /**
- * Values of the provider's own, by the provider's name: what it wants to get back with the part that it gave
+ * Values of the provider's own, by the provider's name: it expects them back with the part that it sent
  * them with.
  */
 export type OwnValues = Record<string, Record<string, unknown>>;
@@ -127,13 +127,13 @@ export type StreamPart =
   | { type: 'error'; error: unknown }
   | { type: OtherPart };
 
-/** `raw`: the provider's own word; absent where it never told one, as when its stream was cut. */
+/** `raw`: the provider's own word; absent where it sent none, for example when its stream was cut. */
 export type FinishReason = {
   unified: 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'interrupted' | 'other';
   raw?: string | undefined;
 };
 
-/** In tokens; undefined: not told. The totals include the parts. */
+/** In tokens; undefined: not reported. The totals include the parts. */
 export type ModelUsage = {
   inputTokens: {
     total?: number | undefined;

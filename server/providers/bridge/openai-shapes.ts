@@ -42,7 +42,7 @@ export function finishOf(
   }
 }
 
-/** Usage as OpenAI tells it; null where the provider has not told all of it. */
+/** Usage in OpenAI's shape; null where the provider has not reported both totals. */
 export function usageOf(usage: ModelUsage | undefined): object | null {
   const input = usage?.inputTokens.total;
   const output = usage?.outputTokens.total;
@@ -71,7 +71,7 @@ export function extraOf({ providerMetadata }: ToolCall): { extra_content?: objec
 }
 
 /**
- * A picture that the model made, as OpenRouter and those after it tell it; null for other files, which have
+ * An image made by the model, in OpenRouter's shape; null for other files, which have
  * no place.
  */
 export function imageOf({ mediaType, data }: GeneratedFile): object | null {

@@ -13,7 +13,7 @@ export class PackageError extends Error {
   }
 }
 
-/** Gives the models of a provider by their names. @throws {PackageError} for one that can't be spoken to. */
+/** Returns a provider's model by its name. @throws {PackageError} for an unsupported specification. */
 export type Models = (name: string) => LanguageModel;
 
 type Terms = Pick<UpstreamTerms, 'package' | 'base_url' | 'options'>;
@@ -24,7 +24,7 @@ const KIN = ['@ai-sdk/provider', '@ai-sdk/provider-utils', 'ai'];
 /**
  * Loads the package of an upstream and makes its provider.
  *
- * Only a package that is made for the AI SDK is run: whoever may set up an upstream names a package,
+ * Only a package made for the AI SDK is run: an administrator who sets up an upstream names a package,
  * and must not make this process run any other that happens to be installed.
  * @param secret the credential; one that is a JSON object holds several values, as clouds need them.
  * @throws {PackageError}
@@ -49,7 +49,7 @@ export async function loadModels(
 }
 
 /**
- * The models that a package gives, from what it exports. Pure but for what the package does. @throws
+ * The models of a package, from its exports. Pure except for the package's own side effects. @throws
  * {PackageError}
  */
 export function modelsOf(name: string, exported: Record<string, unknown>, settings: object): Models {
@@ -60,7 +60,8 @@ export function modelsOf(name: string, exported: Record<string, unknown>, settin
     if (specificationVersion === 'v3' || specificationVersion === 'v4') return found;
     throw new PackageError(
       'provider_package_unfit',
-      `The package ${name} speaks version ${String(specificationVersion)} of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install ${name}@latest`,
+      `The package ${name} implements version ${String(specificationVersion)} of the AI SDK's specification, ` +
+        `and Daybook supports v3 and v4. Install a newer one: npm install ${name}@latest`,
     );
   };
 }
@@ -125,7 +126,7 @@ function credentials(secret: string): object {
 /** A shorter text than this is no secret, and taking it out of messages would spoil them. */
 const SECRET_CHARACTERS_MIN = 6;
 
-/** The texts of a credential, which nobody may be told. */
+/** The texts of a credential, which must not appear in any message. */
 export function secretTexts(secret: string): string[] {
   const texts: string[] = [secret];
   const gather = (value: unknown): void => {

@@ -11,7 +11,7 @@ import { listAt, objectAt, textAt, UnsupportedField } from '#server/providers/br
 /**
  * The messages of a chat as the prompt of a language model. Pure. Nothing is fetched: an address goes
  * on as an address.
- * @throws {UnsupportedField} for what has no place in a prompt.
+ * @throws {UnsupportedField} for content that a prompt can't hold.
  */
 export function promptOf(messages: unknown, specification: Specification): Message[] {
   const prompt: Message[] = [];
@@ -192,14 +192,14 @@ function toolCallPart(call: Record<string, unknown>, param: string): ToolCallPar
   };
 }
 
-/** Models write arguments that are no JSON, and agents tell them so: such a history must go on. */
+/** Models write arguments that are not valid JSON, and agents report that back: such a history must go on. */
 function inputOf(text: string): unknown {
   if (text.trim() === '') return {};
   try {
     const input = JSON.parse(text) as unknown;
     if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input;
   } catch {
-    // Told below.
+    // Reported below.
   }
   return { invalid_arguments: text };
 }

@@ -8,7 +8,7 @@ import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 
 /**
  * Sees to it that the provider fetches what the prompt names by address. The relay never does: that
- * would let anybody who holds a key make it ask for whatever it can reach.
+ * would let any holder of a key make it request whatever it can reach.
  * @throws {UnsupportedField}
  */
 export async function checkAddresses(prompt: readonly Message[], model: LanguageModel): Promise<void> {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 
-/** What goes over the wire for one call, which a package reads without any bound of its own. */
+/** The bytes received for one call, which a package reads without any bound of its own. */
 export class Wire {
   /** Whether the provider has answered with a success. */
   answered = false;
@@ -17,14 +17,14 @@ export class Wire {
     this.#bytesCame = bytesCame;
   }
 
-  /** The package has made something of what it was given. */
+  /** The package has returned a part of the reply. */
   understood(): void {
     if (this.#streams) this.#bytes = 0;
   }
 
   /**
    * The call is over. An idle connection remembers the call that it was made for, which must not keep the
-   * rest of it alive.
+   * rest alive.
    */
   close(): void {
     this.#bytesCame = () => {};
@@ -40,7 +40,7 @@ export class Wire {
 }
 
 /**
- * Between two parts a package may hold an event, and what came with it. Pictures are events of some
+ * Between two parts a package may buffer an event and its neighbors. Images are events of some
  * megabytes.
  */
 const EVENT_BYTES_MAX = 8 * SSE_EVENT_BYTES_MAX;
@@ -82,7 +82,7 @@ export function boundedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
   };
 }
 
-/** The same bytes, each piece told of before it goes on. */
+/** The same bytes; `came` is called for each chunk before it is passed on. */
 function readBy(body: ReadableStream<Uint8Array>, came: (bytes: number) => void): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   return new ReadableStream<Uint8Array>(

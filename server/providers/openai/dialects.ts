@@ -2,18 +2,18 @@ import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Dialect, TokenLimitMember } from '#db/events/upstream-events.ts';
 
 /**
- * How those who speak the convention differ, as far as a request shows it. What differs in replies is told
+ * How OpenAI-compatible providers differ, as far as a request shows it. Differences in replies are detected
  * from the replies. Pure.
  */
 export type DialectTraits = {
   /** The header that a credential goes in: as a bearer, or by itself. */
   credentialIn: 'authorization' | 'api-key';
-  /** Where the provider is, as it says itself; null where everybody runs their own. */
+  /** The provider's own base address; null where everyone runs their own server. */
   baseUrl: string | null;
-  /** What it speaks by itself; the terms of an upstream may say otherwise. */
+  /** The routes that it implements; the terms of an upstream can override them. */
   routes: readonly RelayedRoute[];
   /**
-   * What it reads a limit on a chat's reply from. Before 2024 there was only `max_tokens`, and all but
+   * The member that holds the limit on a chat's reply. Before 2024 there was only `max_tokens`, and all but
    * OpenAI's newest models still know it.
    */
   tokenLimitMember: TokenLimitMember;
@@ -34,7 +34,7 @@ const PLAIN: DialectTraits = {
   tokenLimitMember: 'max_tokens',
   supportsStreamOptions: true,
 };
-/** Servers for one's own machines have caught up with all that agents speak. */
+/** Self-hosted servers have caught up with all protocols that agents use. */
 const SELF_HOSTED: DialectTraits = { ...PLAIN, routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES] };
 
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
@@ -81,7 +81,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   other: PLAIN,
 };
 
-/** The header that tells an upstream of this dialect who calls, as a pair; none without a credential. */
+/** The header with the credential for an upstream of this dialect, as a pair; empty without a credential. */
 export function credentialHeader(dialect: Dialect, secret: string): readonly string[] {
   if (secret === '') return [];
   return DIALECT_TRAITS[dialect].credentialIn === 'api-key'

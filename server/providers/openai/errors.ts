@@ -13,7 +13,7 @@ import type { ProviderError } from '#server/providers/provider.ts';
  * - A line of text.
  */
 
-/** Errors in errors: deeper ones are none. */
+/** Errors nested in errors; deeper ones are ignored. */
 const DEPTH_MAX = 5;
 /** Longer texts are pages or traces, and not meant for who called. */
 const TEXT_CHARACTERS_MAX = 500;

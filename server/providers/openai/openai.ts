@@ -9,9 +9,9 @@ import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
 import { ChatSse } from '#server/providers/openai/sse.ts';
 
 /**
- * The convention itself, in anybody's dialect: bytes pass as they are, both ways. Of a request the
+ * OpenAI's own protocol, in any dialect: bytes pass unchanged, both ways. In a request the
  * model's name may change, and what only the relay asks for is put in; of a streamed reply the usage is
- * left out that only the relay asked for. Responses are a protocol of their own. Pure.
+ * removed that only the relay requested. Responses are a protocol of their own. Pure.
  */
 export function createOpenai(dialect: Dialect): Provider {
   const { supportsStreamOptions } = DIALECT_TRAITS[dialect];
@@ -39,7 +39,7 @@ function requestOf(call: ProviderCall, supportsStreamOptions: boolean): Provider
   };
 }
 
-/** How a reply is limited on this route; null where the route is not spoken here. */
+/** How a reply is limited on this route; null: the route is not supported here. */
 function limitOf({
   route,
   tokenLimit,

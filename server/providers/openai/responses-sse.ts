@@ -9,11 +9,11 @@ import { dataOf } from '#server/wire/sse.ts';
  */
 const DELTA = /"type": ?"response\.[a-z_.]+\.delta"/;
 const DELTA_TEXT = /"delta": ?"((?:[^"\\]|\\.)*)"/;
-/** Events that may be the last one, or tell of an error. */
-const TELLING = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"|"error": ?[{"]/;
+/** Events that may be the last one, or contain an error. */
+const TERMINAL = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"|"error": ?[{"]/;
 
 /**
- * A streamed reply of the Responses API: it says how it ended, and what it cost, in its last event. Pure.
+ * A streamed reply of the Responses API: its last event holds its status and usage. Pure.
  */
 export class ResponsesSse extends PassthroughSse {
   readonly promptUsage = null;
@@ -36,37 +36,37 @@ export class ResponsesSse extends PassthroughSse {
   protected inspect(event: string): boolean {
     if (!event.includes('data:')) return false;
     if (DELTA.test(event)) this.output.add(DELTA_TEXT.exec(event)?.[1]?.length ?? 0);
-    else if (TELLING.test(event)) this.#lookAt(dataOf(event));
+    else if (TERMINAL.test(event)) this.#lookAt(dataOf(event));
     return true;
   }
 
   #lookAt(data: string | null): void {
-    const told = parsed(data);
-    switch (told?.type) {
+    const reported = parsed(data);
+    switch (reported?.type) {
       case 'response.completed':
       case 'response.incomplete':
         this.#isEnded = true;
-        this.#usage = parseUsage(told.response?.usage) ?? this.#usage;
+        this.#usage = parseUsage(reported.response?.usage) ?? this.#usage;
         return;
       case 'response.failed':
         this.#failed = true;
-        this.#usage = parseUsage(told.response?.usage) ?? this.#usage;
+        this.#usage = parseUsage(reported.response?.usage) ?? this.#usage;
         return;
       case 'error':
         this.#failed = true;
         return;
       case undefined:
         // A gateway's own error, in the shape of any route.
-        if (told?.error) this.#failed = true;
+        if (reported?.error) this.#failed = true;
         return;
       default:
     }
   }
 }
 
-type Told = { type?: string; error?: unknown; response?: { usage?: unknown } | null };
+type ReportedUsage = { type?: string; error?: unknown; response?: { usage?: unknown } | null };
 
-function parsed(data: string | null): Told | null {
+function parsed(data: string | null): ReportedUsage | null {
   try {
     const value = JSON.parse(data ?? '') as unknown;
     return typeof value === 'object' ? value : null;

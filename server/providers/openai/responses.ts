@@ -6,8 +6,8 @@ import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject, valueOf } from '#server/wire/json.ts';
 
 /**
- * OpenAI's Responses for clients that speak them, at any upstream that does: the bytes of requests and
- * replies pass as they are, and a stream tells its usage without being asked. Pure.
+ * OpenAI's Responses API for clients of that API, at any upstream that implements it: the bytes of requests
+ * and replies pass unchanged, and a stream reports its usage without being asked. Pure.
  */
 export const responses: Provider = {
   request: ({ body, parsed: asked, model, tokenLimit }) => ({

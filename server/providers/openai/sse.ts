@@ -4,8 +4,8 @@ import { parseUsage } from '#server/providers/openai/usage.ts';
 import { dataOf, eventEnds } from '#server/wire/sse.ts';
 
 /**
- * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
- * in whole events: what is after the last event's end is held until the rest of it has come. So
+ * Reads a streamed chat completion as it passes. The bytes are relayed unchanged, but
+ * in whole events: bytes after the last event's end are held until the event is complete. So
  * the relay can add an error of its own after a cut without gluing it to half an event, and can
  * leave out a usage chunk that the client did not ask for.
  *
@@ -43,7 +43,7 @@ export class ChatSse {
   #failed = false;
   #dataEvents = 0;
 
-  /** @param stripUsage whether a chunk that only carries usage is left out: only we asked for it. */
+  /** @param stripUsage whether a chunk that only carries usage is removed: only the relay requested it. */
   constructor(stripUsage: boolean) {
     this.#stripUsage = stripUsage;
   }
@@ -84,7 +84,7 @@ export class ChatSse {
     return this.#usage;
   }
 
-  /** The convention tells of the prompt only with the rest. */
+  /** A chat completion reports the usage of the prompt only with the rest. */
   readonly promptUsage = null;
 
   /** Tokens of the reply that went through here, counted. */
@@ -140,23 +140,23 @@ export class ChatSse {
     return kept.length === 0 ? null : Buffer.concat(kept);
   }
 
-  /** Looks at one event; returns whether it is to be left out. */
+  /** Inspects one event; returns whether it is to be removed. */
   #look(event: string, bytes: Buffer, start: number): boolean {
     if (!event.startsWith('data') && !event.includes('\ndata') && !event.includes('\rdata')) return false;
     this.#dataEvents++;
     this.#countText(event);
-    if (!this.#finished) this.#finished = tellsFinish(event);
+    if (!this.#finished) this.#finished = hasFinishReason(event);
     // `[DONE]` must be the data itself: inside a string of a reply it means nothing. Some send it behind an
     // error, too.
     if (event.length < 64 && !this.#failed && DONE.test(event)) this.#done = true;
-    const hasUsage = tellsUsage(event);
+    const hasUsage = hasUsageObject(event);
     if (!hasUsage && !event.includes('"error"')) return false;
     const data = parseData(bytes.toString('utf8', start, start + event.length));
     if (!data) return false;
     const groq = asRecord(data['x_groq']);
     if (
-      isTold(data['error']) ||
-      isTold(groq?.['error']) ||
+      hasError(data['error']) ||
+      hasError(groq?.['error']) ||
       data['object'] === 'error' ||
       endsInError(data['choices'])
     )
@@ -169,7 +169,7 @@ export class ChatSse {
     for (const member of TEXT_MEMBERS) {
       for (let at = event.indexOf(member); at >= 0; at = event.indexOf(member, at + member.length)) {
         const quote = valueAt(event, at + member.length);
-        // As a value, such as the type of a part, it stands before what is looked for.
+        // As a value, such as the type of a part, the name precedes the member itself.
         if (event[quote] !== '"') continue;
         if (event[quote + 1] === '"') break;
         this.#deltas++;
@@ -188,15 +188,15 @@ function valueAt(text: string, at: number): number {
 }
 
 /** Whether it gives a reason why the reply has ended, and not that it broke off. */
-function tellsFinish(event: string): boolean {
+function hasFinishReason(event: string): boolean {
   const at = event.indexOf('"finish_reason"');
   if (at < 0) return false;
   const value = valueAt(event, at + '"finish_reason"'.length);
   return event[value] === '"' && !event.startsWith('"error"', value);
 }
 
-/** Whether it holds a usage object, at any depth: it may be null in its usual place and told in another. */
-function tellsUsage(event: string): boolean {
+/** Whether it holds a usage object, at any depth: the usual member may be null, and another one be set. */
+function hasUsageObject(event: string): boolean {
   for (let at = event.indexOf('"usage"'); at >= 0; at = event.indexOf('"usage"', at + 1)) {
     if (event[valueAt(event, at + '"usage"'.length)] === '{') return true;
   }
@@ -204,7 +204,7 @@ function tellsUsage(event: string): boolean {
 }
 
 /** An error as an object, or by its text alone. */
-function isTold(error: unknown): boolean {
+function hasError(error: unknown): boolean {
   return typeof error === 'string' ? error !== '' : typeof error === 'object' && error !== null;
 }
 

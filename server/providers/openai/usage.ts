@@ -2,17 +2,17 @@ import type { Usage } from '#db/money.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 
 /**
- * The usage of a chat completion, as OpenAI and all who speak its convention report it, made one:
+ * Normalizes the usage of a chat completion, as OpenAI and compatible providers report it:
  * `cached` is a part of `input`, and `reasoning` a part of `output`.
  *
  * Providers differ in just that. OpenAI counts cached tokens inside the prompt and reasoning inside
  * the completion; xAI and Gemini count reasoning beside the completion; Anthropic, and gateways that
  * pass its counts on, count cached tokens beside the prompt. Taking one for the other charges twice
- * or not at all. `total_tokens` tells which it is: the reading that adds up to it is the true one.
- * Where none does, or no total is told, a part that is larger than its whole stands beside it.
+ * or not at all. `total_tokens` decides: the reading that adds up to it is the true one.
+ * Where none does, or no total is reported, a part that is larger than its whole is counted beside it.
  *
  * @returns null when the value is not a usage object, or its totals are no counts: then it is no
- *   report at all, and what was relayed is counted instead. A part that is missing counts as 0.
+ *   report, and the relayed text is counted instead. A part that is missing counts as 0.
  */
 export function parseUsage(value: unknown): Usage | null {
   const usage = asRecord(value);
@@ -24,7 +24,7 @@ export function parseUsage(value: unknown): Usage | null {
   if (!(promptName in usage) && !(completionName in usage)) return null;
   if (isAbsurd(usage[promptName]) || isAbsurd(usage[completionName])) return null;
 
-  const told: Told = {
+  const reported: ReportedUsage = {
     prompt: count(usage[promptName]),
     completion: count(usage[completionName]),
     cached: cachedTokens(usage),
@@ -33,12 +33,17 @@ export function parseUsage(value: unknown): Usage | null {
     reasoning: reasoningTokens(usage),
     total: count(usage['total_tokens']),
   };
-  const besides = READINGS.find((reading) => isPossible(told, reading) && sum(told, reading) === told.total);
-  return settle(told, besides ?? likelyReading(told, anthropic && 'cache_read_input_tokens' in usage));
+  const besides = READINGS.find(
+    (reading) => isPossible(reported, reading) && sum(reported, reading) === reported.total,
+  );
+  return settle(
+    reported,
+    besides ?? likelyReading(reported, anthropic && 'cache_read_input_tokens' in usage),
+  );
 }
 
-/** The counts as the provider told them. */
-type Told = {
+/** The counts as reported by the provider. */
+type ReportedUsage = {
   prompt: number;
   completion: number;
   cached: number;
@@ -59,45 +64,45 @@ const READINGS: readonly Reading[] = [
 ];
 
 /** A part can only be within a whole that is as large. */
-function isPossible(told: Told, reading: Reading): boolean {
+function isPossible(reported: ReportedUsage, reading: Reading): boolean {
   return (
-    (reading.cache || told.cached + told.written <= told.prompt) &&
-    (reading.reasoning || told.reasoning <= told.completion)
+    (reading.cache || reported.cached + reported.written <= reported.prompt) &&
+    (reading.reasoning || reported.reasoning <= reported.completion)
   );
 }
 
-function sum(told: Told, reading: Reading): number {
+function sum(reported: ReportedUsage, reading: Reading): number {
   return (
-    told.prompt +
-    (reading.cache ? told.cached + told.written : 0) +
-    told.completion +
-    (reading.reasoning ? told.reasoning : 0)
+    reported.prompt +
+    (reading.cache ? reported.cached + reported.written : 0) +
+    reported.completion +
+    (reading.reasoning ? reported.reasoning : 0)
   );
 }
 
 /** The reading without the help of a total. */
-function likelyReading(told: Told, cacheBeside: boolean): Reading {
+function likelyReading(reported: ReportedUsage, cacheBeside: boolean): Reading {
   return {
-    cache: cacheBeside || told.cached + told.written > told.prompt,
-    reasoning: told.reasoning > told.completion,
+    cache: cacheBeside || reported.cached + reported.written > reported.prompt,
+    reasoning: reported.reasoning > reported.completion,
   };
 }
 
-function settle(told: Told, reading: Reading): Usage {
-  const input = told.prompt + (reading.cache ? told.cached + told.written : 0);
+function settle(reported: ReportedUsage, reading: Reading): Usage {
+  const input = reported.prompt + (reading.cache ? reported.cached + reported.written : 0);
   // Gemini's compatible endpoint leaves the tokens it thought with out of everything but the total.
-  const unnamed = told.reasoning === 0 ? Math.max(0, told.total - sum(told, reading)) : 0;
-  const reasoning = told.reasoning + unnamed;
-  const output = told.completion + (reading.reasoning || unnamed > 0 ? reasoning : 0);
+  const unnamed = reported.reasoning === 0 ? Math.max(0, reported.total - sum(reported, reading)) : 0;
+  const reasoning = reported.reasoning + unnamed;
+  const output = reported.completion + (reading.reasoning || unnamed > 0 ? reasoning : 0);
   return {
     input: Math.min(input, TOKENS_MAX),
-    cached: Math.min(told.cached, input, TOKENS_MAX),
+    cached: Math.min(reported.cached, input, TOKENS_MAX),
     output: Math.min(output, TOKENS_MAX),
     reasoning: Math.min(reasoning, output, TOKENS_MAX),
   };
 }
 
-/** Under the first name that tells of any: gateways often repeat the same count under several. */
+/** Under the first name that has a count: gateways often repeat the same count under several. */
 function cachedTokens(usage: Record<string, unknown>): number {
   return (
     detail(usage['prompt_tokens_details'], 'cached_tokens') ||

@@ -258,7 +258,7 @@ describe('the provider of a package', () => {
     [
       'of a specification that is too old',
       { createCloud: gives('v2') },
-      "The package p speaks version v2 of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install p@latest",
+      "The package p implements version v2 of the AI SDK's specification, and Daybook supports v3 and v4. Install a newer one: npm install p@latest",
     ],
     ['of no function', { cloud: {} }, 'it is not known which of its functions does it'],
     [

@@ -91,7 +91,7 @@ describe('an account', () => {
 
 describe.each([
   ['account', onPlan, /its account may not .*administrator of this relay\.$/],
-  ['key', restricted, /but it may not .*whoever manages the account's keys/],
+  ['key', restricted, /but it may not .*the administrator of the account's keys/],
 ] as const)('what the terms of the %s leave out', (_, restrict, hint) => {
   test('of routes is a 403 that names the route and whom to ask', () => {
     restrict({ routes: ['/v1/models'] });

@@ -10,7 +10,7 @@ import type { Upstream } from '#server/upstreams/upstream.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
 
 const failureOf = (problem: FailureCause, retryAfterMs: number | null = null): AttemptFailure => ({
-  refusal: new ApiError('upstream_error'),
+  error: new ApiError('upstream_error'),
   reason: 'upstream_error',
   cause: problem,
   retryAfterMs,
@@ -31,7 +31,7 @@ function play(
   while (next) {
     at.push(next.pool.credential ?? '');
     waitsMs.push(next.waitMs);
-    tries.began(next);
+    tries.start(next);
     next = tries.failed(
       failureOf(problems[at.length - 1] ?? problems.at(-1) ?? 500, retryAfterMs),
       performance.now(),
@@ -48,7 +48,9 @@ describe('a call that fails', () => {
     // Any of a pool's credentials may be the first.
     expect(['a-0', 'a-1']).toContain(at[0]);
     expect({ at: at.slice(1), waitsMs }).toEqual({ at: ['b-0', 'c-0'], waitsMs: [0, 0, 0] });
-    expect(tries.told?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome])).toEqual([
+    expect(
+      tries.records?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome]),
+    ).toEqual([
       ['a', at[0], 'cut'],
       ['b', 'b-0', 'status_503'],
       ['c', 'c-0', 'unreachable'],
@@ -106,8 +108,8 @@ describe('a call that fails', () => {
 
   test('begins no new try after a while, however many are left', () => {
     const tries = new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
-    tries.began(tries.first(0));
-    expect(tries.hasMore).toBe(true);
+    tries.start(tries.first(0));
+    expect(tries.canFallBack).toBe(true);
     expect(tries.failed(failureOf('timed_out'), performance.now() + NEW_ATTEMPT_WITHIN_MS + 1)).toBeNull();
   });
 });
@@ -115,11 +117,11 @@ describe('a call that fails', () => {
 test('a try that ends with the call is told by the way it ended, and one alone is not told twice', () => {
   const [a] = [unsent('a')];
   const tries = new AttemptSequence(targetsOf(a));
-  tries.began(tries.first(0));
-  tries.ended('completed', performance.now());
-  expect([tries.count, tries.told, a.circuit.running]).toEqual([1, undefined, 0]);
+  tries.start(tries.first(0));
+  tries.end('completed', performance.now());
+  expect([tries.count, tries.records, a.circuit.running]).toEqual([1, undefined, 0]);
   // What ends twice has ended once.
-  tries.ended('completed', performance.now());
+  tries.end('completed', performance.now());
   expect(tries.count).toBe(1);
 });
 
@@ -129,9 +131,9 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
   ): number => {
     const upstream = unsent('a');
     const tries = new AttemptSequence(targetsOf(upstream));
-    tries.began(tries.first(0));
-    tries.answered(5);
-    tries.ended(reason, performance.now());
+    tries.start(tries.first(0));
+    tries.replyStarted(5);
+    tries.end(reason, performance.now());
     return upstream.circuit.status(0).failures;
   };
   expect(
@@ -149,8 +151,8 @@ test('however a call fails: the tries are bounded and all told, none is at a lin
     'cut',
     'unreadable',
     'error_event',
-    'not_said',
-    'begun',
+    'unsupported',
+    'reply_begun',
     400,
     401,
     404,
@@ -172,7 +174,7 @@ test('however a call fails: the tries are bounded and all told, none is at a lin
         longest = Math.max(longest, at.length);
         expect(at.length).toBeLessThanOrEqual(ATTEMPTS_MAX);
         expect(tries.count).toBe(at.length);
-        if (at.length > 1) expect(tries.told?.map(({ credential }) => credential)).toEqual(at);
+        if (at.length > 1) expect(tries.records?.map(({ credential }) => credential)).toEqual(at);
         for (const [index, line] of at.entries()) {
           if (at.indexOf(line) < index) expect(waitsMs[index]).toBeGreaterThanOrEqual(RETRY_PAUSE_MS / 2);
           expect(waitsMs[index]).toBeLessThanOrEqual(RETRY_WAIT_MAX_MS);

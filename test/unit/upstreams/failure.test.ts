@@ -5,7 +5,7 @@ import { classifyFailure, type FailureCause, causeCode } from '#server/relay/fai
 import { RETRY_AFTER_MAX_MS } from '#server/upstreams/bounds.ts';
 
 const TRANSPORT: FailureCause[] = ['unreachable', 'timed_out', 'cut', 'unreadable', 'error_event'];
-const OTHERS: FailureCause[] = ['not_said', 'begun'];
+const OTHERS: FailureCause[] = ['unsupported', 'reply_begun'];
 const anyProblem = fc.oneof(
   fc.integer({ min: 100, max: 999 }),
   fc.constantFrom<FailureCause>(...TRANSPORT, ...OTHERS),
@@ -27,9 +27,9 @@ test.each([
   [
     'what the upstream says of the request is true anywhere',
     [400, 413, 415, 422, 405, 409, 410, 451, 499],
-    '-- nobody null',
+    '-- null null',
   ],
-  ['a model that is not there may be elsewhere, and that is no failing', [404], 'e- nobody null'],
+  ['a model that is not there may be elsewhere, and that is no failing', [404], 'e- null null'],
   ['a credential that is refused leaves the upstream to its others', [401, 402, 403], 'e- credential+ 60000'],
   ['a credential that is over its limit is left alone for a little', [429], 'el credential+ 5000'],
   [
@@ -37,8 +37,8 @@ test.each([
     [500, 502, 503, 504, 529, 599, 999, 408, 425, 101, 302, 304, ...TRANSPORT],
     'el upstream null',
   ],
-  ['what has begun is not begun again, since it may be charged', ['begun'], '-- upstream null'],
-  ['what one protocol can not say another may', ['not_said'], 'e- nobody null'],
+  ['what has begun is not begun again, since it may be charged', ['reply_begun'], '-- upstream null'],
+  ['what one protocol can not say another may', ['unsupported'], 'e- null null'],
 ] as [string, FailureCause[], string][])('%s', (_, problems, expected) => {
   expect(problems.map((problem) => `${problem}: ${inShort(problem)}`)).toEqual(
     problems.map((problem) => `${problem}: ${expected}`),
@@ -63,10 +63,9 @@ test('whatever the failure: no fault of the client is tried again or blamed on a
         problem >= 400 &&
         problem < 500 &&
         ![401, 402, 403, 404, 408, 425, 429].includes(problem);
-      if (ofClient)
-        expect(verdict).toMatchObject({ retryElsewhere: false, retrySame: false, blames: 'nobody' });
-      // What nobody is to blame for ejects nobody, and who waits blames somebody.
-      if (verdict.blames === 'nobody') expect([verdict.openForMs, verdict.retrySame]).toEqual([null, false]);
+      if (ofClient) expect(verdict).toMatchObject({ retryElsewhere: false, retrySame: false, blames: null });
+      // What null is to blame for ejects nobody, and who waits blames somebody.
+      if (verdict.blames === null) expect([verdict.openForMs, verdict.retrySame]).toEqual([null, false]);
       expect(verdict.openForMs ?? 0).toBeLessThanOrEqual(RETRY_AFTER_MAX_MS);
       expect(
         Attempt.safeParse({ upstream: 'one', outcome: causeCode(problem), duration_ms: 0 }).success,

@@ -9,8 +9,8 @@ const WORDS: Readonly<Record<string, string>> = {
   upstream_disconnected: 'disconnected during reply',
   unreadable: 'invalid reply',
   error_event: 'error event in reply',
-  not_said: 'not supported by its protocol',
-  begun: 'failed during reply',
+  unsupported: 'not supported by its protocol',
+  reply_begun: 'failed during reply',
   client_gone: 'client disconnected',
   package: 'package unavailable',
 };
