@@ -1,21 +1,21 @@
 import { BlockList, isIP } from 'node:net';
 
 /**
- * Where an address leads that somebody has configured, seen from within the operator's network. Pure:
- * names are judged by themselves here as far as that is possible, and nothing is looked up.
+ * Classifies configured addresses against SSRF, as seen from the operator's network. Pure: names are
+ * classified only as far as that is possible without DNS.
  */
 
 /**
- * - *public*: to the internet.
- * - *private*: to this machine or a private network, which has to be allowed.
- * - *never*: to a cloud's metadata service, to what is on the same wire, or to no single machine at all.
+ * - *public*: the internet.
+ * - *private*: this machine or a private network, which has to be allowed.
+ * - *never*: a cloud's metadata service, a link-local address, or an address of no single machine.
  */
 export const REACHES = ['public', 'private', 'never'] as const;
 export type Reach = (typeof REACHES)[number];
 
-/** Metadata services beside the link-local network that most of them are in: Alibaba, Azure, Oracle. */
+/** Metadata services outside the link-local network that most of them use: Alibaba, Azure, Oracle. */
 const METADATA_4 = ['100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
-/** Those of IPv6: Amazon's services on its machines, Google, Scaleway. */
+/** The same in IPv6: Amazon's instance services, Google, Scaleway. */
 const METADATA_6 = ['fd00:ec2::/32', 'fd20:ce::/64', 'fd00:42::42/128'];
 
 const NEVER_4 = listOf('ipv4', [
@@ -24,7 +24,7 @@ const NEVER_4 = listOf('ipv4', [
   '169.254.0.0/16',
   '224.0.0.0/4',
   '240.0.0.0/4',
-  // For protocols and documents.
+  // Protocol assignments and documentation.
   '192.0.0.0/24',
   '192.0.2.0/24',
   '192.88.99.0/24',
@@ -39,24 +39,24 @@ const PRIVATE_4 = listOf('ipv4', [
   '100.64.0.0/10',
   '198.18.0.0/15',
 ]);
-/** Of the unicast addresses alone: of all others only those below lead anywhere. */
+/** Exceptions within PUBLIC_6; of all other addresses only those of PRIVATE_6 are reachable. */
 const NEVER_6 = listOf('ipv6', [...METADATA_6, '2001::/23', '2001:db8::/32', '3fff::/20']);
 const PRIVATE_6 = listOf('ipv6', ['::1/128', 'fc00::/7']);
 const PUBLIC_6 = listOf('ipv6', ['2000::/3']);
 
 /**
- * Addresses of IPv6 that carry one of IPv4, by the hexadecimal digits they begin with, and at which digit
- * it is carried. The other end is that of the IPv4 address; what only some networks translate is private
- * at best. Older forms (::127.0.0.1, ::ffff:0:127.0.0.1, Teredo) lead nowhere today and are among the rest.
+ * IPv6 addresses that embed an IPv4 address, by their prefix in hexadecimal digits and the digit at which it
+ * is embedded. They reach the IPv4 address; those that only some networks translate are private at best.
+ * Older forms (::127.0.0.1, ::ffff:0:127.0.0.1, Teredo) reach nothing today and belong to the rest.
  */
-const CARRIERS: readonly { prefix: string; at: number; atBest: Reach }[] = [
+const EMBEDDINGS: readonly { prefix: string; at: number; atBest: Reach }[] = [
   { prefix: '00000000000000000000ffff', at: 24, atBest: 'public' },
   { prefix: '0064ff9b0000000000000000', at: 24, atBest: 'public' },
   { prefix: '0064ff9b0001000000000000', at: 24, atBest: 'private' },
   { prefix: '2002', at: 4, atBest: 'private' },
 ];
 /**
- * ISATAP, beginning at the sixteenth digit: a tunnel's far end is an address of IPv4, whatever the prefix.
+ * ISATAP, from the sixteenth digit on: the far end of the tunnel is an IPv4 address, whatever the prefix.
  */
 const ISATAP = /^.{16}0[02]005efe/;
 
@@ -68,7 +68,7 @@ const METADATA_NAMES = [
   'metadata.cloud.ibm.com',
   'metadata.google.internal',
 ];
-/** Short for them, or within the domains that clouds give to their machines. */
+/** Short names of metadata services, or names within the internal domains of clouds. */
 const METADATA_HOST = /^(metadata|instance-data|rancher-metadata)(\.([\w-]+\.)*internal)?$/;
 const LOCAL_NAME =
   /(^|\.)(localhost|localhost\.localdomain|localhost6|localhost6\.localdomain6|ip6-localhost|ip6-loopback)$/;
@@ -82,7 +82,7 @@ function listOf(family: 'ipv4' | 'ipv6', networks: readonly string[]): BlockList
   return list;
 }
 
-/** Where an address leads, whichever way it is spelled; what is no address leads nowhere. */
+/** Classifies an address, in any notation; a text that is no address is *never*. */
 export function reachOf(address: string): Reach {
   switch (isIP(address)) {
     case 4:
@@ -95,8 +95,8 @@ export function reachOf(address: string): Reach {
 }
 
 /**
- * Where a host leads, as a parsed URL has it: an address, in brackets or not, or a name.
- * @returns null for a name that says nothing by itself; the addresses that it has are to be judged.
+ * Classifies the host of a parsed URL: an address, in brackets or not, or a name.
+ * @returns null for a name that has to be resolved; classify its addresses then.
  */
 export function reachOfHost(host: string): Reach | null {
   const plain = host.replace(/^\[|\]$|\.+$/g, '').toLowerCase();
@@ -115,8 +115,8 @@ function reachOf4(address: string): Reach {
 }
 
 function reachOf6(digits: string): Reach {
-  const carrier = CARRIERS.find(({ prefix }) => digits.startsWith(prefix));
-  if (carrier) return stricter(carrier.atBest, reachOf4(dottedOf(digits, carrier.at)));
+  const embedding = EMBEDDINGS.find(({ prefix }) => digits.startsWith(prefix));
+  if (embedding) return stricter(embedding.atBest, reachOf4(dottedOf(digits, embedding.at)));
   const own = reachOfPlain6(digits.replaceAll(/(.{4})(?=.)/g, '$1:'));
   return ISATAP.test(digits) ? stricter(own, reachOf4(dottedOf(digits, 24))) : own;
 }
@@ -131,9 +131,9 @@ function stricter(one: Reach, other: Reach): Reach {
   return REACHES.indexOf(one) > REACHES.indexOf(other) ? one : other;
 }
 
-/** The 32 hexadecimal digits of an address of IPv6, without its zone. */
+/** The 32 hexadecimal digits of an IPv6 address, without its zone. */
 function digitsOf(address: string): string {
-  // A URL has one spelling for each address: short, in hexadecimal throughout.
+  // A URL normalizes every address to its shortest, hexadecimal notation.
   const host = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
   const [head = '', tail] = host.split('::');
   const before = groupsOf(head);

@@ -12,7 +12,8 @@ export function assertIncreasing(bounds: Readonly<Record<string, number>>, reaso
     // Written so that NaN, which compares with nothing, fails as well.
     if (value > lower) continue;
     throw new RangeError(
-      `Bounds contradict each other: ${name} (${value}) must be greater than ${lowerName} (${lower}). ${reason}`,
+      `Bounds contradict each other: ${name} (${value}) must be greater than ` +
+        `${lowerName} (${lower}). ${reason}`,
     );
   }
 }

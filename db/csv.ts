@@ -1,14 +1,14 @@
-/** Comma-separated values as RFC 4180 has them, safe to be opened by a spreadsheet. Pure. */
+/** Comma-separated values (RFC 4180), safe against formula injection in spreadsheets. Pure. */
 
 export type Cell = string | number | boolean | null | undefined;
 
-/** What makes a spreadsheet take a text for a formula, also behind a blank that it skips. */
+/** The start of a text that a spreadsheet interprets as a formula, also after white space. */
 const FORMULA = /^[\s]*[=+\-@\t\r]/;
 const NEEDS_QUOTES = /[",\r\n]/;
 
 /**
- * One line with its line end. A text that a spreadsheet would run as a formula gets an apostrophe
- * before it, which spreadsheets hide; null is an empty cell.
+ * One line, with its line end. A text that a spreadsheet would evaluate as a formula is prefixed with an
+ * apostrophe, which spreadsheets hide; null is an empty cell.
  */
 export function csvLine(cells: readonly Cell[]): string {
   return `${cells.map(cellText).join(',')}\r\n`;

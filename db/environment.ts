@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 
-/** A list of thousands of upstreams is smaller; a longer file is some other one. */
+/** A list of thousands of upstreams is smaller; a longer file is the wrong one. */
 const SECRET_LENGTH_MAX = 1024 * 1024;
 
 /**
- * The variables that are set, unset and empty being the same. Each of `secrets` may stand in a file
- * instead, which `<NAME>_FILE` names: that is how containers and service managers hand secrets over,
- * and the environment of a process is read by more people than a file of its user. White space at
- * the end of such a file is not part of the secret.
- * @param problem makes the error that is thrown where a file can't be used, or both ways are taken
- * for one secret, of one line that names the variable and never repeats a value.
+ * Reads environment variables; an empty one counts as unset. Each of `secrets` may instead be in a file that
+ * `<NAME>_FILE` names: container runtimes and service managers pass secrets in this way, and the environment
+ * of a process is easier to read than a file of its user. Trailing white space of the file is not part of the
+ * secret.
+ * @param problem makes the error for an unusable file, or for a secret that is set in both ways, from a line
+ * that names the variable and never contains a value.
  */
 export function readEnvironment(
   environment: Record<string, string | undefined>,

@@ -4,8 +4,8 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const PUBLIC_ID_LENGTH = 8;
 
 /**
- * Random bytes are drawn for some two hundred ids at a time: a draw for each would cost more than the rest of
- * it.
+ * Random bytes are drawn for about two hundred ids at a time: a draw per id would cost more than the id
+ * itself.
  */
 const DRAWN_BYTES = 2048;
 const ID_DIGITS = 19;
@@ -14,8 +14,7 @@ let digits = '';
 let digitsUsed = 0;
 
 /**
- * A UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits, so that ids sort by the
- * time they were made.
+ * A UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits, so that ids sort by creation time.
  */
 export function uuidv7(nowMs: number = Date.now()): string {
   if (digitsUsed + ID_DIGITS > digits.length) {
@@ -26,7 +25,11 @@ export function uuidv7(nowMs: number = Date.now()): string {
   digitsUsed += ID_DIGITS;
   const time = nowMs.toString(16).padStart(12, '0');
   const variant = VARIANTS[Number.parseInt(digits[at] as string, 16) & 3] as string;
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${digits.slice(at + 1, at + 4)}-${variant}${digits.slice(at + 4, at + 7)}-${digits.slice(at + 7, at + 19)}`;
+  const random = digits.slice(at + 1, at + ID_DIGITS);
+  return (
+    `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-` +
+    `${variant}${random.slice(3, 6)}-${random.slice(6)}`
+  );
 }
 
 /** `length` characters of [0-9A-Za-z], each drawn without bias from the system's random source. */
@@ -36,7 +39,7 @@ export function randomBase62(length: number): string {
   return text;
 }
 
-/** The short id of an account or a key: what people see, type and find in the log. 47 bits. */
+/** The short id of an account or a key, as it is displayed, typed and logged. 47 bits. */
 export function publicId(): string {
   return randomBase62(PUBLIC_ID_LENGTH);
 }

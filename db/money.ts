@@ -1,12 +1,12 @@
-/** Money is whole micro-dollars. A price is micro-dollars for a million tokens. Pure. */
+/** Amounts are integer micro-dollars. Prices are micro-dollars per million tokens. Pure. */
 
-/** A thousand dollars for a million tokens, ten times the dearest model known. */
+/** A thousand dollars per million tokens, ten times the most expensive known model. */
 export const PRICE_MAX = 1_000_000_000;
 
 const MILLION = 1_000_000;
 
 /**
- * What a model costs. `cached_input` stands in place of `input` for cached tokens, `reasoning` of `output`.
+ * The prices of a model. `cached_input` replaces `input` for cached tokens, `reasoning` replaces `output`.
  */
 export type Prices = { input: number; cached_input: number; output: number; reasoning: number };
 
@@ -14,8 +14,8 @@ export type Prices = { input: number; cached_input: number; output: number; reas
 export type Usage = { input: number; cached: number; output: number; reasoning: number };
 
 /**
- * What a usage costs, rounded to the nearest micro-dollar, half up, once for the whole call. Whole
- * millions and the rest are reckoned apart, so that no product leaves the safe integers.
+ * The cost of a usage, rounded to the nearest micro-dollar, half up, once per request. Whole millions and the
+ * remainder are computed separately, so that every product is a safe integer.
  */
 export function costOf({ input, cached, output, reasoning }: Usage, prices: Prices): number {
   const parts: readonly [number, number][] = [
@@ -34,8 +34,8 @@ export function costOf({ input, cached, output, reasoning }: Usage, prices: Pric
 }
 
 /**
- * The most that so many tokens can cost, whichever of them turn out to be cached or reasoning, in
- * micro-dollars. A call that spends no more tokens costs no more.
+ * The maximum cost of these tokens in micro-dollars, whichever of them are cached or reasoning. A request
+ * with at most as many tokens costs at most as much.
  */
 export function costBound(inputTokens: number, outputTokens: number, prices: Prices): number {
   const { input, output } = dearest(prices);
@@ -46,17 +46,17 @@ export function costBound(inputTokens: number, outputTokens: number, prices: Pri
 }
 
 /**
- * The most tokens whose cost at a price fits into an amount; `Number.MAX_SAFE_INTEGER` where they
- * cost nothing.
+ * The maximum number of tokens whose cost at a price fits into an amount; `Number.MAX_SAFE_INTEGER` if they
+ * are free.
  */
 export function tokensFor(costMicrousd: number, pricePerMillion: number): number {
   return fitting(costMicrousd, 0, pricePerMillion);
 }
 
 /**
- * The longest reply with which a call fits into an amount: {@link costBound} of it is within, and of
- * one token more is not. A call is rounded once, so this is not `tokensFor` of what its prompt
- * leaves. 0 also where the prompt alone costs more.
+ * The longest reply with which a request fits into an amount: its {@link costBound} is within, and that of
+ * one more token is not. The cost of a request is rounded once, so this is not `tokensFor` the remainder
+ * after the prompt. 0 also if the prompt alone costs more.
  */
 export function outputTokensFor(costMicrousd: number, inputTokens: number, prices: Prices): number {
   const { input, output } = dearest(prices);
@@ -66,9 +66,8 @@ export function outputTokensFor(costMicrousd: number, inputTokens: number, price
 }
 
 /**
- * The most tokens whose cost, with `before` millionths of a micro-dollar spent already, is rounded
- * to at most `amount`. The amount is taken apart by the price, so that no product leaves the safe
- * integers.
+ * The maximum number of tokens whose cost, plus `before` millionths of a micro-dollar, rounds to at most
+ * `amount`. The amount is divided by the price first, so that every product is a safe integer.
  */
 function fitting(amount: number, before: number, price: number): number {
   const slack = MILLION / 2 - 1 - before;
@@ -86,9 +85,9 @@ function dearest(prices: Prices): { input: number; output: number } {
 }
 
 /**
- * Reads a price in US dollars for a million tokens, such as `2.50`, as whole micro-dollars. Exact:
- * no binary fraction comes into it.
- * @returns null when it is no such number, is finer than a micro-dollar, or above {@link PRICE_MAX}.
+ * Parses a price in US dollars per million tokens, such as `2.50`, to integer micro-dollars. Exact: without
+ * binary fractions.
+ * @returns null if the text is no such number, is finer than a micro-dollar, or above {@link PRICE_MAX}.
  */
 export function parseDollars(text: string): number | null {
   const match = /^(\d{1,4})(?:\.(\d{1,6}))?$/.exec(text);
@@ -97,7 +96,7 @@ export function parseDollars(text: string): number | null {
   return price <= PRICE_MAX ? price : null;
 }
 
-/** A price in US dollars, with at least two digits after the point and no more than it has. */
+/** A price in US dollars, with at least two fractional digits and no trailing zeros after them. */
 export function formatDollars(price: number): string {
   const digits = String(price % MILLION)
     .padStart(6, '0')
