@@ -1,5 +1,7 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { randomFrom } from '../chaos/random.ts';
+import { RECALL_WAIT_MS } from '#server/limits/bounds.ts';
 import { chargesOf, mostCharged, peakOf } from '../support/identity/charges.ts';
 import type { ChatReply } from '../support/client.ts';
 import { errorCodeOf } from '../support/faults.ts';
@@ -25,7 +27,7 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-/** The first calls of a process are slow, and so are its answers then. */
+/** The first calls of a process are slow, and so are its responses then. */
 async function warmUp(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) {
     await Promise.all(
@@ -37,16 +39,17 @@ async function warmUp(): Promise<void> {
 }
 
 const MESSAGES = [{ role: 'user', content: 'Hello' }];
-/** How far log, clients and decisions may be apart: the last are neither in the log nor with the
- * client at once, and the machine may be busy with other tests. */
+/** How far the times in the log and at the client may be from a decision, which reaches neither at once. */
 const AROUND_MS = 250;
-/** On a machine that does nothing else they are this near, nearly always. */
+/** On an idle machine they are nearly always this close. */
 const CLOSELY_MS = 20;
+/** A decision passes through this many processes one after the other: client, server, PostgreSQL, server. */
+const HOPS = 4;
 
-type Refused = { reply: ChatReply; atMs: number };
+type Rejected = { reply: ChatReply; atMs: number };
 
 test.each(FEW_SEEDS)(
-  'nobody is refused while the quota covers the call, over 3 instances and near the limit: seed %i',
+  'near the limit, 3 instances reject no call that the quota covers: seed %i',
   async (seed) => {
     const limit = 6_000;
     const tenant = await fleet.tenant(`near-${seed}`, {
@@ -54,8 +57,12 @@ test.each(FEW_SEEDS)(
       reply_tokens_max: 300,
     });
     const random = randomFrom(seed);
-    const refused: Refused[] = [];
+    const rejected: Rejected[] = [];
     let admitted = 0;
+    let undecided = 0;
+    // On a busy machine every process is stopped for as long as this one.
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    delay.enable();
     const caller = async (number: number): Promise<void> => {
       for (let turn = 0; ; turn += 1) {
         const body = {
@@ -68,29 +75,38 @@ test.each(FEW_SEEDS)(
           admitted += 1;
           continue;
         }
+        if (errorCodeOf(reply) === 'limit_undecided') {
+          undecided += 1;
+          continue;
+        }
         expect([reply.status, errorCodeOf(reply)]).toEqual([429, 'insufficient_quota']);
-        refused.push({ reply, atMs: Date.now() });
-        // With nothing held any more there is nothing left to come back.
+        rejected.push({ reply, atMs: Date.now() });
+        // With no units reserved, none can come back.
         if (limitOf(reply).reserved === 0) return;
       }
     };
     await Promise.all(Array.from({ length: 20 }, (_, number) => caller(number)));
+    delay.disable();
+    const stalledMs = HOPS * (delay.max / 1e6);
+    // Only an instance that does not respond for a second leaves a call undecided.
+    if (stalledMs < RECALL_WAIT_MS) expect(undecided).toBe(0);
+    const aroundMs = Math.max(AROUND_MS, stalledMs);
     const counted = { meter: 'tokens', account: tenant.account } as const;
     const events = await fleet.settledLog();
     expect(peakOf(chargesOf(events, counted))).toBeLessThanOrEqual(limit);
     expect(admitted).toBeGreaterThan(50);
-    expect(refused.length).toBeGreaterThan(20);
-    for (const { reply, atMs } of refused) {
-      const told = limitOf(reply);
-      expect(told).toMatchObject({ scope: 'account', meter: 'tokens', window: 'day', limit });
-      expect(told.used + told.reserved + told.remaining).toBe(limit);
-      expect(told.remaining).toBeLessThan(needOf(reply));
-      expect(limit - mostCharged(events, counted, atMs, AROUND_MS)).toBeLessThan(needOf(reply));
+    expect(rejected.length).toBeGreaterThan(20);
+    for (const { reply, atMs } of rejected) {
+      const figures = limitOf(reply);
+      expect(figures).toMatchObject({ scope: 'account', meter: 'tokens', window: 'day', limit });
+      expect(figures.used + figures.reserved + figures.remaining).toBe(limit);
+      expect(figures.remaining).toBeLessThan(needOf(reply));
+      expect(limit - mostCharged(events, counted, atMs, aroundMs)).toBeLessThan(needOf(reply));
     }
-    const late = refused.filter(
+    const late = rejected.filter(
       ({ reply, atMs }) => limit - mostCharged(events, counted, atMs, CLOSELY_MS) >= needOf(reply),
     );
-    if (IS_LONG) expect(late.length).toBeLessThan(refused.length / 50);
+    if (IS_LONG) expect(late.length).toBeLessThan(rejected.length / 50);
   },
 );
 
@@ -109,28 +125,25 @@ test.each([
     },
   },
   { window: 'a minute', terms: { requests_per_minute: 300 } },
-])(
-  'of 300 requests $window each of the first 300 is admitted, on whatever instance',
-  async ({ window, terms }) => {
-    const { secret } = await fleet.tenant(window.replace(' ', '-'), terms);
-    if (window === 'a minute') await minuteWith(6_000);
-    const statuses: (number | null)[] = [];
-    const caller = async (number: number): Promise<void> => {
-      for (let turn = 0; turn < 20; turn += 1) {
-        const reply = await fleet.chat(number * 2 + turn, {
-          key: secret,
-          body: { model: 'quick', messages: MESSAGES },
-        });
-        statuses.push(reply.status);
-      }
-    };
-    await Promise.all(Array.from({ length: 15 }, (_, number) => caller(number)));
-    expect(statuses.filter((status) => status !== 200)).toEqual([]);
-    const further = await Promise.all(
-      [0, 1, 2].map((instance) =>
-        fleet.chat(instance, { key: secret, body: { model: 'quick', messages: MESSAGES } }),
-      ),
-    );
-    expect(further.map(({ status }) => status)).toEqual([429, 429, 429]);
-  },
-);
+])('under 300 requests $window every instance admits the first 300', async ({ window, terms }) => {
+  const { secret } = await fleet.tenant(window.replace(' ', '-'), terms);
+  if (window === 'a minute') await minuteWith(6_000);
+  const statuses: (number | null)[] = [];
+  const caller = async (number: number): Promise<void> => {
+    for (let turn = 0; turn < 20; turn += 1) {
+      const reply = await fleet.chat(number * 2 + turn, {
+        key: secret,
+        body: { model: 'quick', messages: MESSAGES },
+      });
+      statuses.push(reply.status);
+    }
+  };
+  await Promise.all(Array.from({ length: 15 }, (_, number) => caller(number)));
+  expect(statuses.filter((status) => status !== 200)).toEqual([]);
+  const further = await Promise.all(
+    [0, 1, 2].map((instance) =>
+      fleet.chat(instance, { key: secret, body: { model: 'quick', messages: MESSAGES } }),
+    ),
+  );
+  expect(further.map(({ status }) => status)).toEqual([429, 429, 429]);
+});

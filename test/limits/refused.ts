@@ -11,7 +11,8 @@ export function limitOf(reply: ChatReply): Figures {
 /** The units that the rejected call needed. */
 export function needOf(reply: ChatReply): number {
   const { error } = reply.json as { error: { message: string } };
-  const [, needed, atMost] = /this request needs (\d+)|the (\d+) that this request may need/.exec(error.message) ?? [];
+  const [, needed, atMost] =
+    /this request needs (\d+)|the (\d+) that this request may need/.exec(error.message) ?? [];
   const need = needed ?? atMost;
   if (need === undefined) throw new Error(`the message names no need: ${error.message}`);
   return Number(need);
