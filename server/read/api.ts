@@ -18,15 +18,12 @@ import { planUsage } from '#server/read/usage-plan.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
-/**
- * What is answered about usage and requests, whoever asks: by a key under `/v1/`, or signed in under
- * `/api/`. It changes nothing.
- */
+/** Usage and requests, for keys under `/v1/` and for members under `/api/`. Read-only. */
 
-/** Somebody who reads: what they may see, and what they have asked. */
+/** A reader: the scope, and the request to answer. */
 export type Reader = {
   scope: Scope;
-  /** What their places are counted by: `key/<id>` or `member/<id>`. */
+  /** The key of its concurrent reads: `key/<id>` or `member/<id>`. */
   holder: string;
   request: Request;
   response: Response;
@@ -36,7 +33,7 @@ export type ReadContext = { reads: ReadStore; readModel: ReadModel };
 
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** Answers while the reader has one of the places that a reader may have at once. */
+/** Runs `answer` while the reader holds one of its concurrent reads. */
 export async function withReadSlot<T>(
   reads: ReadStore,
   holder: string,
@@ -51,7 +48,7 @@ export async function withReadSlot<T>(
   }
 }
 
-/** The usage that a query asks for. @returns null where it has replied with CSV. */
+/** The usage report. @returns null if it has replied with CSV. */
 export async function answerUsage(
   { reads, readModel }: ReadContext,
   { scope, request, response }: Reader,
@@ -71,7 +68,7 @@ export async function answerUsage(
   return null;
 }
 
-/** A page of requests. @returns null where it has replied with CSV. */
+/** A page of requests. @returns null if it has replied with CSV. */
 export async function answerRequests(
   { reads, readModel }: ReadContext,
   { scope, request, response }: Reader,
@@ -95,13 +92,13 @@ export async function answerRequests(
   };
 }
 
-/** The story of one request, which the path names. */
+/** Details of the request that the path names. */
 export async function answerRequestDetail(
   { reads }: ReadContext,
   { scope, request, holder }: Reader,
 ): Promise<RequestDetail | ApiError> {
   const { request: id } = request.params as { request: string };
-  // Any text may be asked for, and is as unknown as an id that never was.
+  // A malformed id is as unknown as an unused one.
   const read = await reads.read(REQUEST_DETAIL, async (client) =>
     UUID.test(id) ? readRequestDetail(client, scope, id) : null,
   );
@@ -110,7 +107,7 @@ export async function answerRequestDetail(
   return { ...read.found, ...read.asOf };
 }
 
-/** The same for those who are signed in: members see their account's, the others everybody's. */
+/** The same routes for members, who see their account's data; administrators and auditors see all. */
 export function readApiRoutes({
   reads,
   relay: { readModel },
@@ -134,10 +131,10 @@ export function readApiRoutes({
   ];
 }
 
-/** What the places of somebody who is signed in are counted by, in however many windows. */
+/** The key of a member's concurrent reads, over all their browser tabs. */
 export const holderOf = ({ member }: Pick<SignedIn, 'member'>): string => `member/${member.id}`;
 
-/** The page that a query means. */
+/** The page that a query selects. */
 function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageQuery | ApiError {
   const { from, to, limit, cursor, format: _, ...filter } = query;
   const after = cursor === undefined ? null : readCursor(cursor);
@@ -149,7 +146,10 @@ function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageQ
   return { scope, filter, fromMs, toMs, after, limit };
 }
 
-/** A call that has just been made is not in the tables yet: whoever knows of it may ask again. */
+/**
+ * 404 for an unknown request. A recent one may not be projected yet, so the message says how far the
+ * projection is.
+ */
 export function unknownRequest(holder: string, { as_of, behind }: Freshness): ApiError {
   const asOf = as_of === null ? 'yet' : `as of ${as_of}`;
   const rest =

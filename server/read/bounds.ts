@@ -9,27 +9,26 @@ import { PAGE_LIMIT_MAX } from '#server/contract/requests.ts';
 export const READ_CONNECTIONS_MAX = 4;
 /** Readers waiting for one of them: as many as are served before the first of them loses patience. */
 export const READS_WAITING_MAX = 64;
-/**
- * Concurrent reads of one key, or of one signed-in person: a page of widgets, and nobody takes all the places for
- * long.
- */
+/** Concurrent reads of one key or member: a page of widgets, without taking all connections for long. */
 export const READS_PER_KEY_MAX = 8;
 
 /** The time that a list shows where none is asked for. */
 export const LIST_WINDOW_MS = 24 * 3_600_000;
 /** Requests that one page of a list looks at when few of them fit its filter: a few dozen milliseconds. */
 export const LIST_LOOK_MAX = 10_000;
-/** How far apart the first and the last event of a request may be for all between them to be looked
- * at: some seconds of a busy log, and some milliseconds of reading. */
-export const STORY_LOOK_MAX = 20_000;
-/** Events of one request that its story tells: a hold grows by steps that become larger. */
-export const STORY_EVENTS_MAX = 1_000;
-/** Rows of an export, and the requests that are looked at for it. Who wants more asks for the next part. */
+/**
+ * The largest distance between the first and last event of a request for which the events between are
+ * searched: some seconds of a busy log, and some milliseconds of reading.
+ */
+export const REQUEST_DETAIL_LOOK_MAX = 20_000;
+/** Events of one request in its detail: a hold grows by increasing steps. */
+export const REQUEST_DETAIL_EVENTS_MAX = 1_000;
+/** Rows of an export, and the requests that it scans. The next part starts where it ends. */
 export const EXPORT_ROWS_MAX = 100_000;
 /** Steps of an export, and the rows of each. */
 export const EXPORT_STEPS_MAX = 200;
 export const EXPORT_STEP_ROWS = 1_000;
-/** Rows of a usage report: more than people read. What is left out is in the totals. */
+/** Rows of a usage report: more than people read. The totals include the rest. */
 export const USAGE_ROWS_MAX = 2_000;
 /** Buckets of such a report: two days in minutes, three months in hours, seven years in days. */
 export const USAGE_BUCKETS_MAX = 2_880;
@@ -47,7 +46,7 @@ assertIncreasing(
   'A page of a list must look at more requests than it shows.',
 );
 assertIncreasing(
-  { STORY_EVENTS_MAX, STORY_LOOK_MAX },
+  { REQUEST_DETAIL_EVENTS_MAX, REQUEST_DETAIL_LOOK_MAX },
   'The events of one request must fit into what is looked through for them.',
 );
 assertIncreasing(

@@ -1,5 +1,5 @@
 /**
- * Where a list goes on: below the last request that was looked at, in the time that the first page chose.
+ * The position of a page in a list: after the last scanned request, within the time range of the first page.
  * Pure.
  */
 export type Cursor = {
@@ -7,7 +7,7 @@ export type Cursor = {
   fromMs: number;
   /** When the last request was accepted, in microseconds since 1970: as exact as Postgres orders them. */
   atUs: number;
-  /** Its position, which tells apart those of one moment. */
+  /** Its position, which orders requests of the same microsecond. */
   position: number;
 };
 
@@ -16,7 +16,7 @@ export function writeCursor({ fromMs, atUs, position }: Cursor): string {
   return Buffer.from(`${fromMs}.${atUs}.${position}`).toString('base64url');
 }
 
-/** @returns null where the text is no cursor of ours. */
+/** @returns null for an invalid cursor. */
 export function readCursor(text: string): Cursor | null {
   const match = /^(-?\d{1,15})\.(-?\d{1,16})\.(\d{1,16})$/.exec(Buffer.from(text, 'base64url').toString());
   if (!match) return null;

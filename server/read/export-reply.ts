@@ -5,7 +5,7 @@ import { replyOf } from '#server/http/respond.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
-/** Ends an export that has begun where the rest can't be read right now. */
+/** Ends a started export if the rest can't be read. */
 export class ExportCutError extends Error {
   override name = 'ExportCutError';
 
@@ -15,10 +15,10 @@ export class ExportCutError extends Error {
 }
 
 /**
- * Replies with lines that are read step by step: the next ones only when those before were taken.
- * Whatever fails meanwhile cuts the connection, so that nobody takes a part for the whole.
- * @param headers further ones, in pairs.
- * @throws what `lines` throws, but for an {@link ExportCutError}: a fault of ours.
+ * Replies with lines that are read step by step, each after the client took the previous one. A failure cuts
+ * the connection, so that a truncated export isn't taken for a complete one.
+ * @param headers additional ones, in pairs.
+ * @throws errors of `lines` except {@link ExportCutError}.
  */
 export async function replyWithLines(
   response: Response,
@@ -41,7 +41,7 @@ export async function replyWithLines(
         throw error;
       });
       if (step.done === true) return;
-      // A reader who leaves ends it here, which is no failure of the lines.
+      // A client that disconnects ends it here, which isn't an error.
       yield step.value;
     }
   }

@@ -14,7 +14,7 @@ import { overdraftOf } from '#server/relay/usage-report.ts';
 
 type Subject = { limits: SubjectLimits; keyName: string | null };
 
-/** How limits stand, asked of what enforces them. */
+/** Route for limits, as enforced. */
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   const { readModel } = relay;
   return [
@@ -59,14 +59,14 @@ function ofKey({ readModel }: Relay, key: Key): Subject[] {
   return limits === null ? [] : [{ limits, keyName: key.name }];
 }
 
-/** As many subjects as fit into a list, whole ones; the account's is first and always fits. */
+/** The subjects whose limits fit into a list; the account's come first and always fit. */
 function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: number } {
   let rows = 0;
   const shown = subjects.filter(({ limits }) => (rows += limits.limits.length) <= LIMITS_LISTED_MAX);
   return { shown, omitted: rows - shown.reduce((sum, { limits }) => sum + limits.limits.length, 0) };
 }
 
-/** @returns null where the store can't be asked: what is known without it looks unused. */
+/** @returns null if the store is unavailable: without it, limits would look unused. */
 async function readRows({ instance }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
   const counters = await instance.limits.figures(subjects.map(({ limits }) => limits));
   if (counters === null) return null;

@@ -1,43 +1,55 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { db, rowsOf } from '#db/schema/query.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
 export const NO_USAGE: MonthUsage = { requests: 0, tokens: 0, cost_microusd: 0 };
 
 // Sums as floating-point numbers, which are exact up to 2^53.
-const FIGURES = `sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::float8 as requests,
-  sum(input_tokens + output_tokens)::float8 as tokens, sum(cost_microusd)::float8 as cost_microusd`;
-const SINCE = `day >= date_trunc('month', to_timestamp($1::float8 / 1000), 'UTC')`;
+const FIGURES = [
+  sql<number>`sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::float8`.as(
+    'requests',
+  ),
+  sql<number>`sum(input_tokens + output_tokens)::float8`.as('tokens'),
+  sql<number>`sum(cost_microusd)::float8`.as('cost_microusd'),
+] as const;
 
-type Row = MonthUsage & { id: string };
+const monthOf = (nowMs: number) =>
+  sql<Date>`date_trunc('month', to_timestamp(${nowMs}::float8 / 1000), 'UTC')`;
 
-/** By account, of these. @param nowMs Postgres' time, in milliseconds since 1970. */
+/** Usage of accounts in the current month. @param nowMs Postgres' time, in milliseconds since 1970. */
 export async function monthOfAccounts(
   client: ClientBase,
   accounts: readonly string[],
   nowMs: number,
 ): Promise<Map<string, MonthUsage>> {
-  return byId(
-    await client.query<Row>(
-      `select account as id, ${FIGURES} from projection.usage_day_account where ${SINCE} and account = any($2) group by account`,
-      [nowMs, accounts],
-    ),
-  );
+  const query = db
+    .selectFrom('projection.usage_day_account')
+    .select('account as id')
+    .select(FIGURES)
+    .where('day', '>=', monthOf(nowMs))
+    .where((eb) => eb('account', '=', eb.fn.any(sql.val(accounts))))
+    .groupBy('account');
+  return byId(await rowsOf(client, query));
 }
 
-/** By key, of these, which belong to these accounts. */
+/** Usage of keys, which belong to these accounts, in the current month. */
 export async function monthOfKeys(
   client: ClientBase,
   keys: readonly string[],
   accounts: readonly string[],
   nowMs: number,
 ): Promise<Map<string, MonthUsage>> {
-  return byId(
-    await client.query<Row>(
-      `select key as id, ${FIGURES} from projection.usage_day where ${SINCE} and account = any($2) and key = any($3) group by key`,
-      [nowMs, accounts, keys],
-    ),
-  );
+  const query = db
+    .selectFrom('projection.usage_day')
+    .select('key as id')
+    .select(FIGURES)
+    .where('day', '>=', monthOf(nowMs))
+    .where((eb) => eb('account', '=', eb.fn.any(sql.val(accounts))))
+    .where((eb) => eb('key', '=', eb.fn.any(sql.val(keys))))
+    .groupBy('key');
+  return byId(await rowsOf(client, query));
 }
 
-const byId = ({ rows }: { rows: Row[] }): Map<string, MonthUsage> =>
+const byId = (rows: readonly (MonthUsage & { id: string })[]): Map<string, MonthUsage> =>
   new Map(rows.map(({ id, ...figures }) => [id, figures]));

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { db, rowOf } from '#db/schema/query.ts';
 import { READ_REQUEST_LINES } from '#db/archive/line.ts';
 import { SHARD } from '#db/log/append.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
@@ -8,8 +9,9 @@ import { type Receipt, RECEIPT_EVENTS_MAX } from '#db/tlog/receipt.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
 import { readCoveringCheckpoint, withCosignatures } from '#db/tlog/checkpoint-store.ts';
 import { hashesFromDatabase } from '#db/tlog/tiles.ts';
-import { STORY_LOOK_MAX } from '#server/read/bounds.ts';
+import { REQUEST_DETAIL_LOOK_MAX } from '#server/read/bounds.ts';
 import type { Source } from '#server/read/store.ts';
+import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
@@ -20,9 +22,8 @@ type EventLine = { position: number; line: string; format: string };
 
 /**
  * The receipt of a request that has ended.
- * @param witnesses verifier keys of those whose cosignatures go with it.
- * @returns null where the request is unknown, or not for this reader to see; a refusal where there is no
- * receipt (yet).
+ * @param witnesses verifier keys of the witnesses whose cosignatures it includes.
+ * @returns null if the request is unknown or outside the scope; an error if there is no receipt (yet).
  */
 export async function issueReceipt(
   client: ClientBase,
@@ -30,11 +31,12 @@ export async function issueReceipt(
   request: string,
   witnesses: readonly string[],
 ): Promise<Receipt | ApiError | null> {
-  const { rows } = await client.query<{ position: string; end_position: string | null }>(
-    'select position, end_position from projection.request where request = $1 and account = coalesce($2, account) and key = coalesce($3, key)',
-    [request, scope.account, scope.key],
-  );
-  const [place] = rows;
+  let query = db
+    .selectFrom('projection.request')
+    .select(['position', 'end_position'])
+    .where('request', '=', request);
+  for (const condition of subjectConditions(scope, {})) query = query.where(condition);
+  const place = await rowOf(client, query);
   if (place === undefined) return null;
   if (place.end_position === null)
     return new ApiError('receipt_not_ready', {
@@ -99,8 +101,8 @@ async function prove(
 }
 
 /**
- * Whether a cosignature's line is of one of these keys: it has the name and, first in its base64, the key's
- * id.
+ * Whether a cosignature line was made by one of these keys: it has the name and, first in its base64, the
+ * key's id.
  */
 function isOf(cosignature: string, verifierKeys: readonly string[]): boolean {
   const [, name, encoded = ''] = cosignature.trimEnd().split(' ');
@@ -108,7 +110,7 @@ function isOf(cosignature: string, verifierKeys: readonly string[]): boolean {
   return verifierKeys.some((line) => line.startsWith(`${name}+${keyId}+`));
 }
 
-/** Says which files of the archive have what stands at these positions, where they alone do. */
+/** An error with the archive files that hold these positions, if they aren't in the database. */
 async function whereArchived(client: ClientBase, positions: readonly number[]): Promise<ApiError | null> {
   const { rows } = await client.query<{ file: string }>(
     `select manifest->>'file' as file from daybook.log_partition
@@ -129,10 +131,7 @@ const archived = (where: string): ApiError =>
     message: `${where} For a receipt, the operator must restore that part: daybook archive restore.`,
   });
 
-/**
- * All its events or, where its beginning and its end lie too far apart to look through what is between, those
- * two.
- */
+/** All its events or, if its first and last event are too far apart to search between, those two. */
 async function readEvents(
   client: ClientBase,
   request: string,
@@ -148,7 +147,7 @@ async function readEvents(
       })
     ).rows;
   }
-  const rows = last - first <= STORY_LOOK_MAX ? await read(first, last) : [];
+  const rows = last - first <= REQUEST_DETAIL_LOOK_MAX ? await read(first, last) : [];
   const isWhole = rows.length > 0 && rows.length < RECEIPT_EVENTS_MAX;
   const all = isWhole ? rows : [...(await read(first, first)), ...(await read(last, last))];
   return {

@@ -12,12 +12,12 @@ import { issueReceipt, RECEIPTS } from '#server/read/receipt.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
-/** What receipts are made with; `witnesses` are the verifier keys that the operator has named. */
+/** Dependencies of receipts; `witnesses` are the configured verifier keys. */
 export type Receipts = { reads: ReadStore; relay: Pick<Relay, 'draining'>; witnesses: readonly string[] };
 
-/** A checkpoint comes within ten seconds, and a busy machine is given some more. */
+/** Checkpoints are published every ten seconds, plus a margin for a busy machine. */
 const WAIT_MAX_S = 15;
-/** How often it is looked whether there is one by now. */
+/** Interval between checks for a new checkpoint. */
 const LOOK_MS = 500;
 
 const ReceiptQuery = z.strictObject({
@@ -27,9 +27,9 @@ const ReceiptQuery = z.strictObject({
 });
 
 /**
- * The receipt of one request, which the path names. Whoever asks right after the call waits until a
- * checkpoint covers it, since to ask once is what people do; who would rather ask again says `wait=0`.
- * @returns null where it has replied by itself.
+ * The receipt of the request that the path names. Waits until a checkpoint covers the request, since most
+ * clients ask once, right after the call; `wait=0` returns at once.
+ * @returns null if it has replied itself.
  */
 export async function answerReceipt(
   { reads, relay, witnesses }: Receipts,
@@ -40,7 +40,8 @@ export async function answerReceipt(
   const { request: id } = request.params as { request: string };
   const until = performance.now() + query.wait * 1_000;
   /**
-   * The log's head when it was first asked: what is not known when the tables have come so far never will be.
+   * The log's head at the first read: a request that is unknown when the projection has reached it doesn't
+   * exist.
    */
   let head: number | null = null;
   for (;;) {
@@ -63,7 +64,8 @@ export async function answerReceipt(
 }
 
 /**
- * The same for those who are signed in: members those of their account's requests, the others everybody's.
+ * The same route for members, who get receipts of their account's requests; administrators and auditors of
+ * all.
  */
 export function receiptRoutes({
   reads,

@@ -39,10 +39,10 @@ const COLUMNS: readonly (keyof RequestRow)[] = [
 ];
 
 /**
- * The same list as CSV, as far as an export goes: step by step, each read only when the one before
- * it has been taken, and no connection to the store is held while a slow reader reads. Trailers tell
- * how many rows there were, and the cursor of what was left out.
- * @returns why there is none; once it has begun, a failure cuts the connection.
+ * The same list as CSV, up to the limit of an export. Each step is read only after the client took the
+ * previous one, and holds no connection in between. Trailers have the number of rows and the cursor of the
+ * rest.
+ * @returns an error if the export can't start; a later failure cuts the connection.
  */
 export async function exportRequests(
   reads: ReadStore,

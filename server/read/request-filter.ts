@@ -1,49 +1,37 @@
+import { type Expression, expressionBuilder, sql, type SqlBool } from 'kysely';
 import { endReasonCodes } from '#db/projections/outcomes.ts';
+import type { Tables } from '#db/schema/tables.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 /**
- * The one predicate behind lists, exports and the live feed, for Postgres; `matches` in filter.ts is
- * the same for rows in hand. A test holds the two together.
+ * The filter of lists, exports and the live feed as SQL conditions; `matches` in contract/filter.ts is the
+ * same filter for rows in memory. A test holds the two together.
  */
 
-/** Parameters of a statement, numbered in the order in which they are asked for. */
-export class Values {
-  readonly list: unknown[] = [];
+const eb = expressionBuilder<Tables, 'projection.request'>();
 
-  /** Adds a value. @returns its place in the statement: `$1`, `$2`, … */
-  add(value: unknown): string {
-    this.list.push(value);
-    return `$${this.list.length}`;
-  }
-}
+export type Condition = Expression<SqlBool>;
 
-/**
- * Whose rows are meant, in the columns that indexes lead with: what somebody may see, narrowed by
- * what the filter names.
- */
-export function subjectConditions(
-  scope: Scope,
-  filter: Pick<RequestFilter, 'account' | 'key'>,
-  values: Values,
-): string[] {
+/** Conditions on the columns that indexes lead with: the scope of the reader, narrowed by the filter. */
+export function subjectConditions(scope: Scope, filter: Pick<RequestFilter, 'account' | 'key'>): Condition[] {
   return (['account', 'key'] as const).flatMap((column) => {
-    const named = new Set([scope[column] ?? undefined, filter[column]].filter((each) => each !== undefined));
-    return [...named].map((each) => `${column} = ${values.add(each)}`);
+    const ids = [scope[column] ?? undefined, filter[column]].filter((id) => id !== undefined);
+    return [...new Set(ids)].map((id) => eb(column, '=', id));
   });
 }
 
-/** What the rest of the filter asks of rows of `projection.request`. */
-export function filterConditions({ model, outcome, status }: RequestFilter, values: Values): string[] {
+/** The other conditions of the filter, on rows of `projection.request`. */
+export function filterConditions({ model, outcome, status }: RequestFilter): Condition[] {
   return [
-    ...(model === undefined ? [] : [`model = ${values.add(model)}`]),
-    ...(status === undefined ? [] : [`status = ${values.add(status)}`]),
-    ...(outcome === undefined ? [] : [outcomeCondition(outcome, values)]),
+    ...(model === undefined ? [] : [eb('model', '=', model)]),
+    ...(status === undefined ? [] : [eb('status', '=', status)]),
+    ...(outcome === undefined ? [] : [outcomeCondition(outcome)]),
   ];
 }
 
-function outcomeCondition(outcome: NonNullable<RequestFilter['outcome']>, values: Values): string {
-  if (outcome === 'running') return 'ended_at is null';
-  if (outcome === 'refused') return 'refusal is not null';
-  return `end_reason = any(${values.add(endReasonCodes(outcome))}::smallint[])`;
+function outcomeCondition(outcome: NonNullable<RequestFilter['outcome']>): Condition {
+  if (outcome === 'running') return eb('ended_at', 'is', null);
+  if (outcome === 'refused') return eb('refusal', 'is not', null);
+  return sql<SqlBool>`end_reason = any(${endReasonCodes(outcome)}::smallint[])`;
 }

@@ -1,10 +1,13 @@
+import { type AliasedExpression, type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+import type { RequestTable } from '#db/schema/tables.ts';
 import { LIST_LOOK_MAX } from '#server/read/bounds.ts';
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { type Cursor, writeCursor } from '#server/read/cursor.ts';
 import type { Source } from '#server/read/store.ts';
-import { filterConditions, subjectConditions, Values } from '#server/read/request-filter.ts';
-import { REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/read/request-row.ts';
+import { filterConditions, subjectConditions } from '#server/read/request-filter.ts';
+import { REQUEST_COLUMNS, requestRow } from '#server/read/request-row.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 export const REQUESTS: Source = { projection: 'requests', tables: ['request', 'running_request'] };
@@ -29,76 +32,77 @@ export type PageResult = {
   lookedFromMs: number;
 };
 
-const NEWEST_FIRST = 'order by accepted_at desc, position desc';
-const MICROSECONDS = '(extract(epoch from accepted_at) * 1000000)::bigint';
+/** `accepted_at` with the precision of Postgres. */
+const AT_US = sql<string>`(extract(epoch from accepted_at) * 1000000)::bigint`;
 
 /**
- * One page, newest first. It walks back along an index through the requests of the subject, so its
- * cost grows with the time that is shown and not with what is kept. Of a page with a filter that fits
- * few, at most `LIST_LOOK_MAX` are looked at: it then holds what was found, and the next goes on.
+ * One page, newest first. It walks back along an index through the requests of the subject, so its cost
+ * depends on the range that is shown and not on the size of the table. With a selective filter at most
+ * `LIST_LOOK_MAX` requests are scanned: the page then holds the matches, and the next page continues.
  */
 export async function listRequests(client: ClientBase, wanted: PageQuery): Promise<PageResult> {
   const { filter, limit, fromMs, lookMax = LIST_LOOK_MAX } = wanted;
-  const values = new Values();
-  const source = sourceOf(wanted, values);
-  const conditions = filterConditions(filter, values);
+  const conditions = filterConditions(filter);
   const narrows = conditions.length > 0;
-  const { rows } = await client.query<RequestRecord & { at_us: string }>(
-    `select ${REQUEST_COLUMNS}, ${MICROSECONDS} as at_us
-      from (select * from ${source} ${NEWEST_FIRST} limit ${narrows ? lookMax : limit + 1}) looked
-      ${where(conditions)} ${NEWEST_FIRST} limit ${limit + 1}`,
-    values.list,
-  );
+  let query = db
+    .selectFrom(newestFirst(wanted, narrows ? lookMax : limit + 1).as('scanned'))
+    .select(REQUEST_COLUMNS)
+    .select(AT_US.as('at_us'))
+    .orderBy('accepted_at', 'desc')
+    .orderBy('position', 'desc')
+    .limit(limit + 1);
+  for (const condition of conditions) query = query.where(condition);
+  const rows = await rowsOf(client, query);
   const page = rows.slice(0, limit);
-  const goOnAfter =
+  const last =
     rows.length > limit ? page.at(-1) : narrows ? await lastScanned(client, wanted, lookMax) : undefined;
-  if (goOnAfter === undefined) return { rows: page.map(requestRow), next: null, lookedFromMs: fromMs };
-  const atUs = Number(goOnAfter.at_us);
+  if (last === undefined) return { rows: page.map(requestRow), next: null, lookedFromMs: fromMs };
+  const atUs = Number(last.at_us);
   return {
     rows: page.map(requestRow),
-    next: writeCursor({ fromMs, atUs, position: Number(goOnAfter.position) }),
+    next: writeCursor({ fromMs, atUs, position: Number(last.position) }),
     lookedFromMs: Math.floor(atUs / 1_000),
   };
 }
 
-/** The last request that one page could look at; undefined where the time that is listed ends before it. */
+/** The last request that one page could scan; undefined if the range ends before it. */
 async function lastScanned(
   client: ClientBase,
   wanted: PageQuery,
   lookMax: number,
 ): Promise<{ at_us: string; position: string } | undefined> {
-  const values = new Values();
-  const { rows } = await client.query<{ at_us: string; position: string }>(
-    `select ${MICROSECONDS} as at_us, position from ${sourceOf(wanted, values)} ${NEWEST_FIRST} offset ${lookMax - 1} limit 1`,
-    values.list,
+  const scanned = newestFirst(wanted, 1).offset(lookMax - 1);
+  return rowOf(client, db.selectFrom(scanned.as('scanned')).select([AT_US.as('at_us'), 'position']));
+}
+
+/** The requests of a page's subject and range, in the order of one index. */
+function newestFirst({ scope, filter, fromMs, toMs, after }: PageQuery, limit: number) {
+  const requests: AliasedExpression<Selectable<RequestTable>, 'request'> = filter.outcome === 'running'
+    ? runningRequests(scope.account ?? filter.account ?? null).as('request')
+    : sql<Selectable<RequestTable>>`${sql.table('projection.request')}`.as('request');
+  let query = db
+    .selectFrom(requests)
+    .selectAll()
+    .where('accepted_at', '>=', timestampOf(fromMs))
+    .orderBy('accepted_at', 'desc')
+    .orderBy('position', 'desc')
+    .limit(limit);
+  for (const condition of subjectConditions(scope, filter)) query = query.where(condition);
+  if (toMs !== null) query = query.where('accepted_at', '<', timestampOf(toMs));
+  if (after === null) return query;
+  const at = sql<Date>`'epoch'::timestamptz + ${after.atUs}::bigint * interval '1 microsecond'`;
+  return query.where(({ eb, refTuple, tuple }) =>
+    eb(refTuple('accepted_at', 'position'), '<', tuple(at, sql<string>`${after.position}::bigint`)),
   );
-  return rows[0];
 }
 
-/** The rows that are walked through, as they come from one index. */
-function sourceOf({ scope, filter, fromMs, toMs, after }: PageQuery, values: Values): string {
-  const table =
-    filter.outcome === 'running'
-      ? runningOf(scope.account ?? filter.account ?? null, values)
-      : 'projection.request';
-  const conditions = [
-    ...subjectConditions(scope, filter, values),
-    `accepted_at >= to_timestamp(${values.add(fromMs)}::float8 / 1000)`,
-    ...(toMs === null ? [] : [`accepted_at < to_timestamp(${values.add(toMs)}::float8 / 1000)`]),
-  ];
-  if (after !== null) {
-    const at = `'epoch'::timestamptz + ${values.add(after.atUs)}::bigint * interval '1 microsecond'`;
-    conditions.push(`(accepted_at, position) < (${at}, ${values.add(after.position)}::bigint)`);
-  }
-  return `${table} ${where(conditions)}`;
+/** Running requests have a table of their own, which stays small. */
+function runningRequests(account: string | null) {
+  const query = db
+    .selectFrom('projection.running_request as running')
+    .innerJoin('projection.request as r', 'r.request', 'running.request')
+    .selectAll('r');
+  return account === null ? query : query.where('running.account', '=', account);
 }
 
-/** Running calls have a table of their own, which is small whatever is kept. */
-function runningOf(account: string | null, values: Values): string {
-  return `(select r.* from projection.running_request g join projection.request r on r.request = g.request
-    ${account === null ? '' : `where g.account = ${values.add(account)}`}) request`;
-}
-
-function where(conditions: readonly string[]): string {
-  return conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
-}
+const timestampOf = (ms: number) => sql<Date>`to_timestamp(${ms}::float8 / 1000)`;

@@ -1,45 +1,44 @@
+import type { Selectable } from 'kysely';
 import { END_REASON_OF, type EndReason, USAGE_SOURCE_OF } from '#db/events/events.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
+import type { RequestTable } from '#db/schema/tables.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
 
-/** Rows of `projection.request` as replies show them: codes by their names, counts as numbers. Pure. */
+/** Rows of `projection.request` in replies: codes by name, counts as numbers. Pure. */
 
 /** The columns that {@link requestRow} reads. */
-export const REQUEST_COLUMNS = `request, position, end_position, accepted_at, ended_at, hold_tokens, hold_cost_microusd,
-  cost_microusd, input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms, refused_count,
-  status, end_reason, usage_source, attempts, retry_count, sse, account, key, model, upstream, refusal`;
+export const REQUEST_COLUMNS = [
+  'request',
+  'position',
+  'end_position',
+  'accepted_at',
+  'ended_at',
+  'hold_tokens',
+  'hold_cost_microusd',
+  'cost_microusd',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'first_byte_ms',
+  'duration_ms',
+  'refused_count',
+  'status',
+  'end_reason',
+  'usage_source',
+  'attempts',
+  'retry_count',
+  'sse',
+  'account',
+  'key',
+  'model',
+  'upstream',
+  'refusal',
+] as const satisfies readonly (keyof RequestTable)[];
 
-/** As `pg` reads them: 64-bit integers come as texts. */
-export type RequestRecord = {
-  request: string;
-  position: string;
-  end_position: string | null;
-  accepted_at: Date;
-  ended_at: Date | null;
-  hold_tokens: string | null;
-  hold_cost_microusd: string | null;
-  cost_microusd: string | null;
-  input_tokens: number | null;
-  cached_tokens: number | null;
-  output_tokens: number | null;
-  reasoning_tokens: number | null;
-  first_byte_ms: number | null;
-  duration_ms: number | null;
-  refused_count: number | null;
-  status: number | null;
-  end_reason: number | null;
-  usage_source: number | null;
-  attempts: number | null;
-  retry_count: number | null;
-  sse: boolean | null;
-  account: string;
-  key: string;
-  model: string | null;
-  upstream: string | null;
-  refusal: string | null;
-};
+export type RequestRecord = Pick<Selectable<RequestTable>, (typeof REQUEST_COLUMNS)[number]>;
 
-/** A request as a list shows it. */
+/** A request as a row of a list. */
 export function requestRow(record: RequestRecord): RequestRow {
   const endReason = END_REASON_OF.get(record.end_reason ?? NaN) ?? null;
   return {

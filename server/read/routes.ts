@@ -18,7 +18,7 @@ import { identify } from '#server/access/identify.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { type Usage, usageOf } from '#server/relay/usage-report.ts';
 
-/** The paths of the read API, as Express spells them. */
+/** The Express paths of the read API. */
 export const READ_ROUTES = [
   '/v1/usage',
   '/v1/requests',
@@ -28,7 +28,7 @@ export const READ_ROUTES = [
 
 type KeyReader = Reader & { key: Key };
 
-/** What programs read with a key: usage, requests, the story of one and its receipt. */
+/** The read API for keys: usage, requests, details of one request and its receipt. */
 export function readRoutes({
   relay,
   reads,
@@ -42,7 +42,7 @@ export function readRoutes({
   const reading: ReadContext = { reads, readModel: relay.readModel };
   const receipts = { reads, relay, witnesses };
 
-  /** @param answer returns what is replied; null: it has replied by itself. */
+  /** @param answer returns the reply; null: it has replied itself. */
   const get = (
     path: (typeof READ_ROUTES)[number],
     route: Route,

@@ -1,14 +1,14 @@
 import type { Key } from '#db/fold/key.ts';
 
-/** Whose requests and usage somebody may see; what is null does not narrow. */
+/** The requests and usage that a reader may see; null: all. */
 export type Scope = {
-  /** Null: those of all accounts, which only administrators see. */
+  /** Null: all accounts, for administrators and auditors. */
   account: string | null;
-  /** Null: those of all keys of the account. */
+  /** Null: all keys of the account. */
   key: string | null;
 };
 
-/** What the holder of a key may see: what this key did or, where its terms say so, what its account did. */
+/** The scope of a key: its own requests or, if its terms say so, its account's. */
 export function scopeOf({ id, account, terms }: Pick<Key, 'id' | 'account' | 'terms'>): {
   account: string;
   key: string | null;

@@ -8,11 +8,11 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
-/** What is read, in the words of the schema: the projection, and the tables that are asked. */
+/** The source of a read: a projection and its tables. */
 export type Source = {
   projection: ProjectionName;
   tables: readonly string[];
-  /** Settings of the transaction, where Postgres has to be told how to go about it. */
+  /** Settings of the transaction, for queries whose plan needs them. */
   settings?: Readonly<Record<string, string>>;
 };
 
@@ -22,7 +22,7 @@ const UNAVAILABLE = new ApiError('store_unavailable', {
 const READS_BUSY = new ApiError('relay_overloaded', {
   message: 'Too many pending reads. Try again.',
 });
-/** What was asked took too long, though the store is well. */
+/** The query timed out, though the database is available. */
 const TOO_SLOW = new ApiError('query_timeout');
 const QUERY_CANCELED = '57014';
 const TOO_MANY_READS = new ApiError('rate_limit_exceeded', {
@@ -30,32 +30,31 @@ const TOO_MANY_READS = new ApiError('rate_limit_exceeded', {
 });
 
 /**
- * The read API's own few connections to the store, so that no reader ever waits in the way of a
- * call. They are opened when somebody reads, and closed again when nobody does.
+ * The read API's own connections, so that readers never delay calls. Opened on demand and closed when idle.
  */
 export class ReadStore {
   readonly #pool: Pool;
-  /** Reads under way. */
+  /** Concurrent reads per reader. */
   readonly #places = new KeyedSemaphore();
 
-  /** @param config of the relay's role, whose time-outs end a read that takes too long. */
+  /** @param config of the relay's role, whose statement timeout ends slow reads. */
   constructor(config: ClientConfig) {
     this.#pool = openPool({ ...config, max: READ_CONNECTIONS_MAX });
   }
 
   /**
-   * Counts a read of a key or a person.
+   * Counts a concurrent read.
    * @param holder `key/<id>` or `member/<id>`.
-   * @returns what ends it, or why they may not read now.
+   * @returns a function that ends it, or an error if the reader has too many.
    */
   enter(holder: string): (() => void) | ApiError {
     return this.#places.take(holder, READS_PER_KEY_MAX) ?? TOO_MANY_READS;
   }
 
   /**
-   * Reads within one snapshot, together with the moment that the rows are of.
-   * @returns a refusal where the store is away, too slow or too busy.
-   * @throws {Error} when the question itself was wrong, or `work` went wrong: a fault of ours.
+   * Reads within one snapshot, together with its freshness.
+   * @returns an error if the database is unavailable, slow or busy.
+   * @throws {Error} for a wrong query or a failure in `work`: a bug.
    */
   async read<T>(
     source: Source,
@@ -86,7 +85,7 @@ export class ReadStore {
         client.release();
         return { asOf, found: found as T };
       } catch (error) {
-        // Whatever state it is in, the next reader gets another one.
+        // Its state is unknown, so it isn't reused.
         client.release(true);
         throw error;
       }
@@ -96,16 +95,16 @@ export class ReadStore {
     }
   }
 
-  /** Waits for the reads under way, which their time-outs bound, and closes all connections. */
+  /** Waits for running reads, which their timeouts bound, and closes all connections. */
   async close(): Promise<void> {
     await this.#pool.end();
   }
 }
 
 /**
- * The tables, where there are any, are locked before the snapshot is taken: a rebuilt copy that is put in
- * their place in between would look empty to it. Reading is left to one process, so that the calls keep the
- * cores, and is not compiled first, which takes longer than the reading.
+ * Locks the tables before the snapshot is taken: a rebuilt copy that replaces one in between would look empty
+ * to it. No parallel workers, which would take cores from calls, and no JIT, which takes longer than the
+ * read.
  */
 function beginning({ tables, settings }: Source): string {
   const local = Object.entries({ jit: 'off', max_parallel_workers_per_gather: '0', ...settings }).map(
@@ -116,7 +115,7 @@ function beginning({ tables, settings }: Source): string {
   return `begin isolation level repeatable read read only; ${local.join('; ')}${lock}`;
 }
 
-/** A table that was dropped by hand, and is being rebuilt. */
+/** A table that was dropped by hand and is being rebuilt. */
 const isTableGone = (error: unknown): boolean => error instanceof DatabaseError && error.code === '42P01';
 
 /** 503 for data that comes from memory, while the log can't be read. @param data such as `Key data`. */

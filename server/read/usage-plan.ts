@@ -2,7 +2,7 @@ import { USAGE_BUCKETS_MAX, USAGE_MINUTES_SHOWN_MS } from '#server/read/bounds.t
 import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/usage.ts';
 import type { Scope } from '#server/read/scope.ts';
 
-/** From which table a usage report comes, and how: the coarsest that can tell what is asked. Pure. */
+/** The table and grouping of a usage report: the coarsest table that can answer it. Pure. */
 export type UsagePlan = {
   table:
     | 'usage_minute'
@@ -12,9 +12,9 @@ export type UsagePlan = {
     | 'usage_hour_total'
     | 'usage_day'
     | 'usage_day_account';
-  /** The column with the beginning of a row's time. */
+  /** The column with the start of a row's interval. */
   column: 'minute' | 'hour' | 'day';
-  /** Milliseconds since 1970, on the bounds of the table's rows. */
+  /** Milliseconds since 1970, aligned to the table's rows. */
   fromMs: number;
   toMs: number;
   bucket: Bucket | null;
@@ -24,11 +24,12 @@ export type UsagePlan = {
 const UNIT_MS = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
 
 /**
- * Plans a report. The time is rounded outwards to the rows of the table.
+ * Plans a report. The range is rounded outwards to the rows of the table.
  *
  * By key or model there are minutes and hours, which are kept for two days, and days. By account there are
- * hours and days, and for all accounts together minutes and hours: a report of any length reads few rows.
- * @returns one line on what can't be told, where the tables don't have it.
+ * hours and days, and for all accounts together minutes and hours, so that a report of any length reads few
+ * rows.
+ * @returns a message if the tables don't have the data.
  */
 export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): UsagePlan | string {
   const { bucket = null, group_by: groups = [] } = query;
@@ -65,7 +66,7 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
   return plan;
 }
 
-/** The largest unit that begins and ends with the time. What ends now has no end in the tables yet. */
+/** The largest unit that the range is aligned to. An end in the future counts as aligned. */
 function unitOf(fromMs: number, toMs: number, nowMs: number): Bucket {
   const fits = (unit: Bucket): boolean =>
     fromMs % UNIT_MS[unit] === 0 && (toMs >= nowMs || toMs % UNIT_MS[unit] === 0);
@@ -75,10 +76,7 @@ function unitOf(fromMs: number, toMs: number, nowMs: number): Bucket {
 const MINUTES_UP_TO_MS = 3 * UNIT_MS.hour;
 const RANKED_BY_HOUR_UP_TO_MS = 2 * UNIT_MS.day;
 
-/**
- * As fine as a time of this length needs, so that the rows stay few. All accounts, one against another, are
- * many.
- */
+/** As fine as a range of this length needs, so that the rows stay few; a ranking of accounts has many. */
 function finestFor(lengthMs: number, isRanking: boolean): Bucket {
   if (isRanking) return lengthMs <= RANKED_BY_HOUR_UP_TO_MS ? 'hour' : 'day';
   return lengthMs <= MINUTES_UP_TO_MS ? 'minute' : 'hour';
@@ -86,13 +84,10 @@ function finestFor(lengthMs: number, isRanking: boolean): Bucket {
 
 const coarser = (one: Bucket, other: Bucket): Bucket => (UNIT_MS[one] > UNIT_MS[other] ? one : other);
 
-/** By key or model: not finer than need be, nor than is kept. */
+/** By key or model: no finer than needed, nor than is kept. */
 const detailedUnit = (wanted: Bucket, hasMinutes: boolean): Bucket => (hasMinutes ? wanted : 'day');
 
-/**
- * By account or for all: the same, where there are hours for ever. Of all together, hours are few enough for
- * days too.
- */
+/** By account or in total: hours are kept indefinitely. For the total, hours are few enough for days too. */
 function plainUnit(
   wanted: Bucket,
   { isByAccount, hasMinutes }: { isByAccount: boolean; hasMinutes: boolean },
@@ -101,7 +96,7 @@ function plainUnit(
   return isByAccount ? wanted : 'hour';
 }
 
-/** The tables by the unit of their rows, and by what those are taken apart. */
+/** The tables by the unit of their rows, and by their grouping. */
 const TABLES = {
   minute: { detailed: 'usage_minute', account: 'usage_minute', total: 'usage_minute_total' },
   hour: { detailed: 'usage_hour_key', account: 'usage_hour', total: 'usage_hour_total' },

@@ -1,23 +1,27 @@
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { rowsOf } from '#db/schema/query.ts';
+import type { UsageDayTable } from '#db/schema/tables.ts';
 import { csvLine } from '#db/csv.ts';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
 import type {
   UsageFigures,
+  UsageGroup,
   UsageQuery,
   UsageReport,
   UsageRow,
   UsagePercentiles,
 } from '#server/contract/usage.ts';
 import type { Source } from '#server/read/store.ts';
-import { subjectConditions, Values } from '#server/read/request-filter.ts';
+import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { UsagePlan } from '#server/read/usage-plan.ts';
 
 /**
- * Groups are hashed: Postgres can't know how few they are, takes them for as many as the rows, and
- * would sort those on disk.
+ * Groups are hashed: the planner overestimates their number as the number of rows, and would sort those on
+ * disk.
  */
 const SETTINGS = { enable_sort: 'off', work_mem: '16MB' };
 
@@ -45,27 +49,26 @@ const COUNTS = [
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 
 // Sums as floating-point numbers, which are exact up to 2^53: nine billion dollars in micro-dollars.
-const SUMS = COUNTS.map((name) => `coalesce(sum(${name}), 0)::float8 as ${name}`);
+const sumOf = (value: RawBuilder<unknown>): RawBuilder<number> =>
+  sql<number>`coalesce(sum(${value}), 0)::float8`;
+const SUMS = COUNTS.map((name) => sql`${sumOf(sql.ref(name))} as ${sql.ref(name)}`);
 const TIMES = HISTOGRAMS.map((name) => {
-  const sums = Array.from(
-    { length: BUCKETS },
-    (_, index) => `coalesce(sum(${name}[${index + 1}]), 0)::float8`,
+  const sums = Array.from({ length: BUCKETS }, (_, index) =>
+    sumOf(sql`${sql.ref(name)}[${sql.lit(index + 1)}]`),
   );
-  return `array[${sums.join(', ')}] as ${name}`;
+  return sql`array[${sql.join(sums)}] as ${sql.ref(name)}`;
 });
-const ENDED = 'completed + client_gone + upstream_failed + cut_short + relay_failed';
+const ENDED = sql`completed + client_gone + upstream_failed + cut_short + relay_failed`;
 
 type Sums = Record<(typeof COUNTS)[number], number> & Partial<Record<(typeof HISTOGRAMS)[number], number[]>>;
+/** The sums of one group, or of all; every column is computed. */
 type Grouped = Sums & {
   is_total: boolean;
   count: number;
   bucket_at?: Date | null;
-  account?: string;
-  key?: string;
-  model?: string;
-};
+} & Partial<Pick<Selectable<UsageDayTable>, UsageGroup>>;
 
-/** Sums up what a plan says, in one walk over its rows; the totals are the sum of the parts. */
+/** Runs a plan in one pass over its rows; the totals are the sum of the groups. */
 export async function reportUsage(
   client: ClientBase,
   scope: Scope,
@@ -73,34 +76,34 @@ export async function reportUsage(
   plan: UsagePlan,
 ): Promise<Omit<UsageReport, keyof Freshness>> {
   const { bucket, groups } = plan;
-  const values = new Values();
+  const time = sql.ref(plan.column);
   const conditions = [
-    ...subjectConditions(scope, query, values),
-    ...(query.model === undefined ? [] : [`model = ${values.add(query.model)}`]),
-    `${plan.column} >= to_timestamp(${values.add(plan.fromMs)}::float8 / 1000)`,
-    `${plan.column} < to_timestamp(${values.add(plan.toMs)}::float8 / 1000)`,
+    ...subjectConditions(scope, query),
+    ...(query.model === undefined ? [] : [sql`model = ${query.model}`]),
+    sql`${time} >= to_timestamp(${plan.fromMs}::float8 / 1000)`,
+    sql`${time} < to_timestamp(${plan.toMs}::float8 / 1000)`,
   ];
   const hasTimes = query.percentiles ?? groups.length === 0;
   const sums = hasTimes ? [...SUMS, ...TIMES] : SUMS;
-  const named = hasTimes ? [...COUNTS, ...HISTOGRAMS] : COUNTS;
-  const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups];
-  const inBuckets = bucket === null ? '' : `, date_trunc('${bucket}', ${plan.column}, 'UTC') as bucket_at`;
-  const order = [
-    'is_total desc',
-    ...(bucket === null ? [] : ['bucket_at']),
-    `${ENDED} + refused desc`,
-    ...groups,
-  ];
-  const { rows } = await client.query<Grouped>(
-    `with part as materialized (
-        select ${[...apart, ...sums].join(', ')}
-          from (select *${inBuckets} from projection.${plan.table} where ${conditions.join(' and ')}) used
-          ${apart.length === 0 ? '' : `group by ${apart.join(', ')}`})
+  const named = (hasTimes ? [...COUNTS, ...HISTOGRAMS] : COUNTS).map((name) => sql.ref(name));
+  const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups].map((name) => sql.ref(name));
+  const inBuckets =
+    bucket === null ? sql`` : sql`, date_trunc(${sql.lit(bucket)}, ${time}, 'UTC') as bucket_at`;
+  const isApart = apart.length > 0;
+  const rows = await rowsOf(
+    client,
+    sql<Grouped>`with part as materialized (
+        select ${sql.join([...apart, ...sums])}
+          from (select *${inBuckets} from ${sql.table(`projection.${plan.table}`)}
+            where ${sql.join(conditions, sql` and `)}) used
+          ${isApart ? sql`group by ${sql.join(apart)}` : sql``})
       select *, count(*) over ()::integer as count from (
-        select true as is_total, ${[...apart.map((name) => `null as ${name}`), ...sums].join(', ')} from part
-        ${apart.length === 0 ? '' : `union all select false, ${[...apart, ...named].join(', ')} from part`}) summed
-      order by ${order.join(', ')} limit ${USAGE_ROWS_MAX + 1}`,
-    values.list,
+        select true as is_total, ${sql.join([...apart.map((name) => sql`null as ${name}`), ...sums])} from part
+        ${isApart ? sql`union all select false, ${sql.join([...apart, ...named])} from part` : sql``}) summed
+      order by is_total desc, ${bucket === null ? sql`` : sql`bucket_at, `}${sql.join([
+        sql`${ENDED} + refused desc`,
+        ...groups.map((group) => sql.ref(group)),
+      ])} limit ${sql.lit(USAGE_ROWS_MAX + 1)}`,
   );
   const [total, ...parts] = rows as [Grouped, ...Grouped[]];
   return {
@@ -160,7 +163,7 @@ function percentile(counts: readonly number[], share: number): number | null {
   return ms === null ? null : Math.round(ms);
 }
 
-/** A usage report as CSV: its rows or, where it is not taken apart, its totals as the only one. Pure. */
+/** A usage report as CSV: its rows or, without groups, its totals as the only row. Pure. */
 export function usageCsv({ bucket, group_by, totals, rows }: UsageReport): string {
   const figures = Object.keys(totals) as (keyof UsageFigures)[];
   const columns: (keyof UsageRow)[] = [

@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { db, rowsOf } from '#db/schema/query.ts';
 import type { Account } from '#db/fold/account.ts';
 import { isGoodKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
@@ -38,9 +40,12 @@ export async function readAccountFacts(
   nowMs: number,
 ): Promise<Map<string, AccountFacts>> {
   const ids = accounts.map(({ id }) => id);
-  const { rows } = await client.query<{ id: string; registered_at: Date }>(
-    'select id, registered_at from projection.account where id = any($1)',
-    [ids],
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('projection.account')
+      .select(['id', 'registered_at'])
+      .where((eb) => eb('id', '=', eb.fn.any(sql.val(ids)))),
   );
   const registered = new Map(rows.map(({ id, registered_at }) => [id, registered_at]));
   const months = await monthOfAccounts(client, ids, nowMs);

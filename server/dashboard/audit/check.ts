@@ -8,13 +8,13 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import type { CheckResult } from '#server/contract/audit.ts';
 
-/** Findings that are told one by one. One says that something is wrong; more help to see what. */
+/** Findings that are listed. One proves that something is wrong; more help to locate it. */
 const FINDINGS_SHOWN_MAX = 20;
 
-/** What came of a check, as far as the check itself knows. */
+/** The result of a check, as far as the check itself knows it. */
 export type Outcome = Pick<CheckResult, 'outcome' | 'summary' | 'position' | 'findings' | 'findings_omitted'>;
 
-/** One piece of checking: told how far it is, and when to give it up. */
+/** A check: reports its progress and can be canceled. */
 export type Check = (
   client: Client,
   options: {
@@ -27,10 +27,10 @@ export type Check = (
 /** The projections that can be compared with a replay. */
 export const PROJECTION_NAMES: readonly string[] = PROJECTIONS.map(({ name }) => name);
 
-/** The log against its own chain, its tree and every checkpoint that is at hand. */
+/** The log against its hash chain, its tree and all checkpoints. */
 export const LOG = 'log';
 
-/** The check by a name; null where there is none. */
+/** The check of a name; null if unknown. */
 export function checkOf(what: string): Check | null {
   if (what === LOG) return verify;
   const projection = PROJECTIONS.find(({ name }) => name === what);
@@ -93,7 +93,7 @@ function summaryOf({ events, batches, checkpoints, covered, head, notes }: Repor
   ].join(' ');
 }
 
-/** What is told of findings. @param total how many there are, where not all are named. */
+/** The listed findings. @param total their number, including those that aren't listed. */
 export function bounded(
   findings: CheckResult['findings'],
   total: number,
@@ -102,9 +102,7 @@ export function bounded(
   return { findings: told, findings_omitted: total - told.length };
 }
 
-/**
- * What can't be checked because of how the log is, in one line for people; null for what went wrong with us.
- */
+/** A message if the state of the log prevents the check; null for a bug. */
 export function faultOfLog(error: unknown): string | null {
   if (error instanceof ArchivedError)
     return `A part of the log is in its archive, so this is for the command line: ${error.message}.`;

@@ -8,15 +8,15 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
- * Logs up to here are gone through within the time below beside the calls; longer ones are for the command
- * line.
+ * Logs up to this size are checked within the time limit below, beside the calls; longer ones need the
+ * command line.
  */
 const EVENTS_MAX = 1_000_000;
-/** A person's patience with a page that shows how far it is. */
+/** How long people wait for a page that shows progress. */
 const CHECK_MS_MAX = 300_000;
 /** One statement: a page of the log, or two tables row by row. */
 const STATEMENT_TIMEOUT_MS = 120_000;
-/** How far it is, is told this often: as often as people see a bar move. */
+/** Interval between progress lines, for a smooth progress bar. */
 const PROGRESS_EVERY_MS = 250;
 
 const BUSY = new ApiError('not_allowed', {
@@ -25,8 +25,8 @@ const BUSY = new ApiError('not_allowed', {
 });
 
 /**
- * Checks of the log and of its projections, one at a time on a server process: they go through
- * everything, beside the calls. What came of the newest is remembered until the process ends.
+ * Checks of the log and of its projections, one at a time per server process, since they read everything
+ * beside the calls. The newest results are kept in memory.
  */
 export class AuditChecks {
   readonly #desk: AuditReader;
@@ -53,10 +53,10 @@ export class AuditChecks {
   }
 
   /**
-   * Begins one.
-   * @param published the directory that the log is published in.
+   * Starts a check.
+   * @param published the directory of the published log.
    * @param signal cancels it.
-   * @returns the lines that tell how far it is, and at the end what came of it; or why there is none.
+   * @returns lines of progress with the result as the last one; or an error.
    */
   async begin(
     what: string,
@@ -111,9 +111,9 @@ export class AuditChecks {
     return refusal ?? progressLines(running, result);
   }
 
-  /** @returns also what says why it came to nothing. */
+  /** @returns also a result for a check that failed or was canceled. */
   async #carryOut(client: Client, ended: AbortSignal, work: () => Promise<Outcome>): Promise<Outcome> {
-    // Postgres ends the statement within a second when nobody waits for it any more.
+    // Postgres cancels the statement within a second after the client disconnects.
     await client.query("set client_connection_check_interval = '1s'");
     const cut = (): void => void client.connection.stream.destroy();
     ended.addEventListener('abort', cut, { once: true });

@@ -12,7 +12,7 @@ const COLUMNS = `c.epoch, c.size, c.note, c.published_at,
   array(select witness from daybook.cosignature w where w.shard = c.shard and w.epoch = c.epoch and w.size = c.size order by witness) as witnesses`;
 const READ_PAGE = `select ${COLUMNS} from daybook.checkpoint c
   where c.shard = $1 and (c.epoch, c.size) < ($2, $3) order by c.epoch desc, c.size desc limit $4`;
-/** Before every checkpoint that there can be. */
+/** Sorts before every checkpoint. */
 const NEWEST: Place = { epoch: 2 ** 31 - 1, size: Number.MAX_SAFE_INTEGER };
 
 type Place = { epoch: number; size: number };
@@ -35,7 +35,7 @@ function describe({ epoch, size, note, published_at, witnesses }: Row): Checkpoi
   };
 }
 
-/** One page of the checkpoints, the newest first. @param cursor `next` of the page before. */
+/** One page of checkpoints, newest first. @param cursor `next` of the page before. */
 export async function listCheckpoints(
   client: ClientBase,
   limit: number,
@@ -52,8 +52,7 @@ export async function listCheckpoints(
 }
 
 /**
- * How much of the log is proved, and by whom. @param configured names of the witnesses that the operator
- * knows.
+ * The signed part of the log, its keys and witnesses. @param configured names of the configured witnesses.
  */
 export async function readProof(
   client: ClientBase,
@@ -107,7 +106,7 @@ async function readWitnesses(
   const seen = new Map(rows.map((row) => [row.witness, row]));
   return [...new Set([...configured, ...seen.keys()])].toSorted().map((name) => {
     const row = seen.get(name);
-    // What it signed of a history that was given up says nothing of this one.
+    // Cosignatures of an abandoned history say nothing about this one.
     const isOfThis = row !== undefined && row.epoch === newest?.epoch;
     return {
       name,

@@ -8,11 +8,11 @@ import { isStoreFault } from '#server/errors/store-fault.ts';
 
 /** Connections of a process for audits: a few people, and one long check. */
 const CONNECTIONS_MAX = 4;
-/** How often it is put down that one session looks at the list of events. */
+/** Interval between records that a session reads the list of events. */
 const LISTING_NOTED_EVERY_MS = 3_600_000;
 /**
- * Sessions for which that is remembered: more than look within the hour. One that is forgotten is put down
- * once more.
+ * Sessions for which that is remembered: more than read within an hour. For one that is forgotten the read is
+ * recorded
  */
 const LISTINGS_NOTED_MAX = 1_000;
 
@@ -30,13 +30,13 @@ const CROWDED = new ApiError('relay_overloaded', {
 });
 
 /**
- * From where auditors and administrators read the log of all accounts: over connections that can do
- * nothing but read it and put down that they did. What can't be put down is not read.
+ * Connections for audits of the log. Their role can only read the log and record that it was read; a read
+ * that can't be recorded isn't made.
  */
 export class AuditReader {
   readonly #store: Store;
   readonly #open = new Set<Promise<unknown>>();
-  /** When a session's looking at the list was put down last, by the process's own clock. */
+  /** The last record per session, by the monotonic clock. */
   readonly #listed = new Map<string, number>();
 
   constructor(store: Store) {
@@ -62,10 +62,7 @@ export class AuditReader {
     }
   }
 
-  /**
-   * Puts down what somebody is about to read. Members read what is their own account's, of which nothing is
-   * put down.
-   */
+  /** Records a read before it is made. Members' reads of their own account aren't recorded. */
   async note(who: SignedIn, reading: Reading): Promise<ApiError | null> {
     if (who.member.role === 'member') return null;
     return this.use(async (client) => {
@@ -74,9 +71,7 @@ export class AuditReader {
     });
   }
 
-  /**
-   * The same for somebody who leafs through the list of events: once for a session, and again an hour later.
-   */
+  /** The same for pages of the list of events: once per session and hour. */
   async noteListing(who: SignedIn): Promise<ApiError | null> {
     if (who.member.role === 'member') return null;
     const now = performance.now();
@@ -96,7 +91,7 @@ export class AuditReader {
     return refusal;
   }
 
-  /** Waits for what is at work, which its connections' time-outs bound. */
+  /** Waits for running audits, which their timeouts bound. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#open);
   }
@@ -111,7 +106,7 @@ export class AuditReader {
   }
 }
 
-/** Puts down in the log that somebody reads it. */
+/** Appends a record that a member reads the log. */
 export async function noteReading(
   client: Client,
   { member }: Pick<SignedIn, 'member'>,

@@ -25,10 +25,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 const LOG: Source = { projection: 'directory', tables: [] };
 const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
 
-/**
- * The proof of the log, its state at any place, and checks of it: for administrators and auditors, who change
- * nothing by any of it.
- */
+/** Routes for proofs of the log, its past states and checks: for administrators and auditors, read-only. */
 export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
   const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
     withReadSlot(reads, holderOf(who), async () => {
@@ -50,7 +47,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
         : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
     }),
 
-    // A receipt shows nobody what they did not have before, and so it is for everybody.
+    // A receipt contains only what its holder has already, so every role may verify one.
     route('post', '/api/audit/receipt', ANY_ROLE, CheckReceipt, ({ body }, who) =>
       readLog(who, (client) => checkReceipt(client, body.receipt)),
     ),

@@ -9,7 +9,7 @@ import { positionAt } from '#db/log/lookup.ts';
 import { readHead, readStream } from '#db/log/read.ts';
 import type { StateQuery, PastState, SubjectState } from '#server/contract/audit.ts';
 
-/** Events of a subject that are told one by one: a page to look at. */
+/** Events of a subject that are listed: one page. */
 const EVENTS_TOLD_MAX = 50;
 
 /** Where in the log is meant: what the state is of. */
@@ -96,7 +96,7 @@ function describeAccount(account: Account, plan: Plan | undefined): SubjectState
   return { kind: 'account', name, state, plan: account.plan, override, terms: accountTerms(account, plan) };
 }
 
-/** All of it but the digests of its secrets. */
+/** All fields but the digests of secrets. */
 function describeKey(key: Key, at: Date): SubjectState {
   const { name, account, secret, createdAt, expiresAt, revokedAt, previous, terms } = key;
   return {

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { db, rowOf } from '#db/schema/query.ts';
 import { EVENT_CODES, type EventType, type Placed } from '#db/events/events.ts';
 import {
   type Direction,
@@ -68,11 +69,10 @@ export async function eventsWanted(
 /** Narrows the range to the first and last event of a request, if the request table has it. */
 async function narrowed(client: ClientBase, { request }: EventFilter, stretch: Stretch): Promise<Stretch> {
   if (request === undefined) return stretch;
-  const { rows } = await client.query<{ position: string; end_position: string | null }>(
-    'select position, end_position from projection.request where request = $1',
-    [request],
+  const found = await rowOf(
+    client,
+    db.selectFrom('projection.request').select(['position', 'end_position']).where('request', '=', request),
   );
-  const [found] = rows;
   if (!found) return stretch;
   return {
     after: Math.max(stretch.after, Number(found.position) - 1),

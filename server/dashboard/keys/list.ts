@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { db, rowsOf } from '#db/schema/query.ts';
 import { type Key, keyState } from '#db/fold/key.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { readSecretUse } from '#db/secrets/secret-use.ts';
@@ -48,15 +50,13 @@ export async function readKeyFacts(
   nowMs: number,
 ): Promise<Map<string, KeyFacts>> {
   const ids = keys.map(({ id }) => id);
-  const { rows } = await client.query<{
-    id: string;
-    version: number | null;
-    rotated_at: Date | null;
-    last_used_at: Date | null;
-  }>(
-    `select k.id, t.version, t.rotated_at, u.last_used_at from unnest($1::text[]) as k(id)
-      left join projection.key t on t.id = k.id left join projection.key_use u on u.key = k.id`,
-    [ids],
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom(sql<{ id: string }>`unnest(${ids}::text[])`.as<'k'>(sql`k(id)`))
+      .leftJoin('projection.key as t', 't.id', 'k.id')
+      .leftJoin('projection.key_use as u', 'u.key', 'k.id')
+      .select(['k.id', 't.version', 't.rotated_at', 'u.last_used_at']),
   );
   const months = await monthOfKeys(client, ids, [...new Set(keys.map(({ account }) => account))], nowMs);
   const used = Map.groupBy(await readSecretUse(client, ids), ({ key }) => key);
