@@ -55,7 +55,7 @@ export function backupCommands(program: Command): void {
       });
     });
 
-  withJson(backup.command('verify <directory>'))
+  withJson(backup.command('verify').argument('<directory>', 'the directory of the backup'))
     .description(
       'verify a backup without a database, file by file and event by event; exits with 1 if it is damaged',
     )

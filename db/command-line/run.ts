@@ -1,53 +1,67 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { CommanderError } from 'commander';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { Command, type Surroundings } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 
-/**
- * A program: its name, what it is, and what adds its commands to it, in the order in which the help lists
- * them.
- */
+/** A program: its name and description, and the functions that add its commands, in the order of its help. */
 export type Program = {
   name: string;
   description: string;
   groups: readonly ((program: Command) => void)[];
-  /** The code of an error whose message is for who gave the command; null for all others. */
+  /** The code of an error whose message is for the operator; null for all others. */
   codeOf: (error: Error) => string | null;
 };
 
-/** What the ground itself says to people. */
+/** The codes of errors of the database and the archive. */
 export function codeOfStore(error: Error): string | null {
   if (error instanceof ArchiveDamageError) return 'damaged';
   return error instanceof StoreError ? 'unavailable' : null;
 }
 
+/** Builds a program with all its commands, without running any: for its help, and for docs generated from it. */
+export function buildCommands(
+  { name, description, groups }: Omit<Program, 'codeOf'>,
+  surroundings: Surroundings,
+): Command {
+  const program = new Command(surroundings, name)
+    .description(description)
+    .version(readVersion(), '-V, --version', 'print the version')
+    .option('--json', 'print the result as JSON')
+    .showHelpAfterError('Run with --help for usage.')
+    .exitOverride();
+  for (const add of groups) add(program);
+  return program;
+}
+
 /**
- * Runs what the arguments say.
- * @param args what stands after the program's name.
+ * Runs the command that the arguments name.
+ * @param args those after the program's name.
  * @returns the exit code.
- * @throws {Error} whatever is not for who gave the command.
+ * @throws {Error} any error without a code for the operator.
  */
 export async function runCommands(
-  { name, description, groups, codeOf }: Program,
+  definition: Program,
   args: readonly string[],
   surroundings: Surroundings,
 ): Promise<number> {
-  const program = new Command(surroundings, name)
-    .description(description)
-    .option('--json', 'print the result as JSON')
-    .showHelpAfterError('(add --help for what there is)')
-    .exitOverride();
-  for (const add of groups) add(program);
+  const program = buildCommands(definition, surroundings);
   try {
     await program.parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode;
-    const code = error instanceof Error ? codeOf(error) : null;
+    const code = error instanceof Error ? definition.codeOf(error) : null;
     if (code === null) throw error;
     const { message } = error as Error;
     const isJson = program.opts<{ json?: boolean }>().json === true;
     surroundings.err(`${isJson ? JSON.stringify({ error: { code, message } }) : `daybook: ${message}`}\n`);
     return 1;
   }
+}
+
+function readVersion(): string {
+  const file = path.join(import.meta.dirname, '../../package.json');
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

@@ -1,8 +1,8 @@
 import { auditCommands } from '#db/audit/commands/program.ts';
 import { witnessCommand } from '#db/audit/commands/witness.ts';
 import { backupCommands } from '#db/backup/commands.ts';
-import type { Surroundings } from '#db/command-line/command.ts';
-import { codeOfStore, runCommands } from '#db/command-line/run.ts';
+import type { Command, Surroundings } from '#db/command-line/command.ts';
+import { buildCommands, codeOfStore, type Program, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/accounts/account.ts';
 import { applyCommand } from '#server/cli/upstreams/apply.ts';
 import { archiveCommands } from '#server/cli/log/archive.ts';
@@ -21,7 +21,7 @@ import { webhookCommands } from '#server/cli/webhook.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** What there is, in the order in which the help lists it. */
+/** All commands, in the order of the help. */
 const GROUPS = [
   upstreamCommands,
   credentialCommands,
@@ -43,24 +43,25 @@ const GROUPS = [
   doctorCommand,
 ];
 
+const PROGRAM: Program = {
+  name: 'daybook',
+  description:
+    'Manages upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. ' +
+    'Configured by the same environment as the server.',
+  groups: GROUPS,
+  codeOf,
+};
+
+/** The commander tree of `daybook`, without running it. */
+export const buildProgram = (surroundings: Surroundings): Command => buildCommands(PROGRAM, surroundings);
+
 /**
- * `npm run -s daybook -- …`: upstreams, models, accounts, plans, keys, prices and a look at the log, beside a
- * running server.
- * @param args what stands after the program's name.
+ * Runs `npm run -s daybook -- …`, beside a running server.
+ * @param args those after the program's name.
  * @returns the exit code.
  */
 export const runProgram = (args: readonly string[], surroundings: Surroundings): Promise<number> =>
-  runCommands(
-    {
-      name: 'daybook',
-      description:
-        'Upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
-      groups: GROUPS,
-      codeOf,
-    },
-    args,
-    surroundings,
-  );
+  runCommands(PROGRAM, args, surroundings);
 
 function codeOf(error: Error): string | null {
   if (error instanceof DecisionError) return error.code;

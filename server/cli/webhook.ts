@@ -23,27 +23,27 @@ const TEST_POLL_MS = 200;
 export function webhookCommands(program: Command): void {
   const webhook = program
     .command('webhook')
-    .description('where alerts are sent, signed by the Standard Webhooks scheme');
+    .description('webhooks that receive alerts, signed per Standard Webhooks');
 
-  withJson(webhook.command('add <url>'))
-    .description('send alerts to an address, and print the secret that they are signed with, once')
+  withJson(webhook.command('add').argument('<url>', 'the address that alerts are sent to'))
+    .description('add a webhook and print its signing secret, which is shown once')
     .option('--account <name>', 'only alerts about this account')
     .option(
       '--alerts <kinds>',
-      `which alerts, separated by commas: ${ALERT_KINDS.join(', ')}`,
+      `alerts to send, separated by commas: ${ALERT_KINDS.join(', ')}`,
       ALERT_KINDS.join(','),
     )
-    .option('--allow-private', 'the address may be on this machine or in a private network')
+    .option('--allow-private', 'allow an address on this machine or in a private network')
     .action((url: string, options: AddOptions, command: Command) =>
       run(command, (session) => add(session, url, options), showAdded),
     );
 
   withJson(webhook.command('list'))
-    .description('all webhooks, without their addresses and secrets')
+    .description('list webhooks, without their addresses and secrets')
     .action((_options: unknown, command: Command) => run(command, list, showList));
 
-  withJson(webhook.command('remove <id>'))
-    .description('send nothing there any more; what waits to be sent is dropped')
+  withJson(webhook.command('remove').argument('<id>', "the webhook's id"))
+    .description('remove a webhook; its pending deliveries are dropped')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -52,10 +52,8 @@ export function webhookCommands(program: Command): void {
       ),
     );
 
-  withJson(webhook.command('test <id>'))
-    .description(
-      'have the worker send a test now; a webhook that was switched off is on again when it succeeds',
-    )
+  withJson(webhook.command('test').argument('<id>', "the webhook's id"))
+    .description('send a test delivery now; a disabled webhook is enabled again when it succeeds')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -69,8 +67,8 @@ export function webhookCommands(program: Command): void {
       ),
     );
 
-  withJson(webhook.command('deliveries [id]'))
-    .description(`the newest ${DELIVERIES_SHOWN} deliveries, of one webhook or of all`)
+  withJson(webhook.command('deliveries').argument('[id]', "the webhook's id"))
+    .description(`list the newest ${DELIVERIES_SHOWN} deliveries of one webhook, or of all`)
     .action((id: string | undefined, _options: unknown, command: Command) =>
       run(command, (session) => deliveries(session, id ?? null), showDeliveries),
     );

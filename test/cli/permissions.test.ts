@@ -224,7 +224,7 @@ describe('keys', () => {
 
   test('are tried for what would be refused for other reasons than their terms', async () => {
     expect(await text('key', 'restrict', id, '--clear', '--expires', 'never')).toBe(
-      `Key ${id} may use all that its account may; it expires never.\n`,
+      `Key ${id} is not restricted beyond its account; it expires never.\n`,
     );
     expect(await json('key', 'check', id, '--model', 'nobodys')).toMatchObject({
       refusal: { status: 404, code: 'model_not_found' },
@@ -232,7 +232,7 @@ describe('keys', () => {
     expect(await json('key', 'check', id, '--model', 'daybook-demo')).toMatchObject({ passes: true });
     await daybook('account', 'suspend', 'first');
     expect(await text('key', 'check', id)).toMatch(
-      /^The call would be refused: 403 account_disabled\. The key is valid/,
+      /^The call would be rejected: 403 account_disabled\. The API key is valid/,
     );
     await daybook('account', 'reinstate', 'first');
     expect(await text('key', 'check', id)).toBe('The call would pass.\n');

@@ -115,7 +115,7 @@ describe('the command line', () => {
       terms: { retries: 0, on_client_disconnect: 'cancel' },
     });
     const before = await events();
-    expect(await text('upstream', 'change', 'openai', '--models', 'gpt-*,o1')).toContain('just so already');
+    expect(await text('upstream', 'change', 'openai', '--models', 'gpt-*,o1')).toContain('is unchanged');
     expect(await events()).toEqual(before);
   });
 
@@ -321,10 +321,12 @@ describe('the command line', () => {
     );
     reply = [302, ''];
     expect((await daybook('upstream', 'test', 'probed')).stdout).toContain(
-      'probed, good: It sends elsewhere (302)',
+      'probed, good: It redirects (302)',
     );
     await json('upstream', 'change', 'probed', '--base-url', `https://127.0.0.1:${port}/v1`);
-    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: It speaks no TLS');
+    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain(
+      'probed, good: It does not use TLS',
+    );
     server.close();
     server.closeAllConnections();
     await once(server, 'close');

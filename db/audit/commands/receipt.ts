@@ -17,7 +17,7 @@ const collect = (value: string, before: string[]): string[] => [...before, value
 
 /** `daybook audit receipt`: verifies a receipt offline. */
 export function receiptCommand(audit: Command): void {
-  withJson(audit.command('receipt <file>'))
+  withJson(audit.command('receipt').argument('<file>', 'a receipt, as JSON or tlog-proof'))
     .description(
       'verify the receipt of a request without a server or a database; "-" reads standard input; exits ' +
         'with 1 if the receipt proves nothing',

@@ -35,7 +35,7 @@ type Traced = {
 
 /** `daybook audit trace`: every event of one request. */
 export function traceCommand(audit: Command): void {
-  withJson(audit.command('trace <request>'))
+  withJson(audit.command('trace').argument('<request>', "the request's id"))
     .description('show every event of one request, with its position, batch and leaf hash')
     .action((request: string, _options: object, command: Command) =>
       asAuditor(command, async (client) => {

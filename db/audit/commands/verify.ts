@@ -19,7 +19,9 @@ const collect = (value: string, before: string[]): string[] => [...before, value
 
 /** Adds `daybook audit verify`. */
 export function verifyCommand(audit: Command): void {
-  withJson(audit.command('verify [files...]'))
+  withJson(
+    audit.command('verify').argument('[files...]', 'exported files, in any order; the database when absent'),
+  )
     .description(
       'verify every event, batch, signature and checkpoint of the log, in the database or in exported ' +
         'files; reports the first invalid position and exits with 1',

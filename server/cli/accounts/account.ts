@@ -12,10 +12,10 @@ import { NO_PLAN, type WindowsChoice } from '#server/decide/plan.ts';
 
 /** `daybook account …` */
 export function accountCommands(program: Command): void {
-  const account = program.command('account').description('who owns keys and quota');
+  const account = program.command('account').description('accounts, which own keys and limits');
 
-  withJson(account.command('create <name>'))
-    .description('register an account')
+  withJson(account.command('create').argument('<name>', "the account's name"))
+    .description('create an account')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -23,12 +23,12 @@ export function accountCommands(program: Command): void {
           const { id } = await control.createAccount(checkName(name));
           return { id, name: checkName(name) };
         },
-        (created) => `Account "${created.name}" is registered (${created.id}).`,
+        (created) => `Account "${created.name}" is created (${created.id}).`,
       ),
     );
 
-  withJson(account.command('suspend <name>'))
-    .description("refuse all calls with the account's keys, until it is reinstated")
+  withJson(account.command('suspend').argument('<name>', "the account's name"))
+    .description("reject all calls with the account's keys until it is reinstated")
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -40,8 +40,8 @@ export function accountCommands(program: Command): void {
       ),
     );
 
-  withJson(account.command('reinstate <name>'))
-    .description('allow the calls of a suspended account again')
+  withJson(account.command('reinstate').argument('<name>', "the account's name"))
+    .description('allow calls of a suspended account')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -54,13 +54,18 @@ export function accountCommands(program: Command): void {
     );
 
   withJson(account.command('list'))
-    .description('all accounts')
+    .description('list accounts')
     .action((_options: unknown, command: Command) =>
       run(command, ({ control }) => listAccounts(control), showAccounts),
     );
 
-  withJson(account.command('set-plan <name> <plan>'))
-    .description('put an account on a plan, or on none')
+  withJson(
+    account
+      .command('set-plan')
+      .argument('<name>', "the account's name")
+      .argument('<plan>', "the plan's name, or none"),
+  )
+    .description('assign a plan to an account, or none')
     .addOption(windowsOption('--window'))
     .action((name: string, plan: string, { window }: { window: WindowsChoice }, command: Command) =>
       run(
@@ -79,11 +84,9 @@ export function accountCommands(program: Command): void {
       ),
     );
 
-  withJson(account.command('override <name>'))
-    .description(
-      "give an account terms of its own; each field stands in place of its plan's, and {} takes them away",
-    )
-    .requiredOption('--file <terms.json>', 'all of the terms, as in a plan')
+  withJson(account.command('override').argument('<name>', "the account's name"))
+    .description("override an account's plan: each field replaces the plan's, {} removes the override")
+    .requiredOption('--file <terms.json>', 'a JSON file with the terms, in the format of a plan')
     .addOption(windowsOption('--window'))
     .action((name: string, { file, window }: { file: string; window: WindowsChoice }, command: Command) =>
       run(

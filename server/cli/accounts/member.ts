@@ -25,17 +25,22 @@ import { inTransaction } from '#server/sign-in/transaction.ts';
  */
 export function memberCommands(program: Command): void {
   withJson(program.command('setup-link'))
-    .description('a fresh link that makes the first administrator, once and within an hour')
+    .description('print a one-time link, valid for an hour, that creates the first administrator')
     .action((_options: unknown, command: Command) => run(command, setupLink, ({ link }) => link));
 
-  const member = program.command('member').description('who signs in to the dashboard');
+  const member = program.command('member').description('members, who sign in to the dashboard');
 
   withJson(member.command('list'))
-    .description('all members')
+    .description('list members')
     .action((_options: unknown, command: Command) => run(command, list, showList));
 
-  withJson(member.command('role <email>').addArgument(new Argument('<role>').choices(ROLES)))
-    .description('give a member another role')
+  withJson(
+    member
+      .command('role')
+      .argument('<email>', "the member's email address")
+      .addArgument(new Argument('<role>', 'the new role').choices(ROLES)),
+  )
+    .description('change the role of a member')
     .action((email: string, role: Role, _options: unknown, command: Command) =>
       run(
         command,
@@ -44,9 +49,9 @@ export function memberCommands(program: Command): void {
       ),
     );
 
-  withJson(member.command('reset-link <email>'))
-    .description('a link by which a member chooses a new password, once and within an hour')
-    .option('--drop-code', 'signing in takes no code any more: for a device that is lost')
+  withJson(member.command('reset-link').argument('<email>', "the member's email address"))
+    .description('print a one-time link, valid for an hour, that resets the password of a member')
+    .option('--drop-code', 'turn off two-factor authentication, for a lost authenticator')
     .action((email: string, options: { dropCode?: true }, command: Command) =>
       run(
         command,

@@ -16,11 +16,11 @@ import { overdraftOf } from '#server/relay/usage-report.ts';
 export function planCommands(program: Command): void {
   const plan = program
     .command('plan')
-    .description('what accounts may use: models, routes, origins, rates and quotas');
+    .description('plans, which limit models, routes, origins, rates and quotas of accounts');
 
-  withJson(plan.command('define <name>'))
-    .description('give a plan its terms, the first time or anew')
-    .requiredOption('--file <plan.json>', 'all of its terms; what is absent is not limited')
+  withJson(plan.command('define').argument('<name>', "the plan's name"))
+    .description('create a plan, or replace its terms')
+    .requiredOption('--file <plan.json>', 'a JSON file with all terms; absent fields are not limited')
     .addOption(windowsOption('--windows'))
     .action((name: string, { file, windows }: { file: string; windows: WindowsChoice }, command: Command) =>
       run(
@@ -44,14 +44,14 @@ export function planCommands(program: Command): void {
     );
 
   withJson(plan.command('list'))
-    .description('all plans')
+    .description('list plans')
     .action((_options: unknown, command: Command) =>
       run(command, ({ control }) => listPlans(control), showPlans),
     );
 
-  withJson(plan.command('show <name>'))
+  withJson(plan.command('show').argument('<name>', "the plan's name"))
     .description(
-      "a plan's terms, as a file for plan define, and how far its soft limits may go beyond their limits",
+      'print the terms of a plan as a file for plan define, and how far soft limits can be exceeded',
     )
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -64,8 +64,8 @@ export function planCommands(program: Command): void {
       ),
     );
 
-  withJson(plan.command('retire <name>'))
-    .description('end a plan for good; accounts that are still on it are refused: 403')
+  withJson(plan.command('retire').argument('<name>', "the plan's name"))
+    .description('retire a plan permanently; calls of accounts that still have it are rejected with 403')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,

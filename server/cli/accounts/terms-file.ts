@@ -7,10 +7,7 @@ import type { WindowsChoice } from '#server/decide/plan.ts';
 
 /** Whether a change lets the usage of the running windows count on. */
 export function windowsOption(flag: '--windows' | '--window'): Option {
-  return new Option(
-    `${flag} <choice>`,
-    'whether usage of the running windows counts on, or they begin at zero',
-  )
+  return new Option(`${flag} <choice>`, 'keep the usage of the current windows, or reset it to zero')
     .choices(['keep', 'reset'] satisfies WindowsChoice[])
     .default('keep');
 }

@@ -13,7 +13,9 @@ type Finding = { check: string; ok: boolean; detail: string };
 /** `daybook doctor`: the configuration as understood, secrets masked, and whether the parts answer. */
 export function doctorCommand(program: Command): void {
   withJson(program.command('doctor'))
-    .description('print the configuration with secrets masked, and check store, log and upstreams')
+    .description(
+      'print the configuration with secrets masked, and check the database, the log and the upstreams',
+    )
     .action(async (_options: unknown, command: Command) => {
       const config = readConfig(command.surroundings.env);
       const findings = [

@@ -31,12 +31,12 @@ type Checked = {
 
 /** `daybook key check …` */
 export function checkCommand(key: Command): void {
-  withJson(key.command('check <id>'))
-    .description('whether a call with this key would pass now and, if not, what it would be told')
-    .option('--model <name>', 'the model that is called')
-    .addOption(new Option('--route <path>', 'the route that is called').choices(ROUTES).default(ROUTES[0]))
-    .option('--origin <origin>', 'the Origin header; without it the call has none, like that of a program')
-    .option('--address <ip>', "the caller's address")
+  withJson(key.command('check').argument('<id>', "the key's id"))
+    .description('check whether a call with this key would be admitted now, or why not')
+    .option('--model <name>', 'the model of the call')
+    .addOption(new Option('--route <path>', 'the route of the call').choices(ROUTES).default(ROUTES[0]))
+    .option('--origin <origin>', 'the Origin header of the call; absent: none, as from a program')
+    .option('--address <ip>', 'the IP address of the client')
     .action((id: string, options: Options, command: Command) =>
       run(command, (session) => check(session, id, options), show),
     );
@@ -98,7 +98,7 @@ function modelsAt({ upstreams, models }: UpstreamDirectory, config: Session['con
 function show({ refusal, not_checked, limits }: Checked): string {
   const open = not_checked.map((each) => `--${each}`).join(' and ');
   const verdict = refusal
-    ? `The call would be refused: ${refusal.status} ${refusal.code}. ${refusal.message}`
+    ? `The call would be rejected: ${refusal.status} ${refusal.code}. ${refusal.message}`
     : `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
   if (limits.length === 0) return verdict;
   const rows = limits.map(

@@ -34,34 +34,35 @@ const collect = (value: string, before: string[] = []): string[] => [...before, 
 
 /** `daybook key restrict …` */
 export function restrictCommand(key: Command): void {
-  withJson(key.command('restrict <id>'))
-    .description(
-      `narrow what a key may use of what its account may; "${ANY}" for a value takes a restriction away`,
-    )
-    .option('--models <list>', 'names and patterns, separated by commas: gpt-4o,claude-*')
-    .option('--routes <list>', 'such as /v1/chat/completions')
+  withJson(key.command('restrict').argument('<id>', "the key's id"))
+    .description(`restrict a key within the terms of its account; the value "${ANY}" removes a restriction`)
+    .option('--models <list>', 'allowed models, names and patterns separated by commas: gpt-4o,claude-*')
+    .option('--routes <list>', 'allowed routes, separated by commas, such as /v1/chat/completions')
     .option(
       '--origins <list>',
-      'web origins, https://*.example.com for all below a host, none for programs that are no web page',
+      'allowed web origins: https://*.example.com for all subdomains, none for requests without an Origin header',
     )
-    .option('--networks <list>', 'addresses and networks, such as 10.0.0.0/8')
-    .option('--expires <time>', `when it ends, as ISO 8601, or ${NEVER}`)
-    .option('--requests-per-minute <n>')
-    .option('--tokens-per-minute <n>')
-    .option('--concurrent <n>', 'calls that may run at once')
+    .option('--networks <list>', 'allowed client addresses and networks, such as 10.0.0.0/8')
+    .option('--expires <time>', `when the key expires, as ISO 8601, or ${NEVER}`)
+    .option('--requests-per-minute <n>', 'maximum requests per minute')
+    .option('--tokens-per-minute <n>', 'maximum tokens per minute')
+    .option('--concurrent <n>', 'maximum concurrent requests')
     .option(
       '--quota <quota>',
-      'such as tokens/day=100000 or requests/hour=50:hard; may be repeated, and takes the place of all the key had',
+      'a quota such as tokens/day=100000 or requests/hour=50:hard; repeatable, replaces all quotas of the key',
       collect,
     )
     .addOption(
       new Option(
         '--reads <whose>',
-        "whose calls and usage it may read: its own, which is the default, or the whole account's",
+        'the requests and usage that the key can read: its own (default) or those of the account',
       ).choices(Reads.options),
     )
-    .option('--file <terms.json>', 'these fields, as in a plan; options go before')
-    .option('--clear', 'take away all that the key had before')
+    .option(
+      '--file <terms.json>',
+      'a JSON file with these fields, in the format of a plan; options override it',
+    )
+    .option('--clear', 'remove all restrictions that the key had before')
     .addOption(windowsOption('--window'))
     .action((id: string, options: RestrictOptions, command: Command) =>
       run(
@@ -74,7 +75,9 @@ export function restrictCommand(key: Command): void {
         ({ terms, expires_at, changed }) => {
           const fields = Object.entries(terms).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`);
           const state =
-            fields.length === 0 ? `Key ${id} may use all that its account may` : `Key ${id} is restricted`;
+            fields.length === 0
+              ? `Key ${id} is not restricted beyond its account`
+              : `Key ${id} is restricted`;
           return [
             `${state}${changed ? '' : ', as before'}; it expires ${expires_at ?? NEVER}.`,
             ...fields,

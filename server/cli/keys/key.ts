@@ -13,13 +13,13 @@ import { loadPepper } from '#server/secrets/pepper.ts';
 
 /** `daybook key …` */
 export function keyCommands(program: Command): void {
-  const key = program.command('key').description('API keys');
+  const key = program.command('key').description('API keys of accounts');
 
   withJson(key.command('create'))
-    .description('create a key and print its secret, once')
+    .description('create a key and print its secret, which is shown once')
     .requiredOption('--account <name>', 'the account that owns it')
-    .option('--name <name>', 'what the key is for', 'key')
-    .option('--expires <time>', 'when it ends, as ISO 8601, such as 2027-01-31T00:00:00Z')
+    .option('--name <name>', 'a name that says what the key is for', 'key')
+    .option('--expires <time>', 'when the key expires, as ISO 8601, such as 2027-01-31T00:00:00Z')
     .action((options: { account: string; name: string; expires?: string }, command: Command) =>
       run(
         command,
@@ -37,9 +37,9 @@ export function keyCommands(program: Command): void {
       ),
     );
 
-  withJson(key.command('rotate <id>'))
-    .description('give a key a new secret and print it, once')
-    .option('--overlap <duration>', 'how long the old secret stays good: 0, 30m, 1h, 7d, at most 30d', '0')
+  withJson(key.command('rotate').argument('<id>', "the key's id"))
+    .description('rotate the secret of a key and print the new one, which is shown once')
+    .option('--overlap <duration>', 'how long the old secret stays valid: 0, 30m, 1h, 7d, at most 30d', '0')
     .action((id: string, options: { overlap: string }, command: Command) =>
       run(
         command,
@@ -55,8 +55,8 @@ export function keyCommands(program: Command): void {
       ),
     );
 
-  withJson(key.command('revoke <id>'))
-    .description('end a key for good')
+  withJson(key.command('revoke').argument('<id>', "the key's id"))
+    .description('revoke a key permanently')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -64,7 +64,7 @@ export function keyCommands(program: Command): void {
           await control.revokeKey(id);
           return { id, state: 'revoked' };
         },
-        () => `Key ${id} is revoked. Running servers refuse it within a second.`,
+        () => `Key ${id} is revoked. Running servers reject it within a second.`,
       ),
     );
 
@@ -72,7 +72,7 @@ export function keyCommands(program: Command): void {
   checkCommand(key);
 
   withJson(key.command('list'))
-    .description('all keys, without secrets')
+    .description('list keys, without secrets')
     .action((_options: unknown, command: Command) =>
       run(command, ({ control }) => listKeys(control), showKeys),
     );

@@ -15,16 +15,16 @@ import { borrowStore } from '#db/postgres/store.ts';
 import { readConfig } from '#server/process/config.ts';
 
 const DIRECTORY = (): Option =>
-  new Option('--dir <directory>', 'where the files of the archive lie')
+  new Option('--dir <directory>', 'the directory of the archive files')
     .env('ARCHIVE_DIR')
     .makeOptionMandatory();
 
 /** `daybook archive …` */
 export function archiveCommands(program: Command): void {
-  const commands = program.command('archive').description('full parts of the log, in files');
+  const commands = program.command('archive').description('archived partitions of the log, in files');
 
   withJson(commands.command('list'))
-    .description('the partitions of the log and where they are')
+    .description('list the partitions of the log, and which are archived')
     .action((_options: object, command: Command) =>
       onStore(command, async (connect) =>
         print(command, await withClient(connect, listPartitions), showPartitions),
@@ -32,10 +32,10 @@ export function archiveCommands(program: Command): void {
     );
 
   withJson(commands.command('run'))
-    .description('archive now what nothing needs in the log any more, as the worker does by itself')
+    .description('archive partitions that are no longer needed now, instead of waiting for the worker')
     .addOption(DIRECTORY())
-    .option('--keep <count>', 'how many of the newest full partitions stay in the log', '4')
-    .option('--drop', 'drop tables once they have left the log')
+    .option('--keep <count>', 'number of newest full partitions that stay in the log', '4')
+    .option('--drop', 'drop the tables of archived partitions')
     .action((options: { dir: string; keep: string; drop?: boolean }, command: Command) =>
       onStore(command, async (connect) => {
         const result = await archive({
@@ -49,17 +49,25 @@ export function archiveCommands(program: Command): void {
       }),
     );
 
-  withJson(commands.command('verify [files...]'))
+  withJson(
+    commands
+      .command('verify')
+      .argument('[files...]', 'archive files; all that this log has archived when absent'),
+  )
     .description(
-      'check files, each by itself and one as the continuation of another, with no database at hand; without files, all that this log has archived',
+      'verify archive files and their order, without a database; without files, all that this log has archived',
     )
-    .option('--dir <directory>', 'without files: where they lie', commands.surroundings.env['ARCHIVE_DIR'])
+    .option(
+      '--dir <directory>',
+      'without files: the directory of the archive files',
+      commands.surroundings.env['ARCHIVE_DIR'],
+    )
     .action((files: string[], options: { dir?: string }, command: Command) =>
       verify(files, options.dir, command),
     );
 
-  withJson(commands.command('restore <file>'))
-    .description('load a file into the log again, for rebuilds; it stays until it is dropped')
+  withJson(commands.command('restore').argument('<file>', 'an archive file'))
+    .description('load a file into the log again, for rebuilds, until it is dropped')
     .action((file: string, _options: object, command: Command) =>
       onStore(command, async (connect) =>
         print(
@@ -70,8 +78,8 @@ export function archiveCommands(program: Command): void {
       ),
     );
 
-  withJson(commands.command('drop <partition>'))
-    .description('drop the table of an archived partition, by its number; its file stays')
+  withJson(commands.command('drop').argument('<partition>', "the partition's number"))
+    .description('drop the table of an archived partition; its file stays')
     .addOption(DIRECTORY())
     .action((partition: string, options: { dir: string }, command: Command) =>
       onStore(command, async (connect) =>

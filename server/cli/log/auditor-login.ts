@@ -10,10 +10,10 @@ import { type Config, readConfig } from '#server/process/config.ts';
 export function auditorLoginCommands(program: Command): void {
   const login = program
     .command('auditor-login')
-    .description('logins of PostgreSQL with which auditors read and verify the log, and change nothing');
+    .description('PostgreSQL logins with which auditors read and verify the log, read-only');
 
-  withJson(login.command('create <name>'))
-    .description('make one; its address is shown this once')
+  withJson(login.command('create').argument('<name>', 'the name of the PostgreSQL login'))
+    .description('create a login and print its connection URL, which is shown once')
     .action((name: string, _options: object, command: Command) =>
       onStore(command, async (store, { DATABASE_URL }) => {
         const password = await createAuditorLogin(store, name);
@@ -25,12 +25,12 @@ export function auditorLoginCommands(program: Command): void {
       }),
     );
 
-  withJson(login.command('drop <name>'))
-    .description('take one away')
+  withJson(login.command('drop').argument('<name>', 'the name of the PostgreSQL login'))
+    .description('drop a login')
     .action((name: string, _options: object, command: Command) =>
       onStore(command, async (store) => {
         await dropAuditorLogin(store, name);
-        print(command, { dropped: name }, ({ dropped }) => `${dropped} can't sign in any more.`);
+        print(command, { dropped: name }, ({ dropped }) => `${dropped} is dropped.`);
       }),
     );
 }

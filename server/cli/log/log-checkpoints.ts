@@ -16,7 +16,7 @@ const ACTOR = 'command-line';
 export function logCheckpointCommands(log: Command): void {
   withJson(log.command('checkpoint'))
     .description(
-      'print the newest checkpoint as it was signed; kept somewhere else, it proves later that nothing before it was changed',
+      'print the newest signed checkpoint; a copy kept elsewhere proves later that the log up to it was not changed',
     )
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
@@ -34,9 +34,9 @@ export function logCheckpointCommands(log: Command): void {
 
   withJson(log.command('new-epoch'))
     .description(
-      'go on with a log that was restored from an older backup, or lost its end: shows what is lost, and gives it up with --yes',
+      'begin a new epoch of a log that was restored from an older backup or truncated; shows what is lost first',
     )
-    .option('--yes', 'give up what is lost')
+    .option('--yes', 'give up the lost events')
     .action((options: { yes?: boolean }, command: Command) =>
       onLog(command, 'worker', async (client, config) => {
         const directory = publishDirectory(config);

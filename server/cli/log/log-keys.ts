@@ -21,9 +21,7 @@ type Listed = { verifier_key: string; position: number; since: Date; signs: bool
 /** `daybook log keys`, `rotate-key`, `drop-key` and `replace-key`. */
 export function logKeyCommands(log: Command): void {
   withJson(log.command('keys'))
-    .description(
-      'the keys that have signed its checkpoints, by the lines that auditors and witnesses know them by',
-    )
+    .description('list the keys that signed checkpoints, as the verifier keys of auditors and witnesses')
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) =>
         print(command, await listKeys(client, config), showKeys),
@@ -32,7 +30,7 @@ export function logKeyCommands(log: Command): void {
 
   withJson(log.command('rotate-key'))
     .description(
-      'make a new key, which signs beside the one in use until that is dropped; where the worker runs',
+      'create a new signing key beside the current one, which signs too until it is dropped; run it where the worker runs',
     )
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
@@ -60,7 +58,7 @@ export function logKeyCommands(log: Command): void {
     );
 
   withJson(log.command('drop-key'))
-    .description('drop the older of two keys, once everybody knows the newer one')
+    .description('drop the older of two signing keys, once auditors and witnesses have the newer one')
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
         const file = signingKeyFile(config);
@@ -83,14 +81,14 @@ export function logKeyCommands(log: Command): void {
 
   withJson(log.command('replace-key'))
     .description(
-      'put the key in DAYBOOK_SIGNING_KEY_FILE in the place of one that is lost; where there is no such file, make it',
+      'replace a lost signing key by the one in DAYBOOK_SIGNING_KEY_FILE, which is created if absent',
     )
-    .option('--yes', 'do it')
+    .option('--yes', 'replace the key')
     .action((options: { yes?: boolean }, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
         if (options.yes !== true) {
           throw new StoreError(
-            'nothing that the lost key has signed will vouch for the new one: auditors and witnesses have to be told of it by you. To do it all the same: daybook log replace-key --yes',
+            'The lost key signed nothing that vouches for the new one, so you must give the new key to auditors and witnesses yourself. To continue: daybook log replace-key --yes',
           );
         }
         const replaced = await replaceSigner(client, signingKeyFile(config), ACTOR);

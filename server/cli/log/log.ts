@@ -11,12 +11,12 @@ import { readConfig } from '#server/process/config.ts';
 
 /** `daybook log …` */
 export function logCommands(program: Command): void {
-  const log = program.command('log').description('the event log');
+  const log = program.command('log').description('the event log, its checkpoints and signing keys');
 
   withJson(log.command('tail'))
-    .description('print the newest events, then each new one as it is written, until Ctrl-C')
-    .option('-n, --lines <count>', 'how many of the newest to begin with', '10')
-    .option('--no-follow', 'print the newest events and end')
+    .description('print the newest events, then new ones as they are appended, until Ctrl-C')
+    .option('-n, --lines <count>', 'number of newest events to begin with', '10')
+    .option('--no-follow', 'print the newest events and exit')
     .action((options: { lines: string; follow: boolean }, command: Command) => {
       const { json } = command.optsWithGlobals<{ json?: boolean }>();
       return tail(command, Number(options.lines) || 0, options.follow, json === true ? asJson : asText);

@@ -19,18 +19,22 @@ const STATEMENT_TIMEOUT_MS = 3_600_000;
 
 /** `daybook projections …` */
 export function projectionCommands(program: Command): void {
-  const projections = program.command('projections').description('the tables that are made from the log');
+  const projections = program
+    .command('projections')
+    .description('projections, the tables derived from the log');
 
   withJson(projections.command('status'))
-    .description('the progress and the parked events of each projection')
+    .description('print the position and the parked events of each projection')
     .action((_options: unknown, command: Command) =>
       using(command, 'relay', async (client) =>
         print(command, await readProjectionStatus(client), showStatus),
       ),
     );
 
-  withJson(projections.command('rebuild').argument('[name]', 'which; all when absent', parseProjection))
-    .description('make them anew from the log, beside those in use, and put them in their place')
+  withJson(
+    projections.command('rebuild').argument('[name]', 'the projection; all when absent', parseProjection),
+  )
+    .description('rebuild projections from the log beside those in use, then swap them')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
       using(command, 'worker', async (client) => {
         const rebuilt = [];
@@ -47,8 +51,10 @@ export function projectionCommands(program: Command): void {
       }),
     );
 
-  withJson(projections.command('check').argument('[name]', 'which; all when absent', parseProjection))
-    .description('compare them with a replay of the log, row by row; exits with 1 where they differ')
+  withJson(
+    projections.command('check').argument('[name]', 'the projection; all when absent', parseProjection),
+  )
+    .description('compare projections with a replay of the log, row by row; exits with 1 when they differ')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
       using(command, 'auditor', async (client) => {
         const found: Comparison[] = [];

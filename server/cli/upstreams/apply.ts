@@ -37,15 +37,15 @@ class WouldChange extends CommanderError {
 
 /** `daybook apply …` */
 export function applyCommand(program: Command): void {
-  withJson(program.command('apply <config.yaml>'))
+  withJson(program.command('apply').argument('<config.yaml>', 'the file that declares them'))
     .description(
-      'make upstreams, models, plans and prices as a file declares them: shows what differs, and asks',
+      'apply upstreams, models, plans and prices that a file declares: shows the differences, and asks',
     )
-    .option('--yes', 'go ahead without asking')
-    .option('--dry-run', `only show what differs; exits with ${DIFFERENT} when something does`)
+    .option('--yes', 'apply without asking')
+    .option('--dry-run', `only show the differences; exits with ${DIFFERENT} if there are any`)
     .option(
       '--prune',
-      'also take away what the sections of the file do not name: upstreams, models, credentials',
+      'also remove upstreams, models and credentials that the sections of the file do not name',
     )
     .action(async (file: string, options: Options, command: Command) => {
       const declared = readApplyFile(file, command.surroundings.env);

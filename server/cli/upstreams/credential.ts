@@ -14,12 +14,12 @@ export function credentialCommands(program: Command): void {
   const credential = program
     .command('credential')
     .alias('credentials')
-    .description('what upstreams ask for: sealed, and never shown again');
+    .description('credentials of upstreams, encrypted and never shown again');
 
-  withJson(credential.command('add <upstream>'))
-    .description('add one, read from the input or a file')
-    .requiredOption('--label <label>', 'what people tell it by')
-    .option('--file <file>', 'the secret, and nothing else')
+  withJson(credential.command('add').argument('<upstream>', "the upstream's name"))
+    .description('add a credential, read from standard input or a file')
+    .requiredOption('--label <label>', 'a label to recognize it by')
+    .option('--file <file>', 'a file that contains only the secret')
     .action(async (upstream: string, { label, file }: { label: string; file?: string }, command: Command) => {
       const secret = await readSecret(command, file);
       await run(
@@ -33,14 +33,14 @@ export function credentialCommands(program: Command): void {
       );
     });
 
-  withJson(credential.command('list [upstream]'))
-    .description('of one upstream or of all, without secrets')
+  withJson(credential.command('list').argument('[upstream]', "the upstream's name"))
+    .description('list credentials of one upstream or of all, without secrets')
     .action((upstream: string | undefined, _options: unknown, command: Command) =>
       run(command, (session) => listCredentials(session, upstream), showCredentials),
     );
 
-  withJson(credential.command('remove <id>'))
-    .description('remove one for good')
+  withJson(credential.command('remove').argument('<id>', "the credential's id"))
+    .description('remove a credential permanently')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -56,10 +56,10 @@ export function credentialCommands(program: Command): void {
     );
 
   withJson(program.command('rekey'))
-    .description('a new master key, while everything runs: no credential has to be given again')
+    .description('rotate the master key without downtime: credentials are encrypted again with a new one')
     .option(
       '--by-hand',
-      'the file has the new key as its first line already; where it is handed over read-only',
+      'the file has the new key as its first line already, for files that are mounted read-only',
     )
     .action((options: { byHand?: true }, command: Command) =>
       onLog(command, 'relay', async (client, config) => {

@@ -19,21 +19,21 @@ export function modelCommands(program: Command): void {
   const model = program
     .command('model')
     .alias('models')
-    .description('public model names, and the upstreams that their calls go to');
+    .description('models and the upstreams that serve them');
 
-  withJson(model.command('define <name>'))
-    .description('say where the calls of a model go, the first time or anew')
+  withJson(model.command('define').argument('<name>', "the model's name"))
+    .description('define the targets of a model, or replace them')
     .option(
       '--target <target>',
-      'upstream, upstream:model, or 3*upstream:model for three times the share of 1*; may be repeated',
+      'upstream, upstream:model, or 3*upstream:model for a weight of 3; repeatable',
       collect,
     )
     .option(
       '--fallback <target>',
-      'the same, tried when those before have failed; may be repeated, each behind the one before',
+      'a target used when the ones before have failed; repeatable, in order',
       collect,
     )
-    .option('--alias-of <model>', 'another name for that model, in place of targets')
+    .option('--alias-of <model>', 'make this name an alias of another model, instead of targets')
     .action((name: string, options: Options, command: Command) =>
       run(
         command,
@@ -47,11 +47,11 @@ export function modelCommands(program: Command): void {
     );
 
   withJson(model.command('list'))
-    .description('all that were defined; others are served by the upstream that lists them')
+    .description('list defined models; others are served by the upstream that lists them')
     .action((_options: unknown, command: Command) => run(command, listModels, showModels));
 
-  withJson(model.command('show <name>'))
-    .description("a model's terms")
+  withJson(model.command('show').argument('<name>', "the model's name"))
+    .description('print the definition of a model')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -61,13 +61,13 @@ export function modelCommands(program: Command): void {
       ),
     );
 
-  withJson(model.command('retire <name>'))
-    .description('take its directions away: it is served by the upstream that lists it, if any')
+  withJson(model.command('retire').argument('<name>', "the model's name"))
+    .description('remove the definition of a model: the upstream that lists it serves it, if any')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
         async (session) => ({ name, changed: isChange(await controlOf(session).retireModel(name)) }),
-        () => `Model "${name}" has no directions of its own any more.`,
+        () => `Model "${name}" has no definition any more.`,
       ),
     );
 }

@@ -19,14 +19,14 @@ export function priceCommands(program: Command): void {
   const price = program
     .command('price')
     .alias('prices')
-    .description('what calls of a model cost, in US dollars for a million tokens');
+    .description('prices of models, in US dollars per million tokens');
 
-  withJson(price.command('set <model>'))
-    .description('set the price of a model, or of all whose names begin so: gpt-4o*')
-    .requiredOption('--input <dollars>', 'prompt tokens, such as 2.50')
-    .option('--cached-input <dollars>', 'prompt tokens that the provider had cached; else as --input')
-    .requiredOption('--output <dollars>', 'reply tokens')
-    .option('--reasoning <dollars>', 'reply tokens that the model thought with; else as --output')
+  withJson(price.command('set').argument('<model>', "a model's name, or a prefix followed by *"))
+    .description('set the price of a model, or of all models with a prefix: gpt-4o*')
+    .requiredOption('--input <dollars>', 'price of prompt tokens, such as 2.50')
+    .option('--cached-input <dollars>', 'price of cached prompt tokens; default: --input')
+    .requiredOption('--output <dollars>', 'price of reply tokens')
+    .option('--reasoning <dollars>', 'price of reasoning tokens; default: --output')
     .action((model: string, options: SetOptions, command: Command) =>
       run(
         command,
@@ -40,7 +40,7 @@ export function priceCommands(program: Command): void {
     );
 
   withJson(price.command('list'))
-    .description('all prices')
+    .description('list prices')
     .action((_options: unknown, command: Command) =>
       run(
         command,
@@ -56,16 +56,16 @@ export function priceCommands(program: Command): void {
     );
 
   withJson(price.command('import'))
-    .description('set prices from the list that is installed with Daybook; nothing is fetched')
+    .description('import prices from the list that is installed with Daybook, without network access')
     .option(
       '--provider <id>',
-      "whose list, such as openai; may be repeated; else those of the configured upstreams' addresses",
+      'a provider such as openai; repeatable; default: the providers of the configured upstreams',
       collect,
       [],
     )
-    .option('--models <names>', 'only these, separated by commas, each under just this name')
-    .option('--dry-run', 'print what would change, and change nothing')
-    .option('--replace-manual', 'also where a price was set by hand')
+    .option('--models <names>', 'import only these models, exact names separated by commas')
+    .option('--dry-run', 'print the changes without making them')
+    .option('--replace-manual', 'also replace prices that were set manually')
     .action((options: ImportOptions, command: Command) =>
       run(
         command,

@@ -35,47 +35,51 @@ export function withTerms(command: Command): Command {
     .addOption(
       new Option(
         '--provider <name>',
-        'the protocol that it speaks: openai for all that speak the convention of OpenAI',
+        'the protocol of its API: openai for all that are compatible with OpenAI',
       ).choices(PROVIDERS),
     )
     .addOption(
-      new Option('--dialect <name>', 'who speaks the convention, with --provider openai').choices(DIALECTS),
+      new Option(
+        '--dialect <name>',
+        'the provider of an OpenAI-compatible API, with --provider openai',
+      ).choices(DIALECTS),
     )
     .option(
       '--base-url <url>',
-      'its address, such as https://llm.example.com/v1; when one is added with a --dialect of a provider with one address, that one',
+      'its base address, such as https://llm.example.com/v1; default: that of the --dialect, if it has one',
     )
-    .option('--models <list>', 'what it serves by these names and patterns, separated by commas: gpt-*,o1')
+    .option('--models <list>', 'the models it serves, names and patterns separated by commas: gpt-*,o1')
     .addOption(
       new Option(
         '--network <which>',
-        'private: its address may be on this machine or in a private network',
+        'private allows addresses on this machine and in private networks',
       ).choices(UpstreamTermsChoices.network),
     )
     .option('--package <name>', 'the npm package to load, with --provider bridge')
     .option(
       '--option <name=value>',
-      'given to that package, such as region=eu-west-1; may be repeated. Never a secret',
+      'an option of that package, such as region=eu-west-1; repeatable. Never a secret',
       collect,
     )
     .option(
       '--routes <list>',
-      `those of ${RELAYED_ROUTES.join(', ')} that it speaks; else those of its dialect`,
+      `the routes it supports, of ${RELAYED_ROUTES.join(', ')}; default: those of its dialect`,
     )
     .addOption(
-      new Option('--token-limit <member>', 'where a limit on replies is set for calls without one').choices(
-        TokenLimitMember.options,
-      ),
+      new Option(
+        '--token-limit <member>',
+        'the request field that limits reply tokens, for calls without one',
+      ).choices(TokenLimitMember.options),
     )
     .addOption(
       new Option(
         '--on-client-disconnect <what>',
-        'what happens to a call whose client has left: it is cancelled, or read to its end',
+        'after a client disconnects, cancel the call or read its reply to the end',
       ).choices(UpstreamTermsChoices.on_client_disconnect),
     )
     .option(
       '--retries <n>',
-      `how often a failed call is tried again there before its first byte, 0 to ${RETRIES_MAX}`,
+      `retries of a failed call at this upstream before its first byte, 0 to ${RETRIES_MAX}`,
     );
 }
 

@@ -19,10 +19,8 @@ type Tested = { name: string; results: CredentialTestResult[] };
 
 /** `daybook upstream test` */
 export function testCommand(upstream: Command): void {
-  withJson(upstream.command('test <name>'))
-    .description(
-      'ask one for its models, with each of its credentials; exits with 1 where something is wrong',
-    )
+  withJson(upstream.command('test').argument('<name>', "the upstream's name"))
+    .description('test an upstream: list its models with each of its credentials; exits with 1 on a failure')
     .action(async (name: string, _options: unknown, command: Command) => {
       let isSound = true;
       await run(

@@ -15,13 +15,13 @@ export function upstreamCommands(program: Command): void {
   const upstream = program
     .command('upstream')
     .alias('upstreams')
-    .description('model providers that calls are passed on to');
+    .description('upstreams, the model providers that calls are relayed to');
 
-  withJson(withTerms(upstream.command('add <name>')))
-    .description('add one; its credential comes next, by credential add')
+  withJson(withTerms(upstream.command('add').argument('<name>', "the upstream's name")))
+    .description('add an upstream; add its credential next with credential add')
     .option(
       '--paused',
-      'send nothing there before upstream resume: time for its credential and a test, where others serve the same names',
+      'send no calls to it until upstream resume, so that its credential can be added and tested first',
     )
     .action(
       (name: string, { paused = false, ...options }: TermsOptions & { paused?: boolean }, command: Command) =>
@@ -37,9 +37,9 @@ export function upstreamCommands(program: Command): void {
         ),
     );
 
-  withJson(withTerms(upstream.command('change <name>')))
-    .description('change what is named; the rest stays')
-    .option('--drop <fields>', 'fields that are as by default again, separated by commas: routes,token_limit')
+  withJson(withTerms(upstream.command('change').argument('<name>', "the upstream's name")))
+    .description('change the named fields of an upstream')
+    .option('--drop <fields>', 'fields to reset to their defaults, separated by commas: routes,token_limit')
     .action((name: string, { drop, ...options }: TermsOptions & { drop?: string }, command: Command) =>
       run(
         command,
@@ -57,15 +57,15 @@ export function upstreamCommands(program: Command): void {
         ({ changed }) =>
           changed
             ? `Upstream "${name}" is changed. Running servers use it so from the next call on.`
-            : `Upstream "${name}" is just so already.`,
+            : `Upstream "${name}" is unchanged.`,
       ),
     );
 
   for (const [verb, paused, said] of [
-    ['pause', true, 'send nothing there, until resume'],
-    ['resume', false, 'send calls there again'],
+    ['pause', true, 'pause an upstream: no calls are sent to it until resume'],
+    ['resume', false, 'resume a paused upstream'],
   ] as const) {
-    withJson(upstream.command(`${verb} <name>`))
+    withJson(upstream.command(verb).argument('<name>', "the upstream's name"))
       .description(said)
       .action((name: string, _options: unknown, command: Command) =>
         run(
@@ -83,8 +83,8 @@ export function upstreamCommands(program: Command): void {
 
   testCommand(upstream);
 
-  withJson(upstream.command('remove <name>'))
-    .description('remove one, and its credentials for good')
+  withJson(upstream.command('remove').argument('<name>', "the upstream's name"))
+    .description('remove an upstream and its credentials permanently')
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -94,7 +94,7 @@ export function upstreamCommands(program: Command): void {
     );
 
   withJson(upstream.command('list'))
-    .description('all of them, those of the environment too')
+    .description('list upstreams, those of the environment included')
     .action((_options: unknown, command: Command) => run(command, listUpstreams, showUpstreams));
 }
 

@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import type { Command } from '#db/command-line/command.ts';
+import { buildProgram, runProgram } from '#server/cli/program.ts';
+
+const surroundings = { env: {}, out: () => undefined, err: () => undefined };
+
+/** A command and all below it, each with its full name. */
+function allOf(command: Command, name: string): [string, Command][] {
+  const below = command.commands as readonly Command[];
+  return [[name, command], ...below.flatMap((each) => allOf(each, `${name} ${each.name()}`))];
+}
+const commands = allOf(buildProgram(surroundings), 'daybook');
+
+test('the program is built without running a command', () => {
+  expect(commands.length).toBeGreaterThan(60);
+});
+
+test.each(commands)('%s has a description, and so has each of its arguments and options', (_, command) => {
+  expect(command.description()).not.toBe('');
+  const { registeredArguments, options } = command;
+  expect(
+    registeredArguments.filter(({ description }) => description === '').map((each) => each.name()),
+  ).toEqual([]);
+  expect(options.filter(({ description }) => description === '').map(({ flags }) => flags)).toEqual([]);
+});
+
+test('--version prints the version of the package', async () => {
+  let printed = '';
+  const code = await runProgram(['--version'], { ...surroundings, out: (text) => (printed += text) });
+  const file = path.join(import.meta.dirname, '../../../package.json');
+  const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string };
+  expect([code, printed]).toEqual([0, `${version}\n`]);
+});
