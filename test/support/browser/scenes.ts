@@ -85,7 +85,14 @@ async function removeUpstream(page: Page): Promise<void> {
   await page.getByRole('dialog').waitFor();
 }
 
+async function showCodex(page: Page): Promise<void> {
+  await page.getByRole('tab', { name: 'Coding agents' }).click();
+  await page.getByRole('tab', { name: 'Codex' }).click();
+  await page.getByText('[model_providers.daybook]').scrollIntoViewIfNeeded();
+}
+
 const DIALOGS: readonly Scene[] = [
+  { name: 'first-call-agents', path: '/first-call', who: 'member', act: showCodex },
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
   { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: openRequestEnd },
