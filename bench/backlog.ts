@@ -129,7 +129,7 @@ function settle({
     reasoning_tokens: 0,
     cost_microusd: hasFailed ? 0 : 100 + below(5_000),
     price_version: 1,
-    attempts: 1,
+    attempt_count: 1,
     first_byte_ms: 100 + below(700),
     duration_ms: 300 + below(9_000),
   };

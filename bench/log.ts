@@ -179,7 +179,7 @@ function makeBatch(account: string, key: string): RequestEvent[] {
         cached_tokens: 0,
         output_tokens: 97,
         reasoning_tokens: 0,
-        attempts: 1,
+        attempt_count: 1,
         first_byte_ms: 21,
         duration_ms: 480,
       },

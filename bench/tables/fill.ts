@@ -41,7 +41,7 @@ const MODEL = `(array['${MODELS.join("','")}'])[1 + floor(${MODELS.length} * pow
 const REQUESTS = `
   insert into projection.request (request, position, end_position, accepted_at, ended_at, hold_tokens, cost_microusd, terms_position,
       instance, admitted_minute, body_bytes, input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
-      price_version, refused_count, status, end_reason, usage_source, attempts, retry_count, sse, account, key, model, upstream, refusal)
+      price_version, rejected_count, status, end_reason, usage_source, attempt_count, retry_count, sse, account, key, model, upstream, error_code)
   select
       -- In order of time, like those of UUIDv7.
       (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || substr(md5(n::text || $2::bigint::text), 1, 20))::uuid,
@@ -56,7 +56,7 @@ const REQUESTS = `
       case when not refused then duration_ms / 5 end, case when not refused then duration_ms end,
       case when not refused then 1 end, case when refused then 3 end,
       case when refused then 429 when luck < 0.96 then 200 when luck < 0.98 then 499 else 502 end,
-      case when refused then null when luck < 0.96 then ${END_REASONS.completed} when luck < 0.98 then ${END_REASONS.client_gone}
+      case when refused then null when luck < 0.96 then ${END_REASONS.completed} when luck < 0.98 then ${END_REASONS.client_disconnected}
         when luck < 0.995 then ${END_REASONS.upstream_error} when luck < 0.998 then ${END_REASONS.quota_exceeded} else ${END_REASONS.internal_error} end,
       case when not refused then ${USAGE_SOURCES.provider} end, case when not refused then 1 end, null, case when not refused then luck < 0.7 end,
       'Acct' || lpad(rank::text, 4, '0'), 'K' || lpad(rank::text, 4, '0') || lpad(floor((${KEY_COUNT}) * power(random(), 2))::text, 3, '0'),
@@ -91,7 +91,7 @@ const FIGURES_OF_REQUESTS = [
   ...ENDED_OUTCOMES.map(
     (outcome) => `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')}))`,
   ),
-  'coalesce(sum(refused_count), 0)',
+  'coalesce(sum(rejected_count), 0)',
   'count(*) filter (where cost_microusd is null and end_reason is not null)',
   ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map(
     (name) => `coalesce(sum(${name}), 0)`,
@@ -115,7 +115,7 @@ type Unit = 'minute' | 'hour' | 'day';
 const fromRequests = (table: string, unit: Unit, by: readonly string[]): string =>
   `insert into projection.${table} (${[unit, ...by].join(', ')}, ${NAMES})
     select date_bin('1 ${unit}', ended_at, 'epoch'), ${[...by, FIGURES_OF_REQUESTS].join(', ')}
-      from (select ended_at, account, key, coalesce(model, '') as model, end_reason, refused_count, input_tokens, cached_tokens, output_tokens,
+      from (select ended_at, account, key, coalesce(model, '') as model, end_reason, rejected_count, input_tokens, cached_tokens, output_tokens,
             reasoning_tokens, cost_microusd, ${bucketOf('duration_ms')} as duration_bucket, ${bucketOf('first_byte_ms')} as first_byte_bucket
           from projection.request where accepted_at >= $1::timestamptz - interval '5 minutes' and ended_at >= $1 and accepted_at < $2 and ended_at < $2) r
       group by ${[1, ...by].join(', ')}`;
@@ -208,7 +208,7 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   await client.query(`
     with running as (
       update projection.request set ended_at = null, end_position = null, end_reason = null, status = null, duration_ms = null, first_byte_ms = null, cost_microusd = null
-        where request in (select request from projection.request where refusal is null order by accepted_at desc limit ${RUNNING})
+        where request in (select request from projection.request where error_code is null order by accepted_at desc limit ${RUNNING})
         returning request, position, account)
     insert into projection.running_request (request, position, account) select * from running`);
   await client.query('update daybook.projection set position = $1, position_at = $2', [
@@ -221,15 +221,15 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   await owner.client.query(
     `insert into daybook.log (shard, position, at, type, instance, request, account, key, model, sse, body_bytes, hold_tokens)
       select ${SHARD}, position, accepted_at, ${EVENT_CODES['request.accepted']}, ${NOBODY}, request, account, key, model, sse, body_bytes, hold_tokens
-        from projection.request where accepted_at >= $1 and refusal is null`,
+        from projection.request where accepted_at >= $1 and error_code is null`,
     [lastDay],
   );
   await owner.client.query(
     `insert into daybook.log (shard, position, at, type, instance, request, account, key, model, status, end_reason, usage_source,
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms, cost_microusd)
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, cost_microusd)
       select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, ${NOBODY}, request, account, key, model, status, end_reason, usage_source,
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms, cost_microusd
-        from projection.request where accepted_at >= $1 and refusal is null and ended_at is not null`,
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, cost_microusd
+        from projection.request where accepted_at >= $1 and error_code is null and ended_at is not null`,
     [lastDay],
   );
   await owner.client.query(

@@ -29,7 +29,7 @@ import * as upstream from '#db/events/upstream-events.ts';
 /** Why a request ended. The codes are stored in the log and never change meaning. */
 export const END_REASONS = {
   completed: 1,
-  client_gone: 2,
+  client_disconnected: 2,
   upstream_disconnected: 3,
   upstream_error: 4,
   upstream_rejected: 5,
@@ -212,12 +212,12 @@ const RequestSettled = z.object({
   cost_microusd: Count.optional(),
   /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
   price_version: Count.optional(),
-  attempts: Count,
+  attempt_count: Count,
   /**
    * Each of them, where there was more than one. The usage and the cost are the last one's: it is charged
    * once.
    */
-  tries: z.array(upstream.Attempt).max(upstream.ATTEMPTS_MAX).optional(),
+  attempts: z.array(upstream.Attempt).max(upstream.ATTEMPTS_MAX).optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count,
 });
@@ -235,9 +235,9 @@ const RequestRejected = z.object({
   account: Id,
   key: Id,
   /** The code of the refusal catalogue. */
-  refusal: z.string().regex(/^[a-z_]{1,64}$/),
+  error_code: z.string().regex(/^[a-z_]{1,64}$/),
   status: Count,
-  refused_count: z.int().min(1),
+  rejected_count: z.int().min(1),
 });
 
 export const Event = z.discriminatedUnion('type', [

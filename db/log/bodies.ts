@@ -5,7 +5,7 @@ import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 /** The fields of request events that have no column, in the JSON of `body`. Pure. */
 
 const Accepted = z.strictObject({ route: z.enum(RELAYED_ROUTES) });
-const Settled = z.strictObject({ tries: z.array(Attempt).max(ATTEMPTS_MAX) });
+const Settled = z.strictObject({ attempts: z.array(Attempt).max(ATTEMPTS_MAX) });
 
 /** The route of an accepted request. @throws {Error} where the body is not of the vocabulary. */
 export function parseRoute(body: string): RelayedRoute {
@@ -14,5 +14,5 @@ export function parseRoute(body: string): RelayedRoute {
 
 /** The attempts of a settled request. @throws {Error} where the body is not of the vocabulary. */
 export function parseAttempts(body: string): Attempt[] {
-  return Settled.parse(JSON.parse(body)).tries;
+  return Settled.parse(JSON.parse(body)).attempts;
 }

@@ -56,7 +56,7 @@ export const COLUMNS = [
   { name: 'cached_tokens', type: 'int4', needed: [SETTLED] },
   { name: 'output_tokens', type: 'int4', needed: [SETTLED] },
   { name: 'reasoning_tokens', type: 'int4', needed: [SETTLED] },
-  { name: 'attempts', type: 'int2', needed: [SETTLED] },
+  { name: 'attempt_count', type: 'int2', needed: [SETTLED] },
   { name: 'first_byte_ms', type: 'int4', optional: [SETTLED] },
   { name: 'duration_ms', type: 'int4', needed: [SETTLED] },
   { name: 'stream', type: 'text', control: 'needed' },
@@ -67,8 +67,8 @@ export const COLUMNS = [
   { name: 'cost_microusd', type: 'int8', optional: [SETTLED] },
   { name: 'admitted_minute', type: 'int4', optional: CALL },
   { name: 'price_version', type: 'int4', optional: [SETTLED] },
-  { name: 'refused_count', type: 'int4', needed: [REJECTED] },
-  { name: 'refusal', type: 'text', needed: [REJECTED] },
+  { name: 'rejected_count', type: 'int4', needed: [REJECTED] },
+  { name: 'error_code', type: 'text', needed: [REJECTED] },
 ] as const satisfies readonly Column[];
 
 type Columns = (typeof COLUMNS)[number];
@@ -80,7 +80,7 @@ export type ColumnName = Columns['name'];
  */
 export const BODY_FIELDS = {
   'request.accepted': 'route',
-  'request.settled': 'tries',
+  'request.settled': 'attempts',
 } as const satisfies Partial<{ [T in RequestType]: keyof EventOf<T> }>;
 
 /** Fields by name, with the kind of value that their columns hold. */

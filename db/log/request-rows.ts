@@ -30,9 +30,9 @@ export function fillColumns(
     columns.account.addText(event.account);
     columns.key.addText(event.key);
     if (event.type === 'request.rejected') {
-      columns.refusal.addText(event.refusal, row);
+      columns.error_code.addText(event.error_code, row);
       columns.status.addInt2(event.status, row);
-      columns.refused_count.addInt4(event.refused_count, row);
+      columns.rejected_count.addInt4(event.rejected_count, row);
       continue;
     }
 
@@ -62,8 +62,9 @@ export function fillColumns(
       columns.reasoning_tokens.addInt4(event.reasoning_tokens, row);
       if (event.cost_microusd !== undefined) columns.cost_microusd.addInt8(event.cost_microusd, row);
       if (event.price_version !== undefined) columns.price_version.addInt4(event.price_version, row);
-      columns.attempts.addInt2(event.attempts, row);
-      if (event.tries !== undefined) columns.body.addText(JSON.stringify({ tries: event.tries }), row);
+      columns.attempt_count.addInt2(event.attempt_count, row);
+      if (event.attempts !== undefined)
+        columns.body.addText(JSON.stringify({ attempts: event.attempts }), row);
       if (event.first_byte_ms !== undefined) columns.first_byte_ms.addInt4(event.first_byte_ms, row);
       columns.duration_ms.addInt4(event.duration_ms, row);
     }
@@ -125,7 +126,7 @@ export function decodeRequest(row: Row): RequestEvent | null {
         cached_tokens: needed(row[AT.cached_tokens]),
         output_tokens: needed(row[AT.output_tokens]),
         reasoning_tokens: needed(row[AT.reasoning_tokens]),
-        attempts: needed(row[AT.attempts]),
+        attempt_count: needed(row[AT.attempt_count]),
         duration_ms: needed(row[AT.duration_ms]),
       };
       addAdmission(event, row);
@@ -138,7 +139,7 @@ export function decodeRequest(row: Row): RequestEvent | null {
       const price_version = row[AT.price_version];
       if (price_version !== null) event.price_version = price_version;
       const body = row[AT.body];
-      if (body !== null) event.tries = parseAttempts(body);
+      if (body !== null) event.attempts = parseAttempts(body);
       return event;
     }
     case 'request.abandoned': {
@@ -162,9 +163,9 @@ export function decodeRequest(row: Row): RequestEvent | null {
         request: needed(row[AT.request]),
         account: needed(row[AT.account]),
         key: needed(row[AT.key]),
-        refusal: needed(row[AT.refusal]),
+        error_code: needed(row[AT.error_code]),
         status: needed(row[AT.status]),
-        refused_count: needed(row[AT.refused_count]),
+        rejected_count: needed(row[AT.rejected_count]),
       };
     default:
       return null;

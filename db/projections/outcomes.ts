@@ -3,7 +3,7 @@ import { END_REASONS, type EndReason } from '#db/events/events.ts';
 /** The outcomes of calls: end reasons in groups, for projections, replies and the dashboard. Pure. */
 export const ENDED_OUTCOMES = [
   'completed',
-  'client_gone',
+  'client_disconnected',
   'upstream_failed',
   'cut_short',
   'relay_failed',
@@ -16,7 +16,7 @@ export type Outcome = (typeof OUTCOMES)[number];
 
 export const OUTCOME_OF: Readonly<Record<EndReason, EndedOutcome>> = {
   completed: 'completed',
-  client_gone: 'client_gone',
+  client_disconnected: 'client_disconnected',
   upstream_disconnected: 'upstream_failed',
   upstream_error: 'upstream_failed',
   upstream_rejected: 'upstream_failed',

@@ -31,8 +31,9 @@ const BEGIN = `,
     insert into request (request, position, end_position, accepted_at, ended_at,
         hold_tokens, hold_cost_microusd, cost_microusd, terms_position, instance, admitted_minute, body_bytes,
         input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-        first_byte_ms, duration_ms, price_version, refused_count,
-        status, end_reason, usage_source, attempts, retry_count, sse, account, key, model, upstream, refusal)
+        first_byte_ms, duration_ms, price_version, rejected_count,
+        status, end_reason, usage_source, attempt_count, retry_count, sse, account, key, model, upstream,
+        error_code)
       select a.request, a.position, e.position, a.at, e.at,
           coalesce(h.hold_tokens, a.hold_tokens),
           case when h.request is null then a.hold_cost_microusd else h.hold_cost_microusd end,
@@ -40,7 +41,7 @@ const BEGIN = `,
           a.terms_position, a.instance, a.admitted_minute, a.body_bytes,
           e.input_tokens, e.cached_tokens, e.output_tokens, e.reasoning_tokens,
           e.first_byte_ms, e.duration_ms, e.price_version, null,
-          e.status, e.end_reason, e.usage_source, e.attempts, a.retry_count, a.sse,
+          e.status, e.end_reason, e.usage_source, e.attempt_count, a.retry_count, a.sse,
           a.account, a.key, a.model, e.upstream, null
         from event a
         left join ending e on e.request = a.request and e.position > a.position
@@ -49,8 +50,8 @@ const BEGIN = `,
       union all
       select request, position, position, at, at,
           null, null, null, null, instance, null, null,
-          null, null, null, null, null, null, null, refused_count,
-          status, null, null, null, null, null, account, key, model, null, refusal
+          null, null, null, null, null, null, null, rejected_count,
+          status, null, null, null, null, null, account, key, model, null, error_code
         from event where type = ${REJECTED}
       returning request, position, account, ended_at
   ),
@@ -91,13 +92,13 @@ const CARRY_ON = `with carried as materialized (
         hold_tokens, hold_cost_microusd, cost_microusd,
         input_tokens, cached_tokens, output_tokens, reasoning_tokens,
         first_byte_ms, duration_ms, price_version,
-        status, end_reason, usage_source, attempts, upstream)
+        status, end_reason, usage_source, attempt_count, upstream)
       select c.request, c.first_position, c.end_position, f.at, e.at, f.instance, f.account, f.key,
           h.hold_tokens, h.hold_cost_microusd,
           case when e.type = ${ABANDONED} then e.hold_cost_microusd else e.cost_microusd end,
           e.input_tokens, e.cached_tokens, e.output_tokens, e.reasoning_tokens,
           e.first_byte_ms, e.duration_ms, e.price_version,
-          e.status, e.end_reason, e.usage_source, e.attempts, e.upstream
+          e.status, e.end_reason, e.usage_source, e.attempt_count, e.upstream
         from call c
         join carried f on f.position = c.first_position
         left join carried e on e.position = c.end_position
@@ -113,7 +114,7 @@ const CARRY_ON = `with carried as materialized (
         first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms,
         price_version = excluded.price_version,
         status = excluded.status, end_reason = excluded.end_reason, usage_source = excluded.usage_source,
-        attempts = excluded.attempts, upstream = excluded.upstream
+        attempt_count = excluded.attempt_count, upstream = excluded.upstream
       where r.ended_at is null and r.position < excluded.position
       returning old.request, new.ended_at
   ),

@@ -41,7 +41,7 @@ const FIGURES_OF_EVENTS = list([
     (outcome) =>
       `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')})) as ${outcome}`,
   ),
-  'coalesce(sum(refused_count), 0)::bigint as refused',
+  'coalesce(sum(rejected_count), 0)::bigint as refused',
   'count(*) filter (where cost is null and end_reason is not null) as unpriced',
   ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map(
     (name) => `coalesce(sum(${name}), 0)::bigint as ${name}`,
@@ -93,7 +93,7 @@ const USAGE = `,
     select date_bin('1 minute', at, 'epoch') as minute, account, key, coalesce(model, '') as model,
       ${FIGURES_OF_EVENTS}
       from (
-        select at, account, key, model, end_reason, refused_count,
+        select at, account, key, model, end_reason, rejected_count,
             input_tokens, cached_tokens, output_tokens, reasoning_tokens,
             case when type = ${ABANDONED} then hold_tokens end as abandoned_tokens,
             case when type = ${ABANDONED} then hold_cost_microusd else cost_microusd end as cost,

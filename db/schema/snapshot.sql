@@ -179,21 +179,21 @@ create table daybook.log (
   body_bytes integer,
   admitted_minute integer,
   price_version integer,
-  refused_count integer,
+  rejected_count integer,
   version integer,
   shard smallint not null,
   type smallint not null,
   status smallint,
   end_reason smallint,
   usage_source smallint,
-  attempts smallint,
+  attempt_count smallint,
   retry_count smallint,
   sse boolean,
   account text collate "C",
   key text collate "C",
   model text collate "C",
   upstream text collate "C",
-  refusal text collate "C",
+  error_code text collate "C",
   stream text collate "C",
   body text collate "C",
   constraint log_pkey PRIMARY KEY (shard, "position")
@@ -232,21 +232,21 @@ create table daybook.log_kept (
   body_bytes integer,
   admitted_minute integer,
   price_version integer,
-  refused_count integer,
+  rejected_count integer,
   version integer,
   shard smallint not null,
   type smallint not null,
   status smallint,
   end_reason smallint,
   usage_source smallint,
-  attempts smallint,
+  attempt_count smallint,
   retry_count smallint,
   sse boolean,
   account text collate "C",
   key text collate "C",
   model text collate "C",
   upstream text collate "C",
-  refusal text collate "C",
+  error_code text collate "C",
   stream text collate "C",
   body text collate "C",
   constraint log_kept_pkey PRIMARY KEY (shard, "position"),
@@ -541,18 +541,18 @@ create table projection.request (
   first_byte_ms integer,
   duration_ms integer,
   price_version integer,
-  refused_count integer,
+  rejected_count integer,
   status smallint,
   end_reason smallint,
   usage_source smallint,
-  attempts smallint,
+  attempt_count smallint,
   retry_count smallint,
   sse boolean,
   account text collate "C" not null,
   key text collate "C" not null,
   model text collate "C",
   upstream text collate "C",
-  refusal text collate "C",
+  error_code text collate "C",
   constraint request_pkey PRIMARY KEY (request)
 ) with (fillfactor=80);
 CREATE INDEX request_account ON projection.request USING btree (account, accepted_at, "position");
@@ -573,7 +573,7 @@ create table projection.usage_day (
   key text collate "C" not null,
   model text collate "C" not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -595,7 +595,7 @@ create table projection.usage_day_account (
   day timestamp with time zone not null,
   account text collate "C" not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -617,7 +617,7 @@ create table projection.usage_hour (
   hour timestamp with time zone not null,
   account text collate "C" not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -641,7 +641,7 @@ create table projection.usage_hour_key (
   key text collate "C" not null,
   model text collate "C" not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -662,7 +662,7 @@ CREATE INDEX usage_hour_key_all ON projection.usage_hour_key USING btree (hour);
 create table projection.usage_hour_total (
   hour timestamp with time zone not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -685,7 +685,7 @@ create table projection.usage_minute (
   key text collate "C" not null,
   model text collate "C" not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -706,7 +706,7 @@ CREATE INDEX usage_minute_all ON projection.usage_minute USING btree (minute);
 create table projection.usage_minute_total (
   minute timestamp with time zone not null,
   completed bigint default 0 not null,
-  client_gone bigint default 0 not null,
+  client_disconnected bigint default 0 not null,
   upstream_failed bigint default 0 not null,
   cut_short bigint default 0 not null,
   relay_failed bigint default 0 not null,
@@ -739,7 +739,7 @@ create table daybook.log_000001 partition of daybook.log for values from ('50000
 
 set check_function_bodies = off;
 
-CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _type smallint[], _request uuid[] DEFAULT NULL::uuid[], _account text[] DEFAULT NULL::text[], _key text[] DEFAULT NULL::text[], _model text[] DEFAULT NULL::text[], _upstream text[] DEFAULT NULL::text[], _sse boolean[] DEFAULT NULL::boolean[], _body_bytes integer[] DEFAULT NULL::integer[], _hold_tokens bigint[] DEFAULT NULL::bigint[], _retry_count smallint[] DEFAULT NULL::smallint[], _status smallint[] DEFAULT NULL::smallint[], _end_reason smallint[] DEFAULT NULL::smallint[], _usage_source smallint[] DEFAULT NULL::smallint[], _input_tokens integer[] DEFAULT NULL::integer[], _cached_tokens integer[] DEFAULT NULL::integer[], _output_tokens integer[] DEFAULT NULL::integer[], _reasoning_tokens integer[] DEFAULT NULL::integer[], _attempts smallint[] DEFAULT NULL::smallint[], _first_byte_ms integer[] DEFAULT NULL::integer[], _duration_ms integer[] DEFAULT NULL::integer[], _stream text[] DEFAULT NULL::text[], _version integer[] DEFAULT NULL::integer[], _body text[] DEFAULT NULL::text[], _claim text[] DEFAULT NULL::text[], _terms_position bigint[] DEFAULT NULL::bigint[], _hold_cost_microusd bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[], _admitted_minute integer[] DEFAULT NULL::integer[], _price_version integer[] DEFAULT NULL::integer[], _refused_count integer[] DEFAULT NULL::integer[], _refusal text[] DEFAULT NULL::text[])
+CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _type smallint[], _request uuid[] DEFAULT NULL::uuid[], _account text[] DEFAULT NULL::text[], _key text[] DEFAULT NULL::text[], _model text[] DEFAULT NULL::text[], _upstream text[] DEFAULT NULL::text[], _sse boolean[] DEFAULT NULL::boolean[], _body_bytes integer[] DEFAULT NULL::integer[], _hold_tokens bigint[] DEFAULT NULL::bigint[], _retry_count smallint[] DEFAULT NULL::smallint[], _status smallint[] DEFAULT NULL::smallint[], _end_reason smallint[] DEFAULT NULL::smallint[], _usage_source smallint[] DEFAULT NULL::smallint[], _input_tokens integer[] DEFAULT NULL::integer[], _cached_tokens integer[] DEFAULT NULL::integer[], _output_tokens integer[] DEFAULT NULL::integer[], _reasoning_tokens integer[] DEFAULT NULL::integer[], _attempt_count smallint[] DEFAULT NULL::smallint[], _first_byte_ms integer[] DEFAULT NULL::integer[], _duration_ms integer[] DEFAULT NULL::integer[], _stream text[] DEFAULT NULL::text[], _version integer[] DEFAULT NULL::integer[], _body text[] DEFAULT NULL::text[], _claim text[] DEFAULT NULL::text[], _terms_position bigint[] DEFAULT NULL::bigint[], _hold_cost_microusd bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[], _admitted_minute integer[] DEFAULT NULL::integer[], _price_version integer[] DEFAULT NULL::integer[], _rejected_count integer[] DEFAULT NULL::integer[], _error_code text[] DEFAULT NULL::text[])
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -813,33 +813,33 @@ begin
     insert into daybook.log (
       shard, position, at, type, instance, request, account, key, model, upstream, sse, body_bytes,
       hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,
-      reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body,
-      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count,
-      refusal)
+      reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body,
+      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
+      error_code)
     select _shard, _head + u.ordinal, _at, u.type, _instance, u.request, u.account, u.key, u.model,
       u.upstream, u.sse, u.body_bytes, u.hold_tokens, u.retry_count, u.status, u.end_reason, u.usage_source,
-      u.input_tokens, u.cached_tokens, u.output_tokens, u.reasoning_tokens, u.attempts, u.first_byte_ms,
+      u.input_tokens, u.cached_tokens, u.output_tokens, u.reasoning_tokens, u.attempt_count, u.first_byte_ms,
       u.duration_ms, u.stream, u.version, u.body,
       u.terms_position, u.hold_cost_microusd, u.cost_microusd, u.admitted_minute, u.price_version,
-      u.refused_count, u.refusal
+      u.rejected_count, u.error_code
     from unnest(_type, _request, _account, _key, _model, _upstream, _sse, _body_bytes, _hold_tokens,
       _retry_count, _status, _end_reason, _usage_source, _input_tokens, _cached_tokens, _output_tokens,
-      _reasoning_tokens, _attempts, _first_byte_ms, _duration_ms, _stream, _version, _body,
+      _reasoning_tokens, _attempt_count, _first_byte_ms, _duration_ms, _stream, _version, _body,
       _terms_position, _hold_cost_microusd, _cost_microusd, _admitted_minute, _price_version,
-      _refused_count, _refusal)
+      _rejected_count, _error_code)
       with ordinality
       as u(type, request, account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count,
         status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-        attempts, first_byte_ms, duration_ms, stream, version, body,
-        terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count,
-        refusal, ordinal)
+        attempt_count, first_byte_ms, duration_ms, stream, version, body,
+        terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
+        error_code, ordinal)
     returning position, sha256('\x00'::bytea || convert_to(row(
       shard, position, _at_us, type, instance, request, account, key, model,
       upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens,
-      cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms,
+      cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms,
       stream, version, body,
-      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count,
-      refusal)::text, 'UTF8')) as leaf
+      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
+      error_code)::text, 'UTF8')) as leaf
   )
   select sha256(string_agg(leaf, ''::bytea order by position)) into _digest from written;
 
@@ -1015,7 +1015,7 @@ begin
   case _name
   when 'requests' then
     -- Every request, as far as the log has it; rejected ones too, where many alike share a row.
-    -- Running: `ended_at` is null. Rejected: `refusal` is not null.
+    -- Running: `ended_at` is null. Rejected: `error_code` is not null.
     create table request (
       request uuid primary key,
       -- Of the request's first event and of its ending.
@@ -1037,18 +1037,18 @@ begin
       first_byte_ms integer,
       duration_ms integer,
       price_version integer,
-      refused_count integer,
+      rejected_count integer,
       status smallint,
       end_reason smallint,
       usage_source smallint,
-      attempts smallint,
+      attempt_count smallint,
       retry_count smallint,
       sse boolean,
       account text collate "C" not null,
       key text collate "C" not null,
       model text collate "C",
       upstream text collate "C",
-      refusal text collate "C"
+      error_code text collate "C"
     ) with (fillfactor = 80);
     -- Pages of a list, newest first, in the selected time range.
     create index request_account on request (account, accepted_at, position);
@@ -1079,7 +1079,7 @@ begin
       -- Empty if the request was rejected before its model was resolved.
       model text collate "C" not null,
       completed bigint not null default 0,
-      client_gone bigint not null default 0,
+      client_disconnected bigint not null default 0,
       upstream_failed bigint not null default 0,
       cut_short bigint not null default 0,
       relay_failed bigint not null default 0,

@@ -147,21 +147,21 @@ export type LogTable = {
   body_bytes: number | null;
   admitted_minute: number | null;
   price_version: number | null;
-  refused_count: number | null;
+  rejected_count: number | null;
   version: number | null;
   shard: number;
   type: number;
   status: number | null;
   end_reason: number | null;
   usage_source: number | null;
-  attempts: number | null;
+  attempt_count: number | null;
   retry_count: number | null;
   sse: boolean | null;
   account: string | null;
   key: string | null;
   model: string | null;
   upstream: string | null;
-  refusal: string | null;
+  error_code: string | null;
   stream: string | null;
   body: string | null;
 };
@@ -195,21 +195,21 @@ export type LogKeptTable = {
   body_bytes: number | null;
   admitted_minute: number | null;
   price_version: number | null;
-  refused_count: number | null;
+  rejected_count: number | null;
   version: number | null;
   shard: number;
   type: number;
   status: number | null;
   end_reason: number | null;
   usage_source: number | null;
-  attempts: number | null;
+  attempt_count: number | null;
   retry_count: number | null;
   sse: boolean | null;
   account: string | null;
   key: string | null;
   model: string | null;
   upstream: string | null;
-  refusal: string | null;
+  error_code: string | null;
   stream: string | null;
   body: string | null;
 };
@@ -448,18 +448,18 @@ export type RequestTable = {
   first_byte_ms: number | null;
   duration_ms: number | null;
   price_version: number | null;
-  refused_count: number | null;
+  rejected_count: number | null;
   status: number | null;
   end_reason: number | null;
   usage_source: number | null;
-  attempts: number | null;
+  attempt_count: number | null;
   retry_count: number | null;
   sse: boolean | null;
   account: string;
   key: string;
   model: string | null;
   upstream: string | null;
-  refusal: string | null;
+  error_code: string | null;
 };
 
 export type RunningRequestTable = {
@@ -474,7 +474,7 @@ export type UsageDayTable = {
   key: string;
   model: string;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;
@@ -494,7 +494,7 @@ export type UsageDayAccountTable = {
   day: Timestamp;
   account: string;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;
@@ -514,7 +514,7 @@ export type UsageHourTable = {
   hour: Timestamp;
   account: string;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;
@@ -536,7 +536,7 @@ export type UsageHourKeyTable = {
   key: string;
   model: string;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;
@@ -555,7 +555,7 @@ export type UsageHourKeyTable = {
 export type UsageHourTotalTable = {
   hour: Timestamp;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;
@@ -577,7 +577,7 @@ export type UsageMinuteTable = {
   key: string;
   model: string;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;
@@ -596,7 +596,7 @@ export type UsageMinuteTable = {
 export type UsageMinuteTotalTable = {
   minute: Timestamp;
   completed: Default<Int8>;
-  client_gone: Default<Int8>;
+  client_disconnected: Default<Int8>;
   upstream_failed: Default<Int8>;
   cut_short: Default<Int8>;
   relay_failed: Default<Int8>;

@@ -82,7 +82,7 @@ const Settled = z.object({
   reasoning_tokens: Count.optional(),
   cost_microusd: Count.optional(),
   price_version: Count.optional(),
-  attempts: Count.optional(),
+  attempt_count: Count.optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count.optional(),
   hold_tokens: Count.optional(),
@@ -100,9 +100,9 @@ const Refused = z.object({
   request: z.uuid(),
   account: z.string(),
   key: z.string(),
-  refusal: z.string(),
+  error_code: z.string(),
   status: Count,
-  refused_count: Count,
+  rejected_count: Count,
 });
 
 /**
@@ -114,7 +114,7 @@ export const UsageDelta = z.object({
   /** Empty for calls that were rejected before their model was resolved. */
   model: z.string(),
   completed: Count,
-  client_gone: Count,
+  client_disconnected: Count,
   upstream_failed: Count,
   cut_short: Count,
   relay_failed: Count,

@@ -55,8 +55,8 @@ export type RequestRow = {
   outcome: Outcome | 'running';
   end_reason: EndReason | null;
   /** The rejection's error code, and the number of identical rejections in this row. */
-  refusal: string | null;
-  refused_count: number | null;
+  error_code: string | null;
+  rejected_count: number | null;
   status: number | null;
   sse: boolean | null;
   input_tokens: number | null;
@@ -67,7 +67,7 @@ export type RequestRow = {
   cost_microusd: number | null;
   first_byte_ms: number | null;
   duration_ms: number | null;
-  attempts: number | null;
+  attempt_count: number | null;
   retry_count: number | null;
   /** The reservation, at its largest. */
   hold_tokens: number | null;

@@ -40,7 +40,7 @@ export type UsageFigures = {
   /** Ended requests, without rejected ones. */
   requests: number;
   completed: number;
-  client_gone: number;
+  client_disconnected: number;
   upstream_failed: number;
   cut_short: number;
   relay_failed: number;

@@ -15,7 +15,7 @@ export function usageDeltaOf(frames: Iterable<FrameOf<'settled' | 'refused'>>): 
       row = noUsage(frame.account, frame.key, model);
       rows.set(name, row);
     }
-    if (frame.type === 'refused') row.refused += frame.refused_count;
+    if (frame.type === 'refused') row.refused += frame.rejected_count;
     else add(row, frame);
   }
   return [...rows.values()];

@@ -24,7 +24,7 @@ export class RejectionLog {
     const name = `${key.id} ${code}`;
     const known = this.#pending.get(name);
     if (known) {
-      known.refused_count++;
+      known.rejected_count++;
       return;
     }
     if (this.#pending.size >= REFUSALS_KINDS_MAX) this.flush();
@@ -33,9 +33,9 @@ export class RejectionLog {
       request,
       account: key.account,
       key: key.id,
-      refusal: code,
+      error_code: code,
       status,
-      refused_count: 1,
+      rejected_count: 1,
     });
     this.#timer ??= setTimeout(() => this.flush(), REFUSALS_COALESCE_MS);
   }

@@ -7,7 +7,7 @@ export const NO_USAGE: MonthUsage = { requests: 0, tokens: 0, cost_microusd: 0 }
 
 // Sums as floating-point numbers, which are exact up to 2^53.
 const FIGURES = [
-  sql<number>`sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::float8`.as(
+  sql<number>`sum(completed + client_disconnected + upstream_failed + cut_short + relay_failed)::float8`.as(
     'requests',
   ),
   sql<number>`sum(input_tokens + output_tokens)::float8`.as('tokens'),

@@ -32,6 +32,6 @@ export function filterConditions({ model, outcome, status }: RequestFilter): Con
 
 function outcomeCondition(outcome: NonNullable<RequestFilter['outcome']>): Condition {
   if (outcome === 'running') return eb('ended_at', 'is', null);
-  if (outcome === 'refused') return eb('refusal', 'is not', null);
+  if (outcome === 'refused') return eb('error_code', 'is not', null);
   return sql<SqlBool>`end_reason = any(${endReasonCodes(outcome)}::smallint[])`;
 }

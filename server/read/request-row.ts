@@ -22,18 +22,18 @@ export const REQUEST_COLUMNS = [
   'reasoning_tokens',
   'first_byte_ms',
   'duration_ms',
-  'refused_count',
+  'rejected_count',
   'status',
   'end_reason',
   'usage_source',
-  'attempts',
+  'attempt_count',
   'retry_count',
   'sse',
   'account',
   'key',
   'model',
   'upstream',
-  'refusal',
+  'error_code',
 ] as const satisfies readonly (keyof RequestTable)[];
 
 export type RequestRecord = Pick<Selectable<RequestTable>, (typeof REQUEST_COLUMNS)[number]>;
@@ -51,8 +51,8 @@ export function requestRow(record: RequestRecord): RequestRow {
     upstream: record.upstream,
     outcome: outcomeOf(record, endReason),
     end_reason: endReason,
-    refusal: record.refusal,
-    refused_count: record.refused_count,
+    error_code: record.error_code,
+    rejected_count: record.rejected_count,
     status: record.status,
     sse: record.sse,
     input_tokens: record.input_tokens,
@@ -63,7 +63,7 @@ export function requestRow(record: RequestRecord): RequestRow {
     cost_microusd: numberOf(record.cost_microusd),
     first_byte_ms: record.first_byte_ms,
     duration_ms: record.duration_ms,
-    attempts: record.attempts,
+    attempt_count: record.attempt_count,
     retry_count: record.retry_count,
     hold_tokens: numberOf(record.hold_tokens),
     hold_cost_microusd: numberOf(record.hold_cost_microusd),
@@ -72,8 +72,8 @@ export function requestRow(record: RequestRecord): RequestRow {
   };
 }
 
-function outcomeOf({ refusal }: RequestRecord, endReason: EndReason | null): RequestRow['outcome'] {
-  if (refusal !== null) return 'refused';
+function outcomeOf({ error_code }: RequestRecord, endReason: EndReason | null): RequestRow['outcome'] {
+  if (error_code !== null) return 'refused';
   return endReason === null ? 'running' : OUTCOME_OF[endReason];
 }
 

@@ -33,7 +33,7 @@ export const usageSource = ({ table }: UsagePlan): Source => ({
 
 const COUNTS = [
   'completed',
-  'client_gone',
+  'client_disconnected',
   'upstream_failed',
   'cut_short',
   'relay_failed',
@@ -58,7 +58,7 @@ const TIMES = HISTOGRAMS.map((name) => {
   );
   return sql`array[${sql.join(sums)}] as ${sql.ref(name)}`;
 });
-const ENDED = sql`completed + client_gone + upstream_failed + cut_short + relay_failed`;
+const ENDED = sql`completed + client_disconnected + upstream_failed + cut_short + relay_failed`;
 
 type Sums = Record<(typeof COUNTS)[number], number> & Partial<Record<(typeof HISTOGRAMS)[number], number[]>>;
 /** The sums of one group, or of all; every column is computed. */
@@ -129,11 +129,11 @@ function rowOf(part: Grouped, { groups }: UsagePlan): UsageRow {
 
 function figures(sums: Sums): UsageFigures {
   const { duration_counts: durations, first_byte_counts: firstBytes } = sums;
-  const { completed, client_gone, upstream_failed, cut_short, relay_failed } = sums;
+  const { completed, client_disconnected, upstream_failed, cut_short, relay_failed } = sums;
   return {
-    requests: completed + client_gone + upstream_failed + cut_short + relay_failed,
+    requests: completed + client_disconnected + upstream_failed + cut_short + relay_failed,
     completed,
-    client_gone,
+    client_disconnected,
     upstream_failed,
     cut_short,
     relay_failed,

@@ -169,7 +169,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
    */
   clientDisconnected(drain: boolean): void {
     if (this.#state === 'ended') return;
-    if (!drain) return this.#finish('client_gone');
+    if (!drain) return this.#finish('client_disconnected');
     this.#isDraining = true;
     this.#options.writer.detach();
   }
@@ -368,7 +368,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   #endOf(reason: EndReason, usage: ReplyUsage): CallEnd {
     const firstByteMs = this.#clock.headAfterMs;
-    return { ...usage, reason: this.#isDraining ? 'client_gone' : reason, firstByteMs };
+    return { ...usage, reason: this.#isDraining ? 'client_disconnected' : reason, firstByteMs };
   }
 
   #resolve(outcome: AttemptOutcome): void {

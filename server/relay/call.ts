@@ -220,13 +220,13 @@ export class Call implements RunningCall, AttemptOwner, Source {
     if (this.#stop) {
       const error = new ApiError(this.#stop.code);
       this.#finish(unsentEnd(this.#stop.reason, error.status), error);
-    } else if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_gone'), null);
+    } else if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_disconnected'), null);
     return this.#isOver;
   }
 
   /** Ends a recorded call that must not be sent to an upstream. @returns the error for its client. */
   #rejectBeforeSending(): ApiError | null {
-    if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_gone'), null);
+    if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_disconnected'), null);
     else if (this.#relay.draining) return this.#rejectUnsent('shutting_down', 'service_unavailable');
     else if (!this.#relay.fencing.isValid(performance.now()))
       return this.#rejectUnsent('store_unavailable', 'service_unavailable');
@@ -318,7 +318,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     else if (this.#rejection && !this.#isRecorded) {
       // The rejection waits for the record, and the client will not receive it.
       this.#rejection = null;
-      this.#end = endSeenByClient({ ...(this.#end as CallEnd), reason: 'client_gone' }, false, 0);
+      this.#end = endSeenByClient({ ...(this.#end as CallEnd), reason: 'client_disconnected' }, false, 0);
     }
   }
 

@@ -74,7 +74,7 @@ export function jsonUsage(
  * @param beforeMs duration of the previous attempts and pauses.
  */
 export function endSeenByClient(end: CallEnd, hasStatus: boolean, beforeMs: number): CallEnd {
-  const status = end.reason === 'client_gone' && !hasStatus ? CLIENT_CLOSED_STATUS : end.status;
+  const status = end.reason === 'client_disconnected' && !hasStatus ? CLIENT_CLOSED_STATUS : end.status;
   if (status === end.status && (beforeMs === 0 || end.firstByteMs === null)) return end;
   return { ...end, status, firstByteMs: end.firstByteMs === null ? null : end.firstByteMs + beforeMs };
 }

@@ -41,11 +41,11 @@ export function settledEvent(
     cached_tokens: usage.cached,
     output_tokens: usage.output,
     reasoning_tokens: usage.reasoning,
-    attempts: attempted.count,
+    attempt_count: attempted.count,
     duration_ms: Math.round(durationMs),
   };
   if (attempted.upstream !== null) event.upstream = attempted.upstream;
-  if (attempted.records !== undefined) event.tries = attempted.records;
+  if (attempted.records !== undefined) event.attempts = attempted.records;
   if (admitted_minute !== undefined) event.admitted_minute = admitted_minute;
   if (terms_position !== undefined) event.terms_position = terms_position;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);

@@ -272,7 +272,7 @@ function judge(
   const theirs = events.filter(({ event }) => 'request' in event && requests.has(event.request));
   const { violations } = checkIdentity({ ledger, events: theirs, clients: ofOther, accounting: 'strict' });
 
-  const fellBack = done.filter(({ reply }) => (settledOf(reply)?.attempts ?? 0) > 1);
+  const fellBack = done.filter(({ reply }) => (settledOf(reply)?.attempt_count ?? 0) > 1);
   const stormy = done.filter(({ isCalm }) => !isCalm);
   const spread = (calls: readonly { headMs: number | null }[]): Spread =>
     spreadOf(calls.flatMap(({ headMs }) => headMs ?? []));

@@ -91,7 +91,7 @@ test('who leaves in the middle ends the call at the upstream, as anywhere', asyn
   );
   expect(
     log.find(({ event }) => event.type === 'request.settled' && event.request === left.requestId)?.event,
-  ).toMatchObject({ end_reason: 'client_gone' });
+  ).toMatchObject({ end_reason: 'client_disconnected' });
 });
 
 test('what the key may not do it may not do here, and it is recorded as refused', async () => {

@@ -126,7 +126,7 @@ test('calls that were refused alike within a second are one frame with their num
   const replies = await Promise.all(Array.from({ length: 5 }, () => call('s:tokens=1', { key: secret })));
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 403));
   await viewer.sees(
-    ({ frames }) => frames('refused').reduce((sum, { refused_count }) => sum + refused_count, 0) === 5,
+    ({ frames }) => frames('refused').reduce((sum, { rejected_count }) => sum + rejected_count, 0) === 5,
   );
   expect(viewer.frames('refused').length).toBeLessThanOrEqual(2);
   expect(viewer.frames('refused')[0]).toMatchObject({ key: id, refusal: 'model_not_permitted', status: 403 });

@@ -130,7 +130,7 @@ test('the openai package gives up at once where a quota is spent', async () => {
   const refused = events.flatMap(({ event }) =>
     event.type === 'request.rejected' && event.key === key ? [event] : [],
   );
-  expect(refused).toMatchObject([{ refusal: 'insufficient_quota', status: 429, refused_count: 1 }]);
+  expect(refused).toMatchObject([{ refusal: 'insufficient_quota', status: 429, rejected_count: 1 }]);
 });
 
 test('the openai package waits as it is told where too much runs at once, and then goes on', async () => {
@@ -173,7 +173,7 @@ test.skipIf(!IS_LONG)(
     expect(Math.floor(Date.now() / 60_000)).toBe(minute + 1);
     const events = await fleet.settledLog();
     const told = events.flatMap(({ event }) =>
-      event.type === 'request.rejected' && event.key === key ? [event.refused_count] : [],
+      event.type === 'request.rejected' && event.key === key ? [event.rejected_count] : [],
     );
     // One refusal, one wait, and then it was let in.
     expect(told).toEqual([1]);

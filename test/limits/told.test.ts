@@ -37,7 +37,7 @@ async function refusalsOf(key: string, count: number): Promise<EventOf<'request.
   const of = (log: readonly Placed[]): EventOf<'request.rejected'>[] =>
     log.flatMap(({ event }) => (event.type === 'request.rejected' && event.key === key ? [event] : []));
   return of(
-    await fleet.waitFor((log) => of(log).reduce((sum, { refused_count: each }) => sum + each, 0) >= count),
+    await fleet.waitFor((log) => of(log).reduce((sum, { rejected_count: each }) => sum + each, 0) >= count),
   );
 }
 
@@ -59,9 +59,9 @@ test('a flood of refusals is recorded to the last one, in a few events', async (
   await Promise.all(Array.from({ length: 50 }, caller));
   const tookS = (performance.now() - beganMs) / 1_000;
   const refused = await refusalsOf(key, flood);
-  expect(refused.reduce((sum, { refused_count: each }) => sum + each, 0)).toBe(flood);
+  expect(refused.reduce((sum, { rejected_count: each }) => sum + each, 0)).toBe(flood);
   for (const event of refused)
-    expect(event).toMatchObject({ account, refusal: 'rate_limit_exceeded', status: 429 });
+    expect(event).toMatchObject({ account, error_code: 'rate_limit_exceeded', status: 429 });
   // One a second of each instance, and a little more for the seconds that had begun.
   expect(refused.length).toBeLessThanOrEqual(3 * (Math.ceil(tookS) + 2));
   expect(upstream.ledger.attempts.length).toBe(0);
@@ -86,7 +86,9 @@ test('each 403 and 429 of a known account is recorded under its code, and a 401 
   expect((await call()).status).toBe(401);
   const refused = await refusalsOf(key, 3);
   expect(
-    refused.map(({ refusal, status, refused_count: count }) => `${status} ${refusal} ${count}`).toSorted(),
+    refused
+      .map(({ error_code: refusal, status, rejected_count: count }) => `${status} ${refusal} ${count}`)
+      .toSorted(),
   ).toEqual(['403 model_not_permitted 1', '403 origin_not_allowed 1', '429 rate_limit_exceeded 1']);
   const codes = (await fleet.readLog()).flatMap(({ event }) =>
     event.type === 'request.rejected' ? [event.status] : [],

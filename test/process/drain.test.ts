@@ -129,10 +129,10 @@ describe.each(PHASES)('a client that leaves $phase', ({ script, stream, at, stat
       attempts.map(({ clientClosedEarly, ended, finishSent }) => [clientClosedEarly, ended, finishSent]),
     ).toEqual([[true, 'client_closed', false]]);
     expect(settled).toMatchObject({
-      end_reason: 'client_gone',
+      end_reason: 'client_disconnected',
       usage_source: status === 200 ? 'counted' : 'estimated',
       status,
-      attempts: 1,
+      attempt_count: 1,
       upstream: 'cancel',
     });
   });
@@ -144,10 +144,10 @@ describe.each(PHASES)('a client that leaves $phase', ({ script, stream, at, stat
       [false, 'complete'],
     ]);
     expect(settled).toMatchObject({
-      end_reason: 'client_gone',
+      end_reason: 'client_disconnected',
       usage_source: 'provider',
       status,
-      attempts: 1,
+      attempt_count: 1,
       upstream: 'drain',
     });
     expect(usageOf(settled)).toEqual(reportedTo(attempts[0] as Attempt));
@@ -173,7 +173,7 @@ describe('an upstream that is drained', () => {
     const { attempts, settled } = await leave('drain', script, true, { abortAfterTokens: 1 });
     expect([attempts[0]?.ended, settled.end_reason, settled.usage_source, settled.output_tokens]).toEqual([
       ended,
-      'client_gone',
+      'client_disconnected',
       'counted',
       9,
     ]);
@@ -185,9 +185,9 @@ describe('an upstream that is drained', () => {
       attempts.length,
       settled.status,
       settled.end_reason,
-      settled.attempts,
+      settled.attempt_count,
       settled.usage_source,
-    ]).toEqual([1, 499, 'client_gone', 1, 'none']);
+    ]).toEqual([1, 499, 'client_disconnected', 1, 'none']);
   });
 });
 
@@ -204,9 +204,9 @@ test.each(['cancel', 'drain'])(
       attempts.length,
       settled.status,
       settled.end_reason,
-      settled.attempts,
+      settled.attempt_count,
       settled.usage_source,
-    ]).toEqual([1, 499, 'client_gone', 1, 'none']);
+    ]).toEqual([1, 499, 'client_disconnected', 1, 'none']);
     // Of the five seconds that the upstream had asked for.
     expect(settled.duration_ms).toBeLessThan(4_000);
   },
@@ -231,7 +231,7 @@ test('a server that is stopped while it drains stops when it has, and knows what
   expect([attempt.ended, attempt.clientClosedEarly, openRequests(events)]).toEqual(['complete', false, []]);
   const settled = lastSettled(events);
   expect([settled.end_reason, settled.usage_source, usageOf(settled)]).toEqual([
-    'client_gone',
+    'client_disconnected',
     'provider',
     reportedTo(attempt),
   ]);

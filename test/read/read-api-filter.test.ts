@@ -56,9 +56,9 @@ const oneRequest: fc.Arbitrary<RequestEvent[]> = fc
           type: 'request.rejected',
           request: uuidv7(),
           ...who,
-          refusal: 'insufficient_quota',
+          error_code: 'insufficient_quota',
           status: code,
-          refused_count: 2,
+          rejected_count: 2,
         },
       ];
     const begun = accepted({ ...who, model });

@@ -74,9 +74,9 @@ beforeAll(async () => {
     request: uuidv7(),
     account,
     key: keys[0]?.id as string,
-    refusal: 'rate_limit_exceeded',
+    error_code: 'rate_limit_exceeded',
     status: 429,
-    refused_count: 9,
+    rejected_count: 9,
   });
   await writer.append(events);
   await writer[Symbol.asyncDispose]();
@@ -90,7 +90,7 @@ function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): P
   const sums = {
     requests: 0,
     completed: 0,
-    client_gone: 0,
+    client_disconnected: 0,
     upstream_failed: 0,
     cut_short: 0,
     relay_failed: 0,
@@ -103,7 +103,7 @@ function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): P
   };
   for (const event of events) {
     if (!isMeant(event)) continue;
-    if (event.type === 'request.rejected') sums.refused += event.refused_count;
+    if (event.type === 'request.rejected') sums.refused += event.rejected_count;
     if (event.type !== 'request.settled' && event.type !== 'request.abandoned') continue;
     sums.requests += 1;
     sums[OUTCOME_OF[event.end_reason]] += 1;

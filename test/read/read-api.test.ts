@@ -56,9 +56,9 @@ test('a key lists its requests, newest first: the running, the ended and the ref
     request: uuidv7(),
     account: one.account,
     key: one.key,
-    refusal: 'rate_limit_exceeded',
+    error_code: 'rate_limit_exceeded',
     status: 429,
-    refused_count: 7,
+    rejected_count: 7,
   };
   const at = await writer.append([
     settled(ended, { cost_microusd: 5, price_version: 3, cached_tokens: 4, reasoning_tokens: 2 }),
@@ -83,8 +83,8 @@ test('a key lists its requests, newest first: the running, the ended and the ref
     upstream: 'one',
     outcome: 'completed',
     end_reason: 'completed',
-    refusal: null,
-    refused_count: null,
+    error_code: null,
+    rejected_count: null,
     status: 200,
     sse: true,
     input_tokens: 10,
@@ -95,7 +95,7 @@ test('a key lists its requests, newest first: the running, the ended and the ref
     cost_microusd: 5,
     first_byte_ms: 5,
     duration_ms: 50,
-    attempts: 1,
+    attempt_count: 1,
     retry_count: 2,
     hold_tokens: 500,
     hold_cost_microusd: null,
@@ -104,8 +104,8 @@ test('a key lists its requests, newest first: the running, the ended and the ref
   });
   expect(page.data[2]).toMatchObject({ ended_at: null, end_reason: null, status: null, end_position: null });
   expect(page.data[0]).toMatchObject({
-    refusal: 'rate_limit_exceeded',
-    refused_count: 7,
+    error_code: 'rate_limit_exceeded',
+    rejected_count: 7,
     status: 429,
     model: null,
   });
@@ -211,7 +211,7 @@ test('the story of a request has its events from the log in their order, and tel
     position: last,
     behind: 0,
   });
-  expect(story.events[3]).toMatchObject({ end_reason: 'completed', duration_ms: 50, attempts: 1 });
+  expect(story.events[3]).toMatchObject({ end_reason: 'completed', duration_ms: 50, attempt_count: 1 });
 });
 
 test('what the tables do not have yet is told as such: how far behind they are, and of what moment they are', async () => {

@@ -91,9 +91,9 @@ beforeAll(async () => {
       type: 'request.rejected',
       request: requests.refused,
       ...own,
-      refusal: 'rate_limit_exceeded',
+      error_code: 'rate_limit_exceeded',
       status: 429,
-      refused_count: 3,
+      rejected_count: 3,
     },
   ]);
   await writer.append([
@@ -144,7 +144,7 @@ describe('a receipt', () => {
       ['accepted', 'settled'],
       /settled \(completed\), status 200, by .*, as the provider reported/,
     ],
-    ['aborted', ['accepted', 'settled'], /settled \(client_gone\)/],
+    ['aborted', ['accepted', 'settled'], /settled \(client_disconnected\)/],
     ['refused', ['refused'], /rejected with 429 rate_limit_exceeded .*, with 2 more requests/],
     ['extended', ['accepted', 'extended', 'settled'], /settled .*; \$0\.001234 by price version 7/],
     ['abandoned', ['accepted', 'abandoned'], /abandoned because its server stopped/],

@@ -34,8 +34,8 @@ type Phase = {
   ending: { reason: EndReason; source: UsageSource; status: number } | null;
 };
 
-const GONE = { reason: 'client_gone', source: 'estimated', status: 499 } as const;
-const COUNTED = { reason: 'client_gone', source: 'counted', status: 200 } as const;
+const GONE = { reason: 'client_disconnected', source: 'estimated', status: 499 } as const;
+const COUNTED = { reason: 'client_disconnected', source: 'counted', status: 200 } as const;
 
 const PHASES: Phase[] = [
   {

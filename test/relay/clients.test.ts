@@ -137,7 +137,10 @@ describe('the openai package', () => {
     let seen = 0;
     for await (const chunk of stream) if (chunk.choices[0]?.delta.content && ++seen === 3) break;
     await upstream.ledger.until((rows) => rows.at(-1)?.ended === 'client_closed');
-    expect(await settledOfLast()).toMatchObject({ end_reason: 'client_gone', usage_source: 'counted' });
+    expect(await settledOfLast()).toMatchObject({
+      end_reason: 'client_disconnected',
+      usage_source: 'counted',
+    });
   });
 
   test('a bad key', async () => {

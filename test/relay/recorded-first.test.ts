@@ -180,7 +180,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     const charged = accounting === 'overlapped';
     const source = charged ? 'estimated' : 'none';
     expect(settlements(events)).toMatchObject([
-      { end_reason: 'client_gone', status: 499, usage_source: source, output_tokens: 0 },
+      { end_reason: 'client_disconnected', status: 499, usage_source: source, output_tokens: 0 },
     ]);
     expect((settlements(events)[0]?.input_tokens ?? 0) > 0).toBe(charged);
     expect(upstream.ledger.attempts).toHaveLength(charged ? 1 : 0);
@@ -202,7 +202,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     const events = await ended();
     expect(
       settlements(events).filter(
-        ({ end_reason: reason }) => reason === 'client_gone' || reason === 'service_unavailable',
+        ({ end_reason: reason }) => reason === 'client_disconnected' || reason === 'service_unavailable',
       ).length,
     ).toBe(events.filter(({ event }) => event.type === 'request.accepted').length);
     expect(

@@ -148,7 +148,7 @@ test('each of these calls was settled once, as its upstream told it, or as count
       own
         .map(({ end_reason: reason, usage_source: source }) => `${reason} ${source}`)
         .filter((each) => each !== 'completed provider'),
-    ).toEqual(Array(left).fill('client_gone counted'));
+    ).toEqual(Array(left).fill('client_disconnected counted'));
     expect(own.length).toBe(rows.length);
     const told = (of: readonly Attempt[]): number =>
       of.reduce(

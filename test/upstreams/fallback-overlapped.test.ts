@@ -97,7 +97,7 @@ test('who can not be reached or breaks off is followed before the call is record
       settled?.attempts,
       settled?.usage_source,
       settled?.output_tokens,
-      settled?.tries?.[0]?.outcome,
+      settled?.attempts?.[0]?.outcome,
     ]),
   ).toEqual([
     [2, 'provider', 7, 'unreachable'],
@@ -119,7 +119,7 @@ test('who refuses is followed once the call is recorded, and the client is told 
     [200, 7],
   ]);
   expect(
-    (await settlements(replies)).map((settled) => settled?.tries?.map(({ outcome }) => outcome)),
+    (await settlements(replies)).map((settled) => settled?.attempts?.map(({ outcome }) => outcome)),
   ).toEqual([
     ['status_500', 'completed'],
     ['status_500', 'completed'],

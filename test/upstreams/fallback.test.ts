@@ -164,15 +164,15 @@ describe.each(['json', 'sse'] as const)(
   (kind) => {
     test.each(FAULTS)('$script', (fault) => {
       const { reply, settled, name } = each(fault.script, kind);
-      const { attempts, upstream, tries } = settled;
-      const outcome = { ...outcomeOf({ reply, settled }), attempts, upstream };
+      const { attempt_count, upstream, attempts } = settled;
+      const outcome = { ...outcomeOf({ reply, settled }), attempt_count, upstream };
       const one = { upstream: name, duration_ms: expect.any(Number) as number };
       if (isKept(fault.script, kind)) {
-        expect({ ...outcome, tries }).toEqual({
+        expect({ ...outcome, attempts }).toEqual({
           ...fault[kind],
-          attempts: 1,
+          attempt_count: 1,
           upstream: name,
-          tries: undefined,
+          attempts: undefined,
         });
       } else {
         expect(outcome).toEqual({
@@ -180,10 +180,10 @@ describe.each(['json', 'sse'] as const)(
           code: null,
           reason: 'completed',
           source: 'provider',
-          attempts: 2,
+          attempt_count: 2,
           upstream: 'second',
         });
-        expect(tries).toEqual([
+        expect(attempts).toEqual([
           {
             ...one,
             outcome: expect.stringMatching(/^(status_\d+|timed_out|cut|unreadable|error_event)$/) as string,
@@ -211,7 +211,7 @@ test('the log, the upstreams and the clients agree on every call, however many t
     unattributed: [],
   });
   for (const { settled, reply } of played) {
-    expect([settled.model, settled.attempts]).toEqual([
+    expect([settled.model, settled.attempt_count]).toEqual([
       settled.model,
       ledger.filter(({ user }) => user === reply.user).length,
     ]);
@@ -220,7 +220,9 @@ test('the log, the upstreams and the clients agree on every call, however many t
 });
 
 test('no reply that another upstream gave tells anything of the first', () => {
-  for (const { reply, settled, fault } of played.filter(({ settled: { attempts } }) => attempts === 2)) {
+  for (const { reply, settled, fault } of played.filter(
+    ({ settled: { attempt_count: count } }) => count === 2,
+  )) {
     const text = reply.raw.toString('latin1');
     for (const word of [
       INNER_HOST,
@@ -229,7 +231,7 @@ test('no reply that another upstream gave tells anything of the first', () => {
       '<html',
       'retry-after',
       'error',
-      settled.tries?.[0]?.upstream ?? '',
+      settled.attempts?.[0]?.upstream ?? '',
     ]) {
       expect([fault.script, word, text.toLowerCase().includes(word)]).toEqual([fault.script, word, false]);
     }
@@ -247,7 +249,7 @@ test('an upstream that can not be reached is one more', async () => {
     expect([
       reply.status,
       reply.tokens,
-      settledOf(log, reply.requestId)?.tries?.map(({ outcome }) => outcome),
+      settledOf(log, reply.requestId)?.attempts?.map(({ outcome }) => outcome),
     ]).toEqual([200, 9, ['unreachable', 'completed']]);
   }
 });
@@ -273,9 +275,9 @@ test('a JSON reply that does not end is refused, not tried elsewhere, and not ke
   const reply = await chat({ port: relay.port, key: relay.key, body: { model: 'huge', messages: [] } });
   const log = await relay.waitFor((all) => openRequests(all).length === 0);
   const settled = settledOf(log, reply.requestId) as Played['settled'];
-  expect({ ...outcomeOf({ reply, settled }), attempts: settled.attempts }).toEqual({
+  expect({ ...outcomeOf({ reply, settled }), attempt_count: settled.attempt_count }).toEqual({
     ...HUGE.json,
-    attempts: 1,
+    attempt_count: 1,
   });
 });
 

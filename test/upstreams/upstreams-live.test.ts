@@ -190,8 +190,8 @@ test('no call of a crowd fails or is tried twice while its upstreams are changed
     .filter((event): event is EventOf<'request.settled'> => event.type === 'request.settled');
   expect(
     settlements
-      .filter(({ model, attempts }) => model === 'crowded' && attempts !== 1)
-      .map(({ tries }) => tries),
+      .filter(({ model, attempt_count }) => model === 'crowded' && attempt_count !== 1)
+      .map(({ attempts }) => attempts),
   ).toEqual([]);
 });
 

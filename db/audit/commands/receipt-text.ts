@@ -45,9 +45,9 @@ function describeEvent(event: Event): string {
         `${event.hold_tokens} tokens${withCost(event)}`
       );
     case 'request.rejected': {
-      const others = event.refused_count - 1;
+      const others = event.rejected_count - 1;
       return (
-        `rejected with ${event.status} ${event.refusal} for account ${event.account} by key ${event.key}` +
+        `rejected with ${event.status} ${event.error_code} for account ${event.account} by key ${event.key}` +
         (others > 0 ? `, with ${others} more requests at that moment` : '')
       );
     }

@@ -26,10 +26,10 @@ export function describeEvent(event: RequestEvent): string {
         `the reservation is charged in full: ${reservation(event)}`
       );
     case 'request.rejected': {
-      const others = event.refused_count - 1;
+      const others = event.rejected_count - 1;
       return (
         `rejected with ${event.status} ` +
-        `${event.refusal}${others > 0 ? `, with ${others} more like it` : ''}`
+        `${event.error_code}${others > 0 ? `, with ${others} more like it` : ''}`
       );
     }
   }
@@ -53,8 +53,8 @@ function describeAccepted(event: EventOf<'request.accepted'>): string {
 
 function describeSettled(event: EventOf<'request.settled'>): string {
   const { input_tokens, cached_tokens, output_tokens, reasoning_tokens, usage_source } = event;
-  const { attempts, tries, upstream, price_version, first_byte_ms } = event;
-  const count = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`;
+  const { attempt_count, attempts, upstream, price_version, first_byte_ms } = event;
+  const count = `${attempt_count} ${attempt_count === 1 ? 'attempt' : 'attempts'}`;
   return [
     `settled: ${event.end_reason}, status ${event.status}`,
     [
@@ -64,9 +64,9 @@ function describeSettled(event: EventOf<'request.settled'>): string {
     ].join(', '),
     `cost ${dollars(event.cost_microusd)}` +
       (price_version === undefined ? '' : `, by price version ${price_version}`),
-    tries === undefined
+    attempts === undefined
       ? `${count}${upstream === undefined ? ', no upstream' : ` on upstream ${upstream}`}`
-      : `${count}: ${tries.map(describeAttempt).join(', then ')}`,
+      : `${count}: ${attempts.map(describeAttempt).join(', then ')}`,
     [
       first_byte_ms === undefined ? 'no first byte' : `time to first byte ${first_byte_ms} ms`,
       `duration ${event.duration_ms} ms`,

@@ -58,7 +58,7 @@ export class Statements {
   add({ event, at }: Placed): void {
     if (at < this.#month.from || at >= this.#month.until) return;
     if (event.type === 'request.rejected')
-      this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.refused_count);
+      this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.rejected_count);
     else if (event.type === 'request.settled' || event.type === 'request.abandoned') this.#addEnding(event);
   }
 

@@ -59,7 +59,7 @@ export const costOf = (event: Ending): number | null =>
 /** Adds an event to totals. */
 export function count(totals: Totals, event: Ending | EventOf<'request.rejected'>): void {
   if (event.type === 'request.rejected') {
-    totals.refused += event.refused_count;
+    totals.refused += event.rejected_count;
     return;
   }
   totals.requests++;

@@ -15,13 +15,13 @@ create or replace function daybook.append(
   _end_reason smallint[] default null, _usage_source smallint[] default null,
   _input_tokens integer[] default null, _cached_tokens integer[] default null,
   _output_tokens integer[] default null, _reasoning_tokens integer[] default null,
-  _attempts smallint[] default null, _first_byte_ms integer[] default null,
+  _attempt_count smallint[] default null, _first_byte_ms integer[] default null,
   _duration_ms integer[] default null,
   _stream text[] default null, _version integer[] default null, _body text[] default null,
   _claim text[] default null,
   _terms_position bigint[] default null, _hold_cost_microusd bigint[] default null,
   _cost_microusd bigint[] default null, _admitted_minute integer[] default null,
-  _price_version integer[] default null, _refused_count integer[] default null, _refusal text[] default null
+  _price_version integer[] default null, _rejected_count integer[] default null, _error_code text[] default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -92,33 +92,33 @@ begin
     insert into daybook.log (
       shard, position, at, type, instance, request, account, key, model, upstream, sse, body_bytes,
       hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,
-      reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body,
-      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count,
-      refusal)
+      reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body,
+      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
+      error_code)
     select _shard, _head + u.ordinal, _at, u.type, _instance, u.request, u.account, u.key, u.model,
       u.upstream, u.sse, u.body_bytes, u.hold_tokens, u.retry_count, u.status, u.end_reason, u.usage_source,
-      u.input_tokens, u.cached_tokens, u.output_tokens, u.reasoning_tokens, u.attempts, u.first_byte_ms,
+      u.input_tokens, u.cached_tokens, u.output_tokens, u.reasoning_tokens, u.attempt_count, u.first_byte_ms,
       u.duration_ms, u.stream, u.version, u.body,
       u.terms_position, u.hold_cost_microusd, u.cost_microusd, u.admitted_minute, u.price_version,
-      u.refused_count, u.refusal
+      u.rejected_count, u.error_code
     from unnest(_type, _request, _account, _key, _model, _upstream, _sse, _body_bytes, _hold_tokens,
       _retry_count, _status, _end_reason, _usage_source, _input_tokens, _cached_tokens, _output_tokens,
-      _reasoning_tokens, _attempts, _first_byte_ms, _duration_ms, _stream, _version, _body,
+      _reasoning_tokens, _attempt_count, _first_byte_ms, _duration_ms, _stream, _version, _body,
       _terms_position, _hold_cost_microusd, _cost_microusd, _admitted_minute, _price_version,
-      _refused_count, _refusal)
+      _rejected_count, _error_code)
       with ordinality
       as u(type, request, account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count,
         status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-        attempts, first_byte_ms, duration_ms, stream, version, body,
-        terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count,
-        refusal, ordinal)
+        attempt_count, first_byte_ms, duration_ms, stream, version, body,
+        terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
+        error_code, ordinal)
     returning position, sha256('\x00'::bytea || convert_to(row(
       shard, position, _at_us, type, instance, request, account, key, model,
       upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens,
-      cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms,
+      cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms,
       stream, version, body,
-      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count,
-      refusal)::text, 'UTF8')) as leaf
+      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
+      error_code)::text, 'UTF8')) as leaf
   )
   select sha256(string_agg(leaf, ''::bytea order by position)) into _digest from written;
 

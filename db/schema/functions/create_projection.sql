@@ -6,7 +6,7 @@ begin
   case _name
   when 'requests' then
     -- Every request, as far as the log has it; rejected ones too, where many alike share a row.
-    -- Running: `ended_at` is null. Rejected: `refusal` is not null.
+    -- Running: `ended_at` is null. Rejected: `error_code` is not null.
     create table request (
       request uuid primary key,
       -- Of the request's first event and of its ending.
@@ -28,18 +28,18 @@ begin
       first_byte_ms integer,
       duration_ms integer,
       price_version integer,
-      refused_count integer,
+      rejected_count integer,
       status smallint,
       end_reason smallint,
       usage_source smallint,
-      attempts smallint,
+      attempt_count smallint,
       retry_count smallint,
       sse boolean,
       account text collate "C" not null,
       key text collate "C" not null,
       model text collate "C",
       upstream text collate "C",
-      refusal text collate "C"
+      error_code text collate "C"
     ) with (fillfactor = 80);
     -- Pages of a list, newest first, in the selected time range.
     create index request_account on request (account, accepted_at, position);
@@ -70,7 +70,7 @@ begin
       -- Empty if the request was rejected before its model was resolved.
       model text collate "C" not null,
       completed bigint not null default 0,
-      client_gone bigint not null default 0,
+      client_disconnected bigint not null default 0,
       upstream_failed bigint not null default 0,
       cut_short bigint not null default 0,
       relay_failed bigint not null default 0,

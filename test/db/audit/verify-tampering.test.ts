@@ -55,8 +55,8 @@ describe('after the owner has taken the triggers away', () => {
     'cost_microusd',
     'admitted_minute',
     'price_version',
-    'refused_count',
-    'refusal',
+    'rejected_count',
+    'error_code',
   ];
 
   /** What an audit finds after these statements, which are then undone. */
@@ -117,7 +117,7 @@ describe('after the owner has taken the triggers away', () => {
   });
 
   test('null is told from an empty text', async () => {
-    for (const column of ['account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal']) {
+    for (const column of ['account', 'key', 'model', 'upstream', 'stream', 'body', 'error_code']) {
       for (const row of [TARGET, TARGET + SIZE]) {
         const damage = await damageAfter(
           `update daybook.log set ${column} = case when ${column} is null then '' end

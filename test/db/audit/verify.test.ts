@@ -86,7 +86,7 @@ describe('a row of the log', () => {
     ['with a line break in a text', "update daybook.log set model = e'a\\nb' where position = 60", 60],
     [
       'with an empty text where there was none',
-      "update daybook.log set refusal = '' where position = 60",
+      "update daybook.log set error_code = '' where position = 60",
       60,
     ],
     [

@@ -104,7 +104,7 @@ describe('a chain that nobody touched', () => {
         cached_tokens: 4,
         output_tokens: 20,
         reasoning_tokens: 0,
-        attempts: 1,
+        attempt_count: 1,
         first_byte_ms: 5,
         duration_ms: 50,
       },

@@ -114,7 +114,7 @@ describe('a request event', () => {
     end_reason: Object.keys(END_REASONS)[0],
     usage_source: Object.keys(USAGE_SOURCES)[0],
     route: '/v1/responses',
-    tries: [{ upstream: 'one', outcome: 'delivered', duration_ms: 5 }],
+    attempts: [{ upstream: 'one', outcome: 'delivered', duration_ms: 5 }],
   };
   const fieldOf = (type: string, { name }: { name: string }): [string, unknown] => {
     const field = name === 'body' ? BODY_FIELDS[type as keyof typeof BODY_FIELDS] : name;

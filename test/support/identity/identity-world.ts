@@ -74,7 +74,7 @@ export function settled(n: number, changes: Partial<Settled> = {}): Settled {
     cached_tokens: 4,
     output_tokens: 25,
     reasoning_tokens: 5,
-    attempts: 1,
+    attempt_count: 1,
     duration_ms: 3,
     ...changes,
   };
@@ -180,7 +180,7 @@ export const WELL: Record<string, (n: number) => Call> = {
     attempts: [
       attempt(n, { ...unfinished, tokensSent: 12, ended: 'client_closed', clientClosedEarly: true }),
     ],
-    endings: [settled(n, { ...counted, end_reason: 'client_gone', output_tokens: 9 })],
+    endings: [settled(n, { ...counted, end_reason: 'client_disconnected', output_tokens: 9 })],
     client: client(n, { tokens: 6, sawDone: false, finished: false, aborted: true }),
   }),
   'left by the client after the end': (n) => ({
@@ -191,7 +191,12 @@ export const WELL: Record<string, (n: number) => Call> = {
     ...well('left by the client', n),
     attempts: [attempt(n, { ...unfinished, tokensSent: 12, usageReported: running, ended: 'client_closed' })],
     endings: [
-      settled(n, { end_reason: 'client_gone', cached_tokens: 0, output_tokens: 8, reasoning_tokens: 0 }),
+      settled(n, {
+        end_reason: 'client_disconnected',
+        cached_tokens: 0,
+        output_tokens: 8,
+        reasoning_tokens: 0,
+      }),
     ],
   }),
   'lost on the way to the client': (n) => ({
@@ -200,12 +205,12 @@ export const WELL: Record<string, (n: number) => Call> = {
   }),
   'left before the first token': (n) => ({
     ...well('left by the client', n),
-    endings: [settled(n, { usage_source: 'estimated', end_reason: 'client_gone' })],
+    endings: [settled(n, { usage_source: 'estimated', end_reason: 'client_disconnected' })],
     client: client(n, { tokens: 0, sawDone: false, finished: false, aborted: true }),
   }),
   'left before it saw anything': (n) => ({
     ...well('left by the client', n),
-    endings: [settled(n, { ...counted, end_reason: 'client_gone', output_tokens: 0, status: 499 })],
+    endings: [settled(n, { ...counted, end_reason: 'client_disconnected', output_tokens: 0, status: 499 })],
     client: client(n, unseen),
   }),
   'refused by the upstream': (n) => ({
@@ -220,12 +225,12 @@ export const WELL: Record<string, (n: number) => Call> = {
       attempt(n, { ...unfinished, id: 'first', status: 503, tokensSent: 0, ended: 'refused' }),
       attempt(n),
     ],
-    endings: [settled(n, { attempts: 2 })],
+    endings: [settled(n, { attempt_count: 2 })],
   }),
   'never reached the upstream': (n) => ({
     ...well('healthy', n),
     attempts: [],
-    endings: [settled(n, { ...nothing, end_reason: 'upstream_unreachable', status: 502, attempts: 1 })],
+    endings: [settled(n, { ...nothing, end_reason: 'upstream_unreachable', status: 502, attempt_count: 1 })],
     client: client(n, { ...failed, status: 502 }),
   }),
   'refused by the relay': (n) => ({

@@ -148,8 +148,8 @@ function wholeHold(request: string, log: Log): Violation[] {
 function trueUsage({ client, attempts, final, settled }: Call): Violation[] {
   if (!settled) return [];
   const fail = (message: string): Violation[] => [violation('I3', client, message)];
-  if (attempts.length > settled.attempts) {
-    return fail(`made ${attempts.length} attempts at the upstream, but settles ${settled.attempts}`);
+  if (attempts.length > settled.attempt_count) {
+    return fail(`made ${attempts.length} attempts at the upstream, but settles ${settled.attempt_count}`);
   }
   if (!final && settled.input_tokens + settled.output_tokens > 0)
     return fail('is charged, but never reached the upstream');
@@ -229,7 +229,7 @@ function trueReason({ client, final, settled }: Call): Violation[] {
     if (!isSuccess(settled.status)) return fail(`is completed with status ${settled.status}`);
     return client.finished || client.aborted ? [] : fail('is completed, but the client was cut off');
   }
-  if (settled.end_reason === 'client_gone' && client.finished && !client.aborted) {
+  if (settled.end_reason === 'client_disconnected' && client.finished && !client.aborted) {
     return fail('says that the client left, but it stayed to the end');
   }
   const whole =

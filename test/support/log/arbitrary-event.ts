@@ -142,7 +142,7 @@ const counts = {
   cached_tokens: int4,
   output_tokens: int4,
   reasoning_tokens: int4,
-  attempts: int2,
+  attempt_count: int2,
   duration_ms: int4,
 };
 
@@ -314,7 +314,7 @@ const REQUEST: Made<RequestEvent> = {
       cost_microusd: int8,
       price_version: int4,
       first_byte_ms: int4,
-      tries: anyTries(slug, id),
+      attempts: anyTries(slug, id),
     },
     {
       requiredKeys: [
@@ -334,9 +334,9 @@ const REQUEST: Made<RequestEvent> = {
     request,
     account: id,
     key: id,
-    refusal: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),
+    error_code: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),
     status: fc.constantFrom(403, 429),
-    refused_count: fc.oneof(one(1), fc.integer({ min: 1, max: INT4_MAX })),
+    rejected_count: fc.oneof(one(1), fc.integer({ min: 1, max: INT4_MAX })),
   }),
 };
 

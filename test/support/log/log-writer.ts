@@ -101,7 +101,7 @@ export function settled(
     cached_tokens: 0,
     output_tokens: 20,
     reasoning_tokens: 0,
-    attempts: 1,
+    attempt_count: 1,
     first_byte_ms: 5,
     duration_ms: 50,
     ...changes,

@@ -179,9 +179,9 @@ export class HistoryWriter {
           request: uuidv7(),
           account: this.#accountOf(key),
           key,
-          refusal: 'rate_limit_exceeded',
+          error_code: 'rate_limit_exceeded',
           status: 429,
-          refused_count: each.times,
+          rejected_count: each.times,
         });
       }
       case 'extend':
@@ -265,7 +265,7 @@ export class HistoryWriter {
       output_tokens: output,
       reasoning_tokens: Math.floor(output / 3),
       ...(cost === undefined ? {} : { cost_microusd: cost, price_version: 3 }),
-      attempts: 1,
+      attempt_count: 1,
       ...(first === undefined ? {} : { first_byte_ms: first }),
       duration_ms: duration,
     });

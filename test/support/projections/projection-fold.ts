@@ -50,7 +50,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
         hold_cost_microusd: event.hold_cost_microusd ?? null,
       });
     } else if (event.type === 'request.rejected') {
-      const { account, key, refusal, status, refused_count } = event;
+      const { account, key, error_code, status, rejected_count } = event;
       request.set(event.request, {
         ...EMPTY,
         ...{
@@ -62,9 +62,9 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
           instance,
           account,
           key,
-          refusal,
+          error_code,
           status,
-          refused_count,
+          rejected_count,
         },
       });
     } else if (isEnding(event)) {
@@ -85,16 +85,16 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
 const EMPTY: Row = Object.fromEntries(
   `request position end_position accepted_at ended_at hold_tokens hold_cost_microusd cost_microusd terms_position instance
    admitted_minute body_bytes input_tokens cached_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
-   refused_count status end_reason usage_source attempts retry_count sse account key model upstream refusal`
+   rejected_count status end_reason usage_source attempt_count retry_count sse account key model upstream error_code`
     .split(/\s+/)
     .map((name) => [name, null]),
 );
 
 function settledColumns(event: EventOf<'request.settled'>): Row {
-  const { status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms } =
+  const { status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, duration_ms } =
     event;
   return {
-    ...{ status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms },
+    ...{ status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, duration_ms },
     first_byte_ms: event.first_byte_ms ?? null,
     upstream: event.upstream ?? null,
     price_version: event.price_version ?? null,
@@ -175,7 +175,7 @@ function count(figures: Figures, event: Ending | EventOf<'request.rejected'>): v
   const add = (name: string, amount: number): void => {
     figures[name] = (figures[name] as number) + amount;
   };
-  if (event.type === 'request.rejected') return add('refused', event.refused_count);
+  if (event.type === 'request.rejected') return add('refused', event.rejected_count);
   add(OUTCOME_OF[event.end_reason], 1);
   const cost = costOf(event);
   if (cost === null) add('unpriced', 1);

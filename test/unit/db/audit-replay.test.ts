@@ -74,13 +74,16 @@ describe('replay state', () => {
 
           const { usage_hour_total: hours } = foldUsage(log);
           const expected = [...hours.values()].map(
-            ({ completed, client_gone, upstream_failed, cut_short, relay_failed, ...sums }) => ({
+            ({ completed, client_disconnected, upstream_failed, cut_short, relay_failed, ...sums }) => ({
               ...zeroTotals(),
               ...sums,
-              requests: [completed, client_gone, upstream_failed, cut_short, relay_failed].reduce<number>(
-                (sum, each) => sum + (each as number),
-                0,
-              ),
+              requests: [
+                completed,
+                client_disconnected,
+                upstream_failed,
+                cut_short,
+                relay_failed,
+              ].reduce<number>((sum, each) => sum + (each as number), 0),
               abandoned: 0,
             }),
           );

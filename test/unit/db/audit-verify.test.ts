@@ -56,7 +56,7 @@ const EVENTS: readonly ((position: number) => Fields)[] = [
     cached_tokens: '0',
     output_tokens: '20',
     reasoning_tokens: '0',
-    attempts: '1',
+    attempt_count: '1',
     duration_ms: '50',
     cost_microusd: '9',
   }),
@@ -71,9 +71,9 @@ const EVENTS: readonly ((position: number) => Fields)[] = [
   (position) => ({
     ...request(position),
     type: '104',
-    refusal: 'rate_limit_exceeded',
+    error_code: 'rate_limit_exceeded',
     status: '429',
-    refused_count: '3',
+    rejected_count: '3',
   }),
   (position) => ({
     type: '1',
@@ -299,7 +299,16 @@ describe('the text of a row', () => {
   const BOOLEANS: Readonly<Record<string, string>> = { t: 'true', f: 'false' };
   /** A line as files have it. */
   const lineOf = (fields: LeafRow): string => {
-    const quoted = new Set(['request', 'account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal']);
+    const quoted = new Set([
+      'request',
+      'account',
+      'key',
+      'model',
+      'upstream',
+      'stream',
+      'body',
+      'error_code',
+    ]);
     const parts = NAMES.flatMap((name, at) => {
       const field = fields[at];
       if (at === AT.shard || field == null) return [];
@@ -360,11 +369,11 @@ describe('the text of a row', () => {
       { numRuns: 1_000 },
     );
     const plain =
-      '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"refused_count":3,"refusal":"shed"}';
+      '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"rejected_count":3,"error_code":"shed"}';
     const [first, cut, more, last] = takeLines([plain, plain.slice(0, -1), `${plain} `, plain]).map(
       (row) => row && textOf(row),
     );
-    const expected = `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(NAMES.indexOf('status') - AT.key)}429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3,shed)`;
+    const expected = `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(NAMES.indexOf('status') - AT.key)}429${','.repeat(NAMES.indexOf('rejected_count') - NAMES.indexOf('status'))}3,shed)`;
     expect([first, cut, more, last]).toEqual([expected, null, null, expected]);
     expect(takeLines([plain.replace('01900000-', '0190000-')])).toEqual([null]);
     // More than lie in one piece of memory.

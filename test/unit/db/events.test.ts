@@ -16,7 +16,7 @@ test('every event of the vocabulary is read as what it is', () => {
 
 test('an event without one of its required fields, or with a wrong one, is refused', () => {
   const OPTIONAL =
-    /^(expires_at|joins|overlap_ends_at|retry_count|route|first_byte_ms|tries|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+    /^(expires_at|joins|overlap_ends_at|retry_count|route|first_byte_ms|attempts|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
   const isOptional = ({ type }: Event, field: string): boolean =>
     (type === 'member.added' && field === 'invitation') ||
     (type === 'request.settled' && field === 'upstream');
@@ -132,7 +132,7 @@ describe('the numbers that the log stores', () => {
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,
-      client_gone: 2,
+      client_disconnected: 2,
       upstream_disconnected: 3,
       upstream_error: 4,
       upstream_rejected: 5,

@@ -25,7 +25,7 @@ describe('a request', () => {
     cached_tokens: 1,
     output_tokens: 2,
     reasoning_tokens: 0,
-    attempts: 1,
+    attempt_count: 1,
     duration_ms: 9,
   };
   const extended: RequestLifeEvent = {

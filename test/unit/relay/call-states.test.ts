@@ -87,8 +87,8 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
     appender: {
       mode: 'up',
       accept: () => (records ? Promise.resolve() : Promise.reject(new StoreUnavailable(false))),
-      settle: (event: { end_reason: string; status: number; attempts: number }) =>
-        settled.push({ reason: event.end_reason, status: event.status, attempts: event.attempts }),
+      settle: (event: { end_reason: string; status: number; attempt_count: number }) =>
+        settled.push({ reason: event.end_reason, status: event.status, attempts: event.attempt_count }),
       note() {},
     },
     limits: { release: () => released.push('hold'), settle() {} },
@@ -166,7 +166,10 @@ describe('a call', () => {
     Object.assign(left.response, { destroyed: true });
     left.response.emit('close');
     expect(await running).toBeNull();
-    expect([left.settled, left.written]).toEqual([[{ reason: 'client_gone', status: 499, attempts: 1 }], []]);
+    expect([left.settled, left.written]).toEqual([
+      [{ reason: 'client_disconnected', status: 499, attempts: 1 }],
+      [],
+    ]);
   });
 
   test('whose attempt makes an illegal transition throws, and is settled once as internal_error', async () => {

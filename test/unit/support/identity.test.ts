@@ -170,7 +170,7 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
       { ...counted, input_tokens: 3 },
       'never reached',
     ],
-    ['more attempts than are told', 'tried twice', { attempts: 1 }, 'made 2 attempts'],
+    ['more attempts than are told', 'tried twice', { attempt_count: 1 }, 'made 2 attempts'],
     [
       'another input than in running totals',
       'left in the middle of running totals',
@@ -308,7 +308,7 @@ describe('P2: the reason in the log is what happened', () => {
     [
       'gone although it stayed',
       'cut by the upstream',
-      { end_reason: 'client_gone' },
+      { end_reason: 'client_disconnected' },
       {},
       'stayed to the end',
     ],

@@ -127,7 +127,8 @@ test('a try that ends with the call is told by the way it ended, and one alone i
 
 test('a reply that breaks off after it has begun speaks against its upstream; a client that leaves does not', () => {
   const failuresAfter = (
-    reason: 'upstream_disconnected' | 'timed_out' | 'client_gone' | 'completed' | 'service_unavailable',
+    reason:
+      'upstream_disconnected' | 'timed_out' | 'client_disconnected' | 'completed' | 'service_unavailable',
   ): number => {
     const upstream = unsent('a');
     const tries = new AttemptSequence(targetsOf(upstream));
@@ -137,9 +138,15 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
     return upstream.circuit.status(0).failures;
   };
   expect(
-    (['upstream_disconnected', 'timed_out', 'client_gone', 'completed', 'service_unavailable'] as const).map(
-      failuresAfter,
-    ),
+    (
+      [
+        'upstream_disconnected',
+        'timed_out',
+        'client_disconnected',
+        'completed',
+        'service_unavailable',
+      ] as const
+    ).map(failuresAfter),
   ).toEqual([1, 1, 0, 0, 0]);
 });
 

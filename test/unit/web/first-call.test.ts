@@ -58,9 +58,9 @@ describe('the requests on the First call page', () => {
       request: request(8),
       account: ACCOUNT,
       key: 'key00000',
-      refusal: 'rate_limit_exceeded',
+      error_code: 'rate_limit_exceeded',
       status: 429,
-      refused_count: 1,
+      rejected_count: 1,
     };
     const seen = after(
       ...[1, 2, 3, 4, 5, 6].map((number) => started(number)),

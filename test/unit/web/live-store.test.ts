@@ -25,7 +25,7 @@ const figuresOf = (endings: readonly Ending[]): UsageFigures => {
   return {
     requests: tally.successful + tally.failed,
     completed: tally.successful,
-    client_gone: 0,
+    client_disconnected: 0,
     upstream_failed: tally.failed,
     cut_short: 0,
     relay_failed: 0,
@@ -125,8 +125,8 @@ const runningRow = (position: number): RequestRow => ({
   upstream: null,
   outcome: 'running',
   end_reason: null,
-  refusal: null,
-  refused_count: null,
+  error_code: null,
+  rejected_count: null,
   status: null,
   sse: true,
   input_tokens: null,
@@ -137,7 +137,7 @@ const runningRow = (position: number): RequestRow => ({
   cost_microusd: null,
   first_byte_ms: null,
   duration_ms: null,
-  attempts: null,
+  attempt_count: null,
   retry_count: null,
   hold_tokens: 1,
   hold_cost_microusd: null,
@@ -152,7 +152,7 @@ const logs = fc
       gap: fc.integer({ min: 1, max: 3 }),
       key: fc.constantFrom('Key00001', 'Key00002', 'Key00003'),
       model: fc.constantFrom('m', 'n'),
-      outcome: fc.constantFrom('completed', 'client_gone', 'upstream_failed', 'cut_short', 'refused'),
+      outcome: fc.constantFrom('completed', 'client_disconnected', 'upstream_failed', 'cut_short', 'refused'),
       tokens: fc.integer({ min: 0, max: 1_000 }),
       afterMs: fc.integer({ min: 0, max: NOW_MS - START_MS }),
     }),
@@ -175,9 +175,9 @@ const logs = fc
           return {
             type: 'refused',
             ...placed,
-            refusal: 'rate_limit_exceeded',
+            error_code: 'rate_limit_exceeded',
             status: 429,
-            refused_count: 1 + (tokens % 3),
+            rejected_count: 1 + (tokens % 3),
           };
         return {
           type: 'settled',
@@ -297,9 +297,9 @@ test('after a gap only a newer base is accepted, and the view is marked as incom
     request: idOf(position),
     account: 'Account1',
     key: 'Key00001',
-    refusal: 'x',
+    error_code: 'x',
     status: 429,
-    refused_count: 1,
+    rejected_count: 1,
   }));
   const store = new LiveStore(sameBase(log, 0));
   apply(store, [log[0] as Ending, { type: 'gap', position: 3 }, log[3] as Ending]);
@@ -361,9 +361,9 @@ test('state stays bounded and sums stay exact at any volume', () => {
           request: idOf(position + 2),
           account: 'Account1',
           key: `Key${position}`,
-          refusal: 'x',
+          error_code: 'x',
           status: 429,
-          refused_count: 1,
+          rejected_count: 1,
         },
       ]),
     );
@@ -393,9 +393,9 @@ test('requests per second cover the last ten full seconds of the server clock', 
     request: idOf(index),
     account: 'Account1',
     key: 'Key00001',
-    refusal: 'x',
+    error_code: 'x',
     status: 429,
-    refused_count: 2,
+    rejected_count: 2,
   }));
   store.apply({ position: 100, at: new Date(NOW_MS + 10_000).toISOString(), frames }, nowMs + 10_000);
   expect(store.view(nowMs + 10_000).perSecond).toBe(20);

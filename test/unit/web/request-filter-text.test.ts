@@ -16,7 +16,7 @@ describe('a typed filter', () => {
   });
   it('recognizes a status, outcome or model without a field', () => {
     expect(read('503').filter).toEqual({ status: 503 });
-    expect(read('client_gone').filter).toEqual({ outcome: 'client_gone' });
+    expect(read('client_disconnected').filter).toEqual({ outcome: 'client_disconnected' });
     expect(read('llama-4').filter).toEqual({ model: 'llama-4' });
   });
   it('accepts ids that are not listed, which old requests may have', () =>

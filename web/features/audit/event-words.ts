@@ -223,8 +223,8 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `${request}: abandoned because its server crashed. The reservation stays charged.`;
     }
     case 'request.rejected': {
-      const requests = event.refused_count > 1 ? showCounted(event.refused_count, 'request') : 'Request';
-      const reason = `${event.status} ${event.refusal}`;
+      const requests = event.rejected_count > 1 ? showCounted(event.rejected_count, 'request') : 'Request';
+      const reason = `${event.status} ${event.error_code}`;
       return `${requests} with key ${quoted(names.key(event.key))} rejected: ${reason}.`;
     }
     default:

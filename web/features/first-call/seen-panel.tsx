@@ -55,7 +55,9 @@ function Seen({ call }: { call: SeenRequest }) {
         </Link>
       </div>
       <Figures call={call} />
-      {ending?.type === 'refused' && <p className="text-muted">{adviceFor(ending.status, ending.refusal)}</p>}
+      {ending?.type === 'refused' && (
+        <p className="text-muted">{adviceFor(ending.status, ending.error_code)}</p>
+      )}
     </li>
   );
 }
@@ -65,13 +67,13 @@ function State({ call: { ending } }: { call: SeenRequest }) {
   if (ending.type === 'refused') {
     return (
       <Badge tone="warn">
-        Rejected: {ending.status} {ending.refusal}
+        Rejected: {ending.status} {ending.error_code}
       </Badge>
     );
   }
   if (ending.outcome === 'completed') return <Badge tone="success">Completed</Badge>;
   return (
-    <Badge tone={ending.outcome === 'client_gone' ? 'warn' : 'danger'}>
+    <Badge tone={ending.outcome === 'client_disconnected' ? 'warn' : 'danger'}>
       {capitalized(ending.end_reason.replaceAll('_', ' '))}
     </Badge>
   );

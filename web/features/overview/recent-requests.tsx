@@ -12,7 +12,7 @@ import { RowLink } from './row-link.tsx';
 
 const TONES: Record<RecentRequest['outcome'], Tone> = {
   completed: 'success',
-  client_gone: 'plain',
+  client_disconnected: 'plain',
   upstream_failed: 'danger',
   cut_short: 'warn',
   relay_failed: 'danger',
@@ -84,16 +84,16 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<Re
   },
   {
     head: 'Outcome',
-    cell: ({ outcome, refused_count }) => (
+    cell: ({ outcome, rejected_count }) => (
       <Badge tone={TONES[outcome]}>
         {OUTCOME_WORDS[outcome]}
-        {refused_count !== null && refused_count > 1 ? ` × ${showCount(refused_count)}` : ''}
+        {rejected_count !== null && rejected_count > 1 ? ` × ${showCount(rejected_count)}` : ''}
       </Badge>
     ),
   },
   {
     head: 'Status',
-    cell: ({ status, refusal }) => <span title={refusal ?? undefined}>{status ?? '–'}</span>,
+    cell: ({ status, error_code }) => <span title={error_code ?? undefined}>{status ?? '–'}</span>,
   },
   { head: 'Model', cell: ({ model }) => <span className="block max-w-48 truncate">{model ?? '–'}</span> },
   { head: 'Key', cell: ({ key }) => <span className="block max-w-40 truncate">{nameOf(key)}</span> },

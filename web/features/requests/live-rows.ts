@@ -7,8 +7,8 @@ const EMPTY_ROW = {
   ended_at: null,
   upstream: null,
   end_reason: null,
-  refusal: null,
-  refused_count: null,
+  error_code: null,
+  rejected_count: null,
   status: null,
   sse: null,
   input_tokens: null,
@@ -19,7 +19,7 @@ const EMPTY_ROW = {
   cost_microusd: null,
   first_byte_ms: null,
   duration_ms: null,
-  attempts: null,
+  attempt_count: null,
   retry_count: null,
   hold_tokens: null,
   hold_cost_microusd: null,
@@ -75,7 +75,7 @@ function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): R
     cost_microusd: frame.cost_microusd ?? null,
     first_byte_ms: frame.first_byte_ms ?? null,
     duration_ms: frame.duration_ms ?? null,
-    attempts: frame.attempts ?? null,
+    attempt_count: frame.attempt_count ?? null,
   };
 }
 
@@ -85,9 +85,9 @@ function refusedRow({
   key,
   at,
   position,
-  refusal,
+  error_code,
   status,
-  refused_count,
+  rejected_count,
 }: FrameOf<'refused'>): RequestRow {
   return {
     ...EMPTY_ROW,
@@ -100,9 +100,9 @@ function refusedRow({
     accepted_at: at,
     ended_at: at,
     outcome: 'refused',
-    refusal,
+    error_code,
     status,
-    refused_count,
+    rejected_count,
   };
 }
 

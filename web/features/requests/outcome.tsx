@@ -6,7 +6,7 @@ const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
   running: { text: 'text-accent', dot: 'bg-accent motion-safe:animate-pulse' },
   completed: { text: 'text-ink', dot: 'bg-success' },
   refused: { text: 'text-warn', dot: 'bg-warn' },
-  client_gone: { text: 'text-muted', dot: 'bg-line-strong' },
+  client_disconnected: { text: 'text-muted', dot: 'bg-line-strong' },
   upstream_failed: { text: 'text-danger', dot: 'bg-danger' },
   cut_short: { text: 'text-warn', dot: 'bg-warn' },
   relay_failed: { text: 'text-danger', dot: 'bg-danger' },
@@ -14,9 +14,9 @@ const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
 
 /** Outcome, status code, and the number of identical rejections. */
 export function OutcomeOf({
-  row: { outcome, status, refused_count },
+  row: { outcome, status, rejected_count },
 }: {
-  row: Pick<RequestRow, 'outcome' | 'status' | 'refused_count'>;
+  row: Pick<RequestRow, 'outcome' | 'status' | 'rejected_count'>;
 }) {
   const { text, dot } = LOOKS[outcome];
   return (
@@ -24,8 +24,8 @@ export function OutcomeOf({
       <span aria-hidden="true" className={`size-2 shrink-0 rounded-full ${dot}`} />
       {OUTCOME_WORDS[outcome]}
       {status !== null && <span className="text-muted">{status}</span>}
-      {refused_count !== null && refused_count > 1 && (
-        <span className="text-muted">× {showCount(refused_count)}</span>
+      {rejected_count !== null && rejected_count > 1 && (
+        <span className="text-muted">× {showCount(rejected_count)}</span>
       )}
     </span>
   );

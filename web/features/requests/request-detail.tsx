@@ -31,10 +31,10 @@ export function RequestDetailView({ detail, soFar }: { detail: RequestDetail; so
         <p>
           {isRunning ? (
             <Running detail={detail} soFar={soFar} />
-          ) : detail.refusal === null ? (
+          ) : detail.error_code === null ? (
             detail.end_reason !== null && END_WORDS[detail.end_reason]
           ) : (
-            <Rejected code={detail.refusal} />
+            <Rejected code={detail.error_code} />
           )}
         </p>
         <Spans detail={detail} />
@@ -42,7 +42,10 @@ export function RequestDetailView({ detail, soFar }: { detail: RequestDetail; so
       <Part title="Request">
         <Facts
           facts={[
-            [detail.refusal === null ? 'Accepted' : 'Rejected', <When key="at" time={detail.accepted_at} />],
+            [
+              detail.error_code === null ? 'Accepted' : 'Rejected',
+              <When key="at" time={detail.accepted_at} />,
+            ],
             [
               'Ended',
               detail.ended_at !== null && detail.ended_at !== detail.accepted_at && (
@@ -60,7 +63,7 @@ export function RequestDetailView({ detail, soFar }: { detail: RequestDetail; so
             [
               'Upstream',
               detail.upstream !== null &&
-                `${detail.upstream}${(detail.attempts ?? 1) > 1 ? ` (${detail.attempts} attempts)` : ''}`,
+                `${detail.upstream}${(detail.attempt_count ?? 1) > 1 ? ` (${detail.attempt_count} attempts)` : ''}`,
             ],
             ['Response', detail.sse !== null && (detail.sse ? 'Streamed' : 'Not streamed')],
             ['Request body', detail.body_bytes !== null && `${showCount(detail.body_bytes)} bytes`],

@@ -188,7 +188,7 @@ function Time({ time, context: { zone, nowMs } }: { time: string; context: CellC
 }
 
 /** The model, or the error code of a rejected request without a model. */
-function ModelOf({ row: { model, refusal, attempts } }: { row: RequestRow }) {
+function ModelOf({ row: { model, error_code, attempt_count: attempts } }: { row: RequestRow }) {
   if (model !== null) {
     return (
       <>
@@ -199,7 +199,7 @@ function ModelOf({ row: { model, refusal, attempts } }: { row: RequestRow }) {
       </>
     );
   }
-  return refusal === null ? none : <code className="font-mono text-xs text-muted">{refusal}</code>;
+  return error_code === null ? none : <code className="font-mono text-xs text-muted">{error_code}</code>;
 }
 
 function TokensOf({ row: { outcome, input_tokens, output_tokens } }: { row: RequestRow }) {

@@ -7,7 +7,8 @@ import { showCost, showCount } from '../../lib/format/show.ts';
 
 export const END_WORDS: Record<EndReason, string> = {
   completed: 'The reply was delivered completely.',
-  client_gone: 'The client disconnected before the reply was complete. Usage up to that point was charged.',
+  client_disconnected:
+    'The client disconnected before the reply was complete. Usage up to that point was charged.',
   upstream_disconnected: 'The upstream disconnected before the reply was complete.',
   upstream_error: 'The upstream returned an error.',
   upstream_rejected: 'The upstream rejected the request.',
@@ -48,7 +49,7 @@ export function describeEvent(event: RequestEvent, detail: RequestDetail): strin
     case 'request.abandoned':
       return END_WORDS.abandoned;
     case 'request.rejected': {
-      const count = numberOf(event['refused_count']) ?? 1;
+      const count = numberOf(event['rejected_count']) ?? 1;
       return count > 1
         ? `Rejected, with ${showCount(count - 1)} identical requests within a second.`
         : 'Rejected before it was sent upstream.';
@@ -60,7 +61,7 @@ export function describeEvent(event: RequestEvent, detail: RequestDetail): strin
 
 /** The attempts at upstreams, if there was more than one. */
 export function attemptsOf({ events }: Pick<RequestDetail, 'events'>): Attempt[] {
-  const attempts = events.find(({ type }) => type === 'request.settled')?.['tries'];
+  const attempts = events.find(({ type }) => type === 'request.settled')?.['attempts'];
   return Array.isArray(attempts) ? (attempts as Attempt[]) : [];
 }
 

@@ -150,7 +150,7 @@ export class LiveStore {
     this.#listLast(frame);
     this.#seconds.add(
       Math.floor(Date.parse(frame.at) / 1_000),
-      frame.type === 'refused' ? frame.refused_count : 1,
+      frame.type === 'refused' ? frame.rejected_count : 1,
     );
   }
 

@@ -8,8 +8,8 @@ export type RecentRequest = Pick<
   | 'key'
   | 'model'
   | 'outcome'
-  | 'refusal'
-  | 'refused_count'
+  | 'error_code'
+  | 'rejected_count'
   | 'status'
   | 'input_tokens'
   | 'output_tokens'
@@ -23,8 +23,8 @@ export const recentRequestOf = ({
   key,
   model,
   outcome,
-  refusal,
-  refused_count,
+  error_code,
+  rejected_count,
   status,
   input_tokens,
   output_tokens,
@@ -37,8 +37,8 @@ export const recentRequestOf = ({
   key,
   model,
   outcome,
-  refusal,
-  refused_count,
+  error_code,
+  rejected_count,
   status,
   input_tokens,
   output_tokens,
@@ -52,13 +52,13 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
   const { request, key, at, status } = frame;
   const call = { request, key, at, status: status ?? null };
   if (frame.type === 'refused') {
-    const { refusal, refused_count } = frame;
+    const { error_code, rejected_count } = frame;
     return {
       ...call,
       model: null,
       outcome: 'refused',
-      refusal,
-      refused_count,
+      error_code,
+      rejected_count,
       input_tokens: null,
       output_tokens: null,
       cost_microusd: null,
@@ -77,8 +77,8 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
     ...call,
     model,
     outcome,
-    refusal: null,
-    refused_count: null,
+    error_code: null,
+    rejected_count: null,
     input_tokens,
     output_tokens,
     cost_microusd,

@@ -28,10 +28,10 @@ export type Ending = FrameOf<'settled' | 'refused'>;
 /** Adds an ended request, as the projections count it. */
 export function countEnding(tally: Tally, frame: Ending): void {
   if (frame.type === 'refused') {
-    tally.rejected += frame.refused_count;
+    tally.rejected += frame.rejected_count;
     return;
   }
-  if (frame.outcome === 'completed' || frame.outcome === 'client_gone') tally.successful += 1;
+  if (frame.outcome === 'completed' || frame.outcome === 'client_disconnected') tally.successful += 1;
   else tally.failed += 1;
   tally.input_tokens += frame.input_tokens ?? 0;
   tally.output_tokens += frame.output_tokens ?? 0;
@@ -42,7 +42,7 @@ export function countEnding(tally: Tally, frame: Ending): void {
 
 /** The sums of a report. */
 export const tallyOf = (figures: UsageFigures): Tally => ({
-  successful: figures.completed + figures.client_gone,
+  successful: figures.completed + figures.client_disconnected,
   failed: figures.upstream_failed + figures.cut_short + figures.relay_failed,
   rejected: figures.refused,
   input_tokens: figures.input_tokens,

@@ -11,7 +11,7 @@ const WORDS: Readonly<Record<string, string>> = {
   error_event: 'error event in reply',
   unsupported: 'not supported by its protocol',
   reply_begun: 'failed during reply',
-  client_gone: 'client disconnected',
+  client_disconnected: 'client disconnected',
   package: 'package unavailable',
 };
 

@@ -5,7 +5,7 @@ export const OUTCOME_WORDS: Record<Outcome | 'running', string> = {
   running: 'Running',
   completed: 'Completed',
   refused: 'Rejected',
-  client_gone: 'Client disconnected',
+  client_disconnected: 'Client disconnected',
   upstream_failed: 'Upstream failed',
   cut_short: 'Stopped by limit',
   relay_failed: 'Relay failed',
