@@ -36,7 +36,7 @@ describe('DATABASE_URL', () => {
     expect(() => externalStore(url)).toThrow('DATABASE_URL cannot be used: /no/such/file cannot be read');
   });
 
-  test('is read as libpq reads it: network address, Unix socket in either form', () => {
+  test('is parsed like libpq: network address, Unix socket in either form', () => {
     expect(externalStore('postgresql://u:p%40ss@db.example:6000/d').config('owner')).toMatchObject({
       host: 'db.example',
       port: 6000,
@@ -57,9 +57,10 @@ describe('DATABASE_URL', () => {
     }
   });
 
-  test('cannot lift a role or a time-out by its own parameters, and keeps its other options', () => {
+  test('cannot override a role or a timeout by parameters, and keeps its other options', () => {
     const parameters =
-      'options=-c%20role%3Dpostgres%20-c%20work_mem%3D8MB&statement_timeout=0&query_timeout=0&application_name=x';
+      'options=-c%20role%3Dpostgres%20-c%20work_mem%3D8MB' +
+      '&statement_timeout=0&query_timeout=0&application_name=x';
     const config = externalStore(`postgres://u:${SECRET}@h/d?${parameters}`).config('relay');
     expect(config.options).toBe('-c role=postgres -c work_mem=8MB -c role=daybook_relay');
     expect(config.application_name).toBe('daybook-relay');
@@ -69,7 +70,7 @@ describe('DATABASE_URL', () => {
   });
 });
 
-test('a server whose settings could lose acknowledged records is refused by the name of the setting', async () => {
+test('a server without durable settings is rejected by the name of the setting', async () => {
   await using database = await createDatabase();
   const client = new Client({ ...database.config('relay'), options: '-c synchronous_commit=off' });
   await client.connect();
@@ -84,7 +85,7 @@ test('a server whose settings could lose acknowledged records is refused by the 
   }
 });
 
-test('a slow statement is ended by the server, and the connection is good for the next one', async () => {
+test('a slow statement is canceled by the server, and the connection stays usable', async () => {
   await using database = await createDatabase();
   const client = new Client(database.config('relay'));
   await client.connect();
@@ -96,7 +97,7 @@ test('a slow statement is ended by the server, and the connection is good for th
   }
 });
 
-test('every session is bounded in how long it may idle in a transaction, and the owner in how long it waits for a lock', async () => {
+test('every session has an idle-in-transaction timeout, and the owner a lock timeout', async () => {
   await using database = await createDatabase();
   expect(await ask(database.config('relay'), 'show idle_in_transaction_session_timeout')).toBe('10s');
   expect(await ask(database.config('owner'), 'show lock_timeout')).toBe('2s');

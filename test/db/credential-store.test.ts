@@ -24,13 +24,13 @@ const terms = UpstreamTerms.parse({ provider: 'openai', base_url: 'https://api.e
 
 let directory: string;
 let database: TestDatabase;
-let seat: ControlWriter;
+let controlWriter: ControlWriter;
 let config: ConstructorParameters<typeof UpstreamControl>[2];
 let places = 0;
 beforeAll(async () => {
   directory = await makeTestDirectory();
   database = await createDatabase();
-  seat = new ControlWriter(database, pino({ level: 'silent' }));
+  controlWriter = new ControlWriter(database, pino({ level: 'silent' }));
 });
 beforeEach(() => {
   config = {
@@ -40,20 +40,20 @@ beforeEach(() => {
   };
 });
 afterAll(async () => {
-  await seat?.close();
+  await controlWriter?.close();
   await database?.[Symbol.asyncDispose]();
   await removeTestDirectory(directory);
 });
 
 async function change<T>(work: (upstreams: UpstreamControl) => Promise<T>): Promise<T> {
-  const done = await seat.change('member/Abcdefgh', (control, client) =>
+  const done = await controlWriter.change('member/Abcdefgh', (control, client) =>
     work(new UpstreamControl(control, client, config)),
   );
   if (done instanceof ApiError) throw done;
   return done;
 }
 
-/** A server's view: it follows when it is told to. */
+/** A server's view, which follows the log on request. */
 function serve() {
   const upstreams = new UpstreamDirectory();
   const lines: string[] = [];
@@ -89,7 +89,7 @@ const withRow = async <T>(statement: string, ...values: unknown[]): Promise<T[]>
   }
 };
 
-test('a server has what was there at its start, and from then on what comes and goes', async () => {
+test('a server loads the credentials at its start, and follows later additions and removals', async () => {
   const name = `one-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
   const first = await change((upstreams) =>
@@ -125,7 +125,7 @@ test('a server has what was there at its start, and from then on what comes and 
   expect(server.lines).toEqual([]);
 });
 
-test('another master key disturbs no running server, and what is sealed under it opens, too', async () => {
+test('rotating the master key does not disturb running servers, which open new credentials', async () => {
   const name = `two-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
   const first = await change((upstreams) =>
@@ -153,12 +153,12 @@ test('another master key disturbs no running server, and what is sealed under it
 test('a credential that cannot be decrypted is logged once and not used, until it can be', async () => {
   const name = `three-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
-  const [good, damaged, lost] = await Promise.all(
-    ['good', 'damaged', 'lost'].map((label) =>
+  const [valid, damaged, lost] = await Promise.all(
+    ['valid', 'damaged', 'lost'].map((label) =>
       change((upstreams) => upstreams.addCredential(name, { label, secret: `${SECRET}-${label}` })),
     ),
   );
-  const ids = [good, damaged, lost].map((each) => each?.id ?? '');
+  const ids = [valid, damaged, lost].map((each) => each?.id ?? '');
   await withRow('update daybook.credential set sealed_secret = fingerprint where id = $1', ids[1]);
   await withRow('delete from daybook.credential where id = $1', ids[2]);
   await using server = serve();
@@ -172,7 +172,7 @@ test('a credential that cannot be decrypted is logged once and not used, until i
   await copyFile(`${file}.kept`, file);
   server.lines.length = 0;
   await server.store.refresh();
-  expect(ids.map((id) => server.store.secret(id))).toEqual([`${SECRET}-good`, undefined, undefined]);
+  expect(ids.map((id) => server.store.secret(id))).toEqual([`${SECRET}-valid`, undefined, undefined]);
   expect(
     server.lines.map((line) => JSON.parse(line) as { credential: string; upstream: string; msg: string }),
   ).toEqual([
@@ -190,7 +190,7 @@ test('a credential that cannot be decrypted is logged once and not used, until i
   await change((upstreams) => upstreams.removeUpstream(name));
 });
 
-test('a credential and the event that tells of it are there together, or neither is', async () => {
+test('a credential and its event are committed together or not at all', async () => {
   const name = `four-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
   const together = {
@@ -235,12 +235,12 @@ test('a credential and the event that tells of it are there together, or neither
   await change((upstreams) => upstreams.removeUpstream(name));
 });
 
-test('of two who add at once each has theirs, and the master key is made once', async () => {
+test('two concurrent additions both succeed, and the master key is created once', async () => {
   const name = `five-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
   const other = new ControlWriter(database, pino({ level: 'silent' }));
   const added = await Promise.all(
-    [seat, other].flatMap((from, at) =>
+    [controlWriter, other].flatMap((from, at) =>
       [1, 2].map((each) =>
         from.change('member/Abcdefgh', (control, client) =>
           new UpstreamControl(control, client, config).addCredential(name, {

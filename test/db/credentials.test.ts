@@ -35,14 +35,14 @@ function keyring(count = 1): MasterKeys {
 describe('an envelope', () => {
   const keys = keyring();
 
-  test('opens for whose it is, and tells a secret without opening it', () => {
+  test('opens for its credential, and compares a secret without opening it', () => {
     const envelope = sealSecret(keys, one, SECRET);
     expect(openSecret(keys, one, envelope)).toBe(SECRET);
     expect(matchesSecret(keys, one, envelope, SECRET)).toBe(true);
     expect(matchesSecret(keys, one, envelope, `${SECRET}x`)).toBe(false);
   });
 
-  test('shows nothing: not the secret, not the master key, not that two are the same', () => {
+  test('reveals neither the secret nor the master key, nor that two secrets are equal', () => {
     const [first, second] = [sealSecret(keys, one, SECRET), sealSecret(keys, one, SECRET)];
     const shown = Buffer.concat([
       first.sealed_secret,
@@ -56,7 +56,7 @@ describe('an envelope', () => {
       expect(first[part].equals(second[part]), part).toBe(false);
   });
 
-  test('opens for nobody else, from nowhere else, and not when a bit of it was changed', () => {
+  test('does not open for another credential, in another row, or with a flipped bit', () => {
     const envelope = sealSecret(keys, one, SECRET);
     expect(() => openSecret(keys, { ...one, id: other.id }, envelope)).toThrow();
     expect(() => openSecret(keys, { ...one, upstream: other.upstream }, envelope)).toThrow();
@@ -79,7 +79,7 @@ describe('an envelope', () => {
     expect(() => openSecret(disguised, one, envelope)).toThrow();
   });
 
-  test('has its data key alone wrapped anew, and opens under the new master key and no longer under the old', () => {
+  test('is rewrapped without changing its secret, and opens only under the new master key', () => {
     const envelope = sealSecret(keys, one, SECRET);
     const next = keyring();
     const both = { current: next.current, all: new Map([...next.all, ...keys.all]) };
@@ -119,14 +119,14 @@ describe('the file of the master key', () => {
     (await rows()).map((row) => openSecret(readKeys(file) as MasterKeys, row, row));
   const lines = async (): Promise<string[]> => (await readFile(file, 'utf8')).trim().split('\n');
 
-  test('lies beside the data directory, and not in it', () => {
+  test('is beside the data directory, not in it', () => {
     expect(masterKeyFile({ DAYBOOK_DATA: '/srv/data/' })).toBe('/srv/data.master-key');
     expect(masterKeyFile({ DAYBOOK_DATA: '/srv/data', DAYBOOK_MASTER_KEY_FILE: '/run/secrets/master' })).toBe(
       '/run/secrets/master',
     );
   });
 
-  test('is made at first need, for its owner alone, and stays the same', async () => {
+  test('is created on first use, readable by its owner only, and stays the same', async () => {
     expect(readKeys(file)).toBeNull();
     await add(one);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -136,7 +136,7 @@ describe('the file of the master key', () => {
     expect(await opened()).toEqual([SECRET, SECRET]);
   });
 
-  test('is not made anew where something is sealed under one that is missing', async () => {
+  test('is not created again if credentials are sealed under a missing key', async () => {
     await add(one);
     const elsewhere = path.join(directory, 'elsewhere');
     const [{ master_key } = { master_key: '' }] = await rows();
@@ -150,7 +150,7 @@ describe('the file of the master key', () => {
     ['for all to read', `${'a'.repeat(64)}\n`, 0o644, 'chmod 600'],
     ['for the group to read', `${'a'.repeat(64)}\n`, 0o640, 'chmod 600'],
     ['too short', `${'a'.repeat(63)}\n`, 0o600, '64 hexadecimal'],
-    ['bad in its second line', `${'a'.repeat(64)}\nnot-a-key-canary\n`, 0o600, '64 hexadecimal'],
+    ['invalid in its second line', `${'a'.repeat(64)}\nnot-a-key-canary\n`, 0o600, '64 hexadecimal'],
     ['a list without end', `${'a'.repeat(64)}\n`.repeat(17), 0o600, 'more than 16'],
   ])('is refused when it is %s, without being repeated', async (_what, text, mode, said) => {
     await writeFile(file, text);
@@ -159,7 +159,7 @@ describe('the file of the master key', () => {
     expect(() => readKeys(file)).not.toThrow(/aaaa|canary/);
   });
 
-  test('is replaced by another key while everything stays open, and the old one goes', async () => {
+  test('is rotated while every credential stays readable, and loses the old key', async () => {
     await add(one);
     await add(other, `${SECRET}-2`);
     const before = readKeys(file) as MasterKeys;
@@ -190,7 +190,7 @@ describe('the file of the master key', () => {
     expect([...(readKeys(file)?.all.keys() ?? [])]).toEqual([done.master_key, before.current]);
   });
 
-  test('is gone through again after a rekey that was broken off', async () => {
+  test('is completed by another rekey after an interrupted one', async () => {
     await add(one);
     const old = await lines();
     await writeFile(file, ['b'.repeat(64), ...old, ''].join('\n'));
@@ -200,7 +200,7 @@ describe('the file of the master key', () => {
     expect(await opened()).toEqual([SECRET]);
   });
 
-  test('is not written to where the operator put the new key there by hand', async () => {
+  test('is not written to if the operator has added the new key manually', async () => {
     await add(one);
     const text = ['b'.repeat(64), ...(await lines()), ''].join('\n');
     await writeFile(file, text);
@@ -214,13 +214,13 @@ describe('the file of the master key', () => {
     expect((await rows()).map((row) => row.master_key)).toEqual([master_key]);
   });
 
-  test('is not made by a rekey', async () => {
+  test('is not created by a rekey', async () => {
     await expect(rekey(client, file, false)).rejects.toThrow('There is no master key yet');
     expect(readKeys(file)).toBeNull();
   });
 });
 
-test('the relay alone reads credentials, and nobody puts another secret in the place of one', async () => {
+test('only the relay reads credentials, and no role can replace a sealed secret', async () => {
   await using database = await createDatabase();
   for (const role of ['auditor', 'worker'] as const) {
     const client = await connectAs(database, role);

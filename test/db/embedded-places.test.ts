@@ -13,7 +13,7 @@ import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts'
 
 const CHILD = path.join(import.meta.dirname, '../support/servers/embedded-child.ts');
 const IS_ROOT = process.getuid?.() === 0;
-/** Some user that is not root; nobody's number on Linux. */
+/** A user other than root: 65534 by convention. */
 const ORDINARY = 65_534;
 const AS_ORDINARY = [`--reuid=${ORDINARY}`, `--regid=${ORDINARY}`, '--clear-groups', '--'];
 
@@ -43,7 +43,7 @@ async function postgresUser(): Promise<number> {
 }
 
 describe.runIf(IS_ROOT)('root', () => {
-  test('runs Postgres as another user, also below a directory that only root may enter', async () => {
+  test('runs Postgres as another user, also below a directory that only root can enter', async () => {
     await chmod(parent, 0o700);
     await mkdir(dataDir, { mode: 0o700 });
     expect(await ask((await start()).config('owner'), 'select 1')).toBe(1);
@@ -52,7 +52,7 @@ describe.runIf(IS_ROOT)('root', () => {
     expect((await stat(path.join(dataDir, 'postgres-passwords.json'))).uid).toBe(0);
   });
 
-  test('gives Postgres no right beyond its files where every user may pass', async () => {
+  test('gives Postgres no capability if every user can enter the directory', async () => {
     await chmod(parent, 0o755);
     await start();
     const status = await readFile(
@@ -68,7 +68,7 @@ describe.runIf(IS_ROOT)('root', () => {
     expect(/^CapEff:\t(\w+)$/m.exec(status)?.[1]).toMatch(open ? /^0+$/ : /^0+[24]$/);
   });
 
-  test('may take over a directory of an ordinary user, and leaves it to them', async () => {
+  test('can run the cluster of an ordinary user, who stays its owner', async () => {
     await mkdir(dataDir);
     await (await start()).stop();
     const cluster = path.join(dataDir, 'postgres');
@@ -97,7 +97,7 @@ test.runIf(IS_ROOT)('an ordinary user runs Postgres as themselves', async (conte
   expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
 });
 
-test('a data directory too deep for a Unix socket is served on the loopback only', async () => {
+test('a data directory whose path is too long for a Unix socket is served on the loopback only', async () => {
   dataDir = path.join(dataDir, 'deep'.repeat(30));
   const config = (await start()).config('relay');
   expect(config.host).toBe('127.0.0.1');
@@ -106,7 +106,7 @@ test('a data directory too deep for a Unix socket is served on the loopback only
   expect(beside?.config('relay')).toMatchObject({ host: config.host, port: config.port });
 });
 
-test('any other data directory is served on no network at all', async () => {
+test('any other data directory is served on a Unix socket only', async () => {
   dataDir = path.join(parent, `o'dd, "name`);
   const config = (await start()).config('relay');
   expect(await ask(config, 'show listen_addresses')).toBe('');
@@ -114,7 +114,7 @@ test('any other data directory is served on no network at all', async () => {
   expect(await ask(config, 'show unix_socket_permissions')).toBe('0700');
 });
 
-test('Postgres is given none of the credentials in our environment', async () => {
+test('Postgres does not inherit the credentials in our environment', async () => {
   const { OPENAI_API_KEY } = process.env;
   process.env['OPENAI_API_KEY'] = 'sk-canary';
   try {
@@ -129,7 +129,7 @@ test('Postgres is given none of the credentials in our environment', async () =>
   expect(environment).not.toContain('canary');
 });
 
-test('a link that an installation without scripts left out is made', async (context) => {
+test('a link that an installation without scripts lacks is created', async (context) => {
   const { postgres } = await findBinaries();
   // No program needs this one, so a failing test breaks nothing.
   const link = path.resolve(postgres, '../../lib/libecpg.so');
@@ -142,7 +142,7 @@ test('a link that an installation without scripts left out is made', async (cont
   await expect(access(link)).resolves.toBeUndefined();
 });
 
-test('a place that cannot hold a database is refused in one line that names it', async () => {
+test('a directory that cannot hold a database is rejected in one line that names it', async () => {
   const inAFile = path.join(CHILD, 'data');
   await expect(startEmbedded({ dataDir: inAFile, log: () => undefined })).rejects.toMatchObject({
     name: 'StoreError',

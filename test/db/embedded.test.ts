@@ -43,7 +43,7 @@ async function start(
 }
 
 /**
- * Another process that runs the store. Resolves when it serves; rejects with what it says when it will not.
+ * Another process that runs the store. Resolves when it serves; rejects with its output if it fails.
  */
 async function startChild(): Promise<ChildProcess> {
   const child = spawn(process.execPath, [CHILD, dataDir], { stdio: ['pipe', 'pipe', 'pipe'] });
@@ -77,7 +77,7 @@ async function readRow(store: Store): Promise<unknown> {
 }
 
 describe('a start', () => {
-  test('makes a database that keeps its data over a stop and a start', async () => {
+  test('creates a database that keeps its data across a restart', async () => {
     const first = await start();
     await writeRow(first);
     await first.stop();
@@ -85,7 +85,7 @@ describe('a start', () => {
     expect(await readRow(await start())).toBe(42);
   });
 
-  test('keeps its passwords where only its user can read them, and in no log or printed configuration', async () => {
+  test('stores passwords readable by its user only, and in no log or printed configuration', async () => {
     const store = await start();
     const file = path.join(dataDir, 'postgres-passwords.json');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -99,7 +99,7 @@ describe('a start', () => {
     await expect(ask(wrong, 'select 1')).rejects.toMatchObject({ code: '28P01' });
   });
 
-  test('that was killed half-way leaves nothing that stops the next one', async () => {
+  test('that was killed midway does not prevent the next one', async () => {
     const child = spawn(process.execPath, [CHILD, dataDir], { stdio: 'ignore' });
     children.push(child);
     await expect
@@ -111,7 +111,7 @@ describe('a start', () => {
     expect((await readdir(dataDir)).filter((name) => name.includes('.new-'))).toEqual([]);
   });
 
-  test('of a second Daybook on the same directory is refused, and does not disturb the first', async () => {
+  test('of a second Daybook on the same directory fails, and does not disturb the first', async () => {
     const first = await start();
     await writeRow(first);
     const pid = await postmasterPid();
@@ -123,7 +123,7 @@ describe('a start', () => {
     expect(await readRow(first)).toBe(42);
   });
 
-  test('of several Daybooks at once on a new directory leaves one of them serving', async () => {
+  test('of several concurrent Daybooks on a new directory leaves one serving', async () => {
     const starts = await Promise.allSettled([startChild(), startChild(), startChild()]);
     expect(starts.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
     const refusals = starts.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
@@ -132,7 +132,7 @@ describe('a start', () => {
       expect(refusal).toContain(`${dataDir} is in use by another Daybook (pid ${winner})`);
   });
 
-  test('with fsync and the like switched off is refused by name, and leaves no server', async () => {
+  test('with fsync or another durability setting off fails naming it, and leaves no server', async () => {
     await (await start()).stop();
     for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit']) {
       await writeFile(path.join(dataDir, 'postgres', 'postgresql.auto.conf'), `${setting} = off\n`);
@@ -141,7 +141,7 @@ describe('a start', () => {
     }
   });
 
-  test('on a cluster without checksums is refused', async () => {
+  test('on a cluster without checksums fails', async () => {
     const place = await clusterPaths(dataDir);
     const binaries = await findBinaries();
     const runAs = await chooseRunAs(place.cluster, dataDir, binaries);
@@ -167,7 +167,7 @@ describe('a start', () => {
 });
 
 describe('a running Postgres', () => {
-  test('that is killed comes back by itself at the same address, with what it had committed', async () => {
+  test('that is killed is restarted at the same address, with all committed data', async () => {
     const lines: string[] = [];
     const store = await start(dataDir, (line) => lines.push(line));
     await writeRow(store);
@@ -193,7 +193,7 @@ describe('a running Postgres', () => {
     expect(await ask(store.config('owner'), SUPERVISORS)).toBe(1);
   });
 
-  test('outlives a Daybook that is killed, and its successor takes it over as it is', async () => {
+  test('outlives a Daybook that is killed, and its successor adopts it', async () => {
     const child = await startChild();
     const store = await connectEmbedded(dataDir);
     if (store === null) throw new Error('the child serves nothing');
@@ -207,7 +207,7 @@ describe('a running Postgres', () => {
     expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
   });
 
-  test('stops within its bound although a session is in the middle of a statement', async () => {
+  test('stops within its timeout although a session is executing a statement', async () => {
     const store = await start();
     const sleeper = ask(
       { ...store.config('owner'), query_timeout: 60_000, statement_timeout: 60_000 },
@@ -221,7 +221,7 @@ describe('a running Postgres', () => {
     expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
   });
 
-  test('is found by a command line beside it, and only while it runs', async () => {
+  test('is found by a command beside it, and only while it runs', async () => {
     expect(await connectEmbedded(dataDir)).toBeNull();
     const store = await start();
     const beside = await connectEmbedded(dataDir);

@@ -141,8 +141,8 @@ describe('an existing database', () => {
     try {
       const { rows } = await client.query<{ name: string; columns: string }>(
         `select attrelid::regclass::text as name,
-            string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation, attnotnull), ', '
-              order by attnum) as columns
+            string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation, attnotnull),
+              ', ' order by attnum) as columns
           from pg_attribute
           where attnum > 0 and attrelid in (select 'daybook.log'::regclass
             union select inhrelid from pg_inherits where inhparent = 'daybook.log'::regclass)
@@ -162,7 +162,7 @@ describe('an existing database', () => {
     }
   });
 
-  test('keeps nothing of a run in which a migration fails, and the error names the file and the line', async () => {
+  test('rolls back a run in which a migration fails, and the error names the file and the line', async () => {
     await using database = await createDatabase();
     await write('migrations/0001_valid', 'create table daybook.kept (id integer);\n');
     await write('migrations/0002_broken', '-- A comment.\nselect 1;\nselect no_such_column;\n');

@@ -39,11 +39,12 @@ const abandonments = (log: readonly Placed[]) =>
 const stateOf = (database: TestDatabase, instance: number): Promise<unknown> =>
   ask(
     database.config('auditor'),
-    `select concat_ws(' ', case when dead_at is null then 'alive' else 'dead' end, case when closed_at is null then 'open' else 'closed' end)
+    `select concat_ws(' ', case when dead_at is null then 'alive' else 'dead' end,
+        case when closed_at is null then 'open' else 'closed' end)
       from daybook.instance where id = ${instance}`,
   );
 
-test('each open request of a dead instance gets exactly one ending, which charges its whole hold; the rest is as it was', async () => {
+test('recovery ends each open request of a dead instance once, charging its whole hold', async () => {
   await using database = await createDatabase();
   await using dead = await openWriter(database);
   await using living = await openWriter(database);
@@ -85,7 +86,7 @@ test('each open request of a dead instance gets exactly one ending, which charge
   expect(await stateOf(database, dead.instance)).toBe('dead closed');
 });
 
-test('what a call was given beyond its first hold is charged with it, under the terms and in the minute of its admission', async () => {
+test('recovery charges extended holds, under the terms and in the minute of the admission', async () => {
   await using database = await createDatabase();
   await using dead = await openWriter(database);
   await using living = await openWriter(database);
@@ -133,7 +134,7 @@ test('what a call was given beyond its first hold is charged with it, under the 
   );
 });
 
-test('whatever was open and whatever was settled, afterwards nothing of the dead is open and nothing has ended twice', async () => {
+test('after recovery, no request of the dead instance is open or has ended twice', async () => {
   await using database = await createDatabase();
   await using living = await openWriter(database);
   const lives = fc.array(
@@ -179,7 +180,7 @@ test('whatever was open and whatever was settled, afterwards nothing of the dead
 });
 
 describe('recovering', () => {
-  test('a second time changes nothing, and neither do others who try at the same moment', async () => {
+  test('is idempotent, also for concurrent recoverers', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await dead.append([accepted(), accepted(), accepted()]);
@@ -197,7 +198,7 @@ describe('recovering', () => {
     expect(await readLog(database)).toEqual(log);
   });
 
-  test('takes the right to append away, before anything is looked for', async () => {
+  test('fences the instance before it searches the log', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await using living = await openWriter(database);
@@ -212,7 +213,7 @@ describe('recovering', () => {
     ]);
   });
 
-  test('beside an instance that is still appending leaves every call with one ending at most, and none open that was let in', async () => {
+  test('beside an instance that is still appending leaves every request with one ending', async () => {
     await using database = await createDatabase();
     await using living = await openWriter(database);
     for (let round = 0; round < 5; round++) {
@@ -233,7 +234,7 @@ describe('recovering', () => {
     }
   });
 
-  test("waits for who holds the instance's row without holding up the log", async () => {
+  test("waits for a lock of the instance's row without blocking the log", async () => {
     await using database = await createDatabase();
     await using doomed = await openWriter(database);
     await using living = await openWriter(database);
@@ -242,14 +243,14 @@ describe('recovering', () => {
     await spender.query('begin');
     await spender.query('select from daybook.instance where id = $1 for share', [doomed.instance]);
     const fencing = fencer.query('select daybook.fence_instance($1)', [doomed.instance]);
-    const waiting =
-      "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    const waiting = `select count(*)::int from pg_stat_activity
+      where wait_event_type = 'Lock' and datname = current_database()`;
     await until(
       () => ask(database.config('owner'), waiting),
       (count) => count === 1,
       'the fence to wait',
     );
-    // Everybody appends on, and whoever holds the row may take the log's lock after it.
+    // Appends continue, and the holder of the row may take the log's lock after it.
     await living.append([accepted()]);
     await doomed.append([accepted()]);
     await spender.query('select pg_advisory_xact_lock(19, 0)');
@@ -261,7 +262,7 @@ describe('recovering', () => {
     await fencer.end();
   });
 
-  test('beside a fence that came too late takes its locks in the same order, so neither is a deadlock victim', async () => {
+  test('takes its locks in the order of a concurrent fence, without a deadlock', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await using living = await openWriter(database);
@@ -306,7 +307,7 @@ describe('recovering', () => {
     await Promise.all([appender, first, second, late, watcher].map((client) => client.end()));
   });
 
-  test('that broke off after the fence is finished by the next one', async () => {
+  test('interrupted after the fence is completed by the next recoverer', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await dead.append([accepted()]);
@@ -320,7 +321,7 @@ describe('recovering', () => {
     expect(await readPeers(living.client, living.instance)).toEqual([]);
   });
 
-  test('by one that is dead itself does nothing, and leaves the work to another', async () => {
+  test('by a dead instance does nothing, and another instance does it', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await dead.append([accepted()]);
@@ -332,7 +333,7 @@ describe('recovering', () => {
     expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(1);
   });
 
-  test('one that has nothing open, never was, or left in good order, finds nothing to do', async () => {
+  test('an instance that is idle, unknown or retired abandons no request', async () => {
     await using database = await createDatabase();
     await using living = await openWriter(database);
     await using idle = await openWriter(database);
@@ -346,11 +347,11 @@ describe('recovering', () => {
   });
 });
 
-describe('where recovery begins to search', () => {
+describe('the position from which recovery searches', () => {
   const openFrom = (database: TestDatabase, { instance }: Writer): Promise<unknown> =>
     ask(database.config('auditor'), `select open_from::int from daybook.instance where id = ${instance}`);
 
-  test('is the head at which the instance began, and moves only forward, as its heartbeats say', async () => {
+  test('starts at the head at registration, and only advances with heartbeats', async () => {
     await using database = await createDatabase();
     await using first = await openWriter(database);
     await first.append([accepted(), accepted()]);
@@ -362,7 +363,7 @@ describe('where recovery begins to search', () => {
     expect(await openFrom(database, second)).toBe(9);
   });
 
-  test('is honoured to the position: what lies before it counts as ended, what stands at it is found', async () => {
+  test('is exact: earlier requests count as ended, the one at the position is found', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await using living = await openWriter(database);
@@ -376,7 +377,7 @@ describe('where recovery begins to search', () => {
     expect(new Set(found)).toEqual(new Set(calls.slice(1).map(({ request }) => request)));
   });
 
-  test('finds endings that stand far behind, and does not take those of others for its own', async () => {
+  test('does not hide later endings, nor confuse those of other instances', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);
     await using living = await openWriter(database);
@@ -394,7 +395,7 @@ describe('where recovery begins to search', () => {
   });
 });
 
-test('instances get numbers that are never used again', async () => {
+test('instance numbers are never reused', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const numbers = [];

@@ -7,7 +7,7 @@ import { connectAs, readLog } from '../support/log/log-writer.ts';
 
 const ROLES = ['relay', 'worker', 'auditor'] as const;
 
-/** The tables of the log beside it and its partitions: what proves it, and what tells which log it is. */
+/** The tables of the log other than daybook.log and its partitions: its proofs and its identity. */
 const BESIDE = [
   'log_batch',
   'log_kept',
@@ -21,8 +21,8 @@ const BESIDE = [
 ];
 
 /**
- * What may be written to them beside the functions. Whoever verifies makes the tree anew, and checks every
- * signature: a lie in there is found.
+ * Privileges to write to them directly. Verification recomputes the tree and checks every signature, so it
+ * finds a forged row.
  */
 const GRANTED: Record<string, string[]> = {
   'worker log_node': ['INSERT'],
@@ -101,9 +101,14 @@ async function tablesOfLog(store: Store): Promise<{ table: string; column: strin
   await client.connect();
   try {
     const { rows } = await client.query<{ name: string; column: string }>(
-      `select relname as name, (select attname from pg_attribute where attrelid = c.oid and attnum > 0 and attgenerated = '' and attidentity = '' and not attisdropped order by attnum limit 1) as column
+      `select relname as name,
+          (select attname from pg_attribute where attrelid = c.oid and attnum > 0 and attgenerated = ''
+            and attidentity = '' and not attisdropped order by attnum limit 1) as column
         from pg_class c where relnamespace = 'daybook'::regnamespace and relkind in ('r', 'p')
-          and (relname = any($1) or relname = 'log' or exists (select from pg_inherits where inhrelid = c.oid and inhparent = 'daybook.log'::regclass)) order by relname`,
+          and (relname = any($1) or relname = 'log'
+            or exists (select from pg_inherits
+              where inhrelid = c.oid and inhparent = 'daybook.log'::regclass))
+        order by relname`,
       [BESIDE],
     );
     expect(rows.filter(({ name }) => /^log_\d+$/.test(name)).length).toBeGreaterThanOrEqual(2);
@@ -146,15 +151,15 @@ async function expectRefused(store: Store, role: Role, statements: readonly stri
   }
 }
 
-const APPEND = `select daybook.append(0::smallint, 1, 1, array[100]::smallint[], null, null, null, null, null, null, null,
-  null, null, null, null, null, null, null, null, null, null, null, null)`;
+const APPEND = `select daybook.append(0::smallint, 1, 1, array[100]::smallint[],
+  null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null)`;
 
-test('neither relay, worker nor auditor can change the log except through the append function', async () => {
+test('relay, worker and auditor cannot change the log except through daybook.append', async () => {
   await using database = await createDatabase();
   await expectNoWay(database);
 });
 
-test('no role has been granted more than what it is refused above', async () => {
+test('no role has privileges beyond those tested above', async () => {
   await using database = await createDatabase();
   const client = new Client(database.config('owner'));
   await client.connect();
@@ -162,7 +167,8 @@ test('no role has been granted more than what it is refused above', async () => 
     `select role, c.relname as table, privilege from pg_class c, unnest($1::text[]) role,
         unnest(array['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN']) privilege
       where c.oid = any($2::text[]::regclass[]) and (has_table_privilege('daybook_' || role, c.oid, privilege)
-        or (privilege in ('INSERT', 'UPDATE', 'REFERENCES') and has_any_column_privilege('daybook_' || role, c.oid, privilege)))`,
+        or (privilege in ('INSERT', 'UPDATE', 'REFERENCES')
+          and has_any_column_privilege('daybook_' || role, c.oid, privilege)))`,
     [ROLES, (await tablesOfLog(database)).map(({ table }) => `daybook.${table}`)],
   );
   const granted = Object.entries(GRANTED).flatMap(([at, privileges]) =>
@@ -171,16 +177,16 @@ test('no role has been granted more than what it is refused above', async () => 
   expect(rows.map(({ role, table, privilege }) => `${role} ${table} ${privilege}`).toSorted()).toEqual(
     granted.toSorted(),
   );
-  // What runs with the owner's rights is a way into the log, too: the auditor has one, which says that it has
-  // read.
+  // Security definer functions can write to the log as well: the auditor has one, which records readings.
   const definers = await client.query<{ name: string }>(
-    `select proname as name from pg_proc where pronamespace = 'daybook'::regnamespace and prosecdef and has_function_privilege('daybook_auditor', oid, 'EXECUTE')`,
+    `select proname as name from pg_proc where pronamespace = 'daybook'::regnamespace and prosecdef
+      and has_function_privilege('daybook_auditor', oid, 'EXECUTE')`,
   );
   expect(definers.rows).toEqual([{ name: 'record_reading' }]);
   await client.end();
 });
 
-test('the same holds for the roles that one DATABASE_URL serves', async () => {
+test('one DATABASE_URL serves the same roles with the same privileges', async () => {
   await using database = await createDatabase();
   const external = externalStore(database.url);
   for (const role of ROLES)
@@ -199,7 +205,7 @@ test('the same holds for the roles that one DATABASE_URL serves', async () => {
   expect(await ask(external.config('owner'), 'select current_user')).toBe('daybook_owner');
 });
 
-test('the auditor reads the log and may call nothing that writes', async () => {
+test('the auditor reads the log and may not call writing functions', async () => {
   await using database = await createDatabase();
   expect(await ask(database.config('auditor'), 'select count(*)::int from daybook.log')).toBe(0);
   await expectRefused(database, 'auditor', [
@@ -213,7 +219,7 @@ test('the auditor reads the log and may call nothing that writes', async () => {
   ]);
 });
 
-test('even the owner changes no row of the log without first taking its triggers away', async () => {
+test('even the owner cannot change a row of the log without first disabling triggers', async () => {
   await using database = await createDatabase();
   await ask(database.config('relay'), `select daybook.register_instance('writer')`);
   await ask(database.config('relay'), APPEND);
@@ -231,7 +237,7 @@ test('even the owner changes no row of the log without first taking its triggers
   ]);
 });
 
-describe('the one event that whoever reads may append', () => {
+describe('daybook.record_reading, which readers of the log may call', () => {
   const record = (database: TestDatabase, ...values: unknown[]) =>
     connectAs(database, 'auditor').then(async (client) => {
       try {
@@ -241,7 +247,7 @@ describe('the one event that whoever reads may append', () => {
       }
     });
 
-  test('is of the vocabulary, for every kind of reading', async () => {
+  test('appends a decodable event, for every kind of reading', async () => {
     await using database = await createDatabase();
     const events = LOG_READINGS.map((what) => ({
       type: 'log.read',
@@ -258,7 +264,7 @@ describe('the one event that whoever reads may append', () => {
   });
 
   const INJECTED = 'x","what":"diff","type":"key.revoked';
-  test('is nothing else, whatever they say', async () => {
+  test('rejects all other arguments', async () => {
     await using database = await createDatabase();
     const wrong: [actor: unknown, what: unknown, from: unknown, to: unknown][] = [
       [INJECTED, 'verify', 1, 2],

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => database?.[Symbol.asyncDispose]());
 
-test('servers that report the same secrets at once never wait for one another in a circle', async () => {
+test('servers that report the same secrets concurrently do not deadlock', async () => {
   const [one, other] = await Promise.all([connectAs(database, 'relay'), connectAs(database, 'relay')]);
   try {
     const uses = Array.from({ length: 2_000 }, (_, number) => ({
@@ -27,7 +27,7 @@ test('servers that report the same secrets at once never wait for one another in
   }
 });
 
-test('what was used long ago, in a rotation that is over, goes with the next report', async () => {
+test('uses past their retention are deleted with the next report', async () => {
   const client = await connectAs(database, 'relay');
   const daysAgo = (days: number): Date => new Date(Date.now() - days * 86_400_000);
   try {

@@ -19,7 +19,8 @@ function addresses({ name }: TestDatabase): {
   const { host, port, passwords } = inject('cluster');
   const login = `service_${publicId()}`;
   const url = (password: string, user = login): string =>
-    `postgres://${user}:${encodeURIComponent(password)}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`;
+    `postgres://${user}:${encodeURIComponent(password)}@localhost/${name}` +
+    `?host=${encodeURIComponent(host)}&port=${port}`;
   return {
     owner: externalStore(url(passwords.superuser, 'postgres')),
     url: (password = 'first', user = login) => url(password, user),
@@ -32,7 +33,7 @@ async function prepare(owner: Store): Promise<void> {
   await prepareQueue(owner, createLogger('silent'));
 }
 
-test('the login of servers and workers acts as each of them and can change nothing that is written', async () => {
+test('the service login acts as relay, worker and auditor, and cannot change the log', async () => {
   await using database = await createEmptyDatabase();
   const { owner, url, login } = addresses(database);
   await prepare(owner);
@@ -51,7 +52,7 @@ test('the login of servers and workers acts as each of them and can change nothi
   await expect(ask(asItself, 'create schema mine')).rejects.toThrow('permission denied');
 });
 
-test('it finds a database that is up to date so, and is told who has to migrate one that is not', async () => {
+test('the service login accepts an up-to-date database, and names the command for any other', async () => {
   await using database = await createEmptyDatabase();
   const { owner, url } = addresses(database);
   await prepare(owner);
@@ -88,7 +89,7 @@ test('it finds a database that is up to date so, and is told who has to migrate 
   );
 });
 
-test('made again it has the new password and not the old one, also by several at once', async () => {
+test('creating the service login again replaces its password, also concurrently', async () => {
   await using database = await createEmptyDatabase();
   const { owner, url } = addresses(database);
   await prepare(owner);
@@ -100,7 +101,7 @@ test('made again it has the new password and not the old one, also by several at
   );
 });
 
-test('it is never the owner, nor a password that Postgres would read otherwise, and no error shows one', async () => {
+test('the service login is never the owner, its password is ASCII, and no error contains it', async () => {
   await using database = await createEmptyDatabase();
   const { owner, url } = addresses(database);
   await prepare(owner);
@@ -114,7 +115,7 @@ test('it is never the owner, nor a password that Postgres would read otherwise, 
   expect(await refused).not.toContain('canary');
 });
 
-test('its password reaches Postgres only as what Postgres keeps of it', async () => {
+test('Postgres gets the password of the service login only as a SCRAM verifier', async () => {
   await using database = await createEmptyDatabase();
   const { owner, url, login } = addresses(database);
   await prepare(owner);

@@ -4,7 +4,7 @@ import { patient, sessionConfig, type Store } from '#db/postgres/connect.ts';
 import { databaseUrlOf } from './database-url.ts';
 import { publicId } from '#db/ids.ts';
 
-/** A database of a test's own, with the schema of today and no data. */
+/** A database of a test's own, with the current schema and no data. */
 export type TestDatabase = Store &
   AsyncDisposable & {
     name: string;
@@ -20,14 +20,14 @@ export type TestDatabase = Store &
 const SESSIONS_CLOSE_TIMEOUT_MS = 5_000;
 
 /**
- * Clones the migrated template: about 20 ms. Disposing of it drops it, and fails if a session is
- * still open, because a test that leaks connections hides a server that does.
+ * Clones the migrated template in about 20 ms. Disposal drops the database, and fails if a session is still
+ * open, because a test that leaks connections hides a server that does.
  */
 export async function createDatabase(): Promise<TestDatabase> {
   return createFrom(inject('cluster').template);
 }
 
-/** A database in which nothing was migrated. */
+/** A database without a schema. */
 export async function createEmptyDatabase(): Promise<TestDatabase> {
   return createFrom('template0');
 }
@@ -58,7 +58,7 @@ async function createFrom(template: string): Promise<TestDatabase> {
       database: name,
       password: passwords.owner,
     }),
-    // Patient: a machine that does two things at once keeps a test waiting, and that is no finding.
+    // With long connection timeouts: a slow connection on a busy machine is no failure.
     ...patient({
       config: (role) =>
         sessionConfig(role, {

@@ -9,8 +9,8 @@ const PREFIX = 'daybook-test-';
 const NAME = /^daybook-test-(\d+)-\w+$/;
 
 /**
- * A new empty directory. Its name tells which process made it, so that a later run can clear up after a
- * killed one.
+ * A new empty directory. Its name contains the process id, so that a later run can remove the directories of
+ * a killed one.
  */
 export async function makeTestDirectory(): Promise<string> {
   return mkdtemp(path.join(tmpdir(), `${PREFIX}${process.pid}-`));

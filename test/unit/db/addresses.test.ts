@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { type Reach, reachOf, reachOfHost } from '#db/addresses.ts';
 import { checkBaseUrl, mayConnect } from '#server/upstreams/addresses.ts';
 
-describe('an address leads', () => {
+describe('the reach of an address', () => {
   test.each([
     '169.254.169.254',
     '169.254.0.23',
@@ -168,8 +168,8 @@ const never = fc.oneof(
 const inPrivate = fc.oneof(anyOf(127), anyOf(10), anyOf(192, 168), anyOf(172, 20), anyOf(100, 64));
 const spelling = fc.constantFrom(...SPELLINGS);
 
-describe('no spelling of a refused address passes', () => {
-  test('whatever the network may be, for what nothing is ever sent to', () => {
+describe('no notation of a forbidden address passes', () => {
+  test('for addresses that are never allowed, in any network', () => {
     fc.assert(
       fc.property(never, spelling, fc.constantFrom('public', 'private'), (bytes, spell, network) => {
         expect(checkBaseUrl(`http://${spell(bytes)}/v1`, network)).not.toBeNull();
@@ -178,7 +178,7 @@ describe('no spelling of a refused address passes', () => {
     );
   });
 
-  test('without leave, for what is private', () => {
+  test('for private addresses, unless allowed', () => {
     fc.assert(
       fc.property(inPrivate, spelling, (bytes, spell) => {
         expect(checkBaseUrl(`https://${spell(bytes)}:8443/v1`, 'public')).not.toBeNull();
@@ -187,7 +187,7 @@ describe('no spelling of a refused address passes', () => {
     );
   });
 
-  test('and all addresses are one of three kinds', () => {
+  test('and every address is public, private or never', () => {
     fc.assert(
       fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (address) => {
         const reach = reachOf(address);

@@ -18,7 +18,7 @@ const NOW_MS = Date.parse('2026-11-21T12:00:30Z');
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** What was raised, as it is read back. */
+/** The raised alerts, as readRaised returns them. */
 class Raised extends Map<string, number> {
   take(alert: Alert | null): Alert | null {
     if (alert) this.set(alert.topic, alert.ordinal);
@@ -54,7 +54,7 @@ describe('a quota', () => {
     expect(percentOf(quotaAlert(quota({ used }), new Raised(), NOW_MS))).toBe(percent);
   });
 
-  test('that is used up step by step is told of once for each share, in whatever steps, and a lower share never after a higher one', () => {
+  test('raises each threshold once, in any steps, and no lower one after a higher one', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_000_000 }),
@@ -62,23 +62,23 @@ describe('a quota', () => {
         (cap, steps) => {
           const raised = new Raised();
           let used = 0;
-          const told: number[] = [];
+          const raisedPercents: number[] = [];
           for (const step of steps) {
             used += step;
             const alert = raised.take(quotaAlert(quota({ cap, used }), raised, NOW_MS));
-            if (alert) told.push(Number(percentOf(alert)));
-            // What is reached is told at once.
-            expect(Math.max(0, ...told)).toBe(
+            if (alert) raisedPercents.push(Number(percentOf(alert)));
+            // A threshold is raised as soon as it is reached.
+            expect(Math.max(0, ...raisedPercents)).toBe(
               Math.max(0, ...QUOTA_PERCENTS.filter((percent) => used >= cap * (percent / 100))),
             );
           }
-          expect(told).toEqual([...new Set(told)].toSorted((one, other) => one - other));
+          expect(raisedPercents).toEqual([...new Set(raisedPercents)].toSorted((one, other) => one - other));
         },
       ),
     );
   });
 
-  test('that begins anew, in its next window or by a reset, is told of anew', () => {
+  test('raises again in its next window and after a reset', () => {
     const raised = new Raised();
     raised.take(quotaAlert(quota({ used: 1_000 }), raised, NOW_MS));
     expect(quotaAlert(quota({ used: 1_000 }), raised, NOW_MS)).toBeNull();
@@ -87,12 +87,12 @@ describe('a quota', () => {
     expect(percentOf(quotaAlert(tomorrow, raised, NOW_MS + DAY_MS))).toBe(50);
   });
 
-  test('that is over, or of which there is nothing, is told nothing of', () => {
+  test('raises nothing after its window has ended, or with a limit of 0', () => {
     expect(quotaAlert(quota({ used: 1_000 }), new Raised(), NOW_MS + DAY_MS)).toBeNull();
     expect(quotaAlert(quota({ cap: 0, used: 10 }), new Raised(), NOW_MS)).toBeNull();
   });
 
-  test('is told with whose it is, its figures and its window', () => {
+  test('raises with its subject, figures and window', () => {
     expect(quotaAlert(quota({ used: 850 }), new Raised(), NOW_MS)).toMatchObject({
       kind: 'quota',
       state: 'raised',
@@ -112,7 +112,7 @@ describe('a quota', () => {
   });
 });
 
-describe('a key that ends', () => {
+describe('a key that expires', () => {
   const key = (changes: Partial<EndingKey> = {}): EndingKey => ({
     id: 'Key00001',
     account: 'Account1',
@@ -125,7 +125,7 @@ describe('a key that ends', () => {
   const daysAt = (beforeMs: number, raised: Raised, changes: Partial<EndingKey> = {}): unknown =>
     raised.take(keyAlert(key(changes), raised, NOW_MS - beforeMs))?.details['days'] ?? null;
 
-  test('is told of seven days before, and one day before, once each', () => {
+  test('raises seven days and one day before its expiry, once each', () => {
     const raised = new Raised();
     expect(daysAt(7 * DAY_MS + 1, raised)).toBeNull();
     expect(daysAt(7 * DAY_MS, raised)).toBe(7);
@@ -135,28 +135,28 @@ describe('a key that ends', () => {
     expect(daysAt(0, new Raised())).toBeNull();
   });
 
-  test('is told of with the nearest notice alone when both were missed', () => {
+  test('raises only the nearest notice if both were missed', () => {
     const raised = new Raised();
     expect(daysAt(HOUR_MS, raised)).toBe(1);
     expect(daysAt(HOUR_MS / 2, raised)).toBeNull();
   });
 
-  test('is not told of to whoever has just made it with so short a life', () => {
+  test('raises no notice that was due before its creation', () => {
     const short = { created_at: new Date(NOW_MS - 3 * DAY_MS) };
     expect(daysAt(2 * DAY_MS, new Raised(), short)).toBeNull();
     expect(daysAt(DAY_MS, new Raised(), short)).toBe(1);
     expect(daysAt(HOUR_MS, new Raised(), { created_at: new Date(NOW_MS - 2 * HOUR_MS) })).toBeNull();
   });
 
-  test('is told of again when it was given another end', () => {
+  test('raises again after its expiry was changed', () => {
     const raised = new Raised();
     expect(daysAt(DAY_MS, raised)).toBe(1);
     expect(daysAt(DAY_MS - 1, raised, { expires_at: new Date(NOW_MS - 1) })).toBe(1);
   });
 });
 
-describe('what lasts', () => {
-  test('an upstream is failing when half of at least twenty calls fail, and well again at a fifth', () => {
+describe('a lasting condition', () => {
+  test('an upstream is failing when half of at least twenty requests fail, and recovers at a fifth', () => {
     const of = (failed: number, ended: number, last: number): unknown => {
       const alert = upstreamAlert({ upstream: 'one', ended, failed }, last);
       return alert && [alert.state, alert.ordinal];

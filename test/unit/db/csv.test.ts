@@ -29,11 +29,11 @@ function parseLine(line: string): string[] {
 }
 
 describe('a line of CSV', () => {
-  test('holds numbers, truths and nothing as they are', () => {
+  test('contains numbers, booleans and nulls unchanged', () => {
     expect(csvLine([1, -2.5, true, null, undefined, '', 'a'])).toBe('1,-2.5,true,,,,a\r\n');
   });
 
-  test('is no formula to a spreadsheet, however a text begins', () => {
+  test('is never a formula in a spreadsheet, however a text begins', () => {
     for (const text of [
       '=1+1',
       '+1',
@@ -50,7 +50,7 @@ describe('a line of CSV', () => {
     for (const text of ['a=1', 'gpt-4o', '1-2', "'=1"]) expect(parseLine(csvLine([text]))).toEqual([text]);
   });
 
-  test('gives back every text, with commas, quotes and line ends in it', () => {
+  test('round-trips every text, with commas, quotes and line ends', () => {
     const piece = fc.oneof(fc.constantFrom('"', ',', '\r', '\n', '=', "'", ' '), fc.string({ maxLength: 3 }));
     const text = fc.array(piece, { maxLength: 6 }).map((parts) => parts.join(''));
     fc.assert(

@@ -55,8 +55,8 @@ function exactCost(used: Usage, at: Prices): bigint {
 
 const runs = { numRuns: 2_000 };
 
-describe('the cost of a call', () => {
-  test('is its definition, rounded once for the whole call, and a safe integer', () => {
+describe('the cost of a request', () => {
+  test('equals its definition, rounded once per request, and is a safe integer', () => {
     fc.assert(
       fc.property(usage, prices, (used, at) => {
         const cost = costOf(used, at);
@@ -67,7 +67,7 @@ describe('the cost of a call', () => {
     );
   });
 
-  test('is right where every count and price is the largest', () => {
+  test('is exact for maximum counts and prices', () => {
     const most = { input: TOKENS_MAX, cached: 0, output: TOKENS_MAX, reasoning: TOKENS_MAX };
     const dearest = { input: PRICE_MAX, cached_input: PRICE_MAX, output: PRICE_MAX, reasoning: PRICE_MAX };
     expect(BigInt(costOf(most, dearest))).toBe(exactCost(most, dearest));
@@ -90,7 +90,7 @@ describe('the cost of a call', () => {
     );
   });
 
-  test('that is published is met to the micro-dollar', () => {
+  test('matches published examples to the micro-dollar', () => {
     // An invoice of xAI's for grok-4.20: its cost_in_usd_ticks of 232,856,000 are 0.0232856 dollars.
     const used = { input: 10_120, cached: 128, output: 1_499 + 2_809, reasoning: 2_809 };
     const at = { input: 1_250_000, cached_input: 200_000, output: 2_500_000, reasoning: 2_500_000 };
@@ -99,7 +99,7 @@ describe('the cost of a call', () => {
 });
 
 describe('the bound of a cost', () => {
-  test('is never below the cost, whichever part is cached or reasoning, nor below that of a shorter call', () => {
+  test('is at least the cost, whichever part is cached or reasoning, and monotonic', () => {
     fc.assert(
       fc.property(usage, prices, fc.nat(1_000), fc.nat(1_000), (used, at, moreInput, moreOutput) => {
         const bound = costBound(used.input + moreInput, used.output + moreOutput, at);
@@ -110,7 +110,7 @@ describe('the bound of a cost', () => {
     );
   });
 
-  test('is met by the dearest split', () => {
+  test('is reached by the most expensive split', () => {
     fc.assert(
       fc.property(tokens, tokens, prices, (input, output, at) => {
         const costs = [0, input].flatMap((cached) =>
@@ -139,10 +139,9 @@ describe('the tokens that an amount pays for', () => {
     );
   });
 
-  test('are without end where they cost nothing', () =>
-    expect(tokensFor(0, 0)).toBe(Number.MAX_SAFE_INTEGER));
+  test('are unlimited if they are free', () => expect(tokensFor(0, 0)).toBe(Number.MAX_SAFE_INTEGER));
 
-  test('after a prompt, the whole call fits, and with one token more it does not', () => {
+  test('after a prompt, the whole request fits, and with one token more it does not', () => {
     fc.assert(
       fc.property(fc.nat(1_000_000_000), tokens, prices, (cost, input, at) => {
         const count = outputTokensFor(cost, input, at);
@@ -159,7 +158,7 @@ describe('the tokens that an amount pays for', () => {
 });
 
 describe('dollars', () => {
-  test('are read and written back exactly', () => {
+  test('are parsed and formatted exactly', () => {
     fc.assert(
       fc.property(fc.nat(PRICE_MAX), (at) => {
         expect(parseDollars(formatDollars(at))).toBe(at);
@@ -194,9 +193,7 @@ describe('dollars', () => {
     '1 ',
     'NaN',
     '٣',
-  ])('%j are none, so that a slip is told and not guessed at', (text) =>
-    expect(parseDollars(text)).toBeNull(),
-  );
+  ])('%j is rejected rather than guessed at', (text) => expect(parseDollars(text)).toBeNull());
 
   test.each<[number, string]>([
     [2_500_000, '2.50'],

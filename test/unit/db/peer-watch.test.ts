@@ -7,7 +7,7 @@ const peer = (id: number, heartbeat: string | number, isDead = false) => ({
   isDead,
 });
 
-test('one whose heartbeat stands still for five seconds of looking is dead, the others are not', () => {
+test('a peer whose heartbeat stands still for five observed seconds is dead, others are not', () => {
   const watch = new PeerWatch();
   const dead = Array.from({ length: 7 }, (_, second) =>
     watch.observe([peer(1, 'still'), peer(2, second)], second * 1_000),
@@ -15,7 +15,7 @@ test('one whose heartbeat stands still for five seconds of looking is dead, the 
   expect(dead).toEqual([[], [], [], [], [], [1], [1]]);
 });
 
-test('one that moves again is watched from the beginning', () => {
+test('a peer whose heartbeat moves again is observed from zero', () => {
   const watch = new PeerWatch();
   for (let second = 0; second < 4; second++) watch.observe([peer(1, 'a')], second * 1_000);
   const dead = Array.from({ length: 6 }, (_, second) =>
@@ -24,11 +24,11 @@ test('one that moves again is watched from the beginning', () => {
   expect(dead).toEqual([[], [], [], [], [], [1]]);
 });
 
-test('one that somebody has declared dead is dead at once', () => {
+test('a peer that was declared dead is dead at once', () => {
   expect(new PeerWatch().observe([peer(1, 'x', true), peer(2, 'x')], 0)).toEqual([1]);
 });
 
-test('time in which nobody could look kills nobody', () => {
+test('time without observation makes no peer dead', () => {
   const watch = new PeerWatch();
   for (let round = 0; round < 20; round++) {
     expect(watch.observe([peer(1, 'still')], round * 4_000)).toEqual([]);
@@ -36,7 +36,7 @@ test('time in which nobody could look kills nobody', () => {
   }
 });
 
-test('a watcher that was frozen, with or without the others, does not take its own absence for theirs', () => {
+test('an observer that was frozen does not mistake its own pause for that of its peers', () => {
   const watch = new PeerWatch();
   watch.observe([peer(1, 'still')], 0);
   watch.observe([peer(1, 'still')], 1_000);

@@ -6,8 +6,8 @@ import { createWebhookSecret, unsealTarget, sealTarget, signedHeaders } from '#d
 const pepper = Buffer.alloc(32, 7);
 const target = { url: 'https://hooks.example.com/T0/canary-path', secret: 'whsec_Y2FuYXJ5LXNlY3JldA==' };
 
-describe("a webhook's address and secret in the database", () => {
-  test('are read with the pepper and show nothing without it', () => {
+describe('a sealed webhook target', () => {
+  test('opens with the pepper and reveals nothing without it', () => {
     const sealed = sealTarget(pepper, 'Webhook1', target);
     expect(unsealTarget(pepper, 'Webhook1', sealed)).toEqual(target);
     for (const form of [sealed.toString('latin1'), sealed.toString('hex'), sealed.toString('base64')])
@@ -15,7 +15,7 @@ describe("a webhook's address and secret in the database", () => {
     expect(sealTarget(pepper, 'Webhook1', target).equals(sealed)).toBe(false);
   });
 
-  test('are refused when a byte was changed, under another pepper, or put into another row', () => {
+  test('does not open with a changed byte, another pepper, or in another row', () => {
     const sealed = sealTarget(pepper, 'Webhook1', target);
     fc.assert(
       fc.property(fc.nat(sealed.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
@@ -31,7 +31,7 @@ describe("a webhook's address and secret in the database", () => {
 });
 
 describe('a delivery', () => {
-  test('is signed as the Standard Webhooks scheme has it, and its own example comes out', () => {
+  test("is signed as Standard Webhooks specifies, including the specification's example", () => {
     const headers = signedHeaders(
       'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
       'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -45,7 +45,7 @@ describe('a delivery', () => {
     });
   });
 
-  test('is signed with 256 bits that the receiver is given', () => {
+  test('is signed with a 256-bit secret that the receiver gets', () => {
     const secret = createWebhookSecret();
     const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
     expect(key).toHaveLength(32);
