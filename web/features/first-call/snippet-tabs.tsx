@@ -38,6 +38,12 @@ const agentsTab = (filling: Filling): Tab => ({
 function Agents({ filling }: { filling: Filling }) {
   return (
     <div className="flex flex-col gap-4">
+      {filling.model.startsWith('daybook-demo') && (
+        <p className="text-muted">
+          The built-in demo only serves chat completions. For Claude Code and Codex, select another model
+          under Test request.
+        </p>
+      )}
       <Tabs label="Coding agents" tabs={agentSnippets(filling).map(tabOf)} />
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <CopyButton text={agentPrompt(filling)} label="Copy prompt for your agent" />
