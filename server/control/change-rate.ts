@@ -1,8 +1,6 @@
 const HOUR_MS = 3_600_000;
 
-/**
- * How many changes each person has made in this hour, as far as this process knows. Pure: time is handed in.
- */
+/** Limits the changes of each member per hour, in this process. Pure: the time is a parameter. */
 export class ChangeRate {
   readonly #max: number;
   readonly #made = new Map<string, number>();
@@ -14,17 +12,17 @@ export class ChangeRate {
 
   /**
    * Counts a change.
-   * @param nowMs of a clock that is never set.
-   * @returns milliseconds until the person may make another; null: this one may be made.
+   * @param nowMs of the monotonic clock.
+   * @returns milliseconds until the member may make a change; null: this one is allowed.
    */
-  count(person: string, nowMs: number): number | null {
+  count(member: string, nowMs: number): number | null {
     if (nowMs >= this.#untilMs) {
       this.#made.clear();
       this.#untilMs = nowMs + HOUR_MS;
     }
-    const made = this.#made.get(person) ?? 0;
+    const made = this.#made.get(member) ?? 0;
     if (made >= this.#max) return this.#untilMs - nowMs;
-    this.#made.set(person, made + 1);
+    this.#made.set(member, made + 1);
     return null;
   }
 }

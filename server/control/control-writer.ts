@@ -23,33 +23,31 @@ import { isStoreFault } from '#server/errors/store-fault.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 const UNAVAILABLE = new ApiError('store_unavailable', {
-  message:
-    "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again.",
+  message: "The database can't be reached, so the change may not have been made. Check before you try again.",
 });
 const CROWDED = new ApiError('relay_overloaded', {
-  message: 'As many changes as can be are waiting for one another. Try again.',
+  message: 'Too many pending changes. Try again.',
 });
 
 const TOO_MANY = new ApiError('rate_limit_exceeded', {
-  message: `You may make ${CONTROL_WAITING_PER_MEMBER_MAX} changes at once. Wait for a reply before the next one.`,
+  message: `You have ${CONTROL_WAITING_PER_MEMBER_MAX} pending changes, the maximum. Wait for a reply before the next one.`,
 });
 
-const TOO_OFTEN = `You have made ${CHANGES_PER_HOUR_MAX} changes within an hour. Wait a while before the next one.`;
+const TOO_OFTEN = `You made ${CHANGES_PER_HOUR_MAX} changes within an hour, the maximum. Try again later.`;
 
 type Open = { client: Client; session: InstanceSession; isBroken: boolean };
 type Use<T> = (control: Control, client: Client) => Promise<T>;
 
 /**
- * From where a server process changes accounts, keys and plans for people: an instance of its own
- * with one connection, opened at the first change and left again when nobody has changed anything
- * for a while. It has no requests and no leases, so limits are not divided by it.
+ * Makes the changes of members to accounts, keys and plans: one instance session over one connection, opened
+ * at the first change and closed when it was idle for a while. It has no requests and no leases, so limits
+ * are not divided by it.
  *
- * Changes are made one after the other; they are rare, and a queue says so when it is full or has
- * made somebody wait too long. Who signs in or administrates has a lane of their own, which nobody
- * else can fill, and goes first; everybody else may make only so many in an hour. A connection that failed in
- * any way, or an instance that others declared dead, is left, and the next change begins with a new one; the
- * old instance is retired as soon as the store can be reached, so that nobody has to recover what had nothing
- * open.
+ * Changes are serialized; they are rare, and are rejected when the queue is full or a change has waited for
+ * too long. Sign-ins and changes by administrators have a queue of their own, which goes first; all others
+ * are limited per hour. A connection that failed, or an instance that was fenced, is closed, and the next
+ * change begins with a new session; the old instance is retired as soon as the database can be reached, so
+ * that no peer has to recover an instance without open requests.
  */
 export class ControlWriter {
   readonly #store: Store;
@@ -58,7 +56,7 @@ export class ControlWriter {
   #open: Open | null = null;
   /** Instances whose connection failed before they could be retired. */
   #stranded: number[] = [];
-  readonly #turns = new PriorityMutex();
+  readonly #mutex = new PriorityMutex();
   readonly #rate = new ChangeRate(CHANGES_PER_HOUR_MAX);
   readonly #waiting: Record<Priority, number> = { first: 0, ordinary: 0 };
   /** The same by who makes them. */
@@ -90,7 +88,7 @@ export class ControlWriter {
     clearTimeout(this.#idle);
     let isGivenUp = false;
     const begun = Promise.withResolvers<void>();
-    const turn = this.#turns.take(lane, () => {
+    const turn = this.#mutex.run(lane, () => {
       begun.resolve();
       return isGivenUp ? UNAVAILABLE : this.#carryOut(actor, use);
     });
@@ -111,7 +109,7 @@ export class ControlWriter {
 
   /** Takes a place among those who wait. @returns what gives it back, or why there is none. */
   #enter(actor: string, lane: Priority): (() => void) | ApiError {
-    const leave = this.#places.take(
+    const leave = this.#places.acquire(
       `${lane} ${actor}`,
       actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity,
     );
@@ -144,7 +142,7 @@ export class ControlWriter {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#idle);
-    await this.#turns.take('ordinary', () => this.#leave());
+    await this.#mutex.run('ordinary', () => this.#leave());
     // Where the store is away, others will end them.
     await this.#retireFromAside().catch(() => {});
   }
@@ -161,10 +159,7 @@ export class ControlWriter {
         if (open && !(await isClean(open.client, error))) this.#break(open);
         if (error instanceof FencedError && attempt === 1) continue;
         if (!(error instanceof FencedError || isStoreFault(error))) throw error;
-        this.#log.warn(
-          errorFields(error),
-          'a change by somebody could not be made: the store is away, too slow or too busy',
-        );
+        this.#log.warn(errorFields(error), 'control write failed: database unavailable');
         return UNAVAILABLE;
       }
     }
@@ -216,7 +211,7 @@ export class ControlWriter {
   #break(open: Open): void {
     if (open.isBroken || this.#open !== open) return;
     open.isBroken = true;
-    void this.#turns.take('first', () => this.#clear());
+    void this.#mutex.run('first', () => this.#clear());
   }
 
   /**
@@ -226,7 +221,7 @@ export class ControlWriter {
     if (this.#open?.isBroken === true) await this.#leave().catch(() => {});
     if (this.#isClosed) return;
     await this.#retireFromAside().catch(() => {
-      setTimeout(() => void this.#turns.take('first', () => this.#clear()), HEARTBEAT_MS).unref();
+      setTimeout(() => void this.#mutex.run('first', () => this.#clear()), HEARTBEAT_MS).unref();
     });
   }
 
@@ -252,7 +247,7 @@ export class ControlWriter {
   #rest(): void {
     if (this.#isClosed) return;
     this.#idle = setTimeout(() => {
-      void this.#turns.take('ordinary', async () => {
+      void this.#mutex.run('ordinary', async () => {
         if (this.#isIdle) await this.#leave().catch(() => {});
         await this.#clear();
       });

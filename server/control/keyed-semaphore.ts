@@ -1,16 +1,16 @@
-/** How many of something each has at once, of those that one may have. */
+/** Caps the concurrent holders per key. */
 export class KeyedSemaphore {
-  readonly #taken = new Map<string, number>();
+  readonly #held = new Map<string, number>();
 
-  /** Takes one more. @returns what gives it back; null: `max` are taken. */
-  take(holder: string, max: number): (() => void) | null {
-    const taken = this.#taken.get(holder) ?? 0;
-    if (taken >= max) return null;
-    this.#taken.set(holder, taken + 1);
+  /** @returns a function that releases the acquired place; null where `max` are held. */
+  acquire(key: string, max: number): (() => void) | null {
+    const held = this.#held.get(key) ?? 0;
+    if (held >= max) return null;
+    this.#held.set(key, held + 1);
     return () => {
-      const left = (this.#taken.get(holder) as number) - 1;
-      if (left === 0) this.#taken.delete(holder);
-      else this.#taken.set(holder, left);
+      const left = (this.#held.get(key) as number) - 1;
+      if (left === 0) this.#held.delete(key);
+      else this.#held.set(key, left);
     };
   }
 }

@@ -1,30 +1,27 @@
-/**
- * Who goes before whom: those who sign in or out and those who administrate don't wait behind everybody else.
- */
+/** `first` goes before `ordinary`: sign-ins and changes by administrators don't wait behind all others. */
 export type Priority = 'first' | 'ordinary';
 
 /**
- * One thing at a time, in the order in which they were asked for; those of the first lane before all others
- * that wait.
+ * Runs one task at a time: those of the first priority before ordinary ones, each in the order of arrival.
  */
 export class PriorityMutex {
   readonly #waiting: Record<Priority, (() => Promise<void>)[]> = { first: [], ordinary: [] };
-  #isTaken = false;
+  #isLocked = false;
 
-  /** @returns what `work` returns, when its turn has come. @throws whatever it throws. */
-  take<T>(lane: Priority, work: () => T | Promise<T>): Promise<T> {
+  /** @returns what `work` returns, once it held the lock. @throws what `work` throws. */
+  run<T>(priority: Priority, work: () => T | Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.#waiting[lane].push(() => Promise.try(work).then(resolve, reject));
-    void this.#run();
+    this.#waiting[priority].push(() => Promise.try(work).then(resolve, reject));
+    void this.#drain();
     return promise;
   }
 
-  /** Never throws: what a turn throws is its own. */
-  async #run(): Promise<void> {
-    if (this.#isTaken) return;
-    this.#isTaken = true;
+  /** Never throws: an error of a task rejects the promise of that task. */
+  async #drain(): Promise<void> {
+    if (this.#isLocked) return;
+    this.#isLocked = true;
     for (let next = this.#next(); next; next = this.#next()) await next();
-    this.#isTaken = false;
+    this.#isLocked = false;
   }
 
   #next(): (() => Promise<void>) | undefined {

@@ -103,7 +103,7 @@ export class Feed {
 
   /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
   reserve({ holder }: ViewerPermission): (() => void) | ApiError {
-    const leave = this.#places.take(holder, VIEWERS_PER_KEY_MAX);
+    const leave = this.#places.acquire(holder, VIEWERS_PER_KEY_MAX);
     if (!leave) return TOO_MANY_VIEWERS;
     if (this.#taken >= VIEWERS_MAX) {
       leave();

@@ -236,7 +236,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     // Express itself refuses a path that it can't decode.
     const status = (error as { status?: unknown } | null)?.status;
     if (status === 400) return sendApiError(request, response, new ApiError('bad_request'));
-    log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'a request failed');
+    log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'request failed');
     sendApiError(request, response, new ApiError('internal_error'));
   });
   return routes;

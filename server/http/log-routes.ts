@@ -43,7 +43,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
       request.headers['x-forwarded-for'],
       trustedProxies,
     );
-    const leave = places.take(`address ${address}`, LOG_READS_PER_ADDRESS_MAX);
+    const leave = places.acquire(`address ${address}`, LOG_READS_PER_ADDRESS_MAX);
     if (leave === null)
       return sendApiError(
         request,
@@ -52,7 +52,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
           message: `The log may be asked ${LOG_READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.`,
         }),
       );
-    const leaveAll = places.take('everybody', LOG_READERS_MAX);
+    const leaveAll = places.acquire('all', LOG_READERS_MAX);
     try {
       const refusal = leaveAll === null ? new ApiError('relay_overloaded') : await work(request, response);
       if (refusal) sendApiError(request, response, refusal);

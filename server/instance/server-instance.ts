@@ -14,7 +14,9 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 /** What one registered instance writes to the log with, and spends what it has leased with. */
 export type ActiveInstance = { appender: Appender; limits: LeaseClient };
 
-/** The instance that a server process relays calls as. Where it is fenced, the process goes on as a new one. */
+/**
+ * The instance that a server process relays calls as. Where it is fenced, the process goes on as a new one.
+ */
 export class ServerInstance {
   readonly #store: Store;
   readonly #readModel: ReadModel;

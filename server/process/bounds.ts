@@ -6,7 +6,9 @@ import { LAST_ENDINGS_MS, LAST_REPORT_MS } from '#server/instance/bounds.ts';
 
 /** How long running replies may take to end after SIGTERM. */
 export const DRAIN_MS = 300_000;
-/** How long a server process may take to stop: draining, then the last events, its leases, its connections. */
+/**
+ * How long a server process may take to stop: draining, then the last events, its leases, its connections.
+ */
 export const CHILD_STOP_MS = DRAIN_MS + 15_000;
 /** A worker's jobs are short or can be repeated. */
 export const WORKER_STOP_MS = 10_000;
@@ -18,8 +20,8 @@ export const CHILD_RESTART_MAX_MS = 10_000;
 export const CHILD_STABLE_MS = 3_000;
 
 /**
- * Server processes on one port: far more than one machine's cores can use, and their connections fit into what
- * the embedded PostgreSQL allows.
+ * Server processes on one port: far more than one machine's cores can use, and their connections fit into
+ * what the embedded PostgreSQL allows.
  */
 export const INSTANCES_MAX = 64;
 

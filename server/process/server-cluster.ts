@@ -78,7 +78,7 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
         );
       log.error(
         { pid, code: exitCode, signal: signalCode, restart_ms: restartMs },
-        'a server process has ended; it is started again',
+        'server process exited; restarting',
       );
     };
     children.push(

@@ -178,7 +178,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const partitions = keepPartitions(
     () => connectRelay(store, PARTITIONS_TIMEOUT_MS),
     PARTITIONS_CHECK_MS,
-    (error) => log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
+    (error) => log.error(errorFields(error), 'creating log partitions failed; retrying'),
   );
   return {
     baseUrl: `${origin()}/v1`,
@@ -226,7 +226,7 @@ async function followControl(
       readModel.markCurrent(head);
       current.resolve();
     },
-    onError: (error) => log.warn(errorFields(error), 'following the log failed; it is tried again'),
+    onError: (error) => log.warn(errorFields(error), 'log follower disconnected; reconnecting'),
     pauseMs: 0,
   });
   await current.promise;

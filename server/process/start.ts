@@ -99,7 +99,7 @@ function keepWorker(config: Config, log: Logger): SupervisedProcess {
     onEnd: ({ pid, exitCode, signalCode }, restartMs) =>
       log.error(
         { pid, code: exitCode, signal: signalCode, restart_ms: restartMs },
-        'the worker has ended; it is started again',
+        'worker exited; restarting',
       ),
   });
 }

@@ -30,9 +30,9 @@ export async function buildPage(log: Logger): Promise<void> {
     if (!existsSync(VITE) || !existsSync(path.join(WEB, 'index.html')) || !(await isStale())) return;
     const startedMs = performance.now();
     await build();
-    log.info({ duration_ms: Math.round(performance.now() - startedMs) }, 'the dashboard was built');
+    log.info({ duration_ms: Math.round(performance.now() - startedMs) }, 'dashboard built');
   } catch (error) {
-    log.warn(errorFields(error), 'the dashboard could not be built; "npm run build" says why');
+    log.warn(errorFields(error), 'dashboard build failed; run "npm run build" for the reason');
   }
 }
 

@@ -1,31 +1,31 @@
 import { WAITERS_MAX } from '#server/read-model/bounds.ts';
 
-type Waiter = { isSo: () => boolean; end: (isSo: boolean) => void };
+type Waiter = { predicate: () => boolean; end: (holds: boolean) => void };
 
-/** Those who wait until something is so. Whoever may have made it so has them look. */
+/** Resolves callers once their predicate holds. Whatever may change a predicate calls `notifyAll`. */
 export class ConditionVariable {
   readonly #waiting = new Set<Waiter>();
 
-  /** Has all of them look whether it is so by now. */
-  look(): void {
-    for (const { isSo, end } of this.#waiting) if (isSo()) end(true);
+  /** Checks the predicates of all callers. */
+  notifyAll(): void {
+    for (const { predicate, end } of this.#waiting) if (predicate()) end(true);
   }
 
   /**
-   * Resolves when it is so, or after a while; at once where too many wait already.
-   * @returns whether it is.
+   * Resolves when the predicate holds, or after the timeout; at once where too many callers wait already.
+   * @returns whether it holds.
    */
-  until(isSo: () => boolean, patienceMs: number): Promise<boolean> {
-    if (isSo()) return Promise.resolve(true);
+  until(predicate: () => boolean, timeoutMs: number): Promise<boolean> {
+    if (predicate()) return Promise.resolve(true);
     if (this.#waiting.size >= WAITERS_MAX) return Promise.resolve(false);
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const end = (is: boolean): void => {
+    const end = (holds: boolean): void => {
       clearTimeout(timer);
       this.#waiting.delete(waiter);
-      resolve(is);
+      resolve(holds);
     };
-    const waiter = { isSo, end };
-    const timer = setTimeout(end, patienceMs, false);
+    const waiter = { predicate, end };
+    const timer = setTimeout(end, timeoutMs, false);
     this.#waiting.add(waiter);
     return promise;
   }

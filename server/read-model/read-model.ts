@@ -61,7 +61,7 @@ export class ReadModel {
       if (isControl(placed)) this.#applyControl(placed, changed);
     }
     if (changed.size > 0) for (const listener of this.#listeners) listener(changed);
-    this.#waiters.look();
+    this.#waiters.notifyAll();
   }
 
   /** Resolves when something of this is so, or after a while: what follows asks again. */

@@ -48,7 +48,7 @@ export class ReadStore {
    * @returns a function that ends it, or an error if the reader has too many.
    */
   enter(holder: string): (() => void) | ApiError {
-    return this.#places.take(holder, READS_PER_KEY_MAX) ?? TOO_MANY_READS;
+    return this.#places.acquire(holder, READS_PER_KEY_MAX) ?? TOO_MANY_READS;
   }
 
   /**

@@ -17,8 +17,8 @@ export const RETRY_PAUSE_MS = 250;
 /** A longer Retry-After of an upstream is passed to the client, which waits itself. */
 export const RETRY_WAIT_MAX_MS = 10_000;
 /**
- * How long the head of a streamed reply is held back while another upstream could take over, since no data may
- * follow it.
+ * How long the head of a streamed reply is held back while another upstream could take over, since no data
+ * may follow it.
  */
 export const HEAD_HELD_MS = 3_000;
 

@@ -5,15 +5,18 @@ import type { Target } from '#server/upstreams/target.ts';
 
 export type Choice = { target: Target; pool: UpstreamConnectionPool };
 
-/** A target that answers more than this many times slower than the fastest of its order loses a part of its share. */
+/**
+ * A target that answers more than this many times slower than the fastest of its order loses a part of its
+ * share.
+ */
 const SLOWER_MAX = 2;
 const SHARE_MIN = 0.1;
 const DIGITS_APART = 100_003;
 
 /**
- * Chooses among the targets of the lowest order whose circuits allow a call: by weight, less for a target that
- * has been much slower than the others, and among its credentials one with the fewest running calls. Where every
- * circuit left is open, the one that closes first: rejecting the call would help no client.
+ * Chooses among the targets of the lowest order whose circuits allow a call: by weight, less for a target
+ * that has been much slower than the others, and among its credentials one with the fewest running calls.
+ * Where every circuit left is open, the one that closes first: rejecting the call would help no client.
  * @param tried pools that this call was sent to before, which are not chosen again.
  * @param avoided upstreams that failed this call in a way that another credential does not change.
  * @param random from 0 to 1.

@@ -3,19 +3,21 @@ import { CIRCUIT_OPEN_MAX_MS, CIRCUIT_OPEN_MS, OPEN_AFTER_FAILURES } from '#serv
 /**
  * The circuit breaker of an upstream, or of one credential of it. Its states:
  *
- * - *closed*: calls are allowed. Failures in a row are counted, and so are replies in a row that began and were
+ * - *closed*: calls are allowed. Failures in a row are counted, and so are replies in a row that began and
+ *   were
  *   interrupted.
  * - *open*: no call is allowed until {@link CircuitBreaker.openUntilMs}.
- * - *half-open*: that time is over, and the upstream has not answered since. One call at a time is allowed, the
+ * - *half-open*: that time is over, and the upstream has not answered since. One call at a time is allowed,
+ *   the
  *   trial; health probes try it too.
  *
- * Transitions: closed → open by OPEN_AFTER_FAILURES failures or interruptions in a row, or by one failure that
- * says for how long the upstream is of no use (Retry-After, a rejected credential). open → half-open by time.
- * half-open → closed by an answer to any call or probe. half-open → open by a failure, for twice as long as the
- * time before, up to CIRCUIT_OPEN_MAX_MS.
+ * Transitions: closed → open by OPEN_AFTER_FAILURES failures or interruptions in a row, or by one failure
+ * that says for how long the upstream is of no use (Retry-After, a rejected credential). open → half-open by
+ * time. half-open → closed by an answer to any call or probe. half-open → open by a failure, for twice as
+ * long as the time before, up to CIRCUIT_OPEN_MAX_MS.
  *
- * Callers may still send a call to an open circuit where every circuit is open. All times are of the monotonic
- * clock. Pure but for its own state.
+ * Callers may still send a call to an open circuit where every circuit is open. All times are of the
+ * monotonic clock. Pure but for its own state.
  */
 export class CircuitBreaker {
   /** Failures in a row, without a reply that began. */
@@ -52,7 +54,9 @@ export class CircuitBreaker {
     if (this.#opened > 0) this.#trialMs ??= nowMs;
   }
 
-  /** A call ended, with whatever result. Where it was the trial and no result was reported, the next call is. */
+  /**
+   * A call ended, with whatever result. Where it was the trial and no result was reported, the next call is.
+   */
   ended(beganMs: number): void {
     this.#running--;
     if (this.#trialMs === beganMs) this.#trialMs = null;
@@ -90,8 +94,8 @@ export class CircuitBreaker {
 
   #count(beganMs: number, nowMs: number, problem: string, openForMs: number | null): void {
     this.#problem = problem;
-    // A hundred calls that one outage ends open the circuit once: those that began before it opened say nothing
-    // new.
+    // A hundred calls that one outage ends open the circuit once: those that began before it opened say
+    // nothing new.
     if (nowMs < this.#openUntilMs || beganMs < this.#openedMs) {
       this.#openUntilMs = Math.max(this.#openUntilMs, nowMs + (openForMs ?? 0));
       return;

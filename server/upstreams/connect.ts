@@ -6,9 +6,9 @@ import { mayConnect, type Network } from '#server/upstreams/addresses.ts';
 
 /**
  * Opens connections to upstreams, and decides which addresses are allowed. A name is looked up once per
- * connection, all of its addresses are checked, and only allowed ones are connected to: no second lookup could
- * return others. An address in the URL itself never comes from a lookup, so it is checked before; and the remote
- * address of every connection is checked again.
+ * connection, all of its addresses are checked, and only allowed ones are connected to: no second lookup
+ * could return others. An address in the URL itself never comes from a lookup, so it is checked before; and
+ * the remote address of every connection is checked again.
  */
 
 /** The upstream's address is not allowed. The message contains no address: clients' errors may quote it. */
@@ -41,7 +41,10 @@ export type GuardOptions = {
   lookup?: LookUp;
 };
 
-/** A connector for undici's `connect` option. It fails with {@link ForbiddenAddress} where an address is not allowed. */
+/**
+ * A connector for undici's `connect` option. It fails with {@link ForbiddenAddress} where an address is not
+ * allowed.
+ */
 export function guardedConnector({
   network,
   timeoutMs,

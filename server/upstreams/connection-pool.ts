@@ -6,8 +6,9 @@ import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /**
  * The connections to an upstream that are made with one credential. One pool per credential: a reply
- * that a hostile provider injects into a connection can then never reach a request of another credential. The pool has no cap of its own, because a cap would queue streams silently; what may
- * run at the same time is decided at admission.
+ * that a hostile provider injects into a connection can then never reach a request of another credential. The
+ * pool has no cap of its own, because a cap would queue streams silently; what may run at the same time is
+ * decided at admission.
  */
 export type UpstreamConnectionPool = {
   /** The credential's id; null for that of the environment. */
@@ -15,7 +16,10 @@ export type UpstreamConnectionPool = {
   readonly circuit: CircuitBreaker;
   /** Sends a call; the handler receives everything that follows. */
   send(call: ProviderCall, request: ProviderRequest, handler: Dispatcher.DispatchHandler): void;
-  /** The upstream's own list of its models, parsed from JSON. @throws {ModelListError} where the reply is none. */
+  /**
+   * The upstream's own list of its models, parsed from JSON. @throws {ModelListError} where the reply is
+   * none.
+   */
   getModels(timeoutMs: number, maxBytes: number): Promise<unknown>;
   /** Drains: running calls end, new ones are rejected. */
   close(): Promise<void>;

@@ -42,8 +42,8 @@ export async function openCredentials(
 }
 
 /**
- * The decrypted secrets of all credentials in the log, which are nowhere but in the memory of a server. They are
- * kept once decrypted, so changing the master key interrupts no call; its file is read again whenever a
+ * The decrypted secrets of all credentials in the log, which are nowhere but in the memory of a server. They
+ * are kept once decrypted, so changing the master key interrupts no call; its file is read again whenever a
  * credential must be decrypted. A credential that can't be is logged once and retried, and never ends the
  * process.
  */
@@ -54,7 +54,9 @@ export class CredentialStore {
   readonly #log: Logger;
   readonly #secrets = new Map<string, string>();
   readonly #listeners: (() => void)[] = [];
-  /** The reason that was logged for each credential that could not be decrypted, so that it is logged once. */
+  /**
+   * The reason that was logged for each credential that could not be decrypted, so that it is logged once.
+   */
   #logged = new Map<string, string>();
   #refreshing: Promise<void> | null = null;
   #isStale = false;
@@ -84,7 +86,9 @@ export class CredentialStore {
     return this.#secrets.get(id);
   }
 
-  /** An upstream's decrypted credentials. If none of its credentials is decrypted, no call may be sent to it. */
+  /**
+   * An upstream's decrypted credentials. If none of its credentials is decrypted, no call may be sent to it.
+   */
   openOf({ credentials }: Pick<Upstream, 'credentials'>): { id: string; secret: string }[] {
     return credentials.flatMap(({ id }) => {
       const secret = this.#secrets.get(id);

@@ -5,8 +5,8 @@ import type { UpstreamDefinition } from '#server/upstreams/upstream.ts';
 const NO_SECRET = [{ id: null, secret: '' }];
 
 /**
- * The upstreams of a process: those in the log first, then those in its environment whose names are not in the
- * log. An upstream whose credentials can't be opened has none, and is not called.
+ * The upstreams of a process: those in the log first, then those in its environment whose names are not in
+ * the log. An upstream whose credentials can't be opened has none, and is not called.
  */
 export function definitionsOf(
   upstreams: Iterable<Upstream>,

@@ -56,8 +56,8 @@ export function applyProbeResult(
 }
 
 /**
- * Probes half-open circuits by requesting the upstream's list of models, so that they close or open again without
- * risking a client's call. A call that comes first is the trial all the same.
+ * Probes half-open circuits by requesting the upstream's list of models, so that they close or open again
+ * without risking a client's call. A call that comes first is the trial all the same.
  * @returns a function that stops the probes.
  */
 export function startHealthProbes(upstreams: Pick<Upstreams, 'all'>): () => void {

@@ -32,8 +32,8 @@ export async function fetchModelList(pool: UpstreamConnectionPool, timeoutMs: nu
 }
 
 /**
- * Requests an upstream's list of models with one credential. Of a package it only checks that it can be loaded.
- * Never throws.
+ * Requests an upstream's list of models with one credential. Of a package it only checks that it can be
+ * loaded. Never throws.
  */
 export async function listModels(pool: UpstreamConnectionPool, timeoutMs: number): Promise<ModelListResult> {
   try {

@@ -61,7 +61,10 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
   }
 }
 
-/** A provider whose upstreams support Anthropic's Messages as well. Their errors have the provider's own format. */
+/**
+ * A provider whose upstreams support Anthropic's Messages as well. Their errors have the provider's own
+ * format.
+ */
 function withMessages(provider: Provider): Provider {
   const of = ({ route }: ProviderCall): Provider => (route === '/v1/messages' ? messages : provider);
   return {

@@ -5,8 +5,8 @@ import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.t
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**
- * Requests an upstream's list of models with each of its credentials at once. A credential that gets it closes
- * its circuit, whatever failed before: an operator has just repaired it. Never throws.
+ * Requests an upstream's list of models with each of its credentials at once. A credential that gets it
+ * closes its circuit, whatever failed before: an operator has just repaired it. Never throws.
  * @param credentials those in the log, active ones and ones that could not be opened.
  */
 export async function testUpstream(

@@ -18,7 +18,9 @@ export class Upstreams {
   readonly #directory: Pick<UpstreamDirectory, 'models'>;
   readonly #connect: ConnectTo;
   #open = new Map<string, Open>();
-  /** Changed or removed upstreams that calls admitted before may still use, with the timer that closes them. */
+  /**
+   * Changed or removed upstreams that calls admitted before may still use, with the timer that closes them.
+   */
   readonly #draining = new Map<Upstream, NodeJS.Timeout>();
   #table: ModelTable;
 

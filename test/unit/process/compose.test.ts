@@ -112,7 +112,7 @@ describe('docker-compose.yml', () => {
         expect(told).toContain(`/run/secrets/${name}`);
       }
     }
-    expect(readFileSync(path.join(ROOT, '.gitignore'), 'utf8').split('\n')).toContain('secrets/');
+    expect(readFileSync(path.join(ROOT, '.gitignore'), 'utf8').split('\n')).toContain('/secrets/');
     expect(
       readFileSync(path.join(ROOT, '.dockerignore'), 'utf8')
         .split('\n')

@@ -10,11 +10,11 @@ test('whoever waits is told when they are had look and it is so, and not before'
   const waits = [2, 1].map((wanted) =>
     waiters.until(() => position >= wanted, LONG_MS).then((is) => seen.push(`${wanted} ${is}`)),
   );
-  for (position of [0, 1]) waiters.look();
+  for (position of [0, 1]) waiters.notifyAll();
   await waits[1];
   expect(seen).toEqual(['1 true']);
   position = 2;
-  waiters.look();
+  waiters.notifyAll();
   await Promise.all(waits);
   expect(seen).toEqual(['1 true', '2 true']);
 });
@@ -26,6 +26,6 @@ test('nobody waits for ever, or where too many wait already', async () => {
   const crowd = Array.from({ length: 1_000 }, () => waiters.until(() => isOpen, LONG_MS));
   expect(await waiters.until(() => isOpen, LONG_MS)).toBe(false);
   isOpen = true;
-  waiters.look();
+  waiters.notifyAll();
   expect(new Set(await Promise.all(crowd))).toEqual(new Set([true]));
 });
