@@ -31,7 +31,7 @@ export type AccountRow = {
   keys: number;
   month: MonthUsage;
 };
-/** `POST /api/accounts` → `Change & {object: 'account', id}`. 409 `already_exists` if the name is in use. */
+/** `POST /api/accounts` → `Change & {object: 'account', id}`. 409 `already_exists`. */
 export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanName.optional() });
 /** `POST /api/accounts/:account/suspend` and `/reinstate` have no body. */
 /** `PUT /api/accounts/:account/plan`. Null: no plan, so no limits. */

@@ -39,8 +39,8 @@ export const CreateWebhook = z.strictObject({
 /** The secret that signs deliveries; shown once. */
 export type CreatedWebhook = { object: 'webhook'; id: string; secret: string };
 /**
- * `DELETE /api/webhooks/:webhook` → `{object: 'webhook', id}`; `POST /api/webhooks/:webhook/test` → `{object:
- * 'delivery', id}`
+ * `DELETE /api/webhooks/:webhook` → `{object: 'webhook', id}`;
+ * `POST /api/webhooks/:webhook/test` → `{object: 'delivery', id}`
  */
 export const DeliveriesQuery = z.strictObject({ webhook: Id.optional() });
 /** One in `GET /api/deliveries?webhook=`, a list of the newest, for administrators and auditors. */

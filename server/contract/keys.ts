@@ -93,7 +93,7 @@ export const ChangeKey = z.strictObject({
   windows: Windows.default('keep'),
 });
 /**
- * `POST /api/keys/:key/check` → {@link KeyCheckResult}: a dry run of a call. Nothing is reserved or recorded.
+ * `POST /api/keys/:key/check` → {@link KeyCheckResult}: a dry run of a call.
  */
 export const CheckKey = z.strictObject({
   model: ModelName,

@@ -4,19 +4,19 @@ import { RequestFilter } from '#server/contract/requests.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 /**
- * Who gets which frames. Viewers of one audience get the same bytes, so that a thousand of them
- * cost one serialisation. Pure.
+ * The scope and filter of frames. Viewers of one audience get the same bytes, so that a thousand of them cost
+ * one serialization. Pure.
  */
 export type Audience = {
   /** Equal for equal audiences. */
   readonly id: string;
   readonly scope: Scope;
   readonly filter: RequestFilter;
-  /** People who are signed in are told of more than programs with a key. */
+  /** Signed-in members see more notices than holders of a key. */
   readonly isSignedIn: boolean;
 };
 
-/** A frame about one call, or about several that were refused alike. */
+/** A frame about one call, or about several identical rejections. */
 export type CallFrame = FrameOf<'started' | 'progress' | 'settled' | 'refused'>;
 
 const FILTER_FIELDS = Object.keys(RequestFilter.shape) as (keyof RequestFilter)[];
@@ -32,8 +32,8 @@ export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = fal
 }
 
 /**
- * Whether a frame is sent to an audience. Who asks for running calls is told of their endings, too:
- * they are what takes a call off that list.
+ * Whether a frame is sent to an audience. A filter for running calls includes their settled frames, which
+ * remove calls from that list.
  */
 export function wants({ scope, filter }: Audience, frame: CallFrame): boolean {
   const isEnding = frame.type === 'settled' && filter.outcome === 'running';
@@ -42,7 +42,7 @@ export function wants({ scope, filter }: Audience, frame: CallFrame): boolean {
   );
 }
 
-/** Whether a call's ending, or its refusal, is one of those that the filter means. */
+/** Whether a settled or rejected call matches the filter. */
 export function counts({ scope, filter }: Audience, frame: CallFrame): boolean {
   return isWithin(scope, frame) && matches(filter, rowOf(frame));
 }
@@ -51,7 +51,7 @@ function isWithin({ account, key }: Scope, frame: CallFrame): boolean {
   return (account === null || account === frame.account) && (key === null || key === frame.key);
 }
 
-/** What the filter looks at, as the request's row will have it. */
+/** The fields that the filter reads, as in the request's row. */
 function rowOf(frame: CallFrame): Parameters<typeof matches>[1] {
   const { account, key } = frame;
   switch (frame.type) {
@@ -65,12 +65,12 @@ function rowOf(frame: CallFrame): Parameters<typeof matches>[1] {
   }
 }
 
-/** A message as it goes out. */
+/** A serialized message. */
 export function messageBytes(position: number, at: string, frames: readonly string[]): Buffer {
   return Buffer.from(`{"position":${position},"at":"${at}","frames":[${frames.join(',')}]}`);
 }
 
-/** The same of frames that nobody else is sent. */
+/** A serialized message for one viewer only. */
 export function messageOf({ position, at, frames }: LiveMessage): Buffer {
   return messageBytes(
     position,

@@ -5,12 +5,12 @@ import type { FeedStore } from '#server/feed/store.ts';
 import { LivePage, type PlanOf } from '#server/feed/page.ts';
 import type { Viewer } from '#server/feed/viewer.ts';
 
-/** The positions above `after` up to `upTo`: what a viewer missed. */
+/** The positions above `after` up to `upTo` that a viewer missed. */
 export type Missed = { after: number; upTo: number };
 
 /**
- * Sends a viewer what it missed, from the log, and lets it go on live. What comes meanwhile waits
- * with the viewer. One that missed too much, or whose store can't say now, is told of a gap.
+ * Sends a viewer the events that it missed, from the log; new ones are queued meanwhile. If it missed too
+ * much, or the store is unavailable, it gets a gap.
  */
 export async function catchUp(
   viewer: Viewer,
@@ -21,7 +21,7 @@ export async function catchUp(
   try {
     viewer.caughtUp(await sendAll(viewer, missed, store, planOf));
   } catch {
-    // The store is away, which the tail of the log tells, or what was missed is in the archive: a gap.
+    // The store is unavailable, which the tail reports, or the events are archived: send a gap.
     viewer.caughtUp(false);
   }
 }
@@ -41,12 +41,12 @@ async function sendAll(
     const events = rows.filter((row): row is Placed => !(row instanceof UnreadableEventError));
     const messages = events.length === 0 ? [] : new LivePage(events, planOf).messagesFor(audience, position);
     for (const message of messages) {
-      // What it may see can have changed meanwhile.
+      // The viewer's scope may have changed meanwhile.
       if (viewer.audience !== audience) return false;
       await viewer.sendMissed(message);
     }
     if (rows.length < RESUME_PAGE_EVENTS) {
-      // Asked last: what was whole afterwards was whole before.
+      // Checked last: if the log is complete now, it was complete while it was read.
       await store.run((client) => requireWhole(client, after));
       return true;
     }

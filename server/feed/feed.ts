@@ -28,16 +28,16 @@ import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** What somebody asks to see, and by which right. */
+/** A request to view the feed, and its permission. */
 export type Viewing = {
   right: ViewerPermission;
   scope: Scope;
   filter: RequestFilter;
-  /** The position up to which it has seen everything; null: it begins now. */
+  /** The position to resume after; null: start now. */
   after: number | null;
 };
 
-/** What runs while there are viewers. */
+/** Running while there are viewers. */
 type Run = { tail: Tail; close(): Promise<void> };
 
 const PROGRESS_CHANNEL = 'daybook_progress';
@@ -47,13 +47,13 @@ const FEED_FULL = new ApiError('relay_overloaded', {
   message: 'This server has too many live feed connections. Try again.',
 });
 const TOO_MANY_VIEWERS = new ApiError('rate_limit_exceeded', {
-  message: `Too many live feed connections: a key or member may have ${VIEWERS_PER_KEY_MAX}. Close one first.`,
+  message: `Too many live feed connections: the maximum is ${VIEWERS_PER_KEY_MAX}. Close one first.`,
 });
 
 /**
- * The live feed of one process. It follows the log itself, and only while it has viewers: so it
- * works when the worker is down, and calls are shown before they end. A page of the log becomes a
- * message or a few for each audience, which all its viewers share.
+ * The live feed of one process. It follows the log itself, and only while it has viewers, so it works while
+ * the worker is down and shows calls before they end. A page of the log becomes a few messages per audience,
+ * which all its viewers share.
  */
 export class Feed {
   readonly #relay: Relay;
@@ -64,15 +64,14 @@ export class Feed {
   readonly #watch: Watch;
   readonly #progress: ProgressReporter;
   readonly #planOf: PlanOf;
-  /** Viewers by whose they are, and how many places are taken in all. */
+  /** Viewers per key or member, and in total. */
   readonly #places = new KeyedSemaphore();
   #taken = 0;
   #run: Promise<Run> | null = null;
   #resting: Promise<void> = Promise.resolve();
 
   /**
-   * @param watch what is watched by others is told to it from the start, whether there are viewers here or
-   * not.
+   * @param watch receives the announcements of other processes from the start, with or without viewers here.
    */
   constructor(store: Store, relay: Relay, watch: Watch, log: Logger) {
     this.#relay = relay;
@@ -86,7 +85,7 @@ export class Feed {
       running: relay.running,
       watch,
       onLocal: (calls) => {
-        // That it could not begin is told to those who asked for it.
+        // A failed start is reported to the viewers that asked for it.
         this.#run
           ?.then(({ tail }) => this.#viewers.sendProgress(calls, tail.position))
           .catch(() => undefined);
@@ -96,12 +95,12 @@ export class Feed {
     relay.readModel.onChange((accounts) => this.#viewers.reevaluate(accounts));
   }
 
-  /** How many look on here. */
+  /** Connected viewers. */
   get viewers(): number {
     return this.#taken;
   }
 
-  /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
+  /** Reserves a slot for a viewer of a key or member. @returns a function that releases it, or an error. */
   reserve({ holder }: ViewerPermission): (() => void) | ApiError {
     const leave = this.#places.acquire(holder, VIEWERS_PER_KEY_MAX);
     if (!leave) return TOO_MANY_VIEWERS;
@@ -118,15 +117,16 @@ export class Feed {
   }
 
   /**
-   * Gets ready for a viewer that has a place.
-   * @returns what takes it in, to be called with its connection as soon as there is one.
-   * @throws {Error} when the store is away.
+   * Prepares for a viewer with a reserved slot.
+   * @returns a function that adds the viewer, to call with its connection.
+   * @throws {Error} if the store is unavailable.
    */
   async open(viewing: Viewing): Promise<(socket: WebSocket) => void> {
     const opening = (this.#run ??= this.#begin());
     try {
       const { tail } = await opening;
-      // A viewer may come from a server that is a little ahead; beyond the head of the log nobody was.
+      // The viewer may have been connected to a server that is ahead, but no position is beyond the head of
+      // the log.
       const isKnown =
         viewing.after === null ||
         viewing.after <= tail.position ||
@@ -191,7 +191,7 @@ export class Feed {
       config: this.#config,
       after,
       heard: (position) => this.#relay.readModel.heard(position),
-      onPage: (events, from) => this.#tellPage(events, from),
+      onPage: (events, from) => this.#sendPage(events, from),
       channels: {
         [PROGRESS_CHANNEL]: (payload) =>
           this.#viewers.sendProgress(readProgress(payload, this.#watch.name), tail.position),
@@ -215,12 +215,12 @@ export class Feed {
     };
   }
 
-  /** Looks at once who may look on no more. */
+  /** Closes viewers whose permission has ended, at once. */
   closeEnded(): void {
     this.#viewers.closeEnded();
   }
 
-  #tellPage(events: readonly Placed[], from: number): void {
+  #sendPage(events: readonly Placed[], from: number): void {
     this.#viewers.sendPage(new LivePage(events, this.#planOf), from);
   }
 
@@ -230,7 +230,7 @@ export class Feed {
     });
   }
 
-  /** Nobody looks on any more. Resolves when all that ran for viewers has ended; never rejects. */
+  /** Stops following the log after the last viewer has left. Resolves when stopped; never rejects. */
   #rest(): Promise<void> {
     const run = this.#run;
     this.#run = null;
@@ -246,7 +246,7 @@ export class Feed {
     return this.#resting;
   }
 
-  /** Ends it: viewers are told to connect elsewhere. */
+  /** Closes the feed; viewers reconnect to another server. */
   async close(): Promise<void> {
     this.#progress.close();
     await this.#viewers.close();

@@ -6,24 +6,23 @@ import type { Scope } from '#server/read/scope.ts';
 import { usageDeltaOf } from '#server/feed/usage-delta.ts';
 
 /**
- * Frames in one message: a page of a backlog is sent in several, so that each stays a fraction of a viewer's
- * buffer.
+ * Frames per message: a page of a backlog is split, so that each message is a fraction of a viewer's buffer.
  */
 export const MESSAGE_FRAMES_MAX = 250;
 
-/** The name of the plan that an account is on; null: on none. */
+/** The plan of an account; null: none. */
 export type PlanOf = (account: string) => string | null;
 
-/** Who signs in is nobody's business who holds a key. */
+/** Notices about members and sessions are hidden from keys. */
 const OF_PEOPLE = /^(member|session|invitation|registration)\./;
-/** Of these, what is no account's own is for those who see all accounts. */
+/** Of these, notices without an account are for readers of all accounts. */
 const OF_THE_SERVICE = /^(invitation|registration)\./;
 
 type Item = { position: number; frame: CallFrame | FrameOf<'notice'>; json: string | null };
 
 /**
- * A page of the log as frames. Each event is made a frame once and serialised at most once, however
- * many audiences get it; and each audience looks only at the events of its own account.
+ * A page of the log as frames. Each event becomes a frame once and is serialized at most once, for all
+ * audiences; each audience scans only the events of its own account.
  */
 export class LivePage {
   /** The position of the page's last event. */
@@ -33,7 +32,7 @@ export class LivePage {
   readonly #ofAccount = new Map<string | null, Item[]>();
   readonly #planOf: PlanOf;
 
-  /** @param events in their order, at least one. */
+  /** @param events in order, at least one. */
   constructor(events: readonly Placed[], planOf: PlanOf) {
     const last = events.at(-1) as Placed;
     this.position = last.position;
@@ -51,7 +50,7 @@ export class LivePage {
     }
   }
 
-  /** What an audience is sent of this page's events above `after`; nothing when none is for it. */
+  /** The messages for an audience of this page's events above `after`; empty if none match. */
   messagesFor(audience: Audience, after: number): Buffer[] {
     const items = this.#candidates(audience.scope).filter(
       ({ position, frame }) => position > after && this.#isFor(audience, frame),
@@ -68,7 +67,7 @@ export class LivePage {
     return messages;
   }
 
-  /** Events of the account and of none, in the order of the log. */
+  /** Events of the account and of no account, in log order. */
   #candidates({ account }: Scope): readonly Item[] {
     if (account === null) return this.#items;
     const own = this.#ofAccount.get(account) ?? [];
@@ -101,7 +100,7 @@ function* endings(items: readonly Item[], audience: Audience): Generator<FrameOf
   }
 }
 
-/** The frame of an event; null for one that nobody is shown. A growing hold is seen in its quota. */
+/** The frame of an event; null if it isn't shown. An extended hold is visible in its quota. */
 export function frameOf({ event, position, at }: Placed): Item['frame'] | null {
   const placed = { position, at: at.toISOString() };
   switch (event.type) {
@@ -119,7 +118,7 @@ export function frameOf({ event, position, at }: Placed): Item['frame'] | null {
   }
 }
 
-/** What was changed, field by field: of all that control events say only this is for everybody to see. */
+/** The public fields of a control event; the others aren't sent. */
 function noticeOf(event: ControlEvent, placed: { position: number; at: string }): FrameOf<'notice'> {
   const notice: FrameOf<'notice'> = { type: 'notice', kind: event.type, ...placed };
   if ('account' in event) notice.account = event.account;

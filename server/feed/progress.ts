@@ -4,27 +4,27 @@ import { packed } from '#server/feed/notify-payloads.ts';
 import type { Watch } from '#server/feed/watch.ts';
 import type { RunningCall } from '#server/relay/relay.ts';
 
-/** How far a running reply is. */
+/** The progress of a running reply. */
 export type Progress = FrameOf<'progress'>;
 
 export type ProgressOptions = {
   running: ReadonlySet<RunningCall>;
   watch: Watch;
-  /** Gets what is told to viewers of this process. */
+  /** Receives progress for viewers of this process. */
   onLocal: (calls: readonly Progress[]) => void;
-  /** Gets what is to be told to other processes. */
+  /** Receives progress for other processes. */
   onRemote: (payloads: readonly string[]) => void;
 };
 
 /**
- * Tells how far running replies are, four times a second, while somebody watches their accounts,
- * here or at another instance. It is never an event: it is of no worth a second later. While nobody
- * watches there is no timer, and the relay pays nothing.
+ * Reports the progress of running replies four times a second, while a viewer here or on another instance
+ * watches their accounts. Progress is no event, since it is obsolete a second later. Without viewers there is
+ * no timer, and the relay pays nothing.
  */
 export class ProgressReporter {
   readonly #options: ProgressOptions;
-  /** The figure that was told last of each call. */
-  readonly #told = new WeakMap<RunningCall, number>();
+  /** The last reported number of tokens per call. */
+  readonly #reported = new WeakMap<RunningCall, number>();
   #timer: NodeJS.Timeout | undefined;
   #next = 0;
   #isClosed = false;
@@ -46,17 +46,17 @@ export class ProgressReporter {
   #arm(): void {
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#tell();
+      this.#report();
       this.#wake();
     }, PROGRESS_EVERY_MS);
     this.#timer.unref();
   }
 
-  #tell(): void {
+  #report(): void {
     const { watch, running, onLocal: onHere, onRemote: onElsewhere } = this.#options;
     const moved: RunningCall[] = [];
     for (const call of running) {
-      if (call.relayedTokens === (this.#told.get(call) ?? 0)) continue;
+      if (call.relayedTokens === (this.#reported.get(call) ?? 0)) continue;
       if (watch.isWatchedHere(call.key.account) || watch.isWatchedElsewhere(call.key.account))
         moved.push(call);
     }
@@ -64,7 +64,7 @@ export class ProgressReporter {
     const elsewhere: Progress[] = [];
     for (const call of this.#turn(moved)) {
       const { key, request, model, relayedTokens } = call;
-      this.#told.set(call, relayedTokens);
+      this.#reported.set(call, relayedTokens);
       const progress: Progress = {
         type: 'progress',
         request,
@@ -80,7 +80,7 @@ export class ProgressReporter {
     if (elsewhere.length > 0) onElsewhere(progressPayloads(watch.name, elsewhere));
   }
 
-  /** As many as may be told at once; where there are more, each has its turn. */
+  /** At most the maximum per interval; if there are more, they alternate. */
   #turn(moved: readonly RunningCall[]): readonly RunningCall[] {
     if (moved.length <= PROGRESS_CALLS_MAX) return moved;
     const from = this.#next % moved.length;
@@ -91,7 +91,7 @@ export class ProgressReporter {
 
 type Line = [request: string, account: string, key: string, model: string, outputTokens: number];
 
-/** The payloads of notifications: from whom, and a line for each call. */
+/** The payloads of notifications: the sender, and one line per call. */
 export function progressPayloads(by: string, calls: readonly Progress[]): string[] {
   const lines = calls.map(({ request, account, key, model, output_tokens }) =>
     JSON.stringify([request, account, key, model, output_tokens] satisfies Line),
@@ -99,7 +99,7 @@ export function progressPayloads(by: string, calls: readonly Progress[]): string
   return packed(lines).map((part) => `{"by":"${by}","calls":[${part}]}`);
 }
 
-/** What a payload says; nothing when it is the reader's own, or not of this kind. */
+/** The calls of a payload; empty for the reader's own or an invalid payload. */
 export function readProgress(payload: string, self: string): Progress[] {
   try {
     const { by, calls } = JSON.parse(payload) as { by: string; calls: Line[] };

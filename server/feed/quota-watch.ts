@@ -9,17 +9,17 @@ export type Quota = FrameOf<'quota'>;
 
 export type QuotaWatchOptions = {
   store: FeedStore;
-  /** Changes after this position are told. */
+  /** Changes after this position are reported. */
   after: number;
-  /** The accounts that are watched here; null: all. */
+  /** The accounts watched here; null: all. */
   accounts: () => readonly string[] | null;
   onQuotas: (quotas: readonly Quota[]) => void;
   onError: (error: unknown) => void;
 };
 
 /**
- * Quota windows that have changed, read after the projector has moved, four times a second at most.
- * They show what the projections know; what enforces never asks them.
+ * Reports changed quota windows, read after the projector has advanced, at most four times a second. They
+ * show the projections' state, which enforcement never uses.
  */
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions;
@@ -34,7 +34,7 @@ export class QuotaWatch {
     this.#position = options.after;
   }
 
-  /** The projections have moved. */
+  /** The projections have advanced. */
   moved(): void {
     this.#isDue = true;
     if (this.#mode !== 'idle' || this.#timer !== undefined) return;
@@ -61,7 +61,7 @@ export class QuotaWatch {
       this.#position = quotas.at(-1)?.position ?? this.#position;
       if (quotas.length > 0) onQuotas(quotas);
     } catch (error) {
-      // Where the projections are not there yet, or being made anew, there is nothing to tell.
+      // The projections don't exist yet or are being rebuilt.
       if (!(error instanceof DatabaseError && error.code === UNDEFINED_TABLE)) onError(error);
     }
     if (this.#isClosed) return;
@@ -87,7 +87,8 @@ type Row = [
   isHard: boolean,
 ];
 
-const READ = `select position, subject, account, meter, window_kind, window_start, cap, used, held, reset_position, is_hard
+const READ = `select position, subject, account, meter, window_kind, window_start,
+    cap, used, held, reset_position, is_hard
   from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
 

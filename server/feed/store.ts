@@ -3,15 +3,14 @@ import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { FEED_IDLE_MS, FEED_QUERIES_MAX } from '#server/feed/bounds.ts';
 
-/** As many questions of the feed wait for the store as may. */
+/** The queue of the feed's queries is full. */
 export class FeedBusyError extends Error {
   override name = 'FeedBusyError';
 }
 
 /**
- * The feed's own connection to the store, for what viewers missed and for telling other processes.
- * It is made when it is needed, and closed when it was not for a while. One question is asked after
- * the other; when the connection breaks, those who wait are told so at once, and the next makes a
+ * The feed's own connection to the store, for catching up and notifications. Opened on demand and closed when
+ * idle. Queries are serialized; when the connection breaks, queued ones fail at once, and the next opens a
  * new one.
  */
 export class FeedStore {
@@ -19,7 +18,7 @@ export class FeedStore {
   #client: Client | null = null;
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
-  /** How often the connection has broken, and why it last did. */
+  /** Number of lost connections, and the last reason. */
   #breaks = 0;
   #reason: unknown;
   #idle: NodeJS.Timeout | undefined;
@@ -28,7 +27,7 @@ export class FeedStore {
     this.#store = store;
   }
 
-  /** @throws {Error} what the store says, or that it is away, or {@link FeedBusyError}. */
+  /** @throws {Error} the query's error, a connection error, or {@link FeedBusyError}. */
   run<T>(work: (client: Client) => Promise<T>): Promise<T> {
     if (this.#waiting >= FEED_QUERIES_MAX)
       return Promise.reject(new FeedBusyError('too many questions wait for the store'));
@@ -39,7 +38,7 @@ export class FeedStore {
     return answer;
   }
 
-  /** Says something to all who listen on a channel; each payload is below Postgres' 8,000 bytes. */
+  /** Notifies all listeners of a channel; each payload is below Postgres' limit of 8,000 bytes. */
   async notify(channel: string, payloads: readonly string[]): Promise<void> {
     if (payloads.length === 0) return;
     await this.run((client) =>
@@ -47,7 +46,7 @@ export class FeedStore {
     );
   }
 
-  /** Answers what was asked before, and closes the connection. */
+  /** Finishes queued queries and closes the connection. */
   async close(): Promise<void> {
     await this.#last;
     clearTimeout(this.#idle);

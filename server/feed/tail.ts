@@ -6,14 +6,14 @@ import { FEED_PAUSE_MAX_MS, FEED_PAUSE_MS, FEED_PAUSE_SHARE } from '#server/feed
 
 export type TailOptions = {
   config: ClientConfig;
-  /** The position from which the log is followed. */
+  /** The position to follow the log from. */
   after: number;
   /**
-   * Resolves when this process acts by the log up to here: whoever is told of a change may ask at once what
-   * is so now.
+   * Resolves when this process's read model has reached a position, so that a viewer's requests after a
+   * notice see the change.
    */
   heard: (position: number) => Promise<unknown>;
-  /** Tells the viewers a page, which begins behind `from`. */
+  /** Sends a page, which begins after `from`, to the viewers. */
   onPage: (events: readonly Placed[], from: number) => void;
   channels: Readonly<Record<string, (payload: string) => void>>;
   onUnreadable: (position: number) => void;
@@ -21,9 +21,9 @@ export type TailOptions = {
 };
 
 /**
- * The end of the log, followed while somebody looks on. The first event after a silence is told at
- * once; after each page there is a pause, which grows with the time that telling took. So a few
- * viewers hear of everything within milliseconds, and a thousand don't take the process from its calls.
+ * Follows the end of the log while there are viewers. The first event after a silence is sent at once; after
+ * each page there is a pause that grows with the time to send it. So a few viewers get every event within
+ * milliseconds, and a thousand don't block calls.
  */
 export class Tail {
   readonly #follower: Follower;
@@ -38,7 +38,7 @@ export class Tail {
       after,
       channels,
       onError,
-      // It is put aside by the projections, which raise the alarm. Here it has nothing to show.
+      // The projections park it and raise an alert. The feed has nothing to show.
       onUnreadable: ({ position }) => onUnreadable(position),
       pauseMs: 0,
       onPage: async (events) => {
@@ -55,7 +55,7 @@ export class Tail {
     });
   }
 
-  /** Everything up to here was told. */
+  /** Everything up to here was sent. */
   get position(): number {
     return this.#position;
   }

@@ -20,24 +20,21 @@ import type { Relay } from '#server/relay/relay.ts';
 import { bareRefusal } from '#server/relay/reply.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** The feed for programs with a key, and for people who are signed in. */
+/** Paths of the feed for keys and for signed-in members. */
 export const LIVE = '/v1/live';
 export const LIVE_SIGNED_IN = '/api/live';
 
 /** The types of `ws` don't name it. */
 const CLOSE_TIMEOUT = { closeTimeout: VIEWER_CLOSE_MS };
 
-/**
- * Whether a request asks for a WebSocket. Any other wish to upgrade, such as to HTTP/2, is passed over, as
- * HTTP allows.
- */
+/** Whether a request asks for a WebSocket. Other upgrades, such as to HTTP/2, are ignored, as HTTP allows. */
 export function isWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 /**
- * `GET /v1/live` and `GET /api/live` as a WebSocket: who may look on is decided before it opens, and a
- * refusal is an ordinary HTTP reply. From there on the connection is the feed's.
+ * `GET /v1/live` and `GET /api/live`: authenticates and authorizes before the WebSocket opens, so that an
+ * error is an ordinary HTTP reply. From there on the connection belongs to the feed.
  */
 export class Live {
   readonly #relay: Relay;
@@ -50,7 +47,7 @@ export class Live {
     noServer: true,
     clientTracking: false,
     maxPayload: VIEWER_MESSAGE_BYTES_MAX,
-    // Each viewer would need a compressor of its own, for what all of them share otherwise.
+    // Each viewer would need its own compressor for messages that all of them share.
     perMessageDeflate: false,
     ...CLOSE_TIMEOUT,
     handleProtocols: (offered) => (offered.has(LIVE_PROTOCOL) ? LIVE_PROTOCOL : false),
@@ -72,18 +69,18 @@ export class Live {
   }
 
   /**
-   * Takes a connection over, in answer to a request that {@link isWebSocket}. Never throws.
-   * @param path which of the two it asks for.
+   * Handles an upgrade for which {@link isWebSocket} is true. Never throws.
+   * @param path which of the two paths it requests.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void {
     const requestId = uuidv7();
     const refuse = (refusal: ApiError): void => {
       socket.end(bareRefusal(refusal, requestId));
-      // Nobody reads what a client still sends, or waits for it to leave.
+      // Discards further input, and doesn't wait for the client to disconnect.
       socket.resume();
       setTimeout(() => socket.destroy(), VIEWER_CLOSE_MS).unref();
     };
-    // It may break while nobody else looks after it yet.
+    // No other listener handles errors of the socket yet.
     socket.on('error', () => socket.destroy());
     this.#open(path, request, socket, head, requestId).then(
       (refusal) => refusal && refuse(refusal),
@@ -106,7 +103,7 @@ export class Live {
     const viewer =
       path === LIVE_SIGNED_IN ? await this.#signedIn(request, socket) : holderOfKey(this.#relay, request);
     if (viewer instanceof ApiError) return viewer;
-    // What is done when it closes would never be done.
+    // Its close event has already fired.
     if (socket.destroyed) return null;
     const query = readQuery(LiveQuery, request.url ?? '');
     if (query instanceof ApiError) return query;
@@ -131,10 +128,7 @@ export class Live {
     return null;
   }
 
-  /**
-   * Somebody who is signed in. That their session was closed is told by the log; that it has expired is
-   * looked for.
-   */
+  /** A signed-in member. The log reports a closed session; expiry is polled. */
   async #signedIn(request: IncomingMessage, socket: Duplex): Promise<Viewer | ApiError> {
     const foreign = checkOwnOrigin(request, this.#publicOrigin);
     if (foreign) return foreign;
@@ -148,7 +142,7 @@ export class Live {
     return { right: new SessionPermission(this.#relay.readModel, this.#closed, who, scope), scope };
   }
 
-  /** Ends a session's feeds where it is there no more. That the store can't say is no reason to. */
+  /** Closes the feeds of an expired session. An unavailable store isn't a reason to close them. */
   async #look(request: IncomingMessage, { session }: SignedIn): Promise<void> {
     try {
       const now = await this.#find(request, false);
@@ -164,8 +158,8 @@ export class Live {
 type Viewer = Pick<Viewing, 'right' | 'scope'>;
 
 /**
- * Browsers send cookies whoever's page it is, and let every page open a WebSocket to anywhere. They do
- * say whose page it is; whoever says nothing is none, and has no business with a cookie.
+ * Browsers send cookies from every site, and let every page open a WebSocket to any host, but they report the
+ * site. A client that reports none isn't a browser and must use a key.
  */
 function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | undefined): ApiError | null {
   const site = headers['sec-fetch-site'];
@@ -175,9 +169,9 @@ function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | und
 }
 
 /**
- * Who wants to look on, and what they may see. An API key counts here as at any other route, its
- * origins included. A page's script can set no header on a WebSocket, so the secret may stand among
- * the subprotocols instead: `new WebSocket(url, ['daybook.v1', secret])`.
+ * The holder of a key, and its scope. The key counts as at any other route, its allowed origins included. A
+ * page's script can't set headers on a WebSocket, so the secret may be a subprotocol instead: `new
+ * WebSocket(url, ['daybook.v1', secret])`.
  */
 function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | ApiError {
   const headers = credentialOf(request);
@@ -190,10 +184,7 @@ function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | ApiError 
   return { right: new KeyPermission(relay.readModel, { key: key.id, digest, caller }), scope: scopeOf(key) };
 }
 
-/**
- * The headers with the one credential: as they came or, where a subprotocol looks like a secret, with that as
- * well.
- */
+/** The headers, plus the secret from the subprotocols, if there is one. */
 function credentialOf({ headers, rawHeaders }: IncomingMessage): readonly string[] {
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((each) => each.trim());
   return [
@@ -204,7 +195,7 @@ function credentialOf({ headers, rawHeaders }: IncomingMessage): readonly string
   ];
 }
 
-/** What every browser and library sends, and whoever does not is told in our words. */
+/** Checks the handshake here, for an error in our format. */
 function checkHandshake({ headers }: IncomingMessage): ApiError | null {
   const isWhole =
     headers['sec-websocket-version'] === '13' &&

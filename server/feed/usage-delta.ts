@@ -1,10 +1,7 @@
 import { OUTCOMES } from '#db/projections/outcomes.ts';
 import type { FrameOf, UsageDelta } from '#server/contract/frames.ts';
 
-/**
- * What endings and refusals add to usage, key by key and model by model, counted as the projections count.
- * Pure.
- */
+/** Usage added by settled and rejected calls, per key and model, counted as the projections count. Pure. */
 export function usageDeltaOf(frames: Iterable<FrameOf<'settled' | 'refused'>>): UsageDelta[] {
   const rows = new Map<string, UsageDelta>();
   for (const frame of frames) {
@@ -31,7 +28,7 @@ function add(row: UsageDelta, frame: FrameOf<'settled'>): void {
   row.cached_tokens += frame.cached_tokens ?? 0;
   row.output_tokens += frame.output_tokens ?? 0;
   row.reasoning_tokens += frame.reasoning_tokens ?? 0;
-  // Nobody knows what of its hold it had used: all of it stays charged.
+  // Its actual use is unknown, so the whole hold stays charged.
   row.abandoned_tokens += isAbandoned ? (frame.hold_tokens ?? 0) : 0;
 }
 

@@ -8,24 +8,24 @@ import { checkSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 
-/** Why a viewer may not look on any more, as its connection is closed. */
+/** Why a viewer's connection is closed. */
 export type CloseReason = { code: number; reason: string };
 
-/** By which right somebody looks on: a key's, or that of a session. */
+/** The permission of a viewer: by a key, or by a session. */
 export type ViewerPermission = {
-  /** Whose viewers are counted together: `key/<id>` or `member/<id>`. */
+  /** The key of its concurrent viewers: `key/<id>` or `member/<id>`. */
   readonly holder: string;
-  /** Somebody looks on, and not a program with a key. */
+  /** Whether the viewer is a signed-in member rather than a key. */
   readonly isSignedIn: boolean;
-  /** Why it has ended by now; null: it lasts. Asked often. */
+  /** Why it has ended; null: it is valid. Called often. */
   ended(): CloseReason | null;
-  /** Whether it may be another when these accounts have changed. */
+  /** Whether changes of these accounts may affect it. */
   concerns(accounts: ReadonlySet<string>): boolean;
-  /** What it lets somebody see after such a change, or why it has ended. */
+  /** Its scope after such a change, or why it has ended. */
   evaluate(): Scope | CloseReason;
 };
 
-/** The right of whoever came with a secret, which may be one that is replaced. */
+/** Permission by a secret, which may be one that is being rotated out. */
 export class KeyPermission implements ViewerPermission {
   readonly isSignedIn = false;
   readonly #readModel: ReadModel;
@@ -67,9 +67,7 @@ export class KeyPermission implements ViewerPermission {
   }
 }
 
-/**
- * Sessions that have ended a short while ago: one may end between the look at it and the first at its viewer.
- */
+/** Recently closed sessions: a session can close between its lookup and the first check of its viewer. */
 export class ClosedSessions {
   readonly #ids = new Set<string>();
 
@@ -84,7 +82,7 @@ export class ClosedSessions {
   }
 }
 
-/** The right of somebody who is signed in, in the role that they had when they came. */
+/** Permission by a session, in the role at the time of connecting. */
 export class SessionPermission implements ViewerPermission {
   readonly isSignedIn = true;
   readonly holder: string;
@@ -106,11 +104,11 @@ export class SessionPermission implements ViewerPermission {
     const now = this.#readModel.member(member.id);
     if (this.#closed.has(session) || now?.state !== 'active')
       return { code: CLOSE_CODES.not_authenticated, reason: 'unauthenticated' };
-    // Another role sees other things, the page included: it comes again and begins with them.
+    // Another role sees a different page: the client reconnects and reloads it.
     return now.role === member.role ? null : { code: CLOSE_CODES.going_away, reason: 'the role has changed' };
   }
 
-  /** Its account's name, state and plan change nothing of what it sees. */
+  /** Changes of its account don't affect its scope. */
   concerns(): boolean {
     return false;
   }

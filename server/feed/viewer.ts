@@ -6,16 +6,16 @@ import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import type { ViewerPermission } from '#server/feed/viewer-permission.ts';
 
 /**
- * One viewer of the live feed: what it has been sent, and how fast it reads.
+ * One viewer of the live feed: its position, and its backpressure.
  *
- * - *catching up*: what it missed is being read from the log and sent; what is new waits, within a
- *   bound, and is sent after it.
- * - *live*: what is new goes out at once.
- * - *dropping*: it reads more slowly than events come. Nothing is kept for it until all that was
- *   sent has gone; then one `gap` tells it to fetch what it shows anew, and it is live again.
+ * - *catching up*: missed events are read from the log and sent; new ones are queued, within a bound, and
+ * sent after them.
+ * - *live*: new events are sent at once.
+ * - *dropping*: it reads more slowly than events are sent. Nothing is queued until its buffer is empty; then
+ * a `gap` makes it fetch its data again, and it is live.
  * - *closed*: nothing is sent any more.
  *
- * So a viewer costs its buffer at most, and nobody waits for it.
+ * So a viewer costs at most its buffer, and delays no other.
  */
 type Mode = 'catching up' | 'live' | 'dropping' | 'closed';
 
@@ -27,11 +27,11 @@ export class Viewer {
   audience: Audience;
   #mode: Mode = 'catching up';
   #position: number;
-  /** While it catches up: what is new, and whether that was too much to keep. */
+  /** While it catches up: queued messages, and whether they exceeded the buffer. */
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #hasMissed = false;
-  /** Since when its connection has taken nothing, as far as that was looked at. */
+  /** Since when its connection has accepted no data. */
   #stuckSinceMs: number | null = null;
   #lastSentMs = 0;
   #hasAnswered = true;
@@ -55,17 +55,17 @@ export class Viewer {
     });
   }
 
-  /** Every event up to here was sent, waits to be sent, or is told of as left out. */
+  /** Every event up to here was sent, is queued, or is covered by a gap. */
   get position(): number {
     return this.#position;
   }
 
-  /** Says what this connection is: the first message. */
+  /** Sends the first message. */
   sendHello(message: Buffer): void {
     this.#send(message);
   }
 
-  /** The log has come to `upTo`, and these messages are what it holds for this viewer since the last. */
+  /** The log has advanced to `upTo`; these are the viewer's messages since the last page. */
   receivePage(messages: readonly Buffer[], upTo: number): void {
     this.#position = upTo;
     if (this.#mode === 'catching up') return this.#keep(messages);
@@ -73,7 +73,7 @@ export class Viewer {
     for (const message of messages) this.send(message);
   }
 
-  /** Sends what is of the moment and no part of the log, or has its turn in it. */
+  /** Sends a message that isn't part of the log, or is due in its order. */
   send(message: Buffer): void {
     if (this.#mode !== 'live') return;
     if (this.#socket.bufferedAmount > VIEWER_BUFFER_BYTES_MAX) {
@@ -84,7 +84,7 @@ export class Viewer {
     this.#send(message);
   }
 
-  /** Sends a part of what it missed; resolves when its connection has taken that, or is closed. */
+  /** Sends missed events; resolves when the connection has accepted them or is closed. */
   async sendMissed(message: Buffer): Promise<void> {
     if (this.#mode === 'closed') return;
     this.#stuckSinceMs = performance.now();
@@ -92,7 +92,7 @@ export class Viewer {
     this.#stuckSinceMs = null;
   }
 
-  /** @param hasAll false: some of what it missed could not be sent. */
+  /** @param hasAll false: some missed events couldn't be sent. */
   caughtUp(hasAll: boolean): void {
     if (this.#mode !== 'catching up') return;
     const waiting = this.#waiting;
@@ -102,26 +102,26 @@ export class Viewer {
     for (const message of waiting) this.send(message);
   }
 
-  /** What it may see has changed: from here on it is sent that, and what it shows is void. */
+  /** Its scope has changed, so its data is void: sends a gap. */
   changeAudience(audience: Audience): void {
     this.audience = audience;
     this.#hasMissed = true;
     if (this.#mode === 'live') this.#sendGap();
   }
 
-  /** Looks whether it reads again, or has not for too long. */
+  /** Checks whether it reads again, or has been stuck for too long. */
   check(nowMs: number): void {
     if (this.#stuckSinceMs === null) return;
     if (this.#mode === 'dropping' && this.#socket.bufferedAmount === 0) this.#sendGap();
     else if (nowMs - this.#stuckSinceMs > VIEWER_STUCK_MS) this.terminate();
   }
 
-  /** Whether nothing was sent to it for this long. */
+  /** Whether nothing was sent for this long. */
   isQuiet(nowMs: number, forMs: number): boolean {
     return nowMs - this.#lastSentMs >= forMs;
   }
 
-  /** Asks whether anybody is there; ends it when the last such question was not answered. */
+  /** Sends a ping; terminates the viewer if the last one wasn't answered. */
   ping(): void {
     if (!this.#hasAnswered) return this.terminate();
     this.#hasAnswered = false;

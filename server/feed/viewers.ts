@@ -7,10 +7,10 @@ import type { Scope } from '#server/read/scope.ts';
 import type { Viewer } from '#server/feed/viewer.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
-/** Those who get the same bytes. */
+/** Viewers that get the same bytes. */
 type Group = { audience: Audience; members: Set<Viewer> };
 
-/** The viewers of one process: what each is told, who is still let in, and who is still there. */
+/** The viewers of one process: sends them messages, and checks their permissions and connections. */
 export class Viewers {
   readonly #readModel: ReadModel;
   readonly #groups = new Map<string, Group>();
@@ -33,12 +33,12 @@ export class Viewers {
     if (group?.members.size === 0) this.#groups.delete(viewer.audience.id);
   }
 
-  /** Tells a page of the log, which begins behind `from`. */
+  /** Sends a page of the log, which begins after `from`. */
   sendPage(page: LivePage, from: number): void {
     for (const { audience, members } of this.#groups.values()) {
       const shared = page.messagesFor(audience, from);
       for (const viewer of members) {
-        // One that was at a server further ahead has had some of this.
+        // A viewer that was connected to a server ahead has had some of this page.
         if (viewer.position >= page.position) continue;
         viewer.receivePage(
           viewer.position === from ? shared : page.messagesFor(audience, viewer.position),
@@ -48,17 +48,17 @@ export class Viewers {
     }
   }
 
-  /** Tells how far running calls are to viewers who have come to `position`: others are elsewhere in time. */
+  /** Sends progress to viewers that have reached `position`; for others it would be out of order. */
   sendProgress(calls: readonly FrameOf<'progress'>[], position: number): void {
-    this.#tell(position, (audience) => calls.filter((call) => wants(audience, call)));
+    this.#send(position, (audience) => calls.filter((call) => wants(audience, call)));
   }
 
-  /** The same of quotas. A filter of calls does not narrow them. */
+  /** Sends quotas in the same way. A filter of requests doesn't apply to them. */
   sendQuotas(quotas: readonly FrameOf<'quota'>[], position: number): void {
-    this.#tell(position, ({ scope }) => quotas.filter((quota) => concerns(scope, quota)));
+    this.#send(position, ({ scope }) => quotas.filter((quota) => concerns(scope, quota)));
   }
 
-  #tell(position: number, framesFor: (audience: Audience) => readonly object[]): void {
+  #send(position: number, framesFor: (audience: Audience) => readonly object[]): void {
     const at = this.#now();
     for (const { audience, members } of this.#groups.values()) {
       const frames = framesFor(audience);
@@ -72,7 +72,7 @@ export class Viewers {
     }
   }
 
-  /** Looks after everybody: who may not see this any more, who reads again, who is gone. */
+  /** Checks every viewer: its permission, backpressure and liveness. */
   checkAll(position: number): void {
     const nowMs = performance.now();
     const isPing = nowMs - this.#pingedMs >= LIVE_PING_MS;
@@ -86,7 +86,7 @@ export class Viewers {
     }
   }
 
-  /** Keys, accounts or plans have changed: judges again whom that may concern. */
+  /** Keys, accounts or plans have changed: re-evaluates the affected permissions. */
   reevaluate(accounts: ReadonlySet<string>): void {
     for (const viewer of this.#all()) {
       const { right, audience } = viewer;

@@ -1,29 +1,28 @@
 import { WATCH_EXPIRES_MS, WATCHED_MAX } from '#server/feed/bounds.ts';
 import { packed } from '#server/feed/notify-payloads.ts';
 
-/** Where processes tell one another what they watch. */
+/** The channel on which processes announce the accounts that they watch. */
 export const WATCHED_CHANNEL = 'daybook_watched';
 
 /**
- * Whose running calls somebody looks at. Each process knows what its own viewers watch, and tells
- * the others every few seconds; what was not told again expires, so that a process that died is
- * not talked to for long.
+ * The accounts whose running calls are watched. Each process announces those of its viewers every few
+ * seconds; an announcement that isn't repeated expires, so that a dead process isn't notified for long.
  */
 export class Watch {
-  /** What this process calls itself, to know its own words again. */
+  /** The name of this process, to recognize its own announcements. */
   readonly name: string;
   readonly #here = new Map<string | null, number>();
-  /** Until when, by the monotonic clock. Null: all accounts. */
+  /** Expiry, by the monotonic clock. Null: all accounts. */
   readonly #elsewhere = new Map<string | null, number>();
 
-  /** Called when something is watched that may not have been before. */
+  /** Called when an account may be newly watched. */
   onWatched: () => void = () => {};
 
   constructor(name: string) {
     this.name = name;
   }
 
-  /** @returns whether nobody watched that account here before. */
+  /** @returns whether the account wasn't watched here before. */
   add(account: string | null): boolean {
     const count = this.#here.get(account) ?? 0;
     this.#here.set(account, count + 1);
@@ -37,7 +36,7 @@ export class Watch {
     else this.#here.delete(account);
   }
 
-  /** Whether anybody watches anything; forgets who has not said so for too long. */
+  /** Whether any account is watched; removes expired announcements. */
   get isWatched(): boolean {
     this.#expire();
     return this.#here.size > 0 || this.#elsewhere.size > 0;
@@ -51,18 +50,18 @@ export class Watch {
     return this.#elsewhere.has(account) || this.#elsewhere.has(null);
   }
 
-  /** What is watched here; null: all accounts. */
+  /** The accounts watched here; null: all. */
   get accountsHere(): string[] | null {
     return this.#here.has(null) ? null : [...this.#here.keys()].filter((account) => account !== null);
   }
 
-  /** What is told to the others. */
+  /** The payloads of an announcement. */
   payloads(accounts: Iterable<string | null> = this.#here.keys()): string[] {
     const lines = [...accounts].map((account) => JSON.stringify(account));
     return packed(lines).map((part) => `{"by":"${this.name}","accounts":[${part}]}`);
   }
 
-  /** Another process, or this one, has told what it watches. */
+  /** Receives an announcement of this or another process. */
   heard(payload: string): void {
     const expiresMs = performance.now() + WATCH_EXPIRES_MS;
     for (const account of this.#read(payload)) {

@@ -147,7 +147,7 @@ function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageQ
 }
 
 /**
- * 404 for an unknown request. A recent one may not be projected yet, so the message says how far the
+ * 404 for an unknown request. A recent request may not be projected yet, so the message says how far the
  * projection is.
  */
 export function unknownRequest(holder: string, { as_of, behind }: Freshness): ApiError {
@@ -155,7 +155,7 @@ export function unknownRequest(holder: string, { as_of, behind }: Freshness): Ap
   const rest =
     behind === 0
       ? ''
-      : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} not processed yet; retry if the request is recent.`;
+      : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} not processed yet; retry later.`;
   return new ApiError('request_not_found', {
     message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}`,
   });

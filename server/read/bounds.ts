@@ -47,7 +47,7 @@ assertIncreasing(
 );
 assertIncreasing(
   { REQUEST_DETAIL_EVENTS_MAX, REQUEST_DETAIL_LOOK_MAX },
-  'The events of one request must fit into what is looked through for them.',
+  'The events of one request must fit into the searched range.',
 );
 assertIncreasing(
   {

@@ -47,7 +47,7 @@ export async function issueReceipt(
   if (stored === null)
     return new ApiError('receipt_not_ready', {
       message:
-        'No checkpoint covers this request yet. Checkpoints are published every ten seconds while a worker runs. Try again.',
+        'No checkpoint covers this request yet. A running worker publishes one every ten seconds. Try again.',
     });
   const elsewhere = await whereArchived(client, [first, last]);
   if (elsewhere) return elsewhere;
@@ -115,7 +115,8 @@ async function whereArchived(client: ClientBase, positions: readonly number[]): 
   const { rows } = await client.query<{ file: string }>(
     `select manifest->>'file' as file from daybook.log_partition
       where archived_at is not null and not daybook.is_attached(name)
-        and exists (select from unnest($1::bigint[]) as wanted(position) where wanted.position >= first_position and wanted.position < end_position)
+        and exists (select from unnest($1::bigint[]) as wanted(position)
+          where wanted.position >= first_position and wanted.position < end_position)
       order by number`,
     [positions],
   );

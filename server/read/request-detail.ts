@@ -85,10 +85,10 @@ async function eventsOf(
 /** Leaves out fields that the row has already. */
 function requestEvent({ position, at, event }: Placed): RequestEvent {
   const { type, ...fields } = event;
-  const told = Object.entries(fields).filter(
+  const own = Object.entries(fields).filter(
     ([name]) => !['request', 'account', 'key', 'model'].includes(name),
   );
-  return { position, at: at.toISOString(), type, ...Object.fromEntries(told) };
+  return { position, at: at.toISOString(), type, ...Object.fromEntries(own) };
 }
 
 /**

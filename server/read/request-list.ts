@@ -12,7 +12,7 @@ import type { Scope } from '#server/read/scope.ts';
 
 export const REQUESTS: Source = { projection: 'requests', tables: ['request', 'running_request'] };
 
-/** A page that is wanted: of whom, of what, of when, and from where on. */
+/** A page of the list: scope, filter, range and cursor. */
 export type PageQuery = {
   scope: Scope;
   filter: RequestFilter;

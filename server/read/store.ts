@@ -26,7 +26,7 @@ const READS_BUSY = new ApiError('relay_overloaded', {
 const TOO_SLOW = new ApiError('query_timeout');
 const QUERY_CANCELED = '57014';
 const TOO_MANY_READS = new ApiError('rate_limit_exceeded', {
-  message: `Too many concurrent reads: a key or member may have ${READS_PER_KEY_MAX}. Wait for a reply and retry.`,
+  message: `Too many concurrent reads: the maximum is ${READS_PER_KEY_MAX}. Wait for a reply and retry.`,
 });
 
 /**

@@ -46,9 +46,9 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
   const isRanking = groups.includes('account') && scope.account === null && query.account === undefined;
   const wanted = bucket ?? coarser(unitOf(fromMs, toMs, nowMs), finestFor(toMs - fromMs, isRanking));
   if (bucket === 'minute' && !hasMinutes)
-    return 'Minutes are kept for 48 hours: ask for a later "from", or for bucket=hour.';
+    return 'Minutes are kept for 48 hours: use a later "from", or bucket=hour.';
   if (bucket === 'hour' && isDetailed && !hasMinutes) {
-    return 'By key or model, hours are kept for 48 hours: ask for a later "from", for bucket=day, or for the whole account.';
+    return 'Hours by key or model are kept for 48 hours: use a later "from" or bucket=day.';
   }
   const isByAccount = scope.account !== null || query.account !== undefined || isRanking;
   const unit = isDetailed ? detailedUnit(wanted, hasMinutes) : plainUnit(wanted, { isByAccount, hasMinutes });
@@ -61,7 +61,7 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
     groups,
   };
   if (bucket !== null && (plan.toMs - plan.fromMs) / UNIT_MS[bucket] > USAGE_BUCKETS_MAX) {
-    return `There are more than ${USAGE_BUCKETS_MAX} such buckets in this time: ask for a shorter one, or for longer buckets.`;
+    return `More than ${USAGE_BUCKETS_MAX} buckets: use a shorter range or a larger bucket.`;
   }
   return plan;
 }

@@ -89,6 +89,7 @@ export async function reportUsage(
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups].map((name) => sql.ref(name));
   const inBuckets =
     bucket === null ? sql`` : sql`, date_trunc(${sql.lit(bucket)}, ${time}, 'UTC') as bucket_at`;
+  const absent = apart.map((name) => sql`null as ${name}`);
   const isApart = apart.length > 0;
   const rows = await rowsOf(
     client,
@@ -98,7 +99,7 @@ export async function reportUsage(
             where ${sql.join(conditions, sql` and `)}) used
           ${isApart ? sql`group by ${sql.join(apart)}` : sql``})
       select *, count(*) over ()::integer as count from (
-        select true as is_total, ${sql.join([...apart.map((name) => sql`null as ${name}`), ...sums])} from part
+        select true as is_total, ${sql.join([...absent, ...sums])} from part
         ${isApart ? sql`union all select false, ${sql.join([...apart, ...named])} from part` : sql``}) summed
       order by is_total desc, ${bucket === null ? sql`` : sql`bucket_at, `}${sql.join([
         sql`${ENDED} + refused desc`,

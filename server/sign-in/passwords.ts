@@ -71,5 +71,6 @@ const normalised = (password: string): string => password.normalize('NFKC');
 
 function phc(salt: Buffer, hash: Buffer): string {
   const spell = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '');
-  return `$argon2id$v=19$m=${COST.memory},t=${COST.passes},p=${COST.parallelism}$${spell(salt)}$${spell(hash)}`;
+  const { memory, passes, parallelism } = COST;
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${spell(salt)}$${spell(hash)}`;
 }

@@ -17,9 +17,7 @@ export function proxyWarning(trustedProxies: AddressSet | null, log: Pick<Logger
       !(trustedProxies !== null && isWithin(trustedProxies, plainAddress(socket.remoteAddress ?? '')))
     ) {
       isSaid = true;
-      log.warn(
-        'X-Forwarded headers come from an address that is not in TRUSTED_PROXIES, and are not believed; if it is your proxy, name it there',
-      );
+      log.warn('X-Forwarded headers from an untrusted proxy ignored; add your proxy to TRUSTED_PROXIES');
     }
     next();
   };

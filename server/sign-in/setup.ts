@@ -108,7 +108,7 @@ async function makeAdministrator(store: Store, email: string, password: string):
       const id = publicId();
       if (!(await insertMember(client, { id, email, passwordHash, role: 'administrator' }))) {
         throw new ConfigError(
-          'ADMIN_EMAIL is not usable: a member has this address already. Run: daybook member role <address> administrator',
+          'ADMIN_EMAIL belongs to a member already. Run: daybook member role <email> administrator',
         );
       }
       await control.append([

@@ -12,7 +12,8 @@ export type SignedIn = {
 };
 
 /**
- * Finds the sender of a request by its session cookie: 401 `unauthenticated`, or 503 while sessions can't be read.
+ * Finds the sender of a request by its session cookie: 401 `unauthenticated`, or 503 while sessions can't be
+ * read.
  * @param isUse false: the request does not keep the session from expiring.
  */
 export type FindSession = (request: IncomingMessage, isUse?: boolean) => Promise<SignedIn | ApiError>;

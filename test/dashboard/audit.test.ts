@@ -320,7 +320,7 @@ describe('a check', () => {
       await change(-1);
       expect(bad).toMatchObject({
         outcome: 'mismatch',
-        summary: `The first bad position is ${position}.`,
+        summary: `The first invalid position is ${position}.`,
         findings: [{ position, where: 'log' }],
       });
       expect((await check(auditor, 'log')).outcome).toBe('verified');

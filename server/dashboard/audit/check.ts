@@ -72,7 +72,7 @@ const verify: Check = async (client, { published, onProgress }) => {
   const [first] = findings;
   return {
     outcome: first === undefined ? 'verified' : 'mismatch',
-    summary: first === undefined ? summaryOf(report) : `The first bad position is ${first.position}.`,
+    summary: first === undefined ? summaryOf(report) : `The first invalid position is ${first.position}.`,
     position: head,
     ...bounded(
       findings.map(({ position, table, problem }) => ({ position, where: table, problem })),
@@ -83,10 +83,11 @@ const verify: Check = async (client, { published, onProgress }) => {
 
 function summaryOf({ events, batches, checkpoints, covered, head, notes }: Report): string {
   const agree = `${events} events in ${batches} batches agree with one another`;
+  const uncovered = covered === head ? '' : `, none yet the newest ${head - covered}`;
   const proof =
     covered === 0
-      ? 'No checkpoint was at hand that covers any of it.'
-      : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${covered === head ? '' : `, none yet the newest ${head - covered}`}.`;
+      ? 'No checkpoint covers any of these events.'
+      : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${uncovered}.`;
   return [
     `${agree}. ${proof}`,
     ...notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`),
@@ -98,8 +99,8 @@ export function bounded(
   findings: CheckResult['findings'],
   total: number,
 ): Pick<CheckResult, 'findings' | 'findings_omitted'> {
-  const told = findings.slice(0, FINDINGS_SHOWN_MAX);
-  return { findings: told, findings_omitted: total - told.length };
+  const listed = findings.slice(0, FINDINGS_SHOWN_MAX);
+  return { findings: listed, findings_omitted: total - listed.length };
 }
 
 /** A message if the state of the log prevents the check; null for a bug. */

@@ -20,8 +20,7 @@ const STATEMENT_TIMEOUT_MS = 120_000;
 const PROGRESS_EVERY_MS = 250;
 
 const BUSY = new ApiError('not_allowed', {
-  message:
-    'A check is already running on this server. Wait until it ends, or cancel it on the page that started it.',
+  message: 'A check is already running on this server. Wait for it, or cancel it where it was started.',
 });
 
 /**
@@ -29,18 +28,18 @@ const BUSY = new ApiError('not_allowed', {
  * beside the calls. The newest results are kept in memory.
  */
 export class AuditChecks {
-  readonly #desk: AuditReader;
+  readonly #reader: AuditReader;
   readonly #log: Logger;
   #running: Checks['running'] = null;
   readonly #newest = new Map<string, CheckResult>();
 
-  constructor(desk: AuditReader, log: Logger) {
-    this.#desk = desk;
+  constructor(reader: AuditReader, log: Logger) {
+    this.#reader = reader;
     this.#log = log;
   }
 
   async read(): Promise<Checks | ApiError> {
-    const head = await this.#desk.use(readHead);
+    const head = await this.#reader.use(readHead);
     if (head instanceof ApiError) return head;
     return {
       object: 'checks',
@@ -73,11 +72,11 @@ export class AuditChecks {
     const beganAt = new Date();
     const startedMs = performance.now();
     const ended = AbortSignal.any([signal, AbortSignal.timeout(CHECK_MS_MAX)]);
-    const work = this.#desk.use(async (client): Promise<Outcome | ApiError> => {
+    const work = this.#reader.use(async (client): Promise<Outcome | ApiError> => {
       const head = await readHead(client);
       if (head > EVENTS_MAX)
         return new ApiError('not_allowed', {
-          message: `The log has more than ${EVENTS_MAX} events. Run the check on the command line: daybook audit verify.`,
+          message: `The log has more than ${EVENTS_MAX} events. Use the command line: daybook audit verify.`,
         });
       running.of = head;
       await noteReading(client, who, {
@@ -132,7 +131,7 @@ export class AuditChecks {
         return isLate
           ? nothing(
               'timed_out',
-              `Timed out after ${CHECK_MS_MAX / 60_000} minutes. Run it on the command line, which has no time limit.`,
+              `Timed out after ${CHECK_MS_MAX / 60_000} minutes. The command line has no time limit.`,
             )
           : nothing('canceled', 'Canceled.');
       }

@@ -9,7 +9,8 @@ import type { CheckpointPage, CheckpointRow, Proof, WitnessRow } from '#server/c
 type Row = { epoch: number; size: string; note: string; published_at: Date; witnesses: string[] };
 
 const COLUMNS = `c.epoch, c.size, c.note, c.published_at,
-  array(select witness from daybook.cosignature w where w.shard = c.shard and w.epoch = c.epoch and w.size = c.size order by witness) as witnesses`;
+  array(select witness from daybook.cosignature w
+    where w.shard = c.shard and w.epoch = c.epoch and w.size = c.size order by witness) as witnesses`;
 const READ_PAGE = `select ${COLUMNS} from daybook.checkpoint c
   where c.shard = $1 and (c.epoch, c.size) < ($2, $3) order by c.epoch desc, c.size desc limit $4`;
 /** Sorts before every checkpoint. */
@@ -62,7 +63,9 @@ export async function readProof(
   const [newest = null] = await readRows(client, NEWEST, 1);
   const covered = newest?.epoch === signing.epoch ? newest.size : 0;
   const { rows } = await client.query<{ now: Date; since: Date | null }>(
-    `select clock_timestamp() as now, (select at from daybook.log_batch where shard = $1 and last_position > $2 order by last_position limit 1) as since`,
+    `select clock_timestamp() as now,
+      (select at from daybook.log_batch where shard = $1 and last_position > $2
+        order by last_position limit 1) as since`,
     [SHARD, covered],
   );
   const { now, since } = rows[0] as (typeof rows)[number];
@@ -91,7 +94,8 @@ export async function readProof(
   };
 }
 
-const READ_WITNESSES = `select distinct on (witness) witness, epoch, size, received_at from daybook.cosignature
+const READ_WITNESSES = `select distinct on (witness) witness, epoch, size, received_at
+  from daybook.cosignature
   where shard = $1 order by witness, epoch desc, size desc`;
 
 async function readWitnesses(

@@ -19,7 +19,7 @@ export async function checkReceipt(client: ClientBase, text: string): Promise<Re
   });
   // Without a key that is known a receipt is believed by its own word.
   if (signing.keys.length === 0)
-    return nothing('This log has not been signed yet, so nothing can be proved of it.');
+    return nothing("This log hasn't been signed yet, so receipts can't be verified.");
   try {
     const opened = verifyReceipt(parse(text), {
       keys: signing.keys.map(({ verifierKey }) => parseVerifierKey(verifierKey)),

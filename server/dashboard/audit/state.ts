@@ -10,7 +10,7 @@ import { readHead, readStream } from '#db/log/read.ts';
 import type { StateQuery, PastState, SubjectState } from '#server/contract/audit.ts';
 
 /** Events of a subject that are listed: one page. */
-const EVENTS_TOLD_MAX = 50;
+const EVENTS_SHOWN_MAX = 50;
 
 /** Where in the log is meant: what the state is of. */
 export type Moment = { position: number; head: number; /** What an expiry is judged by. */ at: Date | null };
@@ -54,9 +54,9 @@ export async function readState(client: ClientBase, query: StateQuery, moment: M
     subject: await fold(query, own, query.time ?? at, (plan) => upTo(`plan/${plan}`)),
     events: own
       .toReversed()
-      .slice(0, EVENTS_TOLD_MAX)
+      .slice(0, EVENTS_SHOWN_MAX)
       .map((placed) => ({ position: placed.position, at: placed.at.toISOString(), type: placed.event.type })),
-    events_omitted: Math.max(0, own.length - EVENTS_TOLD_MAX),
+    events_omitted: Math.max(0, own.length - EVENTS_SHOWN_MAX),
   };
 }
 

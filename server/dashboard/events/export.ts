@@ -73,7 +73,9 @@ export async function exportEvents(
       if (rows.length > 0) yield rows.map(lineOf).join('');
     }
     const isCut = position < upTo;
-    yield `${JSON.stringify({ end: true, events, is_cut: isCut, next: isCut ? String(position) : null, head } satisfies LastLine)}\n`;
+    const next = isCut ? String(position) : null;
+    const last: LastLine = { end: true, events, is_cut: isCut, next, head };
+    yield `${JSON.stringify(last)}\n`;
   }
 
   const headers = [
@@ -86,5 +88,7 @@ export async function exportEvents(
 }
 
 function lineOf(row: Read): string {
-  return `${JSON.stringify(row instanceof UnreadableEventError ? { position: row.position, unreadable: true } : eventRow(row))}\n`;
+  const line =
+    row instanceof UnreadableEventError ? { position: row.position, unreadable: true } : eventRow(row);
+  return `${JSON.stringify(line)}\n`;
 }

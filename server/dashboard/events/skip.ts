@@ -28,9 +28,11 @@ export async function skipTo(
   const { rows } = await client.query<Found>(
     `with subject as (
         select position, end_position from projection.request
-          where ${subject} and position <= $2 and accepted_at <= (select at from daybook.log where shard = $1 and position = $2)
+          where ${subject} and position <= $2
+            and accepted_at <= (select at from daybook.log where shard = $1 and position = $2)
           order by accepted_at desc, position desc limit $3)
-      select count(*) as seen, max(end_position) as newest, bool_or(end_position is null or end_position > $2) as is_open,
+      select count(*) as seen, max(end_position) as newest,
+          bool_or(end_position is null or end_position > $2) as is_open,
           (select kept_from > '-infinity' from daybook.projection where name = 'requests') as is_cut
         from subject`,
     values,

@@ -2,8 +2,9 @@ import { countKeys, type KeyCounts } from '#server/decide/key.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /**
- * Counts the keys of accounts for the decision whether another may be created. Keys that were created here and
- * that the read model has not read from the log yet count too, so that many requests at once can't exceed it.
+ * Counts the keys of accounts for the decision whether another may be created. Keys that were created here
+ * and that the read model has not read from the log yet count too, so that many requests at once can't exceed
+ * it.
  */
 export class KeyCounter {
   readonly #readModel: ReadModel;

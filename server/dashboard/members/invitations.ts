@@ -68,7 +68,7 @@ function createInvitation(dashboard: Dashboard): ApiRoute {
         return { position, done: { ...link, event: { type: event.type, position } } };
       });
       if (created instanceof ApiError) return created;
-      const text = `You have been invited to Daybook. This link works once and expires in one day:\n\n${created.link}\n`;
+      const text = `Join Daybook with this link. It works once and expires in one day:\n\n${created.link}\n`;
       return createdLink(
         created,
         signIn.mail,

@@ -9,8 +9,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { change } from '#server/sign-in/transaction.ts';
 
 const PLAN_REQUIRED = new ApiError('invalid_value', {
-  message:
-    'Open registration needs a plan: without one, new accounts could call every model without limits. Choose a plan.',
+  message: 'Choose a plan: without one, new accounts could call every model without limits.',
   param: 'plan',
 });
 

@@ -108,7 +108,7 @@ function createResetLink(dashboard: Dashboard): ApiRoute {
       return createdLink(link, signIn.mail, {
         to: row.email,
         subject: 'Reset your Daybook password',
-        text: `An administrator created a link to reset your password. It works once and expires in one hour:\n\n${link.link}\n`,
+        text: `Reset your password with this link. It works once and expires in one hour:\n\n${link.link}\n`,
       });
     },
   );

@@ -6,8 +6,7 @@ import { hintsFor } from '#server/dashboard/page/hints.ts';
 /** What no page is under. */
 const NO_PAGE = /^\/(v1|api|log|healthz|readyz)(\/|$)/;
 const FOREVER = 'public, max-age=31536000, immutable';
-const NOT_BUILT =
-  'The dashboard has not been built. Run "npm run build" where this server is installed, and load this page again.\n';
+const NOT_BUILT = 'The dashboard isn\'t built. Run "npm run build" on this server and reload the page.\n';
 
 /**
  * Serves the built page: its files by their paths, and the page itself for every other path that a browser

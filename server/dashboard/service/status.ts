@@ -58,7 +58,8 @@ type InstanceRow = { id: number; name: string; started_at: Date; heartbeat_at: D
 
 async function readService(client: ClientBase): Promise<Read> {
   const { rows } = await client.query<{ now: Date; postgres: string; position: string; at: Date | null }>(
-    `select clock_timestamp() as now, current_setting('server_version') as postgres, daybook.head($1) as position,
+    `select clock_timestamp() as now, current_setting('server_version') as postgres,
+      daybook.head($1) as position,
       (select at from daybook.log_batch where shard = $1 order by last_position desc limit 1) as at`,
     [SHARD],
   );

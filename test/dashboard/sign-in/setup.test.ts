@@ -127,7 +127,7 @@ describe('an unattended setup', () => {
     await (await start()).stop();
     await ask((place.store as TestDatabase).config('owner'), "update daybook.member set role = 'member'");
     // A server that still ran would have sessions open when the place is taken away.
-    await expect(start()).rejects.toThrow('ADMIN_EMAIL is not usable: a member has this address already.');
+    await expect(start()).rejects.toThrow('ADMIN_EMAIL belongs to a member already.');
   });
 
   it('gives links and base URLs the address that people use', async () => {
