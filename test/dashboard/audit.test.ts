@@ -389,7 +389,7 @@ describe('a receipt', () => {
     const { body } = await ana.post<ReceiptCheckResult>('/api/audit/receipt', {
       receipt: await reply.text(),
     });
-    expect(body).toMatchObject({ valid: false, problem: expect.stringContaining('not signed by the key') });
+    expect(body).toMatchObject({ valid: false, problem: expect.stringContaining('not signed by the given key') });
   });
 });
 

@@ -74,7 +74,7 @@ describe('the plan of a usage report', () => {
   test('says what the tables do not have', () => {
     expect(planned({ from: at('2027-01-20'), bucket: 'minute' }, ACCOUNT)).toContain('kept for 48 hours');
     expect(planned({ from: at('2027-01-20'), bucket: 'hour' }, KEY)).toContain('bucket=day');
-    expect(planned({ from: at('2020-01-01'), bucket: 'hour' }, ACCOUNT)).toContain('more than 2880');
+    expect(planned({ from: at('2020-01-01'), bucket: 'hour' }, ACCOUNT)).toContain('More than 2880');
     expect(planned({ from: at('2027-01-31'), to: at('2027-01-31') }, ACCOUNT)).toBe(
       'from must be before to.',
     );
