@@ -39,7 +39,7 @@ const plans = async (): Promise<PlanRow[]> =>
 const define = async (name: string, terms: object, windows = 'keep') =>
   (await administrator.put<Change>(`/api/plans/${name}`, { terms, windows })).body.event?.type ?? null;
 
-test('an account is registered, on its plan from the start, with the time that the log has, before and after the tables know of it', async () => {
+test('a new account has its plan and creation time before and after the projection has it', async () => {
   await administrator.put('/api/plans/starter', { terms: { requests_per_minute: 100 } });
   const { id, event } = await make('acme', 'starter');
   const events = (await relay.readLog()).filter(({ stream }) => stream === `account/${id}`);
@@ -82,7 +82,7 @@ test('a name is taken once, and a plan that is not there or retired is none', as
   expect(await make('planned')).toMatchObject({ event: { type: 'account.registered' } });
 });
 
-test('an account that is suspended is refused by the next call, and served again once it is reinstated', async () => {
+test('a suspended account is rejected at the next call and served again once reinstated', async () => {
   const { id } = await make('paused');
   const { body: key } = await administrator.post<{ secret: string }>('/api/keys', {
     name: 'key',
@@ -202,7 +202,7 @@ test('terms that are none are refused with their place', async () => {
   });
 });
 
-test("an account's models are those that its plan has, with their prices, and none where the plan is retired", async () => {
+test("an account's models are its plan's, with prices, and empty for a retired plan", async () => {
   const account = ben.me.account.id;
   const models = async (): Promise<ModelRow[]> => (await ben.get<List<ModelRow>>('/api/models')).body.data;
   expect((await models()).map(({ id }) => id)).toEqual([
@@ -258,7 +258,7 @@ test('a price is set by hand, left alone by the same, and refused where it is no
   }
 });
 
-test('prices of the installed list are shown first, then taken, but those that were set by hand; a second time there is nothing to do', async () => {
+test('a price import shows changes first, keeps manual prices, and is idempotent', async () => {
   const prices = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
   await administrator.put('/api/prices', { model: 'gpt-4o', prices });
   const take = async (more: object) =>

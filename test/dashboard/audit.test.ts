@@ -97,7 +97,7 @@ async function check(client: SignedInClient, what: string): Promise<CheckResult>
 }
 
 describe('the proof', () => {
-  test('says that nothing is covered before the first checkpoint, and afterwards what is, by which key', async () => {
+  test('shows uncovered events before the first checkpoint, then the coverage and the signing key', async () => {
     const before = await auditor.get<Proof>('/api/audit/proof');
     expect(before).toMatchObject({
       status: 200,
@@ -338,7 +338,7 @@ describe('a check', () => {
 });
 
 describe('a receipt', () => {
-  test('of this log is told to be genuine, to whoever has it, in plain words; a changed one proves nothing', async () => {
+  test('of this log is valid for every reader; a changed one is invalid', async () => {
     const call = endingIn(await relay.readLog());
     const { status, body: receipt } = await ana.get<{
       request: string;
@@ -389,7 +389,10 @@ describe('a receipt', () => {
     const { body } = await ana.post<ReceiptCheckResult>('/api/audit/receipt', {
       receipt: await reply.text(),
     });
-    expect(body).toMatchObject({ valid: false, problem: expect.stringContaining('not signed by the given key') });
+    expect(body).toMatchObject({
+      valid: false,
+      problem: expect.stringContaining('not signed by the given key'),
+    });
   });
 });
 

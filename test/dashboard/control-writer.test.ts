@@ -71,7 +71,7 @@ test("a change that can't be carried out is told so, and costs nobody the connec
   expect(await seats()).toEqual(before);
 });
 
-test('after a connection that broke, or an instance that was declared dead, the next change is made, and nobody has to recover what was left', async () => {
+test('recovers by itself from a lost connection or an instance declared dead', async () => {
   const seat = new ControlWriter(database, log);
   const owner = await connectAs(database, 'owner');
   try {
@@ -168,7 +168,7 @@ test('one person makes only so many changes in an hour, and keeps nobody else fr
   expect(await change('member/Abcdefgh', 'first')).toBe('made');
 });
 
-test('a store that is away, or takes connections and never answers, is a 503 for everybody who waits, and a queue that is full says so', async () => {
+test('an unavailable or silent store is a 503 for every waiting change, and a full queue rejects', async () => {
   const frozen = createServer(() => {}).listen(0, '127.0.0.1');
   await once(frozen, 'listening');
   const { port } = frozen.address() as AddressInfo;
@@ -206,7 +206,7 @@ test('one person keeps no more than some changes waiting, and leaves the others 
   expect(await other).toMatchObject({ name: 'of another' });
 });
 
-test('a connection that breaks while nobody changes anything is left, and its instance retired before others take it for dead', async () => {
+test('an idle connection that breaks retires its instance before others declare it dead', async () => {
   await using seat = takeSeat();
   await create(seat, 'idle');
   const superuser = await database.superuser();
@@ -219,7 +219,7 @@ test('a connection that breaks while nobody changes anything is left, and its in
   expect(await create(seat, 'busy again')).toMatchObject({ name: 'busy again' });
 });
 
-test('its heart beats as an instance without requests: what is still to come is all that anybody would search', async () => {
+test('its heartbeat as an instance without requests leaves nothing for recovery to search', async () => {
   await using seat = takeSeat();
   await create(seat, 'beating');
   const openFrom = () =>
@@ -230,7 +230,7 @@ test('its heart beats as an instance without requests: what is still to come is 
   expect(await until(openFrom, (is) => is === true, 'the heartbeat')).toBe(true);
 });
 
-test('a process that freezes before it commits keeps nobody else from the log, and has changed nothing', async () => {
+test('a process that freezes before its commit blocks no append and changes nothing', async () => {
   await using frozen = takeSeat();
   await using other = takeSeat();
   const appended = Promise.withResolvers<void>();

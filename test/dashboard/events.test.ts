@@ -197,7 +197,7 @@ test('an export has every event that is meant, the oldest first, and says that i
   expect(rest).toHaveLength(lines.length - 1);
 });
 
-test('a rare event in a long log is reached by pages that each look at a bounded part and, where the tables know of it, at once', async () => {
+test('a rare event in a long log is found by bounded pages, and at once where projections help', async () => {
   await using own = await openWriter(relay.store);
   const busy = Array.from({ length: 400 }, () => accepted({ account: ben.me.account.id, key: 'BensKey1' }));
   await own.append(busy.flatMap((each) => [each, settled(each)]));

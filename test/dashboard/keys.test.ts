@@ -39,7 +39,7 @@ const rotate = (client: SignedInClient, id: string, overlap_s = 0, rotation = ra
   client.post<CreatedKey>(`/api/keys/${id}/rotate`, { overlap_s, rotation });
 
 describe('a new key', () => {
-  test('is good at once, is shown without its secret from then on, and the log tells who made it', async () => {
+  test('is valid at once, is listed without its secret, and its event has the actor', async () => {
     const { id, secret, event } = await make(ana, { name: '  laptop ' });
     expect(await call(secret)).toBe('200');
     const { body } = await ana.get<KeyList>('/api/keys');
@@ -89,7 +89,7 @@ describe('a new key', () => {
     expect(await ana.post('/api/keys', body)).toMatchObject({ status: 400, code: 'invalid_value' });
   });
 
-  test("is for the own account, whatever a member names, and for anybody's where an administrator does", async () => {
+  test("is for the member's own account; administrators may choose another", async () => {
     expect(await ana.post('/api/keys', { name: 'key', account: ben.me.account.id })).toMatchObject({
       status: 404,
       code: 'not_found',
@@ -311,7 +311,7 @@ test('lists tell what was used this month, find a key by a part of its name, and
   expect(row.last_used_at).not.toBeNull();
 });
 
-test('an account has no more good keys than every server keeps in memory, and a list no more than people read', async () => {
+test('an account has at most as many active keys as servers keep in memory, and lists are bounded', async () => {
   const {
     body: { id: account },
   } = await administrator.post<{ id: string }>('/api/accounts', { name: 'crowded' });

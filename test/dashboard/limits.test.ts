@@ -29,7 +29,7 @@ const row = (rows: readonly LimitRow[], window: string): LimitRow | undefined =>
   rows.find((each) => each.window === window);
 const call = (): Promise<string> => callDemo(relay, key.secret);
 
-test('they are those of the account and of its keys that have some, and move with the calls, without any table', async () => {
+test("limits are the account's and its keys', and follow calls without projections", async () => {
   const { body } = await list(ana);
   const day = new Date(`${body.limits_as_of.slice(0, 10)}T00:00:00Z`);
   const begins = {
@@ -100,7 +100,7 @@ test("members see their own account's alone; those who oversee choose the accoun
   });
 });
 
-test('the story of a request has the quotas that it was charged to, and none that was taken away before', async () => {
+test('request detail has the quotas that it was charged to, without removed ones', async () => {
   await administrator.put('/api/plans/daily', {
     terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft' }] },
   });

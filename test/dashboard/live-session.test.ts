@@ -64,7 +64,7 @@ test("members see the calls of their own account alone, and those who oversee se
   expect(all.frames('hello')).toMatchObject([{ account: null, key: null }]);
 });
 
-test('who joins, leaves or signs in is told to their own account and to those who oversee, and to no key', async () => {
+test('joining, leaving and signing in are shown to the account and to overseers, never to keys', async () => {
   const { id, secret } = await relay.createKey({ account: ana.me.account.name });
   await relay.control((control) =>
     control.restrictKey(id, {
@@ -105,7 +105,7 @@ test('who joins, leaves or signs in is told to their own account and to those wh
   expect(kinds(again)).toEqual(['key.created']);
 });
 
-test('a page of another site gets no feed, nor does whoever does not say whose page it is, or has no session', async () => {
+test('the feed rejects other sites, missing origins and missing sessions', async () => {
   const own = wayIn(ana);
   const foreign = [
     { ...own, origin: 'https://elsewhere.example' },

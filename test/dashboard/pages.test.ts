@@ -64,7 +64,7 @@ afterAll(async () => {
 const get = (at: string, headers: Record<string, string> = BROWSER, method = 'GET'): Promise<Response> =>
   fetch(origin + at, { headers, method });
 
-test('whatever a browser opens is the page, which is asked for anew each time; files of the page last as long as their names', async () => {
+test('every path serves the page, revalidated each time; hashed files are cached for long', async () => {
   for (const at of [
     '/',
     '/requests',
@@ -113,7 +113,7 @@ test('it comes in the smallest form that a browser takes, each under a tag of it
   expect(tags.size).toBe(3);
 });
 
-test('a file that is not there any more is no page, nor is what is no part of it, or no browser asks for', async () => {
+test("missing files and requests that aren't from browsers get no page", async () => {
   for (const at of [
     '/assets/app-0000.js',
     '/assets/',
@@ -151,7 +151,7 @@ test('a file that is not there any more is no page, nor is what is no part of it
   expect((await get('/', BROWSER, 'POST')).status).toBe(404);
 });
 
-test('nothing runs in the page but its own files, nobody frames it, and TLS is kept where it is', async () => {
+test("the page runs only its own files, can't be framed, and sets HSTS over TLS", async () => {
   const plain = (await get('/')).headers;
   const policy = new Map(
     (plain.get('content-security-policy') ?? '')
@@ -215,7 +215,7 @@ test('where no page was built the address says how, and has one as soon as there
   }
 });
 
-test("the relay's API has none of it, the dashboard's has the headers, and who forgets /v1 is told", async () => {
+test("the relay's API has no page headers, the dashboard's has, and a missing /v1 gets a hint", async () => {
   await using relay = await startRelay();
   const visit = (at: string, headers: Record<string, string> = {}) =>
     fetch(`http://127.0.0.1:${relay.port}${at}`, { headers });

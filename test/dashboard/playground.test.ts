@@ -44,7 +44,7 @@ const attempt = (
 const codeOf = ({ body }: ChatReply): string =>
   (JSON.parse(body.toString()) as { error: { code: string } }).error.code;
 
-test("a member's call with a key of their account is the same call that the key makes: recorded, streamed, byte for byte", async () => {
+test("a playground call is recorded and streamed exactly as the key's own call", async () => {
   const model = 's:tokens=5';
   const [tried, called] = [
     await attempt(ana, { model }),
@@ -116,7 +116,7 @@ test('what the key may not do it may not do here, and it is recorded as refused'
   expect([revoked.status, codeOf(revoked)]).toEqual([401, 'api_key_revoked']);
 });
 
-test("nobody calls with another account's key, as an auditor, from another site, or signed out, and nothing of it goes out", async () => {
+test("rejects other accounts' keys, auditors, other sites and missing sessions", async () => {
   const auditor = await addMember(relay, { role: 'auditor', account: ana.me.account.id });
   const before = await footprint(relay, upstream);
   const refusals: [ChatReply, number, string][] = [

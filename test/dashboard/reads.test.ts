@@ -41,7 +41,7 @@ const callOf = ({ me }: SignedInClient): ReturnType<typeof accepted> =>
 const listed = async (client: SignedInClient, query = ''): Promise<string[]> =>
   (await client.get<RequestPage>(`/api/requests${query}`)).body.data.map(({ request }) => request);
 
-test("members see the requests and usage of their own account, whatever they ask for, and those who oversee see everybody's", async () => {
+test('members see requests and usage of their account, overseers of all', async () => {
   const [anas, bens] = [callOf(ana).request, callOf(ben).request];
   expect(await listed(ana)).toEqual([anas]);
   expect(await listed(ana, `?account=${ben.me.account.id}`)).toEqual([]);
@@ -59,7 +59,7 @@ test("members see the requests and usage of their own account, whatever they ask
   expect(await used(auditor)).toEqual([{ account: null, key: null }, 2]);
 });
 
-test("a member reads the story of an own request, and another's is as unknown as one that never was", async () => {
+test("a member reads details of own requests; another account's are not found", async () => {
   const own = await ana.get<RequestDetail>(`/api/requests/${callOf(ana).request}`);
   expect([own.status, own.body.events.map(({ type }) => type)]).toEqual([
     200,

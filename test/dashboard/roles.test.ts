@@ -186,7 +186,7 @@ describe.each(ROLES)('%s', (role) => {
 });
 
 describe('what is of another account', () => {
-  test('looks to a member like what is not there, on every route that names something, and stays as it is', async () => {
+  test("another account's objects are 404 on every route, and stay unchanged", async () => {
     const member = people.member;
     const { body: key } = await member.post<{ id: string; secret: string }>('/api/keys', { name: 'key' });
     await callDemo(relay, key.secret);

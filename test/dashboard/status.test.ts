@@ -34,7 +34,7 @@ afterAll(() => relay?.[Symbol.asyncDispose]());
 
 type List<T> = { data: T[] };
 
-test('the status tells of processes, log, tables and upstreams, and no credential or path of theirs', async () => {
+test('the status shows processes, log, projections and upstreams, without credentials or paths', async () => {
   await projectAll(relay.store);
   const { status, body } = await auditor.get<Status>('/api/status');
   expect(status).toBe(200);
@@ -137,7 +137,7 @@ test('a webhook is for an account that is there, and a test needs a worker', asy
   });
 });
 
-test('a webhook is added, tested by a worker, listed without its address and secret, and removed with what was sent', async () => {
+test('a webhook is added, tested, listed without its URL and secret, and removed with its deliveries', async () => {
   await using receiver = await startReceiver();
   const worker = spawnWorker({
     DATABASE_URL: (relay.store as TestDatabase).url,

@@ -113,7 +113,7 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     ]);
   });
 
-  test('takes a credential, never shows it again, and tells by a test whether it is the right one', async () => {
+  test('stores a credential write-only and tests whether it works', async () => {
     await addCredential('typed wrong', WRONG);
     await press('Test now');
     await dialog().getByText('It rejects the credential (401).').waitFor();
@@ -130,7 +130,7 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await rowOf('first').getByText('No trouble').waitFor();
   });
 
-  test("refuses a secret that can't be kept, without a word of it, and says what to do where the master key is away", async () => {
+  test("rejects a secret that can't be stored, and says what to do without a master key", async () => {
     const add = (secret: string) =>
       dashboard.administrator.post<{ error: { message: string; param: string | null } }>(
         '/api/upstreams/first/credentials',
@@ -181,7 +181,7 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     ).toEqual([1, 0]);
   });
 
-  test('shows how one fares: left out once it fails, with the other taking over, and good again by a test', async () => {
+  test('shows an open circuit and the failover, and a healthy upstream after a test', async () => {
     first.script('a', 'status=500');
     const replies = [];
     for (let count = 0; count < 6; count++) replies.push(await call());
@@ -242,7 +242,7 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await auditor.context.close();
   });
 
-  test('adds one that waits until it is resumed, so that its credential can be tested before a call meets it', async () => {
+  test('adds a paused upstream, so that its credential can be tested before calls use it', async () => {
     await page.keyboard.press('n');
     await page.getByLabel('Name', { exact: true }).fill('waiting');
     await page.getByLabel('Address').fill(second.baseUrl);

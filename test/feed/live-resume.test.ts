@@ -112,7 +112,7 @@ test('who missed more than is kept for it is told so, and goes on from there', a
   expect(positionsIn(viewer.messages).filter((each) => each > gap)).toEqual([position - 1, position]);
 });
 
-test('a position that the log has not come to is answered by a gap, and nothing new is taken for seen', async () => {
+test("a position beyond the log's head is answered by a gap", async () => {
   const { id, secret } = await fleet.createKey();
   await using writer = await openLivingWriter(fleet.store);
   await using viewer = await lookOn({ port: portOf(1), key: secret, query: 'after=999999999' });

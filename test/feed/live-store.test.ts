@@ -29,7 +29,7 @@ const pidFile = (): string => path.join(relay.dataDir, 'postgres', 'postmaster.p
 const postmaster = (): number =>
   existsSync(pidFile()) ? Number(readFileSync(pidFile(), 'utf8').split('\n', 1)[0]) : Number.NaN;
 
-test('a viewer stays through the death of the store, misses nothing and sees nothing twice; who comes meanwhile is told to come again', async () => {
+test('a viewer survives a store outage without loss or duplicates; new ones get 503', async () => {
   await using viewer = await look();
   const requests: (string | null)[] = [];
   for (let round = 0; round < 3; round++) {

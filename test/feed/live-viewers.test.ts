@@ -226,7 +226,7 @@ describe('what a viewer may cost', () => {
   /** More than the kernel's own buffers of a connection take. */
   const BEYOND_BYTES = 16 * 1024 * 1024;
 
-  test('one that stops reading is sent no more than a bound, costs nobody else a frame, and is told of the gap when it reads again', async () => {
+  test('a viewer that stops reading is bounded, delays no other, and gets a gap later', async () => {
     const { id, secret } = await relay.createKey();
     const account =
       (await relay.readLog()).flatMap(({ event }) =>

@@ -28,7 +28,7 @@ const look = (query = '', key = relay.key): Promise<LiveViewer> => lookOn({ port
 const eventsOf = (events: readonly Placed[], request: string) =>
   events.filter(({ event }) => 'request' in event && event.request === request);
 
-test('a call is shown while it runs, its tokens rising at most four times a second, and then its end as the log has it', async () => {
+test('a running call is shown with progress at most four times a second, then as settled', async () => {
   await using viewer = await look();
   const startedMs = performance.now();
   const running = call('s:tokens=120,every=10ms');
@@ -68,7 +68,7 @@ test('a call is shown while it runs, its tokens rising at most four times a seco
   expect(told.length).toBeLessThanOrEqual(Math.ceil(tookMs / 250));
 });
 
-test("a key sees its own calls, one that reads its account sees those of all its keys, and nobody another account's", async () => {
+test("a key sees its own calls or its account's, and never another account's", async () => {
   const { id: other } = await relay.createAccount('other');
   const stranger = await relay.createKey({ account: 'other' });
   const second = await relay.createKey();
@@ -153,7 +153,7 @@ test('what endings add to usage comes with them, key by key and model by model',
   );
 });
 
-test('a filter leaves out what it does not mean, and who asks for running calls hears of their ends', async () => {
+test('a filter drops other calls, and a filter for running calls includes their end', async () => {
   const { secret } = await relay.createKey();
   await using ofModel = await look('model=ok', secret);
   await using failed = await look('outcome=upstream_failed', secret);
@@ -178,7 +178,7 @@ test('a filter leaves out what it does not mean, and who asks for running calls 
   expect(status.frames('usage').flatMap(({ rows }) => rows)).toMatchObject([{ model: 'ok', completed: 1 }]);
 });
 
-test('changes of an account, its plan and its keys are told by their kind, and no digest of a secret ever', async () => {
+test('changes of an account, its plan and keys are notices by kind, without digests', async () => {
   const { id: account } = await relay.createAccount('noticed');
   const reader = await relay.createKey({ account: 'noticed' });
   const other = await relay.createKey({ account: 'noticed' });

@@ -43,7 +43,7 @@ async function exportOnce<T>(
   }
 }
 
-test('an export that fails in the middle is cut off, so that nobody takes a part for the whole; a fault of ours is thrown besides, a store that is away is not', async () => {
+test('a failing export cuts the connection; a bug is thrown as well', async () => {
   const text = (response: globalThis.Response): Promise<string> => response.text();
   const ours = await exportOnce(failing(OURS), text);
   expect(ours.there).toBeInstanceOf(Error);

@@ -107,7 +107,7 @@ describe('with checkpoints', () => {
   });
   const newest = (): Checkpoint => heads.at(-1) as Checkpoint;
 
-  test('the newest checkpoint and its key are what another implementation verifies, and are kept by nobody for long', async () => {
+  test('the newest checkpoint and its key verify in another implementation, uncached', async () => {
     const reply = await ask('/log/checkpoint');
     expect(Number(/max-age=(\d+)/.exec(reply.headers.get('cache-control') ?? '')?.[1])).toBeLessThanOrEqual(
       5,
@@ -144,7 +144,7 @@ describe('with checkpoints', () => {
     expect(await textOf(`/log/consistency?from=0&to=${newest().size}`)).toBe('');
   });
 
-  test('an event is proved to be in a tree as another implementation checks it, and only those of a published size', async () => {
+  test('inclusion proofs verify in another implementation, for published sizes only', async () => {
     for (const [position, { size, root }] of [
       [1, heads[0]],
       [5, heads[1]],
@@ -218,7 +218,7 @@ describe('with checkpoints', () => {
       });
     };
 
-    test('of a witness that the operator has named go with the checkpoint from then on, however often they come', async () => {
+    test('of a configured witness are served with the checkpoint, idempotently', async () => {
       const cosigned = await signedBy(witness);
       for (let again = 0; again < 3; again++) expect((await handIn(cosigned)).status).toBe(200);
       const [key = ''] = (await textOf('/log/keys')).split('\n');
@@ -232,7 +232,7 @@ describe('with checkpoints', () => {
       expect(note.signatures).toHaveLength(2);
     });
 
-    test('of anybody else, of another text or with a changed byte are refused, and nothing is kept', async () => {
+    test('of unknown witnesses, other texts or changed bytes are rejected and not stored', async () => {
       const before = await textOf('/log/checkpoint');
       const { text } = parseNote(before);
       const otherKey = { ...newSigner('witness.example', 'cosignature'), keyId: witness.keyId };
@@ -284,7 +284,7 @@ describe('with checkpoints', () => {
     );
   });
 
-  test('a flood of strangers is answered or refused, and keeps nobody from reading figures with a key', async () => {
+  test("a flood of anonymous requests is bounded and doesn't block keys' reads", async () => {
     const flood = Promise.all(
       Array.from({ length: 100 }, (_, at) =>
         ask(`/log/inclusion?position=${at + 1}&size=${newest().size}`).then(async (reply) =>

@@ -32,7 +32,7 @@ async function lockTable(): Promise<Client> {
   return client;
 }
 
-test('readers wait for a slow store in vain and in bounds: 503 for the first, 429 for the one too many, and calls go on beside them', async () => {
+test('reads of a slow store are bounded: 503, then 429 for one too many, while calls go on', async () => {
   const reader = readerWith(relay.port, relay.key);
   const lock = await lockTable();
   try {
@@ -76,7 +76,7 @@ test('while the tables are gone the answer is a 503, and the limits and calls ar
   }
 });
 
-test('an export has every row that the list has, whatever its pages, and tells in trailers how many', async () => {
+test('an export has every row of the list and their number in a trailer', async () => {
   const { id: account } = await relay.createAccount('exporter');
   const { id: key, secret } = await relay.createKey({ account: 'exporter' });
   const reader = readerWith(relay.port, secret);

@@ -123,7 +123,7 @@ async function listAll(scope: Scope, filter: RequestFilter, limit: number, lookM
   }
 }
 
-test('Postgres and the feed agree on which requests a filter means, whoever asks, by pages of any size and reach', async () => {
+test('Postgres and the feed apply the same filter, for every reader and page size', async () => {
   const all = await listAll({ account: null, key: null }, {}, 200);
   expect(all).toHaveLength(300);
   for (const outcome of [...Outcome.options, 'running'])

@@ -125,7 +125,7 @@ const keyId = (index: number): string => (keys[index] as (typeof keys)[number]).
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString();
 
 describe('GET /v1/usage', () => {
-  test("sums up the own calls of a key, or its account's, exactly as the log has them, and nobody else's", async () => {
+  test('sums the calls of a key, or of its account, exactly as in the log', async () => {
     for (const unit of ['', '&bucket=minute', '&bucket=hour', '&bucket=day']) {
       expect((await reader(0).usage(`?from=${SINCE}${unit}`)).totals).toMatchObject(
         sumsOf(({ key }) => key === keyId(0)),

@@ -47,7 +47,7 @@ async function another(of: Tenant, name: string, reads: 'key' | 'account' = 'key
 
 const call = ({ account, key }: Tenant, changes = {}) => accepted({ account, key, ...changes });
 
-test('a key lists its requests, newest first: the running, the ended and the refused, each with all that the log tells', async () => {
+test('a key lists its running, ended and rejected requests, newest first, with all fields', async () => {
   const one = await tenant('all kinds');
   const [ended, running, cut] = [call(one, { model: 'm-1', retry_count: 2 }), call(one), call(one)];
   await writer.append([ended, running, cut]);
@@ -115,7 +115,7 @@ test('a key lists its requests, newest first: the running, the ended and the ref
   );
 });
 
-test("a key sees its own requests alone, one that reads its account's sees those of all its keys, and nobody another account's", async () => {
+test("a key sees its own requests or its account's, and never another account's", async () => {
   const own = await tenant('seers');
   const sibling = await another(own, 'seers');
   const seer = await another(own, 'seers', 'account');
@@ -179,7 +179,7 @@ test('the pages of a list are the whole of it, each request once, while new ones
   );
 });
 
-test('the story of a request has its events from the log in their order, and tells where they stand', async () => {
+test('request detail has its events in log order, with positions', async () => {
   const one = await tenant('stories');
   const told = call(one, { hold_tokens: 100, terms_position: 1, admitted_minute: 29_000_000 });
   const others = Array.from({ length: 20 }, () => call(one));
@@ -214,7 +214,7 @@ test('the story of a request has its events from the log in their order, and tel
   expect(story.events[3]).toMatchObject({ end_reason: 'completed', duration_ms: 50, attempt_count: 1 });
 });
 
-test('what the tables do not have yet is told as such: how far behind they are, and of what moment they are', async () => {
+test('replies say how far behind the projection is, and their point in time', async () => {
   const one = await tenant('behind');
   await writer.append([call(one)]);
   await projectAll(relay.store);

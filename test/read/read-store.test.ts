@@ -8,7 +8,7 @@ import { createDatabase } from '../support/database.ts';
 
 const SOURCE: Source = { projection: 'requests', tables: ['request'] };
 
-test('a connection that breaks in the middle of a read costs that read alone: the process goes on, and so does the next reader', async () => {
+test('a connection lost during a read fails that read only', async () => {
   await using database = await createDatabase();
   const config = database.config('relay');
   const sockets = new Set<Socket>();
@@ -49,7 +49,7 @@ test('a connection that breaks in the middle of a read costs that read alone: th
   }
 });
 
-test('what goes wrong in ourselves while the store is well is thrown, to be logged and answered as such, and the next reader reads on', async () => {
+test('a bug during a read is thrown, and the next read succeeds', async () => {
   await using database = await createDatabase();
   const reads = new ReadStore(database.config('relay'));
   try {

@@ -189,7 +189,7 @@ describe('a receipt', () => {
     },
   );
 
-  test('with its parts exchanged, left out or spelled otherwise proves nothing, and each time it is said why', async () => {
+  test('with parts exchanged, missing or respelled is invalid, with the reason', async () => {
     const { receipt } = await receiptOf(requests.extended);
     const { receipt: other } = await receiptOf(requests.completed);
     const { receipt: refused } = await receiptOf(requests.refused);
@@ -308,7 +308,7 @@ describe('a receipt', () => {
       expect(text).not.toContain(another);
   });
 
-  test('is proved to another implementation by its last event alone, in the format that others know', async () => {
+  test('verifies in another implementation, in the tlog-proof format', async () => {
     const { status, text } = await reader.get(`/v1/requests/${requests.completed}/receipt?format=tlog-proof`);
     expect(status).toBe(200);
     const [head, note] = [text.slice(0, text.indexOf('\n\n')), text.slice(text.indexOf('\n\n') + 2)];
@@ -333,7 +333,7 @@ describe('a receipt', () => {
     ).toThrow();
   });
 
-  test('carries the cosignatures of witnesses, and whoever asks for one that is not there is told', async () => {
+  test("includes witnesses' cosignatures; a missing one is reported", async () => {
     const bare = await receiptOf(requests.completed);
     const witnessKey = formatVerifierKey(witness);
     expect((await audit(bare.text, '--key', key, '--witness', witnessKey)).stdout).toBe(

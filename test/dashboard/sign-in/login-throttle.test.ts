@@ -35,7 +35,7 @@ const attempt = (address: string, email: string, password: string, port?: number
   from(address, port).post('/api/session', { email, password });
 
 describe('wrong passwords', () => {
-  it('end after ten for an address and a network, on all servers together, and for nobody elsewhere', async () => {
+  it('end after ten per email and network, on all servers together, without affecting others', async () => {
     const { email } = await addMember(relay);
     const there = Number(new URL(other.baseUrl).port);
     const wrong = await Promise.all(
@@ -67,7 +67,7 @@ describe('wrong passwords', () => {
     await wrong(2);
   });
 
-  it('are counted for addresses that nobody has as for others, and whatever a client writes before its own address', async () => {
+  it('are counted for unknown emails too, and ignore forged forwarded addresses', async () => {
     const codes = [];
     for (let index = 0; index < 11; index++)
       codes.push((await attempt(`203.0.${index}.1, 192.0.2.77`, 'nobody@example.com', 'wrong')).code);

@@ -177,7 +177,7 @@ describe('invitations', () => {
     expect(added).toHaveLength(1);
   });
 
-  it('let somebody register where registration is closed, and are of no use after they were withdrawn', async () => {
+  it('allow registration while it is closed, and are void once revoked', async () => {
     await put({ policy: 'closed', plan: 'free' });
     const [used, withdrawn] = [
       await invite({ account: null, role: 'member' }),

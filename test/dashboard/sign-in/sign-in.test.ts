@@ -76,7 +76,7 @@ describe('signing in', () => {
     expect((await old.get('/api/me')).status).toBe(401);
   });
 
-  it('gives a cookie that only this host, over TLS, can have set, where the request came by TLS', async () => {
+  it('sets a __Host- cookie over TLS', async () => {
     const [pair = '', ...rest] = await cookieOf({ 'x-forwarded-proto': 'https' });
     expect(pair).toMatch(/^__Host-daybook=[0-9A-Za-z]{43}$/);
     expect(rest.toSorted()).toEqual(['HttpOnly', 'Max-Age=2592000', 'Path=/', 'SameSite=Lax', 'Secure']);
@@ -139,7 +139,7 @@ describe('signing in', () => {
     expect(me.body.account.state).toBe('suspended');
   });
 
-  it('keeps passwords as argon2id alone, and neither address nor network in a count of attempts', async () => {
+  it('stores passwords as argon2id only, and no email or network in the throttle', async () => {
     const hash = String(
       await ask(
         relay.store.config('owner'),

@@ -101,7 +101,7 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSigne
 }
 
 describe('a page of the log', () => {
-  test('is shown to an audience as exactly the events that it may see and has asked for, in order, as the vocabulary says', () => {
+  test('sends an audience exactly its matching events, in order and valid by the schema', () => {
     fc.assert(
       fc.property(
         anyPage,

@@ -6,7 +6,7 @@ const post = (headers: Record<string, string>): IncomingMessage =>
   ({ method: 'POST', headers }) as unknown as IncomingMessage;
 const PUBLIC = 'https://daybook.example';
 
-test('a page at the public address is our own, also behind a proxy that puts another Host in its place', () => {
+test('a page at the public URL is same-origin, also behind a proxy that changes Host', () => {
   const headers = { origin: PUBLIC, host: '10.0.0.7:4000' };
   expect(isOwnOrigin(headers, PUBLIC)).toBe(true);
   expect(checkOrigin(post(headers), PUBLIC)).toBeNull();
