@@ -22,6 +22,12 @@ export type Schema = {
 /** A released schema: its snapshot creates it, and `migration` is the newest one that it contains. */
 export type Release = { file: SqlFile; migration: string };
 
+/**
+ * The schema of this version. To change it after a release: edit tables/, and add a migration with the next
+ * number that changes existing databases in the same way. At a release: copy snapshot.sql to
+ * released/<version>.sql, from which a test then upgrades. Functions and privileges need no migration, unless
+ * a function's arguments change.
+ */
 export const SCHEMA_FOLDER = import.meta.dirname;
 
 /** Stands for the tables of the first release, before any migration. */

@@ -152,7 +152,8 @@ async function expectRefused(store: Store, role: Role, statements: readonly stri
 }
 
 const APPEND = `select daybook.append(0::smallint, 1, 1, array[100]::smallint[],
-  null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null)`;
+  null, null, null, null, null, null, null, null, null, null,
+  null, null, null, null, null, null, null, null, null)`;
 
 test('relay, worker and auditor cannot change the log except through daybook.append', async () => {
   await using database = await createDatabase();
