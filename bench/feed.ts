@@ -91,7 +91,7 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
   const before = readUsage(server).rssKb;
   const watching = startViewers(means.surroundings);
   try {
-    tell(watching, { kind: 'connect', port: running.port, secrets, viewers });
+    send(watching, { kind: 'connect', port: running.port, secrets, viewers });
     await once(watching, 'message');
     await sleep(SETTLE_MS);
     const rssPerViewerKb = (readUsage(server).rssKb - before) / viewers;
@@ -103,9 +103,9 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
       means,
     );
     await sleep(warmupSecs * 1_000);
-    tell(watching, { kind: 'count' });
+    send(watching, { kind: 'count' });
     const { requests, errors, latencyUs, trees, secs } = await driving;
-    tell(watching, { kind: 'tell' });
+    send(watching, { kind: 'report' });
     const [watched] = (await once(watching, 'message')) as [Watched];
     const share = (name: string): number => (trees[name]?.cpuUs ?? 0) / (secs * 1e6);
     return {
@@ -153,7 +153,7 @@ function startViewers({ pinning }: Surroundings): ChildProcess {
   return spawn(file, args, { env: plainEnvironment(), stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
 }
 
-function tell(child: ChildProcess, order: Order): void {
+function send(child: ChildProcess, order: Order): void {
   child.send(order);
 }
 
@@ -175,7 +175,8 @@ export function renderFeed(rounds: readonly FeedRound[]): string {
       figure(rssPerViewerKb),
     ],
   );
-  return `\n${table(['live feed', 'frame p50 ms', 'p99 ms', 'call p99 ms', 'messages', 'MB', 'gaps', 'server CPU %', 'Postgres CPU %', 'KB/viewer'], rows)}`;
+  const columns = ['live feed', 'frame p50 ms', 'p99 ms', 'call p99 ms', 'messages', 'MB', 'gaps'];
+  return `\n${table([...columns, 'server CPU %', 'Postgres CPU %', 'KB/viewer'], rows)}`;
 }
 
 function feedGoals(rounds: readonly FeedRound[]): Goal[] {

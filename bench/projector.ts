@@ -55,8 +55,8 @@ const BATCH_EVERY_MS = 10;
 const BACKLOG_EVENTS_PER_SEC = 40_000;
 
 /**
- * Measures the projector: how fast it takes in a backlog, whether what came of it is right, and
- * what it costs those who append meanwhile.
+ * Measures the projector: its throughput with a backlog, the correctness of the result, and its cost
+ * for concurrent appends.
  */
 export async function benchProjector(
   settings: Settings,
@@ -122,7 +122,7 @@ async function projectAll(client: Client, projections = PROJECTIONS): Promise<nu
   for (;;) {
     const page = await projectPage(client, { projections, epoch });
     if (page.kind !== 'projected')
-      throw new Error(`nobody else projects here, and yet the page is ${page.kind}`);
+      throw new Error(`unexpected page: ${page.kind}, although no other projector runs`);
     if (page.parked.length + page.broken.length > 0)
       throw new Error(`not all could be projected: ${JSON.stringify([page.parked[0], page.broken])}`);
     if (page.range.upTo === page.range.after) return events;
@@ -131,7 +131,7 @@ async function projectAll(client: Client, projections = PROJECTIONS): Promise<nu
 }
 
 async function measureCatchUp(client: Client, postgresUs: () => number): Promise<ProjectorReport['catchUp']> {
-  // How each of them does alone: taken in, timed and taken back.
+  // Each projection alone: applied, timed and rolled back.
   const perProjection: Record<string, number> = {};
   for (const projection of PROJECTIONS) perProjection[projection.name] = await timeAlone(client, projection);
   const before = { cpu: postgresUs(), us: monotonicUs() };
@@ -222,6 +222,7 @@ export function renderProjector({ catchUp, equal, projectorRounds }: ProjectorRe
     figure(perSecond),
     '',
   ]);
+  const liveCpuUs = median(projectorRounds.map(({ livePostgresCpuUs }) => livePostgresCpuUs));
   return [
     '',
     table(
@@ -232,7 +233,8 @@ export function renderProjector({ catchUp, equal, projectorRounds }: ProjectorRe
       ],
     ),
     '',
-    `compared with a replay: ${equal.isEqual ? 'equal' : 'NOT EQUAL'}, ${figure(equal.rows)} rows in ${figure(equal.secs)} s`,
+    `compared with a replay: ${equal.isEqual ? 'equal' : 'NOT EQUAL'}, ` +
+      `${figure(equal.rows)} rows in ${figure(equal.secs)} s`,
     '',
     table(
       ['appends, ten events every 10 ms', 'p50 ms', 'p99 ms', 'events/s', '× alone, p50'],
@@ -242,7 +244,7 @@ export function renderProjector({ catchUp, equal, projectorRounds }: ProjectorRe
         row('beside one with a backlog', ({ besideBacklog }) => besideBacklog),
       ],
     ),
-    `one that keeps up costs ${figure(median(projectorRounds.map(({ livePostgresCpuUs }) => livePostgresCpuUs)))} µs of Postgres for each event`,
+    `a projector that keeps up costs ${figure(liveCpuUs)} µs of Postgres per event`,
   ].join('\n');
 }
 

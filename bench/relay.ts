@@ -22,8 +22,11 @@ export async function benchRelay(
 ): Promise<RelayReport> {
   const pinning = findPinning();
   const nginx = findNginx();
-  const machine = `Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`;
-  const load = `load average before the start: ${loadavg()[0]?.toFixed(2)}; neighbours raise CPU time too, ratios least`;
+  const model = cpus()[0]?.model.trim() ?? 'unknown';
+  const machine = `Node ${process.versions.node} on ${cpus().length} × ${model}`;
+  const load =
+    `load average before the start: ${loadavg()[0]?.toFixed(2)}; ` +
+    'neighbors raise CPU times too, ratios least';
   const notes = [machine, load, pinning.note, nginx?.version ?? 'nginx is not installed here: left out'];
   console.log(notes.join('\n'));
 

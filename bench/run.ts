@@ -162,7 +162,7 @@ export function driveSteadily(
   options: Pick<RunOptions, 'surroundings' | 'signal'>,
 ): Promise<JobResult> {
   const { body, expect } = WORKLOADS['json-rate'];
-  const headers = { authorization: running.authorization.good ?? '' };
+  const headers = { authorization: running.authorization.limited ?? '' };
   return runDriver(
     {
       port: running.port,

@@ -33,8 +33,8 @@ With "log": how fast the event log takes events, and how fast a follower reads t
 With "projector": how fast a backlog is projected, whether rightly, and what that costs appends.
 With "tables": how long the dashboard's questions take, by how much is in the projections' tables.
 With "feed": how long an event takes to a viewer of the live feed, and what a thousand viewers cost.
-With "page": how soon the dashboard shows its figures, and how smooth it is while calls come, in a real browser.
-With "translation": what the readers of streamed replies cost for each chunk, beside the one that lets it pass.
+With "page": how soon the dashboard shows its figures, and how smooth it is under load, in a real browser.
+With "translation": the cost per chunk of each reader of streamed replies, and of passing them through.
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)

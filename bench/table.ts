@@ -1,4 +1,4 @@
-/** A number for people: three significant digits or so; a dash where there is none. */
+/** A number with about three significant digits; a dash for null. */
 export function figure(value: number | null): string {
   if (value === null) return '-';
   const size = Math.abs(value);

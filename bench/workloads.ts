@@ -4,18 +4,18 @@ import type { Load } from './driver/job.ts';
 import { type ModelName, MODELS } from './upstream/models.ts';
 
 /**
- * Whose key a request carries. `good`: limits of every kind are in force, all far away; with
- * `restricted` the key has some of its own as well; with `unlimited` there are none; with `near` a
- * quota is almost spent. The other ones are refused: 401, 401 and 403.
+ * The key of a request. `limited`: limits of every kind are in force, all far from exhausted;
+ * `restricted`: the key has limits of its own as well; `unlimited`: there are no limits; `near`: a
+ * quota is almost exhausted. The other keys are rejected: 401, 401 and 403.
  */
-export type Credential = 'good' | 'restricted' | 'unlimited' | 'near' | 'missing' | 'wrong' | 'suspended';
+export type Credential = 'limited' | 'restricted' | 'unlimited' | 'near' | 'missing' | 'wrong' | 'suspended';
 
 export type Workload = {
   title: string;
   load: Load;
   body: BodySpec;
   credential: Credential;
-  /** The targets that it tells something of; null for all. */
+  /** The targets that it measures; null for all. */
   targets: readonly string[] | null;
   expect: Expectation;
   /** How often a stream carries a chunk; null for JSON. */
@@ -46,7 +46,7 @@ function json(title: string, model: ModelName, bytes: number, load: Load): Workl
       asksUsage: false,
       maxTokens: MAX_TOKENS,
     },
-    credential: 'good',
+    credential: 'limited',
     targets: null,
     expect: { status: 200, sse: false, chunks: null, replyBytes, usageChunk: false },
     chunkIntervalMs: null,
@@ -71,7 +71,7 @@ function sse(title: string, model: ModelName, load: Load): Workload {
       asksUsage: isAgent,
       maxTokens: MAX_TOKENS,
     },
-    credential: 'good',
+    credential: 'limited',
     targets: null,
     expect: {
       status: 200,

@@ -4,13 +4,13 @@ import type { LiveMessage } from '#server/contract/frames.ts';
 import { Histogram, type Quantiles } from '../driver/histogram.ts';
 
 /**
- * The viewers of the live feed's bench, in a process of their own: it is told through its channel
- * to connect, when to begin to count, and to tell what it has seen.
+ * The viewers of the live feed's bench, in a process of their own. Its orders come over the IPC
+ * channel: connect, start counting, report.
  */
 export type Order =
   | { kind: 'connect'; port: number; secrets: string[]; viewers: number }
   | { kind: 'count' }
-  | { kind: 'tell' };
+  | { kind: 'report' };
 
 export type Watched = {
   /** From the event's time in the log to its frame at a viewer, of those whose messages were read. */
@@ -83,7 +83,7 @@ process.on('message', (order: Order) => {
       delay = new Histogram();
       watched = { frames: 0, messages: 0, bytes: 0, gaps: 0, lost: 0 };
       return;
-    case 'tell':
+    case 'report':
       process.send?.({ delayUs: delay.quantiles(), ...watched } satisfies Watched, () => process.exit(0));
   }
 });

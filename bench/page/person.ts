@@ -8,7 +8,9 @@ export type Smoothness = { longTasks: number; longestMs: number; framesPerSec: n
 /** Run in the page before its own scripts: notes long tasks and counts frames. */
 const WATCH = `
   window.seen = { long: [], frames: 0, fromMs: 0 };
-  new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.seen.long.push([entry.startTime, entry.duration]); }).observe({ type: 'longtask', buffered: true });
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.seen.long.push([entry.startTime, entry.duration]);
+  }).observe({ type: 'longtask', buffered: true });
   const frame = () => { window.seen.frames++; requestAnimationFrame(frame); };
   requestAnimationFrame(frame);
 `;
@@ -24,7 +26,11 @@ export async function watchPage({ page }: Visitor, secs: number): Promise<Smooth
   await page.evaluate('window.seen.frames = 0, window.seen.fromMs = performance.now()');
   await page.waitForTimeout(secs * 1_000);
   const { long, frames, ms } = await page.evaluate<{ long: number[]; frames: number; ms: number }>(
-    '({ long: window.seen.long.filter(([at]) => at > window.seen.fromMs).map(([, ms]) => ms), frames: window.seen.frames, ms: performance.now() - window.seen.fromMs })',
+    `({
+      long: window.seen.long.filter(([at]) => at > window.seen.fromMs).map(([, ms]) => ms),
+      frames: window.seen.frames,
+      ms: performance.now() - window.seen.fromMs,
+    })`,
   );
   return { longTasks: long.length, longestMs: Math.max(0, ...long), framesPerSec: (frames * 1_000) / ms };
 }

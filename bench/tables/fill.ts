@@ -7,10 +7,10 @@ import { ENDED_OUTCOMES, endReasonCodes } from '#db/projections/outcomes.ts';
 import { usage } from '#db/projections/usage.ts';
 
 /**
- * Tables as a month of use leaves them, made by statements over whole days: through the log and the
- * projector ten million requests would take an hour. A day has the same load however many there are,
- * by the hours of a working day; a tenth of it is one account's, half of it a hundred and twenty
- * accounts'; some have one key and some a hundred, and of eight models few are used much.
+ * Fills the tables with a month of usage, by statements over whole days: through the log and the
+ * projector ten million requests would take an hour. Each day has the same load, distributed over
+ * the hours of a working day. One account has a tenth of the load, 120 accounts have half; accounts
+ * have 1 to 100 keys, and few of eight models are used much.
  */
 
 export const REQUESTS_PER_DAY = 333_333;
@@ -25,8 +25,8 @@ const MODELS = [
   'deepseek-r1',
   'rare-model',
 ];
-/** The instance that appended what no server did: none has this number. */
-const NOBODY = 0;
+/** The instance of events that no server appended: no instance has this number. */
+const NO_INSTANCE = 0;
 const FILL_TIMEOUT_MS = 3_600_000;
 
 /** The id of an account by its rank: 0 has most requests. */
@@ -39,31 +39,40 @@ const MODEL = `(array['${MODELS.join("','")}'])[1 + floor(${MODELS.length} * pow
 
 /** `$1` is the day's beginning, `$2` the position before it, `$3` how many requests it has. */
 const REQUESTS = `
-  insert into projection.request (request, position, end_position, accepted_at, ended_at, hold_tokens, cost_microusd, terms_position,
-      instance, admitted_minute, body_bytes, input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
-      price_version, rejected_count, status, end_reason, usage_source, attempt_count, retry_count, sse, account, key, model, upstream, error_code)
+  insert into projection.request (request, position, end_position, accepted_at, ended_at,
+      hold_tokens, cost_microusd, terms_position, instance, admitted_minute, body_bytes,
+      input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
+      price_version, rejected_count,
+      status, end_reason, usage_source, attempt_count, retry_count, sse, account, key, model, upstream, error_code)
   select
       -- In order of time, like those of UUIDv7.
-      (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || substr(md5(n::text || $2::bigint::text), 1, 20))::uuid,
+      (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
+        || substr(md5(n::text || $2::bigint::text), 1, 20))::uuid,
       $2::bigint + 2 * n - 1, $2::bigint + 2 * n, at,
       case when refused then at else at + duration_ms * interval '1 millisecond' end,
       case when not refused then input_tokens + 1024 end,
       case when not refused then input_tokens * 2 + output_tokens * 8 end,
-      case when not refused then 1 end, 1, case when not refused then floor(extract(epoch from at) / 60)::integer end,
+      case when not refused then 1 end, 1,
+      case when not refused then floor(extract(epoch from at) / 60)::integer end,
       case when not refused then input_tokens * 4 end,
       case when not refused then input_tokens end, case when not refused then input_tokens / 4 end,
       case when not refused then output_tokens end, case when not refused then 0 end,
       case when not refused then duration_ms / 5 end, case when not refused then duration_ms end,
       case when not refused then 1 end, case when refused then 3 end,
       case when refused then 429 when luck < 0.96 then 200 when luck < 0.98 then 499 else 502 end,
-      case when refused then null when luck < 0.96 then ${END_REASONS.completed} when luck < 0.98 then ${END_REASONS.client_disconnected}
-        when luck < 0.995 then ${END_REASONS.upstream_error} when luck < 0.998 then ${END_REASONS.quota_exceeded} else ${END_REASONS.internal_error} end,
-      case when not refused then ${USAGE_SOURCES.provider} end, case when not refused then 1 end, null, case when not refused then luck < 0.7 end,
-      'Acct' || lpad(rank::text, 4, '0'), 'K' || lpad(rank::text, 4, '0') || lpad(floor((${KEY_COUNT}) * power(random(), 2))::text, 3, '0'),
-      case when not refused then ${MODEL} end, case when not refused then 'one' end, case when refused then 'rate_limit_exceeded' end
+      case when refused then null when luck < 0.96 then ${END_REASONS.completed}
+        when luck < 0.98 then ${END_REASONS.client_disconnected} when luck < 0.995 then ${END_REASONS.upstream_error}
+        when luck < 0.998 then ${END_REASONS.quota_exceeded} else ${END_REASONS.internal_error} end,
+      case when not refused then ${USAGE_SOURCES.provider} end, case when not refused then 1 end, null,
+      case when not refused then luck < 0.7 end, 'Acct' || lpad(rank::text, 4, '0'),
+      'K' || lpad(rank::text, 4, '0') || lpad(floor((${KEY_COUNT}) * power(random(), 2))::text, 3, '0'),
+      case when not refused then ${MODEL} end, case when not refused then 'one' end,
+      case when refused then 'rate_limit_exceeded' end
     from (
-      select n, floor(${ACCOUNTS} * power(random(), 3))::integer as rank, random() as luck, random() < 0.015 as refused,
-          (50 + 8000 * power(random(), 4))::integer as input_tokens, (10 + 2000 * power(random(), 3))::integer as output_tokens,
+      select n, floor(${ACCOUNTS} * power(random(), 3))::integer as rank,
+          random() as luck, random() < 0.015 as refused,
+          (50 + 8000 * power(random(), 4))::integer as input_tokens,
+          (10 + 2000 * power(random(), 3))::integer as output_tokens,
           (150 + 40000 * power(random(), 4))::integer as duration_ms,
           -- More by day than by night, and never backwards.
           $1::timestamptz + interval '1 day' * (n / $3::float8 - 0.1 * sin(2 * pi() * n / $3::float8)) as at
@@ -73,8 +82,10 @@ const REQUESTS = `
 
 const bucketOf = (column: string): string =>
   `width_bucket(${column} - 1, array[${BUCKET_BOUNDS_MS.join(', ')}]) + 1`;
+const forEachBucket = (element: (number: number) => string): string =>
+  `array[${Array.from({ length: BUCKETS }, (_, index) => element(index + 1)).join(', ')}]`;
 const histogram = (column: string): string =>
-  `array[${Array.from({ length: BUCKETS }, (_, index) => `count(*) filter (where ${column} = ${index + 1})`).join(', ')}]`;
+  forEachBucket((number) => `count(*) filter (where ${column} = ${number})`);
 
 const SUMMED = [
   'refused',
@@ -115,9 +126,11 @@ type Unit = 'minute' | 'hour' | 'day';
 const fromRequests = (table: string, unit: Unit, by: readonly string[]): string =>
   `insert into projection.${table} (${[unit, ...by].join(', ')}, ${NAMES})
     select date_bin('1 ${unit}', ended_at, 'epoch'), ${[...by, FIGURES_OF_REQUESTS].join(', ')}
-      from (select ended_at, account, key, coalesce(model, '') as model, end_reason, rejected_count, input_tokens, cached_tokens, output_tokens,
-            reasoning_tokens, cost_microusd, ${bucketOf('duration_ms')} as duration_bucket, ${bucketOf('first_byte_ms')} as first_byte_bucket
-          from projection.request where accepted_at >= $1::timestamptz - interval '5 minutes' and ended_at >= $1 and accepted_at < $2 and ended_at < $2) r
+      from (select ended_at, account, key, coalesce(model, '') as model, end_reason, rejected_count,
+            input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_microusd,
+            ${bucketOf('duration_ms')} as duration_bucket, ${bucketOf('first_byte_ms')} as first_byte_bucket
+          from projection.request where accepted_at >= $1::timestamptz - interval '5 minutes'
+            and ended_at >= $1 and accepted_at < $2 and ended_at < $2) r
       group by ${[1, ...by].join(', ')}`;
 
 /** The same from a finer one. */
@@ -198,17 +211,19 @@ export async function fillTables(
     );
   });
   if (days.to === 0) await finish(store, client, new Date(endMs - DAY_MS));
-  // What autovacuum does in time, and the first reader of a page would do otherwise.
+  // As autovacuum does in time; otherwise the first reader of a page would set its hint bits.
   for (const table of ['request', 'running_request', ...usage.tables])
     await client.query(`vacuum (analyze) projection.${table}`);
 }
 
-/** The calls that run at the end, the last day of the log, and how far the projections are. */
+/** Adds the running calls, the last day of the log, and the positions of the projections. */
 async function finish(store: Store, client: Client, lastDay: Date): Promise<void> {
   await client.query(`
     with running as (
-      update projection.request set ended_at = null, end_position = null, end_reason = null, status = null, duration_ms = null, first_byte_ms = null, cost_microusd = null
-        where request in (select request from projection.request where error_code is null order by accepted_at desc limit ${RUNNING})
+      update projection.request set ended_at = null, end_position = null, end_reason = null, status = null,
+          duration_ms = null, first_byte_ms = null, cost_microusd = null
+        where request in (select request from projection.request
+          where error_code is null order by accepted_at desc limit ${RUNNING})
         returning request, position, account)
     insert into projection.running_request (request, position, account) select * from running`);
   await client.query('update daybook.projection set position = $1, position_at = $2', [
@@ -219,26 +234,31 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   await client.query('grant select on projection.request to daybook_owner');
   await using owner = await connect(store, 'owner');
   await owner.client.query(
-    `insert into daybook.log (shard, position, at, type, instance, request, account, key, model, sse, body_bytes, hold_tokens)
-      select ${SHARD}, position, accepted_at, ${EVENT_CODES['request.accepted']}, ${NOBODY}, request, account, key, model, sse, body_bytes, hold_tokens
+    `insert into daybook.log (shard, position, at, type, instance, request, account, key, model,
+        sse, body_bytes, hold_tokens)
+      select ${SHARD}, position, accepted_at, ${EVENT_CODES['request.accepted']}, ${NO_INSTANCE},
+        request, account, key, model, sse, body_bytes, hold_tokens
         from projection.request where accepted_at >= $1 and error_code is null`,
     [lastDay],
   );
   await owner.client.query(
-    `insert into daybook.log (shard, position, at, type, instance, request, account, key, model, status, end_reason, usage_source,
+    `insert into daybook.log (shard, position, at, type, instance, request, account, key, model,
+        status, end_reason, usage_source,
         input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, cost_microusd)
-      select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, ${NOBODY}, request, account, key, model, status, end_reason, usage_source,
+      select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, ${NO_INSTANCE},
+        request, account, key, model, status, end_reason, usage_source,
         input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, cost_microusd
         from projection.request where accepted_at >= $1 and error_code is null and ended_at is not null`,
     [lastDay],
   );
   await owner.client.query(
-    `insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain) values (${SHARD}, $1, 1, ${NOBODY}, 1, now(), 2, '')`,
+    `insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain)
+      values (${SHARD}, $1, 1, ${NO_INSTANCE}, 1, now(), 1, '')`,
     [positionOf(0)],
   );
 }
 
-/** Filling is several times faster without the secondary indexes. @returns what makes them again. */
+/** Drops the secondary indexes: filling is several times faster. @returns a function that recreates them. */
 async function dropIndexes(client: Client): Promise<() => Promise<void>> {
   const { rows } = await client.query<{ name: string; definition: string }>(
     `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition

@@ -73,7 +73,7 @@ export async function makeAccounts(
     command('plan', 'define', 'bench', '--file', fileOf('plan.json', PLAN)),
     command('price', 'set', 'mock-*', '--input', '2.50', '--cached-input', '1.25', '--output', '10'),
   ]);
-  const [good, near, unlimited, suspended] = await Promise.all([
+  const [limited, near, unlimited, suspended] = await Promise.all([
     account('bench', 'bench'),
     account('bench-near', 'bench'),
     account('bench-unlimited', null),
@@ -86,13 +86,13 @@ export async function makeAccounts(
   ]);
   return {
     authorization: {
-      good: `Bearer ${good.key}`,
+      limited: `Bearer ${limited.key}`,
       restricted: `Bearer ${restricted.key}`,
       unlimited: `Bearer ${unlimited.key}`,
       near: `Bearer ${near.key}`,
       missing: null,
       // The dearest 401: the form, the checksum and the id are right, so the digest must be compared.
-      wrong: `Bearer ${createSecret(good.id)}`,
+      wrong: `Bearer ${createSecret(limited.id)}`,
       suspended: `Bearer ${suspended.key}`,
     },
     suspend: async () => {

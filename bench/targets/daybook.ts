@@ -101,7 +101,7 @@ async function prepareKeys(
   await seedKeys(await attachStore({ DAYBOOK_DATA: dataDir }), keyCount);
   await suspend();
   await waitForStatus(port, authorization, 'suspended', 403);
-  await waitForStatus(port, authorization, 'good', 200);
+  await waitForStatus(port, authorization, 'limited', 200);
   return authorization;
 }
 

@@ -2,33 +2,33 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { makeBody } from '../driver/bodies.ts';
 
 /**
- * Brings a hard quota near its end and keeps it there: open streams hold all but a little of it
- * for as long as a run takes. The store then decides each further admission by itself.
+ * Brings a hard quota near its limit and keeps it there: open streams reserve all but a small part
+ * for as long as a run takes. Postgres then decides each further admission.
  */
 
-/** Holds are stored in 32 bits, so that few calls could not bring a larger quota near its end. */
+/** Reservations are stored in 32 bits, so few calls could not exhaust a larger quota. */
 export const NEAR_LIMIT_TOKENS = 2_000_000_000;
 
-/** What the streams leave: a run uses up a small part of it, since its calls have 308 tokens each. */
+/** Left by the streams. A run uses a small part, since its calls have 308 tokens each. */
 const LEFT_TOKENS = 90_000_000;
 
-/** With less than this free, a limit is near its end; the same twentieth is in `daybook.exchange`. */
+/** With fewer tokens free, a limit is near; `daybook.exchange` has the same twentieth. */
 const NEAR_TOKENS = NEAR_LIMIT_TOKENS / 20;
 
-/** One stream may be given less than there is, when the server has some of it in stock. */
+/** A stream may be granted less than is free, when the server has leased some units already. */
 const STREAMS_MAX = 5;
 
 const POLL_MS = 50;
 const GIVEN_BACK_TIMEOUT_MS = 10_000;
 
 export type NearEnd = {
-  /** What is wrong with the state that was to be measured, as an error to be counted; null: nothing. */
+  /** A fault of the state to be measured, counted as an error; null if it is right. */
   findFault: () => Promise<string | null>;
-  /** Gives the held part back. */
+  /** Releases the reserved part. */
   release: () => Promise<void>;
 };
 
-/** @throws when a stream is refused. */
+/** @throws when a stream is rejected. */
 export async function bringNear(port: number, authorization: string): Promise<NearEnd> {
   const client = new AbortController();
   const readFree = (): Promise<number> => readFreeOf(port, authorization);
@@ -59,7 +59,7 @@ export async function bringNear(port: number, authorization: string): Promise<Ne
       const free = await readFree();
       return free < NEAR_TOKENS
         ? null
-        : `the quota was not near its end: ${((free / NEAR_LIMIT_TOKENS) * 100).toFixed(1)} % free`;
+        : `the quota was not near its limit: ${((free / NEAR_LIMIT_TOKENS) * 100).toFixed(1)} % free`;
     },
     release,
   };
@@ -83,15 +83,15 @@ async function openStream(
   const url = `http://127.0.0.1:${port}/v1/chat/completions`;
   const reply = await fetch(url, { method: 'POST', headers, body: new Uint8Array(body), signal });
   if (reply.status !== 200 || !reply.body)
-    throw new Error(`the stream that is to hold the quota gets ${reply.status}: ${await reply.text()}`);
+    throw new Error(`the stream that should reserve the quota got ${reply.status}: ${await reply.text()}`);
   return reply.body;
 }
 
 async function readFreeOf(port: number, authorization: string): Promise<number> {
   const reply = await fetch(`http://127.0.0.1:${port}/v1/usage`, { headers: { authorization } });
   if (reply.status !== 200) throw new Error(`the key may not see its usage: ${reply.status}`);
-  const { limits } = (await reply.json()) as { limits: { limit: number; free: number }[] };
+  const { limits } = (await reply.json()) as { limits: { limit: number; remaining: number }[] };
   const limit = limits.find((each) => each.limit === NEAR_LIMIT_TOKENS);
-  if (!limit) throw new Error('the key has no quota to be brought near its end');
-  return limit.free;
+  if (!limit) throw new Error('the key has no quota to bring near its limit');
+  return limit.remaining;
 }

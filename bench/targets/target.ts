@@ -44,7 +44,7 @@ export type Target = {
 
 /** For targets that look at no key. */
 export const ANY_KEY: Running['authorization'] = {
-  good: 'Bearer sk-bench',
+  limited: 'Bearer sk-bench',
   restricted: 'Bearer sk-bench',
   unlimited: 'Bearer sk-bench',
   near: 'Bearer sk-bench',

@@ -30,7 +30,8 @@ const BACKLOG = 4096;
 const UNREAD_MAX_BYTES = 1 << 20;
 
 const UNKNOWN_MODEL = Buffer.from(
-  'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 37\r\n\r\n{"error":{"message":"unknown model"}}',
+  'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 37\r\n\r\n' +
+    '{"error":{"message":"unknown model"}}',
 );
 
 const replies = new Map(Object.entries(MODELS).map(([name, model]) => [name, buildReply(name, model)]));

@@ -53,7 +53,8 @@ function buildJson(name: string, model: Extract<Model, { kind: 'json' }>): JsonR
     });
   const body = withContent(filler(model.replyBytes - withContent('').length));
   const bytes = Buffer.from(
-    `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-request-id: req_mock\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-request-id: req_mock\r\n' +
+      `content-length: ${body.length}\r\n\r\n${body}`,
   );
   return { kind: 'json', delayMs: model.delayMs, bytes, heldAt: bytes.indexOf(HELD_MARK) + 1 };
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { createSecret } from '#server/secrets/key-secret.ts';
+import { type Meter, METER_NAMES } from '#db/limits/meters.ts';
 import { chargesOf } from '../support/identity/charges.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
@@ -121,9 +122,9 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
   for (let call = 0; call < 9; call += 1)
     expect((await fleet.chat(call, { key: secret, body: { ...BODY, max_tokens: 10 } })).status).toBe(200);
   const events = await fleet.settledLog();
-  const spent = { tokens: 0, cost_microusd: 0, requests: 0, concurrent: 0 };
-  for (const meter of ['tokens', 'cost_microusd', 'requests'] as const)
-    spent[meter] = chargesOf(events, { meter, account }).at(-1)?.settled ?? 0;
+  const spent = Object.fromEntries(
+    METER_NAMES.map((meter) => [meter, chargesOf(events, { meter, account }).at(-1)?.settled ?? 0]),
+  ) as Record<Meter, number>;
   expect(spent.tokens).toBeGreaterThan(0);
   expect(spent.cost_microusd).toBeGreaterThan(spent.tokens);
   const usage = await fleet.usage(secret, 1);
