@@ -30,7 +30,7 @@ type Phase = {
   script: string;
   stream: boolean;
   leave: Pick<ChatOptions, 'abortAt' | 'abortAfterTokens'> | 'waiting';
-  /** Null: the client left before there was a request to speak of. */
+  /** Null: the client left before there was a request to use of. */
   ending: { reason: EndReason; source: UsageSource; status: number } | null;
 };
 
@@ -119,7 +119,7 @@ const PHASES: Phase[] = [
 ];
 
 describe.each(['close', 'reset'] as const)(
-  'a client that leaves ends the call at the upstream at once, settled with what is known: by %s',
+  'a client that leaves ends the call at the upstream at once, settled with everything that is known: by %s',
   (abortBy) => {
     test.each(PHASES)('$phase', async ({ script, stream, leave, ending }) => {
       const before = await footprint(relay, upstream);
@@ -137,7 +137,7 @@ describe.each(['close', 'reset'] as const)(
       expect(reply.aborted).toBe(true);
 
       if (ending === null) {
-        // The relay has surely noticed when it has answered somebody who came later.
+        // The relay has surely noticed when it has answered someone who came later.
         await hasHadItsTurn(relay.port);
         expect(await footprint(relay, upstream)).toEqual(before);
         return;

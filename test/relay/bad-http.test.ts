@@ -42,7 +42,7 @@ const start = (method: string, target: string): { start: string; body: string } 
   body: '',
 });
 
-describe('each route takes its own methods and tells which', () => {
+describe('each route takes its own methods and reports which', () => {
   test.each(['GET', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'PROPFIND'])(
     '%s of chat completions is a 405',
     async (method) => {
@@ -135,7 +135,7 @@ describe('a path that is no route is a 404', () => {
 });
 
 describe('Expect', () => {
-  test('100-continue with a bad key is a 401, and the body is not asked for', async () => {
+  test('100-continue with an invalid key is a 401, and the body is not asked for', async () => {
     const lines = ['Authorization: Bearer x', 'Expect: 100-continue', `Content-Length: ${HELLO.length}`];
     const bytes = await exchange(relay.port, rawRequest(lines, { body: '' }));
     expectRefusal(onlyReply(bytes), 401, 'invalid_api_key');
@@ -151,7 +151,7 @@ describe('Expect', () => {
     expect(bytes.toString()).not.toContain('100 Continue');
   });
 
-  test('100-continue with a good key: the body is asked for, then answered', async () => {
+  test('100-continue with a valid key: the body is asked for, then answered', async () => {
     const reply = await new Promise<string>((resolve) => {
       let text = '';
       const socket = connect(relay.port, '127.0.0.1', () => {
@@ -271,14 +271,14 @@ describe('a message that is no proper HTTP is a 400 with an error object, and th
 });
 
 test('requests that come in one packet are each answered, in their order, with ids of their own', async () => {
-  const good = rawRequest([key]);
-  const bad = rawRequest(['Authorization: Bearer x']);
+  const valid = rawRequest([key]);
+  const invalid = rawRequest(['Authorization: Bearer x']);
   const models = rawRequest([key], start('GET', '/v1/models'));
   const last = rawRequest(['Authorization: Bearer x', 'Connection: close']);
   const bytes = await new Promise<Buffer>((resolve) => {
     const parts: Buffer[] = [];
     const socket = connect(relay.port, '127.0.0.1', () =>
-      socket.write(Buffer.concat([good, bad, models, good, last])),
+      socket.write(Buffer.concat([valid, invalid, models, valid, last])),
     );
     socket.on('data', (part: Buffer) => parts.push(part));
     socket.on('close', () => resolve(Buffer.concat(parts)));
@@ -330,7 +330,7 @@ describe('pages on other origins', () => {
   });
 
   test.each(['x'.repeat(3_000), 'authorization\x01', 'a;b', 'a: b'])(
-    'a list of headers that is none is not echoed (%#)',
+    'a list of headers that is not valid is not echoed (%#)',
     async (list) => {
       const bytes = await exchange(relay.port, rawRequest(asked(list), options));
       const reply = onlyReply(bytes, 'OPTIONS');

@@ -38,7 +38,7 @@ async function post({ body, headers = [] }: Sent): Promise<RawReply> {
   );
 }
 
-/** Sends what is to be refused; returns the error object. Nothing may be forwarded or recorded. */
+/** Sends everything that is to be refused; returns the error object. Nothing may be forwarded or recorded. */
 async function refused(sent: Sent, status: number, code: string): Promise<ErrorObject> {
   const before = await footprint(relay, upstream);
   const error = expectRefusal(await post(sent), status, code);
@@ -46,7 +46,7 @@ async function refused(sent: Sent, status: number, code: string): Promise<ErrorO
   return error;
 }
 
-/** Sends what is to be relayed, once. */
+/** Sends everything that is to be relayed, once. */
 async function relayed(sent: Sent): Promise<void> {
   const before = upstream.ledger.attempts.length;
   const reply = await post(sent);
@@ -278,7 +278,7 @@ describe('a body above 32 MiB is a 413, one of 32 MiB passes', () => {
     expect(await footprint(relay, upstream)).toEqual(before);
   });
 
-  test('an upload with a bad key is refused before it is sent', async () => {
+  test('an upload with an invalid key is refused before it is sent', async () => {
     const before = await footprint(relay, upstream);
     const head = rawRequest(['Authorization: Bearer x', `Content-Length: ${5 * MIB}`], { body: '' });
     expectRefusal(onlyReply(await exchange(relay.port, head)), 401, 'invalid_api_key');

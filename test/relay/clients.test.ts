@@ -143,7 +143,7 @@ describe('the openai package', () => {
     });
   });
 
-  test('a bad key', async () => {
+  test('an invalid key', async () => {
     const error = await client(createSecret('00000000'))
       .chat.completions.create({ model: 'ok', messages: HELLO })
       .catch((thrown: unknown) => thrown);
@@ -309,7 +309,7 @@ describe('the @langchain/openai package', () => {
     await expect(Array.fromAsync(stream)).rejects.toThrow(/before it was complete/);
   });
 
-  test('a bad key throws', async () => {
+  test('an invalid key throws', async () => {
     const stranger = new ChatOpenAI({
       model: 'ok',
       apiKey: 'nonsense',

@@ -63,7 +63,7 @@ const each = (kind: Played['kind'], script: string): Played => {
 };
 
 describe.each(['json', 'sse'] as const)(
-  'whatever the upstream does, the client is told and the log agrees: %s',
+  'whatever the upstream does, the client is informed and the log agrees: %s',
   (kind) => {
     test.each(FAULTS)('$script', (fault) => {
       expect(outcomeOf(each(kind, fault.script))).toEqual(fault[kind]);
@@ -127,7 +127,7 @@ test('what the provider says of a fault in the request reaches the client in its
   }
 });
 
-test("no reply tells the credential, the provider's pages or its hosts", () => {
+test("no reply reports the credential, the provider's pages or its hosts", () => {
   for (const { reply, fault } of played) {
     const text = reply.raw.toString('latin1');
     for (const secret of [

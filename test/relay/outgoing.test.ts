@@ -46,7 +46,7 @@ type Written = {
 const later = (): number => performance.now() + 61_000;
 const sse = (out: ClientWriter): void => out.writeHead(200, 'text/event-stream');
 
-test('what was held back while it was doubtful goes out in its order when the instance turns out to live', () =>
+test('everything that was held back while it was doubtful goes out in its order when the instance turns out to live', () =>
   withReply(async ({ out, life, flow, freeze, read }) => {
     sse(out);
     out.write('data: 1\n\n');
@@ -61,7 +61,7 @@ test('what was held back while it was doubtful goes out in its order when the in
     expect(await read()).toEqual([200, 'data: 1\n\ndata: 2\n\ndata: 3\n\ndata: 4\n\n']);
   }));
 
-test('an end that was held back comes after what was held before it', () =>
+test('an end that was held back comes after everything that was held before it', () =>
   withReply(async ({ out, life, freeze, read }) => {
     freeze();
     sse(out);
@@ -71,7 +71,7 @@ test('an end that was held back comes after what was held before it', () =>
     expect(await read()).toEqual([200, 'data: 1\n\n']);
   }));
 
-test('of a dead instance nothing that was held ever goes out, and its owner can still tell why', () =>
+test('of a dead instance nothing that was held ever goes out, and its owner can still report why', () =>
   withReply(async ({ out, life, freeze, first, read }) => {
     sse(out);
     out.write('data: 1\n\n');
@@ -85,7 +85,7 @@ test('of a dead instance nothing that was held ever goes out, and its owner can 
     expect(text).toMatch(/^data: 1\n\n\n\ndata: \{"error":.*"store_unavailable".*\}\n\n$/);
   }));
 
-test('a reply whose end was held tells of the loss by itself, since nobody else will', () =>
+test('a reply whose end was held reports the loss by itself, since no one else will', () =>
   withReply(async ({ out, life, freeze, first, read }) => {
     sse(out);
     out.write('data: 1\n\n');
@@ -135,7 +135,7 @@ test('after the loss, under the next instance of the same process, an old reply 
     expect(text).toContain('store_unavailable');
   }));
 
-test('a refusal of our own is held while it is doubtful, and told when it is known', () =>
+test('a refusal of our own is held while it is doubtful, and reported when it is known', () =>
   withReply(async ({ out, life, freeze, read }) => {
     freeze();
     out.sendError(new ApiError('upstream_disconnected'));

@@ -86,7 +86,7 @@ const oddMember = fc.tuple(
   oddValue,
 );
 
-/** A body with odd members around those that matter, in any order; `last` tells what ends it. */
+/** A body with odd members around those that matter, in any order; `last` reports what ends it. */
 const oddBody = (members: [string, string][]): fc.Arbitrary<{ start: string; end: string }> =>
   fc
     .tuple(fc.array(oddMember, { maxLength: 6 }), blank, blank, fc.infiniteStream(fc.nat()))
@@ -179,7 +179,7 @@ describe("a request's bytes reach the upstream as they came", () => {
       expect((await sent(plain, { chunked })).bodySha256).toBe(sha256(plain));
       const streamed = sized(bytes, '"stream":true,');
       expect((await sent(`${streamed}\n \t`, { chunked })).bodySha256).toSatisfy((digest: string) =>
-        // Blanks after the closing brace carry nothing, so they may be left out.
+        // Blanks after the closing brace carry nothing, so they may be omitted.
         [`${streamed.slice(0, -1)},${ASK}}`, `${streamed.slice(0, -1)},${ASK}}\n \t`]
           .map(sha256)
           .includes(digest),
@@ -295,7 +295,7 @@ describe('bodies of calls that run at the same time never mix', () => {
         subscribe('undici:client:sendHeaders', notice);
       });
 
-    // More than the kernel takes: what is left of it waits in this process, and all behind it, too.
+    // More than the kernel takes: everything that is left of it waits in this process, and all behind it, too.
     const large = call('hasty', 28 * KIB * KIB, 'a');
     expect((await large.reply).status).toBe(200);
     const small = { bytes: 500_000, fill: 'b' };
@@ -305,7 +305,7 @@ describe('bodies of calls that run at the same time never mix', () => {
     hasty.answer();
     expect((await slabbed.reply).status).toBe(200);
 
-    // The call is over, its bytes are not. Whoever comes next must not be given their memory.
+    // The call is over, its bytes are not. Anyone who comes next must not be given their memory.
     for (let n = 0; n < 5; n += 1) expect((await call('ok', 500_000, 'c').reply).status).toBe(200);
     expect(await hasty.readOn(2)).toEqual([large.body, slabbed.body].map(sha256));
   });

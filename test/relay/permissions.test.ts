@@ -71,7 +71,7 @@ const restrict = (id: string, set: KeyTerms): Promise<unknown> =>
   );
 
 describe('each thing that may not be called is a 403 of its own', () => {
-  test('a model, with the field; whether or not anybody serves it', async () => {
+  test('a model, with the field; whether or not anyone serves it', async () => {
     const { secret } = await onPlan('models', { models: ['ok', 'nobody-*'] });
     await accepted(secret);
     const error = await refused(secret, 'model_not_permitted', { model: 'other' });
@@ -119,7 +119,7 @@ describe('each thing that may not be called is a 403 of its own', () => {
     await accepted(secret);
   });
 
-  test('an address, as a trusted proxy tells it', async () => {
+  test('an address, as a trusted proxy reports it', async () => {
     const { id, secret } = await relay.createKey();
     await restrict(id, { networks: ['198.51.100.0/24', '2001:db8::/32'] });
     expect((await refused(secret, 'network_not_allowed')).message).toContain('127.0.0.1');

@@ -145,7 +145,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
   });
 
   test('once the store is known to be away, calls are refused at once and no upstream is called', async () => {
-    // Connections that are open already could carry a call before anybody had time to stop it.
+    // Connections that are open already could carry a call before anyone had time to stop it.
     await held.release();
     await Promise.all(Array.from({ length: 20 }, () => call(ask('s:head=50ms', false))));
     held = await holdLog(relay.store);

@@ -56,14 +56,14 @@ test("a suspended account's keys are a 403 until it is reinstated", async () => 
   await accepted(secret);
 });
 
-test("who does not hold a suspended account's key is not told that it is suspended", async () => {
+test("who does not hold a suspended account's key is not reported that it is suspended", async () => {
   await relay.createAccount('berta');
   const { id } = await relay.createKey({ account: 'berta' });
   await relay.control((control) => control.suspendAccount('berta'));
   await refused(createSecret(id), 401, 'invalid_api_key');
 });
 
-test('a revoked key is a 401 for good, and says so to its holder only', async () => {
+test('a revoked key is a 401 for valid, and says so to its holder only', async () => {
   const { id, secret } = await relay.createKey();
   await accepted(secret);
   await relay.control((control) => control.revokeKey(id));
@@ -120,14 +120,14 @@ test('a key ends at its expiry and not before', async () => {
   expect([replies[0]?.status, early]).toEqual([200, []]);
 });
 
-test("a rotated key's old secret is a 401 at once, the new one good", async () => {
+test("a rotated key's old secret is a 401 at once, the new one valid", async () => {
   const { id, secret: old } = await relay.createKey();
   const { secret } = await relay.control((control, pepper) => control.rotateKey(pepper, id, 0));
   await refused(old, 401, 'invalid_api_key');
   await accepted(secret);
 });
 
-test('with an overlap both secrets are good until it ends, and only one after', async () => {
+test('with an overlap both secrets are valid until it ends, and only one after', async () => {
   const { id, secret: old } = await relay.createKey();
   const { secret } = await relay.control((control, pepper) => control.rotateKey(pepper, id, 2_500));
   await accepted(old);
@@ -151,11 +151,11 @@ test('a second rotation ends the first secret, and a revocation all of them', as
   await accepted(third);
   await relay.control((control) => control.revokeKey(id));
   await refused(third, 401, 'api_key_revoked');
-  // Of the overlap nothing is kept, so its holder is told no more than a stranger.
+  // Of the overlap nothing is kept, so its holder is reported no more than a stranger.
   await refused(second, 401, 'invalid_api_key');
 });
 
-test('a model that nobody serves is a 404 that names the field', async () => {
+test('a model that no one serves is a 404 that names the field', async () => {
   const before = await footprint(relay, upstream);
   const reply = await call(relay.key, 'gpt-unheard-of');
   const error = expectRefusal(
@@ -186,7 +186,7 @@ test('the log knows every change of a key or an account by who made it, and no s
   expect(JSON.stringify(events)).not.toMatch(/dbk_/);
 });
 
-test('a server that is told to stop lets replies end, and refuses what comes after with a 503', async () => {
+test('a server that is asked to stop lets replies end, and refuses what comes after with a 503', async () => {
   await using stopping = await startRelay({ upstreams: [upstream] });
   const user = randomUUID();
   const body = JSON.stringify({ model: 's:tokens=40,every=20ms', messages: [], stream: true, user });
@@ -214,6 +214,6 @@ test('a server that is told to stop lets replies end, and refuses what comes aft
   expect(recorded).toHaveLength(1);
 });
 
-test('what was recorded in this file has one ending each', async () => {
+test('everything that was recorded in this file has one ending each', async () => {
   await relay.waitFor((log) => openRequests(log).length === 0);
 });

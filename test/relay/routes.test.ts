@@ -85,7 +85,7 @@ function errorOf(route: string, { headers, text }: Sent): { code: string; messag
 }
 
 describe.each(OTHERS)('%s', (route) => {
-  test("passes the upstream's bytes, and is recorded as what it is and settled as it told", async () => {
+  test("passes the upstream's bytes, and is recorded as what it is and settled as it reported", async () => {
     const reply = await call(route, 's:tokens=6,cached=1');
     const attempt = upstream.ledger.attempts.at(-1);
     expect(reply.status).toBe(200);
@@ -106,7 +106,7 @@ describe.each(OTHERS)('%s', (route) => {
     expect(accepted?.event).toMatchObject({ route });
   });
 
-  test("tells every stage's refusal in the words of its clients", async () => {
+  test("reports every stage's refusal in the words of its clients", async () => {
     const { secret } = await relay.createKey({ name: `none-${route}` });
     await relay.control((control) =>
       control.restrictKey(secret.split('_')[1] ?? '', {
@@ -161,7 +161,7 @@ describe.each(STREAMED)('a stream of %s', (route) => {
   });
 
   test.each(['end=cut@3', 'end=reset@3', 'end=stop@3'])(
-    'that breaks off is told in it, in the words of its clients: %s',
+    'that breaks off is reported in it, in the words of its clients: %s',
     async (end) => {
       const { text } = await call(route, `s:${end}`, { stream: true });
       const last = text.trimEnd().split('\n\n').at(-1) ?? '';
@@ -196,7 +196,7 @@ describe.each(STREAMED)('a stream of %s', (route) => {
     },
   );
 
-  test('in which the upstream tells of an error is not settled as completed', async () => {
+  test('in which the upstream reports an error is not settled as completed', async () => {
     const { text } = await call(route, 's:end=error@3', { stream: true });
     expect(text).toContain('"error"');
     expect(await lastSettled()).toMatchObject({ end_reason: 'upstream_error', output_tokens: 3 });
@@ -262,7 +262,7 @@ describe('the key of messages', () => {
       'invalid_api_key',
     ],
     [
-      'a good one beside nonsense',
+      'a valid one beside nonsense',
       () => ({ 'x-api-key': 'nonsense', authorization: `Bearer ${relay.key}` }),
       'invalid_api_key',
     ],
@@ -320,7 +320,7 @@ describe('what agents do besides', () => {
     expect(others.filter((name) => name.endsWith('-beta'))).toEqual([]);
   });
 
-  test('HEAD of the root says that somebody is there', async () => {
+  test('HEAD of the root says that someone is there', async () => {
     const status = await new Promise((resolve, reject) =>
       httpRequest({ port: relay.port, method: 'HEAD', path: '/' }, (reply) =>
         resolve([reply.statusCode, reply.headers['x-request-id'] !== undefined]),
@@ -398,7 +398,7 @@ describe('under a hard quota', () => {
     }
   });
 
-  test("a response can't go on from what nobody has counted", async () => {
+  test("a response can't go on from what no one has counted", async () => {
     const key = await withQuota('elsewhere', 1_000_000);
     const reply = await call('/v1/responses', 'ok', { previous_response_id: 'resp_1' }, key);
     expect([reply.status, errorOf('/v1/responses', reply)]).toEqual([

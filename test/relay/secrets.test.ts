@@ -12,7 +12,7 @@ import { type ServerProcess, spawnServer } from '../support/servers/server-proce
 import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { INNER_HOST } from '../support/upstream/heads.ts';
 
-/** Promise P9: what is secret is looked for in all that the server writes, in every form it could take. */
+/** Promise P9: everything that is secret is looked for in all that the server writes, in every form it could take. */
 
 const PROMPT = 'canary-prompt-7f3a9c';
 const REPLY = 'canary-reply-51be02';
@@ -121,21 +121,21 @@ async function misbehave(): Promise<void> {
   }
   for (const wrong of [`${key}x`, key.toLowerCase(), ` ${key}`, `${key}, ${key}`, `"${key}"`, `${key}\x01`])
     await ask('ok', {}, wrong);
-  const good = `Authorization: Bearer ${key}`;
+  const valid = `Authorization: Bearer ${key}`;
   for (const request of [
-    rawRequest([good], { body: `{"model":"ok","messages":["${PROMPT}` }),
-    rawRequest([good], { body: `{"model":"ok","${PROMPT}":1,"messages":[],"messages":["${PROMPT}"]}` }),
-    rawRequest([good, 'Content-Type: text/plain'], { body: PROMPT }),
-    rawRequest([good, `x-note: ${key}`], {
+    rawRequest([valid], { body: `{"model":"ok","messages":["${PROMPT}` }),
+    rawRequest([valid], { body: `{"model":"ok","${PROMPT}":1,"messages":[],"messages":["${PROMPT}"]}` }),
+    rawRequest([valid, 'Content-Type: text/plain'], { body: PROMPT }),
+    rawRequest([valid, `x-note: ${key}`], {
       start: `POST ${CHAT}/${key}?api_key=${key}&q=${PROMPT} HTTP/1.1`,
     }),
-    rawRequest([good], { start: `POST /%zz${key} HTTP/1.1` }),
-    rawRequest([good], { start: `${key} ${CHAT} HTTP/1.1` }),
-    rawRequest([`${good}\0`]),
-    rawRequest([`${good}\r\n ${key}`]),
-    rawRequest([good, `Expect: ${key}`]),
-    rawRequest([good, `Content-Length: ${PROMPT}`], { body: '' }),
-    rawRequest([good, `Origin: https://${key}`, `Access-Control-Request-Headers: ${key}`], {
+    rawRequest([valid], { start: `POST /%zz${key} HTTP/1.1` }),
+    rawRequest([valid], { start: `${key} ${CHAT} HTTP/1.1` }),
+    rawRequest([`${valid}\0`]),
+    rawRequest([`${valid}\r\n ${key}`]),
+    rawRequest([valid, `Expect: ${key}`]),
+    rawRequest([valid, `Content-Length: ${PROMPT}`], { body: '' }),
+    rawRequest([valid, `Origin: https://${key}`, `Access-Control-Request-Headers: ${key}`], {
       start: `OPTIONS ${CHAT} HTTP/1.1`,
       body: '',
     }),
@@ -224,7 +224,7 @@ test('nothing secret is in any column of any table of the store', async () => {
   await client.end();
 });
 
-test('no reply tells the credential, the password, the pepper or the key; an error does not repeat the prompt either', () => {
+test('no reply reports the credential, the password, the pepper or the key; an error does not repeat the prompt either', () => {
   const texts = [...replies.map(({ raw }) => raw), ...rawReplies].map((raw) => raw.toString('latin1'));
   const errors = texts.filter((text) => !/^HTTP\/1\.1 (200|204) /.test(text));
   expect(errors.length).toBeGreaterThan(50);

@@ -55,7 +55,7 @@ describe.concurrent('an upstream that is silent for long', { timeout: 60_000 }, 
 });
 
 describe.concurrent('a client that drips', { timeout: 60_000 }, () => {
-  test('its headers is told so and closed, however many there are', async () => {
+  test('its headers is informed and closed, however many there are', async () => {
     const replies = await Promise.all(
       Array.from(
         { length: 100 },

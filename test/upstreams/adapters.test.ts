@@ -16,7 +16,7 @@ import { startRelay, type TestRelay, until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
 
-/** What people really use, through every adapter: whoever answers, the client sees the same. */
+/** What people really use, through every adapter: anyone who answers, the client sees the same. */
 
 /** The first letter of a model says whose it is. */
 const ADAPTERS = { o: 'openai', a: 'anthropic', g: 'bridge' } as const;
@@ -102,14 +102,15 @@ describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %
       expect(pieces.length).toBe(6);
     });
 
-    test('calls tools in parallel, and is told their results', async () => {
+    test('calls tools in parallel, and is reported their results', async () => {
       const { calls, text } = await flows.tools(to, `${letter}-tools`, `${letter}-text`);
       expect(calls).toEqual([
         { name: 'tool_0', input: { text: 'tok0 tok1 tok2 tok3 ' } },
         { name: 'tool_1', input: { text: 'tok4 tok5 tok6 tok7 ' } },
       ]);
       expect(text).toBe(TEXT);
-      for (const told of [...RESULTS, 'tok4 tok5 tok6 tok7 ', 'tool_1']) expect(lastBody()).toContain(told);
+      for (const reported of [...RESULTS, 'tok4 tok5 tok6 tok7 ', 'tool_1'])
+        expect(lastBody()).toContain(reported);
     });
 
     test('shows a picture', async () => {
@@ -133,7 +134,7 @@ describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %
   });
 });
 
-test('each of these calls was settled once, as its upstream told it, or as counted where it was left', async () => {
+test('each of these calls was settled once, as its upstream reported it, or as counted where it was left', async () => {
   const settled = (await settledLog())
     .slice(before.events)
     .flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));
@@ -150,7 +151,7 @@ test('each of these calls was settled once, as its upstream told it, or as count
         .filter((each) => each !== 'completed provider'),
     ).toEqual(Array(left).fill('client_disconnected counted'));
     expect(own.length).toBe(rows.length);
-    const told = (of: readonly Attempt[]): number =>
+    const reported = (of: readonly Attempt[]): number =>
       of.reduce(
         (sum, { usageReported: usage, ended }) =>
           sum + (ended === 'complete' && usage ? usage.prompt + usage.completion : 0),
@@ -162,6 +163,6 @@ test('each of these calls was settled once, as its upstream told it, or as count
           sum + (reason === 'completed' ? input + output : 0),
         0,
       ),
-    ).toBe(told(rows));
+    ).toBe(reported(rows));
   }
 });

@@ -12,21 +12,21 @@ import { startRelay, type TestRelay } from '../support/relay.ts';
 import { settled } from '../support/upstream/upstreams-live.ts';
 
 /**
- * A whole server whose upstreams lead where nobody may go: as its log has them, whatever the command line
+ * A whole server whose upstreams lead where no one may go: as its log has them, whatever the command line
  * would have said.
  */
 
-/** Of no registry, so it leads nowhere, and it is none that would be refused. */
+/** Of no registry, so it leads nowhere, and it is absent that would be refused. */
 const NOBODY = '2d00::1';
 const HERE = '127.0.0.1';
 
-/** What nobody may reach, and who sends there. */
+/** What no one may reach, and who sends there. */
 let [canary, lure] = [undefined, undefined] as unknown as [Server, Server];
 let relay: TestRelay;
 let [connections, lured, rebound] = [0, 0, 0];
 
 /**
- * Names that somebody else's name server leads wherever he likes: the second answer is another than the
+ * Names that someone else's name server leads wherever he likes: the second answer is another than the
  * first.
  */
 const resolved: Record<string, () => string[]> = {
@@ -123,7 +123,7 @@ test.each<[string, () => Partial<UpstreamTerms>]>([
   ['has a name that leads here', () => ({ base_url: canaryAt('here.example') })],
   ['has a name that leads here, too', () => ({ base_url: canaryAt('both.example') })],
   [
-    'has a name that leads here at the second look, at which it is tried again',
+    'has a name that leads here at the second look, at which it is retried',
     () => ({ base_url: canaryAt('rebinds.example'), retries: 3 }),
   ],
   [
@@ -140,7 +140,7 @@ test.each<[string, () => Partial<UpstreamTerms>]>([
   const log = await relay.waitFor((events) => openRequests(events).length === 0);
   for (const reply of replies) {
     expect([502, 504]).toContain(reply.status);
-    const told = `${reply.raw.toString('latin1')}${JSON.stringify(settledOf(log, reply.requestId))}`;
+    const reported = `${reply.raw.toString('latin1')}${JSON.stringify(settledOf(log, reply.requestId))}`;
     for (const word of [
       '127.',
       'example',
@@ -152,7 +152,7 @@ test.each<[string, () => Partial<UpstreamTerms>]>([
       'private network',
       'address',
     ])
-      expect([word, told.includes(word)]).toEqual([word, false]);
+      expect([word, reported.includes(word)]).toEqual([word, false]);
     expect(settledOf(log, reply.requestId)).toMatchObject({
       usage_source: 'none',
       input_tokens: 0,

@@ -7,7 +7,7 @@ import { openUpstream, type Upstream } from '#server/upstreams/upstream.ts';
 import { until } from '../support/relay.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 
-/** Upstreams that were ejected, asked for their models over real sockets. */
+/** Upstreams that were excluded, asked for their models over real sockets. */
 
 function open(baseUrl: string, more: Partial<UpstreamTerms> = {}): Upstream {
   const terms = UpstreamTerms.parse({ provider: 'openai', base_url: baseUrl, network: 'private', ...more });
@@ -21,22 +21,22 @@ const stateOf = (health: Upstream['circuit']): string => health.status(performan
 const eject = (health: Upstream['circuit'], problem: string): void =>
   health.failed(performance.now(), performance.now(), problem, 1);
 
-test('what was ejected comes back without a call on it, but for a credential that is still refused, and for what is paused', async () => {
+test('everything that was excluded comes back without a call on it, but for a credential that is still refused, and for everything that is paused', async () => {
   await using remote = await startUpstream({ apiKey: 'sk-good' });
   const [back, resting] = [open(remote.baseUrl), open(remote.baseUrl, { paused: true })];
-  const [good, bad] = back.pools;
+  const [valid, invalid] = back.pools;
   for (const health of [back.circuit, resting.circuit]) eject(health, 'unreachable');
   for (const line of back.pools) eject(line.circuit, 'status_401');
   const end = startHealthProbes({ all: [back, resting] });
   try {
     await until(
-      () => [back.circuit, good?.circuit, bad?.circuit].map((health) => health && stateOf(health)),
+      () => [back.circuit, valid?.circuit, invalid?.circuit].map((health) => health && stateOf(health)),
       (states) => states.join() === 'healthy,healthy,open',
-      'what is there to be good again',
+      'everything that is there to be valid again',
     );
     expect(stateOf(resting.circuit)).toBe('half_open');
     expect(remote.ledger.attempts).toEqual([]);
-    // Nobody is asked again before his time.
+    // No one is asked again before his time.
     expect(remote.ledger.visits).toHaveLength(3);
   } finally {
     end();

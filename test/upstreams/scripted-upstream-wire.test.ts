@@ -51,7 +51,7 @@ describe('the way bytes are cut and written', () => {
     'split=40,drip=1ms',
   ];
   test.each([...cuts, 'batch=3', 'eol=crlf', 'space=no'])(
-    '%s changes nothing of what is said',
+    '%s changes nothing of everything that is said',
     async (script) => {
       const { reply, row } = await play(`tokens=2,text=utf8,${script}`, sse);
       expect(reply).toMatchObject({ text, tokens: 2, sawDone: true, finished: true });
@@ -153,7 +153,7 @@ describe('an error answer', () => {
     expect(upstream.ledger.visits).toMatchObject([{ method: 'GET', path: '/redirected' }]);
   });
 
-  test('can be a switch of protocols that nobody asked for', async () => {
+  test('can be a switch of protocols that no one asked for', async () => {
     const user = randomUUID();
     const leave = new AbortController();
     const reply = chat({ port: upstream.port, body: { model: 's:status=101', user }, signal: leave.signal });
@@ -208,7 +208,7 @@ describe('a connection', () => {
     await once(socket, 'end');
   });
 
-  test('is refused at a port where nobody listens', async () => {
+  test('is refused at a port where no one listens', async () => {
     const reply = await chat({ port: await refusedPort(), body: { model: 'ok' } });
     expect(reply).toMatchObject({ problem: 'ECONNREFUSED', status: null, finished: false });
   });
@@ -246,7 +246,7 @@ describe('a request', () => {
     expect((await chat({ port: upstream.port, body: given })).status).toBe(status);
   });
 
-  test('for a registered name plays its scripts in turn, for each user apart', async () => {
+  test('for a registered name plays its scripts one after the other, for each user apart', async () => {
     upstream.script('flaky', 'status=503|status=429|tokens=3');
     const seen: (number | null)[] = [];
     for (const user of ['anna', 'anna', 'bert', 'anna', 'anna']) {

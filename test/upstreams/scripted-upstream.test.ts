@@ -309,8 +309,8 @@ const Chunk = z.object({ usage: z.unknown().optional(), choices: z.array(z.unkno
 function usageIn(reply: ChatReply): string[] {
   return reply.events.map((event) => {
     const { usage, choices } = Chunk.parse(event);
-    const told = usage === undefined ? '-' : usage === null ? 'null' : 'told';
-    return choices.length === 0 ? `${told} alone` : told;
+    const reported = usage === undefined ? '-' : usage === null ? 'null' : 'told';
+    return choices.length === 0 ? `${reported} alone` : reported;
   });
 }
 

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 
 /**
  * A provider whose model works as a coding agent wants it to: offered a shell it runs one command in it,
- * and when it is told the result it answers. It speaks chat completions, responses and messages, streamed
- * or not, and keeps what it was asked.
+ * and when it is reported the result it answers. It uses chat completions, responses and messages, streamed
+ * or not, and keeps its value asked.
  */
 export type AgentModel = AsyncDisposable & {
   baseUrl: string;

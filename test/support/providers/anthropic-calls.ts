@@ -39,7 +39,7 @@ export type Sent = Record<string, unknown> & {
   messages: { role: string; content: Record<string, unknown>[] }[];
 };
 
-/** What goes out for a call: its text, the same parsed, and what had no place in it. */
+/** What goes out for a call: its text, the same parsed, and everything that had no place in it. */
 export function sent(
   body: object | string,
   more: Partial<ProviderCall> = {},
@@ -65,7 +65,7 @@ export function runThrough(reader: SseReader, chunks: readonly Buffer[]): Buffer
   return Buffer.concat(out.filter((each) => each !== null));
 }
 
-/** What a chat client makes of the translation of these bytes, and what the relay is told of it. */
+/** What a chat client makes of the translation of these bytes, and what the relay is informed of it. */
 export function translated(
   bytes: Buffer,
   includeUsage = true,

@@ -9,7 +9,7 @@ import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import { ChatSse } from '#server/providers/openai/sse.ts';
 import { type ChatBody, readChatBody } from '../wire/chat-body.ts';
 
-/** What the handler of a call was told. */
+/** What the handler of a call was reported. */
 export type Told = {
   status: number | null;
   headers: Record<string, string | string[] | undefined>;
@@ -24,11 +24,11 @@ export type Told = {
 
 export type Calling = {
   controller: Dispatcher.DispatchController;
-  /** Bytes that were told so far. */
+  /** Bytes that were informed far. */
   bytes(): number;
   /** Resolves with the next data. */
   data(): Promise<void>;
-  told: Promise<Told>;
+  reported: Promise<Told>;
 };
 
 export function callOf(request: object, tokenLimit: number | null = null): ProviderCall {
@@ -57,7 +57,7 @@ export type Within = {
   data?: (controller: Dispatcher.DispatchController) => void;
 };
 
-/** Sends a call over a bridge, and gathers what its handler is told. */
+/** Sends a call over a bridge, and gathers what its handler is reported. */
 export function startCall(
   bridge: Pick<Bridge, 'send'>,
   request: object,
@@ -107,7 +107,7 @@ export function startCall(
     controller,
     bytes: () => chunks.reduce((sum, chunk) => sum + chunk.length, 0),
     data: () => new Promise((got) => void (gotData = got)),
-    told: promise,
+    reported: promise,
   };
 }
 
@@ -116,7 +116,7 @@ export function bridged(
   request: object,
   tokenLimit: number | null = null,
 ): Promise<Told> {
-  return startCall(bridge, request, tokenLimit).told;
+  return startCall(bridge, request, tokenLimit).reported;
 }
 
 /** The tool calls of a streamed or complete reply, put together as clients do it. */

@@ -16,7 +16,7 @@ export type Flows = {
   chat(to: To, model: string): Promise<{ text: string; outputTokens: number | undefined }>;
   /** The text, piece by piece. */
   stream(to: To, model: string): Promise<string[]>;
-  /** Streams calls of tools, then tells their results to `next`, in their order. */
+  /** Streams calls of tools, then reports their results to `next`, in their order. */
   tools(to: To, model: string, next: string): Promise<{ calls: Call[]; text: string }>;
   image(to: To, model: string): Promise<string>;
   structured(to: To, model: string): Promise<unknown>;
@@ -371,6 +371,6 @@ export const CHAT_CLIENTS = {
   '@ai-sdk/openai-compatible': ai,
   '@langchain/openai': langchain,
 } as const;
-/** Clients of protocols that only those can be asked by who speak them. */
+/** Clients of protocols that only those can be asked by who use them. */
 export const MESSAGES_CLIENT = { '@anthropic-ai/sdk': anthropic } as const;
 export const RESPONSES_CLIENT = { 'openai, by responses': responses } as const;

@@ -34,7 +34,7 @@ const base_url = fc.constantFrom(
 );
 const routes = fc.uniqueArray(fc.constantFrom(...RELAYED_ROUTES));
 
-/** As the vocabulary has read them: what may be left out has its default. */
+/** As the vocabulary has read them: what may be omitted has its default. */
 export const anyUpstreamTerms = fc.oneof(
   fc.record(
     {
@@ -90,7 +90,7 @@ export function madeOfUpstreams({ actor, id, slug, modelName }: Parts): Made<Ups
   };
 }
 
-/** What a call's tries may be told as. */
+/** What a call's attempts may be reported as. */
 export const anyTries = (slug: fc.Arbitrary<string>, id: fc.Arbitrary<string>): fc.Arbitrary<Attempt[]> =>
   fc.array(
     fc.record(

@@ -1,7 +1,7 @@
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { openUpstream, type Upstream } from '#server/upstreams/upstream.ts';
 
-/** Terms of an upstream that speaks the convention, with these of its own. */
+/** Terms of an upstream that uses the convention, with these of its own. */
 export function termsOf(more: Partial<UpstreamTerms> = {}): UpstreamTerms {
   return {
     provider: 'openai',

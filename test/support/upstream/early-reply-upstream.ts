@@ -3,8 +3,8 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { readMessage, requestFraming } from '../wire/http-message.ts';
 
 /**
- * An upstream that answers before it has read: it takes in the head of the first request of a
- * connection, answers it, and reads no further until it is told. Answers to the requests behind it
+ * An upstream that answers before it has read: it applies the head of the first request of a
+ * connection, answers it, and reads no further until it is asked. Answers to the requests behind it
  * are sent on demand, unseen. So bodies pile up in the sender, whose requests are long answered.
  */
 export type HastyUpstream = AsyncDisposable & {

@@ -93,11 +93,11 @@ export type Ledger = {
   /** Tells those who wait that a row has changed. */
   changed(): void;
   /**
-   * Waits until the rows satisfy a condition, which is tried again whenever one changes.
+   * Waits until the rows satisfy a condition, which is retried whenever one changes.
    * @throws {Error} after `timeoutMs`, showing the newest rows.
    */
   until(condition: (attempts: readonly Attempt[]) => boolean, timeoutMs?: number): Promise<void>;
-  /** The request's body as it arrived. @throws {Error} when it was too long to be kept. */
+  /** The request's body as it been received. @throws {Error} when it was too long to be kept. */
   requestBody(attempt: number): Buffer;
   /** The reply's body as it was sent, without HTTP's framing. @throws {Error} when too long to be kept. */
   replyBody(attempt: number): Buffer;

@@ -19,7 +19,7 @@ const OVERLOADED = {
 };
 
 export function* messageSse(script: Script, subject: Subject): Generator<Part> {
-  const told =
+  const reported =
     script.usage === 'never'
       ? {}
       : {
@@ -30,7 +30,7 @@ export function* messageSse(script: Script, subject: Subject): Generator<Part> {
         };
   yield namedEvent(script, 'opening', {
     type: 'message_start',
-    message: { ...base(subject), content: [], stop_reason: null, stop_sequence: null, ...told },
+    message: { ...base(subject), content: [], stop_reason: null, stop_sequence: null, ...reported },
   });
   let index = -1;
   let sent = 0;
@@ -135,7 +135,7 @@ function reasonOf({ tools }: Script, { isAtLimit }: Subject): string {
   return tools > 0 ? 'tool_use' : 'end_turn';
 }
 
-/** What was read from a cache is told beside the rest. */
+/** What was read from a cache is reported beside the rest. */
 function countsOf({ prompt, cached, completion }: Usage): object {
   return {
     input_tokens: prompt - cached,

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
 import type { Attempt, Ledger } from './ledger.ts';
 
-/** The other side has left, so the rest of the script has nobody to play to. */
+/** The other side has left, so the rest of the script has no one to play to. */
 export class ClientGone extends Error {}
 
 export type OutputFraming = 'chunked' | 'plain';
@@ -21,7 +21,7 @@ export type Output = {
   pause(timeMs: number): Promise<void>;
   /** Waits for as long as the other side stays. @throws {ClientGone} */
   hang(): Promise<never>;
-  /** Closes with RST once everything is sent. */
+  /** Closes with RST once everything that is sent. */
   reset(): Promise<void>;
 };
 
@@ -42,8 +42,8 @@ export function createOutput(socket: Socket, gone: AbortSignal, attempt: Attempt
   }
 
   /**
-   * Waits for room, or until the other side leaves: what was handed over stays sent, and only the next piece
-   * has nobody to go to.
+   * Waits for room, or until the other side leaves: everything that was handed over stays sent, and only the next piece
+   * has no one to go to.
    */
   function drained(): Promise<void> {
     return new Promise((resolve) => {

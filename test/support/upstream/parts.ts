@@ -62,8 +62,8 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
     index = 0,
   ): Part {
     const choices = delta ? [{ index, delta, logprobs: null, finish_reason: finishReason }] : [];
-    const told = usage ? { usage: usageJson(usage) } : nulls ? { usage: null } : {};
-    const data = { ...chunkBase(subject), choices, ...told, obfuscation: 'x'.repeat(1 + (sent % 8)) };
+    const reported = usage ? { usage: usageJson(usage) } : nulls ? { usage: null } : {};
+    const data = { ...chunkBase(subject), choices, ...reported, obfuscation: 'x'.repeat(1 + (sent % 8)) };
     return event(script, kind, data, usage);
   }
   const running = (): Usage | null => (script.usage === 'every' ? usageOf(script, subject, sent) : null);
@@ -256,7 +256,7 @@ function eventLines(script: Script, line: string): string {
   return script.eol === 'crlf' ? `${line}\r\n\r\n` : `${line}\n\n`;
 }
 
-/** A piece's text as it stands when it is repeated, without what is made only while it is sent. */
+/** A piece's text as it stands when it is repeated, without everything that is made only while it is sent. */
 export const plainText = ({ text }: Piece): string => text.replace(FILLER_MARK, '');
 
 /** Cuts the text where the filler goes. The mark stands in a JSON string, where it is escaped. */

@@ -11,7 +11,7 @@ export type Reply = {
   status: number;
   headers: [name: string, value: string][];
   framing: 'none' | 'chunked' | 'length' | 'close';
-  /** What Content-Length says; infinite where there is none. */
+  /** What Content-Length says; infinite where there is absent. */
   declaredBytes: number;
   writes: Iterable<Write>;
 };

@@ -5,7 +5,7 @@
  *
  *     s:tokens=40,every=5ms,end=cut@12,usage=always
  *
- * Fields are `name=value`, joined by commas; what is left out has its default; times are `250ms` or
+ * Fields are `name=value`, joined by commas; everything that is omitted has its default; times are `250ms` or
  * `2s`, sizes `900`, `200KB`, `1MB` or `1GB`. Every field, its values and its default stand in
  * `readFields` below, which is the one place where the grammar is written down. `s:` alone answers like
  * a healthy provider, and so does the model `ok`.
@@ -67,7 +67,7 @@ function readFields(given: Given) {
     /** How and where the answer ends: see above. */
     end: given.as('end', { how: 'stop', where: 'done' }, parseEnd),
     /**
-     * When a stream tells its usage. `asked`: in a last chunk without choices, when the request has
+     * When a stream reports its usage. `asked`: in a last chunk without choices, when the request has
      * `stream_options.include_usage`; `always`: the same, unasked; both put `"usage":null` into
      * every chunk before it. `never`. `finish`: on the finish chunk. `every`: running totals on
      * every chunk. `nulls`: null on every chunk until the finish chunk. `broken`: a last chunk whose
@@ -110,11 +110,11 @@ function readFields(given: Given) {
     garbage: given.oneOf('garbage', 'none', 'http', 'body'),
     /** This much of filler in the reply's headers. */
     headers: given.size('headers'),
-    /** How the body's end is told; `auto` is chunked for SSE and Content-Length for JSON. */
+    /** How the body's end is reported; `auto` is chunked for SSE and Content-Length for JSON. */
     framing: given.oneOf('framing', 'auto', 'chunked', 'length', 'close'),
     /** Content-Length is wrong by this much: `-5` is too short, `+5` too long. */
     length: given.as('length', 0, parseOffset),
-    /** `gzip` compresses the body although nobody asked for it. */
+    /** `gzip` compresses the body although no one asked for it. */
     encoding: given.oneOf('encoding', 'identity', 'gzip'),
     /** `close` announces that the connection closes after the reply, and closes it. */
     connection: given.oneOf('connection', 'keep', 'close'),
@@ -131,7 +131,7 @@ export class ScriptError extends Error {}
 
 /**
  * Reads one script, without the leading `s:`.
- * @throws {ScriptError} for an unknown field, a bad value, or fields that contradict one another.
+ * @throws {ScriptError} for an unknown field, an invalid value, or fields that contradict one another.
  */
 export function parseScript(source: string): Script {
   const given = readGiven(source);

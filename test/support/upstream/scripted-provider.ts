@@ -27,7 +27,7 @@ export type Asked = {
   writtenBytes: number;
 };
 
-/** A provider that speaks whatever its script says, over real connections. */
+/** A provider that uses whatever its script says, over real connections. */
 export type ScriptedProvider = AsyncDisposable & {
   url: string;
   asked: Asked[];
@@ -42,7 +42,7 @@ const FIXTURES = path.join(import.meta.dirname, '../../fixtures/bridge');
 export async function startProvider(): Promise<ScriptedProvider> {
   const asked: Asked[] = [];
   const answers: Answer[] = [];
-  let told = (): void => {};
+  let reported = (): void => {};
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
@@ -59,7 +59,7 @@ export async function startProvider(): Promise<ScriptedProvider> {
         writtenBytes: 0,
       };
       asked.push(seen);
-      told();
+      reported();
       void answer(response, seen, (answers.length > 1 ? answers.shift() : answers[0]) ?? {});
     });
   });
@@ -71,7 +71,7 @@ export async function startProvider(): Promise<ScriptedProvider> {
     async until(count) {
       while (asked.length < count) {
         await new Promise<void>((resolve) => {
-          told = resolve;
+          reported = resolve;
         });
       }
     },
@@ -104,6 +104,6 @@ async function answer(
       await Promise.race([seen.closed, new Promise((resolve) => response.once('drain', resolve))]);
   }
   if (ending === 'end') response.end();
-  // What was written has to arrive before the connection breaks.
+  // What was written has to are received before the connection breaks.
   if (ending === 'reset') setTimeout(() => response.socket?.resetAndDestroy(), 20);
 }

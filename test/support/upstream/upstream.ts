@@ -13,7 +13,7 @@ import { readAsked, shapeAt } from './shapes.ts';
 import { parsePlan, parseScript, ScriptError, type Script } from './script.ts';
 
 /**
- * A provider that speaks OpenAI's wire format, and those of other protocols, over real sockets, misbehaves on
+ * A provider that uses OpenAI's wire format, and those of other protocols, over real sockets, misbehaves on
  * purpose, and keeps its own ledger. The model's name chooses what it does: `ok` is a healthy reply, `s:...`
  * carries a script (`upstream/script.ts` has the grammar), and `script()` gives a script to any other name.
  * It writes its HTTP by hand, byte by byte, because an HTTP server can't be made to misbehave.
@@ -33,7 +33,7 @@ export type ScriptedUpstream = AsyncDisposable & {
   script(model: string, source: string): void;
   /** The attempts of the request that had this `user` field, in order. */
   attemptsOf(user: string): Attempt[];
-  /** Closes the connections that carry no request, as providers do unannounced; tells how many. */
+  /** Closes the connections that carry no request, as providers do unannounced; reports how many. */
   closeIdle(): number;
   /** Drops every connection and frees the port. */
   close(): Promise<void>;
@@ -116,10 +116,10 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
       isAuthorized(credential),
     );
     ledger.open(attempt, request.body);
-    const told = attempt.authorized ? nextScript(attempt) : refusal(401);
+    const reported = attempt.authorized ? nextScript(attempt) : refusal(401);
     const { script, ...asked } = obeying(
-      told,
-      told.obey === 'yes' ? parseObject(request.body) : {},
+      reported,
+      reported.obey === 'yes' ? parseObject(request.body) : {},
       attempt.attempt,
     );
     const out = createOutput(connection.socket, connection.gone, attempt, ledger);
@@ -229,7 +229,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
   };
 }
 
-/** A port of the loopback interface on which nobody listens. */
+/** A port of the loopback interface on which no one listens. */
 export async function refusedPort(): Promise<number> {
   const server = createServer().listen(0, HOST);
   await once(server, 'listening');

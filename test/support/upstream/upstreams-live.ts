@@ -45,7 +45,7 @@ export async function declare(
   await settled(relay);
 }
 
-/** Returns when the server has taken in what has been changed until now. */
+/** Returns when the server has applied everything that has been changed until now. */
 export async function settled(relay: TestRelay): Promise<void> {
   await relay.control(() => Promise.resolve());
 }

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { ChatSse } from '#server/providers/openai/sse.ts';
 
-/** One event of a streamed reply as a provider may write it, and what is to be found in it. */
+/** One event of a streamed reply as a provider may write it, and everything that is to be found in it. */
 export type Event = {
   lines: readonly string[];
   bytes: Buffer;
@@ -130,7 +130,7 @@ const dataEvent = fc
 
 const otherEvent = fc.oneof(
   fc
-    // A last CR alone could be half a line end, and a comment at the very end is then left out.
+    // A last CR alone could be half a line end, and a comment at the very end is then omitted.
     .tuple(
       fc.constantFrom([': ping'], [':'], ['event: ping'], ['retry: 10', 'id: 7']),
       fc.constantFrom('\n', '\r\n'),

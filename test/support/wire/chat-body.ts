@@ -5,20 +5,20 @@ import { readSse } from './sse-events.ts';
 export type ChatBody = {
   /** The reply's `id`. */
   id: string | null;
-  /** Content deltas that arrived; of a JSON body, the scripted upstream's tokens in its text. */
+  /** Content deltas that been received; of a JSON body, the scripted upstream's tokens in its text. */
   tokens: number;
   sawDone: boolean;
   /** An error object, as the body or within the stream. */
   sawError: boolean;
-  /** The data of each SSE event: parsed, or as text where it is no JSON. [DONE] is left out. */
+  /** The data of each SSE event: parsed, or as text where it is no JSON. [DONE] is omitted. */
   events: unknown[];
   comments: string[];
-  /** A JSON body, parsed; undefined for SSE, and for what is no JSON. */
+  /** A JSON body, parsed; undefined for SSE, and for everything that is no JSON. */
   json: unknown;
   /** The model's text: reasoning, content, refusal and the arguments of tool calls, joined. */
   text: string;
   finishReason: string | null;
-  /** The last usage that arrived, as it was. */
+  /** The last usage that been received, as it was. */
   usage: unknown;
 };
 
@@ -52,7 +52,7 @@ const Reply = z.looseObject({
   error: z.unknown().optional(),
 });
 
-/** A reader that counts as the body arrives and tells of each moment in a stream when it has come. */
+/** A reader that counts as the body is received and reports each moment in a stream when it has come. */
 export function readChatBody(onMoment: (moment: Moment, tokens: number) => void): ChatBodyReader {
   const seen: ChatBody = {
     id: null,

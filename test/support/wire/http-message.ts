@@ -1,5 +1,5 @@
 /**
- * Reads one HTTP/1.1 message, request or reply, from bytes that arrive in any pieces. It is our own
+ * Reads one HTTP/1.1 message, request or reply, from bytes that are received in any pieces. It is our own
  * so that both sides of a test see the wire itself: node:http hides framing, repeated headers and
  * broken endings, which are exactly what the tests are about.
  */
@@ -18,7 +18,7 @@ export type MessageSink = {
 
 export type MessageReader = {
   /**
-   * Takes bytes as they arrive and returns what followed the end of the message (nothing before it).
+   * Takes bytes as they are received and returns what followed the end of the message (nothing before it).
    * @throws {MalformedMessage} when the bytes are not HTTP.
    */
   push(bytes: Buffer): Buffer;
@@ -38,7 +38,7 @@ const LINE_BYTES_MAX = 16 * 1024;
 type State =
   'head' | 'length' | 'until_close' | 'chunk_size' | 'chunk_data' | 'chunk_end' | 'trailer' | 'complete';
 
-/** Reads one message and tells the sink. */
+/** Reads one message and reports the sink. */
 export function readMessage(sink: MessageSink): MessageReader {
   let state: State = 'head';
   let pending: Buffer = NOTHING;
@@ -151,7 +151,7 @@ function parseHead(text: string): Head {
   };
 }
 
-/** The first value of a header, whatever the case of its name; null when there is none. */
+/** The first value of a header, whatever the case of its name; null when there is absent. */
 export function headerOf(head: Pick<Head, 'headers'>, name: string): string | null {
   return head.headers.find(([each]) => each.toLowerCase() === name)?.[1] ?? null;
 }

@@ -1,5 +1,5 @@
 /**
- * Reads an SSE body that arrives in any pieces. It is the tests' own reader, so that it can't share a
+ * Reads an SSE body that is received in any pieces. It is the tests' own reader, so that it can't share a
  * mistake with the relay's.
  */
 export type SseReader = { push(bytes: Buffer): void };

@@ -98,7 +98,7 @@ describe('the short way of reading a delta', () => {
     expect(taken).toBeGreaterThan(1_900);
   });
 
-  test('never takes what is no JSON, or has more in it', () => {
+  test('never takes everything that is no JSON, or has more in it', () => {
     const damaged = fc
       .tuple(usual, fc.nat(), fc.constantFrom('', '"', '\\', '}', ',"x":"y"', '\u0001', '\\x', '\\u12', '0'))
       .map(([event, at, put]) => {

@@ -110,7 +110,7 @@ describe('the client of chat completions', () => {
     await expect(read()).rejects.toMatchObject({ code: 'upstream_rate_limited' });
   });
 
-  test("is told by its field what can't be said", async () => {
+  test("is reported by its field what can't be said", async () => {
     const content = [{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }] as const;
     await expect(
       openai().chat.completions.create({

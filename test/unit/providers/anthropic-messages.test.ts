@@ -21,7 +21,7 @@ function said(...messages: object[]): { system: unknown; messages: [string, obje
 }
 
 describe('instructions', () => {
-  test('at the beginning are the system prompt, whoever they are from', () => {
+  test('at the beginning are the system prompt, anyone who they are from', () => {
     expect(
       said(
         { role: 'system', content: 'A' },
@@ -49,7 +49,7 @@ describe('instructions', () => {
     ]);
   });
 
-  test('alone are what is asked', () => {
+  test('alone are everything that is asked', () => {
     expect(said({ role: 'system', content: 'A' }, { role: 'system', content: 'B' })).toEqual({
       system: [text('A')],
       messages: [['user', [text('B')]]],
@@ -107,7 +107,7 @@ describe('a conversation', () => {
     });
   });
 
-  test('names what has no place', () => {
+  test('names everything that has no place', () => {
     const image = { type: 'image_url', image_url: { url: 'https://x.example/a.png', detail: 'high' } };
     expect(sent({ messages: [{ role: 'user', name: 'Ada', content: [image] }] }).unsupported).toEqual([
       'messages.name',
@@ -203,7 +203,7 @@ describe('thoughts', () => {
     ).toEqual([thought('B', 'S'), thought('C', 'T'), text('A')]);
   });
 
-  test('of other providers are left out, since nobody has signed them', () => {
+  test('of other providers are omitted, since no one has signed them', () => {
     expect(
       blocks(
         { type: 'reasoning.text', text: 'No' },

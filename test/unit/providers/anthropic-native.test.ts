@@ -90,7 +90,7 @@ describe('a streamed message', () => {
     );
   });
 
-  const told = (file: string): object => {
+  const reported = (file: string): object => {
     const reader = new NativeSse();
     runThrough(reader, [fixture(file)]);
     const { usage, promptUsage, countedTokens, complete, failed } = reader;
@@ -145,7 +145,7 @@ describe('a streamed message', () => {
     ['broken-error-event.sse', { usage: null, complete: false, failed: true }],
     ['broken-garbage.sse', { usage: null, countedTokens: 0, complete: false, failed: false }],
   ])('%s: tells what it cost and how it ended', (file, facts) => {
-    expect(told(file)).toMatchObject(facts);
+    expect(reported(file)).toMatchObject(facts);
   });
 
   test('with an event beyond the bound goes on in pieces, and says so', () => {
@@ -170,7 +170,7 @@ describe('a whole message', () => {
     });
   });
 
-  test('that is an error, or none at all, is told from one', () => {
+  test('that is an error, or none at all, is reported from one', () => {
     expect(read('error-as-success.json')).toMatchObject({ failed: true, usage: null });
     expect(read('broken-truncated.json')).toBeNull();
   });

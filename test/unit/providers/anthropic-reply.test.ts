@@ -99,7 +99,7 @@ describe('a whole message', () => {
     });
   });
 
-  test('counts what was read from a cache, and written to it, within the prompt', () => {
+  test('counts everything that was read from a cache, and written to it, within the prompt', () => {
     expect(read(fixture('cached-usage.json'))).toMatchObject({
       usage: { input: 2121, cached: 1800, output: 6 },
       json: {
@@ -120,7 +120,7 @@ describe('a whole message', () => {
     });
   });
 
-  test('without usage tells its size', () => {
+  test('without usage reports its size', () => {
     expect(read(fixture('text-without-usage.json'))).toMatchObject({
       usage: null,
       outputBytes: '[{"type":"text","text":"The tide turns at noon."}]'.length,
@@ -129,7 +129,7 @@ describe('a whole message', () => {
 });
 
 test.each(['broken-truncated.json', 'broken-other-object.json', 'error-text.json'])(
-  '%s is none that a client could read',
+  '%s is absent that a client could read',
   (file) => {
     expect(read(fixture(file))).toBeNull();
   },

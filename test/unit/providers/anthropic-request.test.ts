@@ -78,7 +78,7 @@ describe('a request', () => {
     ['a tool without a name', { tools: [{ type: 'function', function: {} }] }, 'tools[0].function.name'],
     ['a choice among some tools', { tools: [tool()], tool_choice: { type: 'allowed_tools' } }, 'tool_choice'],
     [
-      'a schema that is none',
+      'a schema that is not valid',
       { response_format: { type: 'json_schema', json_schema: { name: 'x' } } },
       'response_format.json_schema.schema',
     ],
@@ -87,7 +87,7 @@ describe('a request', () => {
     expect(refusedFor(body)).toBe(param);
   });
 
-  test('takes a route that it does not speak for a model that is not there', () => {
+  test('takes a route that it does not use for a model that is not there', () => {
     expect(anthropic.request(callOf({}, { route: '/v1/embeddings' }))).toMatchObject({
       code: 'model_not_found',
     });
@@ -114,7 +114,7 @@ describe('sampling', () => {
       [],
     ],
     [
-      'is left out for models that refuse it',
+      'is omitted for models that refuse it',
       { temperature: 0.3, top_p: 0.5, top_k: 4 },
       { model: 'claude-opus-4-7' },
       {},
@@ -128,7 +128,7 @@ describe('sampling', () => {
       [],
     ],
     [
-      'goes to other models that speak the protocol',
+      'goes to other models that use the protocol',
       { temperature: 0.3 },
       { model: 'kimi-k3' },
       { temperature: 0.3 },
@@ -246,7 +246,7 @@ describe('thinking', () => {
     ['a reply is too short for it', { reasoning_effort: 'high', max_tokens: 1_000 }],
     ['a tool is forced', { reasoning_effort: 'high', tools: [tool()], tool_choice: 'required' }],
     ['the client has not sent its thoughts back', loop({})],
-    ['the effort is none that is known', { reasoning_effort: 'utmost' }],
+    ['the effort is absent that is known', { reasoning_effort: 'utmost' }],
   ])("is left out of an older model's call, by name, where %s", (_, body) => {
     expect(sent(body, { model: 'claude-haiku-4-5' })).toMatchObject({
       unsupported: ['reasoning_effort'],
@@ -343,7 +343,7 @@ describe('a format', () => {
   });
 });
 
-test('the user is told by the first of the names that clients use', () => {
+test('the user is reported by the first of the names that clients use', () => {
   expect(sent({ user: 'u', safety_identifier: 's', metadata: { user_id: 'm', x: '1' } })).toMatchObject({
     json: { metadata: { user_id: 'm' } },
     unsupported: ['metadata'],

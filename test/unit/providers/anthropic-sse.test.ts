@@ -13,7 +13,7 @@ import {
 } from '../../support/providers/anthropic-calls.ts';
 
 const WORDS = 'The tide turns at noon.';
-const told = (prompt: number, completion: number, cached = 0): object => ({
+const reported = (prompt: number, completion: number, cached = 0): object => ({
   prompt_tokens: prompt,
   completion_tokens: completion,
   total_tokens: prompt + completion,
@@ -27,7 +27,7 @@ type Facts = {
   failed: boolean;
 };
 
-const good = { complete: true, failed: false };
+const valid = { complete: true, failed: false };
 const cut = { complete: false, failed: false, usage: null };
 const failure = { complete: false, failed: true, usage: null };
 const done = { sawDone: true, sawError: false };
@@ -35,32 +35,32 @@ const undone = { sawDone: false, sawError: false, finishReason: null };
 
 const STREAMS: Record<string, [Partial<ChatBody>, Partial<Facts>]> = {
   'text.sse': [
-    { ...done, id: 'msg_01Tide', tokens: 6, text: WORDS, finishReason: 'stop', usage: told(14, 6) },
+    { ...done, id: 'msg_01Tide', tokens: 6, text: WORDS, finishReason: 'stop', usage: reported(14, 6) },
     {
-      ...good,
+      ...valid,
       countedTokens: 6,
       usage: { input: 14, cached: 0, output: 6, reasoning: 0 },
       promptUsage: { input: 14, cached: 0 },
     },
   ],
   'crlf.sse': [
-    { ...done, text: WORDS, finishReason: 'stop', usage: told(14, 6) },
-    { ...good, countedTokens: 6 },
+    { ...done, text: WORDS, finishReason: 'stop', usage: reported(14, 6) },
+    { ...valid, countedTokens: 6 },
   ],
-  'stop-sequence.sse': [{ ...done, text: WORDS, finishReason: 'stop', usage: told(14, 6) }, good],
-  'max-tokens.sse': [{ ...done, finishReason: 'length' }, good],
-  'context-full.sse': [{ ...done, finishReason: 'length' }, good],
-  'pause.sse': [{ ...done, text: WORDS, finishReason: 'stop' }, good],
+  'stop-sequence.sse': [{ ...done, text: WORDS, finishReason: 'stop', usage: reported(14, 6) }, valid],
+  'max-tokens.sse': [{ ...done, finishReason: 'length' }, valid],
+  'context-full.sse': [{ ...done, finishReason: 'length' }, valid],
+  'pause.sse': [{ ...done, text: WORDS, finishReason: 'stop' }, valid],
   'cached-usage.sse': [
     {
       ...done,
       usage: {
-        ...told(2121, 6, 1800),
+        ...reported(2121, 6, 1800),
         prompt_tokens_details: { cached_tokens: 1800, cache_write_tokens: 300 },
       },
     },
     {
-      ...good,
+      ...valid,
       usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 },
       promptUsage: { input: 2121, cached: 1800 },
     },
@@ -70,41 +70,41 @@ const STREAMS: Record<string, [Partial<ChatBody>, Partial<Facts>]> = {
       ...done,
       text: 'I\'ll look.{"harbour": "Leith", "id": 12345678901234567890}',
       finishReason: 'tool_calls',
-      usage: told(58, 9),
+      usage: reported(58, 9),
     },
-    { ...good, countedTokens: 16 },
+    { ...valid, countedTokens: 16 },
   ],
-  'parallel-tools.sse': [{ ...done, text: '{"harbour":"Leith"}{}', finishReason: 'tool_calls' }, good],
+  'parallel-tools.sse': [{ ...done, text: '{"harbour":"Leith"}{}', finishReason: 'tool_calls' }, valid],
   'thinking.sse': [
     {
       ...done,
       text: 'Noon is high water.At noon.',
       finishReason: 'stop',
-      usage: { ...told(12, 30), completion_tokens_details: { reasoning_tokens: 22 } },
+      usage: { ...reported(12, 30), completion_tokens_details: { reasoning_tokens: 22 } },
     },
-    { ...good, countedTokens: 3, usage: { input: 12, cached: 0, output: 30, reasoning: 22 } },
+    { ...valid, countedTokens: 3, usage: { input: 12, cached: 0, output: 30, reasoning: 22 } },
   ],
-  'refusal.sse': [{ ...done, text: "IThis can't be answered.", finishReason: 'content_filter' }, good],
+  'refusal.sse': [{ ...done, text: "IThis can't be answered.", finishReason: 'content_filter' }, valid],
   'server-tool.sse': [
-    { ...done, text: 'At noon.', finishReason: 'stop', usage: told(940, 20) },
-    { ...good, usage: { input: 940, cached: 0, output: 20, reasoning: 0 } },
+    { ...done, text: 'At noon.', finishReason: 'stop', usage: reported(940, 20) },
+    { ...valid, usage: { input: 940, cached: 0, output: 20, reasoning: 0 } },
   ],
   'utf8.sse': [
     {
       ...done,
       text: '\u6f6e\u6c50 \u2014 mar\u00e9e \u{1f30a}\u{1f469}\u200d\u{1f680} "q"\\\n',
-      usage: told(11, 5),
+      usage: reported(11, 5),
     },
-    good,
+    valid,
   ],
   'other-spelling.sse': [
     {
       ...done,
       text: 'The tide turns at noon.{"harbour": "L\\u00e9"}',
       finishReason: 'tool_calls',
-      usage: told(14, 6),
+      usage: reported(14, 6),
     },
-    { ...good, promptUsage: null },
+    { ...valid, promptUsage: null },
   ],
   'broken-cut-in-event.sse': [
     { ...undone, text: 'The tide' },
@@ -120,8 +120,8 @@ const STREAMS: Record<string, [Partial<ChatBody>, Partial<Facts>]> = {
   ],
   // Nothing is missing but the last word, which is never made up.
   'broken-no-stop.sse': [
-    { sawDone: false, sawError: false, text: WORDS, finishReason: 'stop', usage: told(14, 6) },
-    good,
+    { sawDone: false, sawError: false, text: WORDS, finishReason: 'stop', usage: reported(14, 6) },
+    valid,
   ],
   'broken-error-event.sse': [
     { sawDone: false, sawError: true, text: 'The tide turns', finishReason: null },
@@ -137,16 +137,16 @@ const STREAMS: Record<string, [Partial<ChatBody>, Partial<Facts>]> = {
   ],
   'broken-usage.sse': [
     { ...done, text: WORDS, finishReason: 'stop', usage: undefined },
-    { ...good, usage: null, countedTokens: 6 },
+    { ...valid, usage: null, countedTokens: 6 },
   ],
   'broken-after-stop.sse': [
-    { ...done, text: WORDS, usage: told(14, 6) },
-    { ...good, countedTokens: 6 },
+    { ...done, text: WORDS, usage: reported(14, 6) },
+    { ...valid, countedTokens: 6 },
   ],
 };
 
 test.each(Object.entries(STREAMS))(
-  '%s becomes what a chat client understands, and the relay is told what is true of it',
+  '%s becomes what a chat client understands, and the relay is reported everything that is true of it',
   (file, [client, facts]) => {
     const { client: seen, reader } = translated(fixture(file));
     expect(seen).toMatchObject(client);
@@ -163,7 +163,7 @@ test('no fixture of a streamed reply is without its line in this table', () => {
   ).toEqual(Object.keys(STREAMS).toSorted());
 });
 
-test('each chunk is one that the convention knows, and the first one tells the role', () => {
+test('each chunk is one that the convention knows, and the first one reports the role', () => {
   const { client } = translated(fixture('text.sse'));
   const base = {
     id: 'msg_01Tide',
@@ -180,7 +180,7 @@ test('each chunk is one that the convention knows, and the first one tells the r
     chunk({ role: 'assistant', content: '' }),
     ...words,
     chunk({}, 'stop'),
-    { ...base, choices: [], usage: told(14, 6) },
+    { ...base, choices: [], usage: reported(14, 6) },
   ]);
 });
 
@@ -231,7 +231,7 @@ test('thoughts come as text for people, and with their signatures for the way ba
 });
 
 describe('an error in a reply', () => {
-  test("is told in the relay's words, since the provider's may tell of places and credentials", () => {
+  test("is reported in the relay's words, since the provider's may reports places and credentials", () => {
     const { output } = translated(fixture('broken-error-event.sse'));
     expect(output).toContain('"code":"upstream_rate_limited"');
     expect(output).not.toMatch(/sk-ant|inner\.example|\[DONE\]/);
@@ -273,7 +273,7 @@ describe('an event beyond the bound', () => {
     return reader;
   };
 
-  test('is an error, in one piece or in many, and one at the bound is none', () => {
+  test('is an error, in one piece or in many, and one at the bound is absent', () => {
     expect(inPieces(start + event(SSE_EVENT_BYTES_MAX)).failed).toBe(false);
     expect(inPieces(start + event(SSE_EVENT_BYTES_MAX + 1)).failed).toBe(true);
     expect(translated(Buffer.from(start + event(SSE_EVENT_BYTES_MAX))).reader.failed).toBe(false);

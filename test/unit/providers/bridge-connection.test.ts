@@ -49,8 +49,8 @@ test("calls go over connections of the line's own, streamed and complete, and it
   const streamed = bridged(over(line), { stream: true });
   expect((await streamed).chat).toMatchObject({ sawDone: true, finishReason: 'stop' });
   const complete = startCall(over(line), {});
-  await Promise.all([line.close(), complete.told]);
-  expect((await complete.told).chat.json).toMatchObject({ object: 'chat.completion' });
+  await Promise.all([line.close(), complete.reported]);
+  expect((await complete.reported).chat.json).toMatchObject({ object: 'chat.completion' });
   expect(await line.check()).toBeNull();
 });
 
@@ -60,7 +60,7 @@ test('a line that is destroyed ends its calls', async () => {
   const call = startCall(over(line), { stream: true });
   await call.data();
   await line.destroy();
-  expect(await call.told).toMatchObject({ endings: ['error'] });
+  expect(await call.reported).toMatchObject({ endings: ['error'] });
   expect(await provider.asked[0]?.closed).toBe('early');
 });
 
@@ -73,8 +73,10 @@ test("what can't be said is known before anything is sent, so that another upstr
 
 test('a provider that only pings keeps its call alive, with a comment every few seconds', () => {
   vi.useFakeTimers({ toFake: ['Date'] });
-  const told: string[] = [];
-  const exchange = new Exchange({ onResponseData: (_controller, chunk) => void told.push(chunk.toString()) });
+  const reported: string[] = [];
+  const exchange = new Exchange({
+    onResponseData: (_controller, chunk) => void reported.push(chunk.toString()),
+  });
   const after = (ms: number): void => {
     vi.setSystemTime(Date.now() + ms);
     exchange.lives();
@@ -87,5 +89,5 @@ test('a provider that only pings keeps its call alive, with a comment every few 
   after(1_000);
   exchange.pause();
   after(10_000);
-  expect(told).toEqual(['data: {}\n\n', ': working\n\n']);
+  expect(reported).toEqual(['data: {}\n\n', ': working\n\n']);
 });

@@ -31,13 +31,13 @@ beforeEach(() => {
 });
 
 describe('a call that is given up', () => {
-  test("in the midst of its stream closes the provider's connection, and tells nothing more", async () => {
+  test("in the midst of its stream closes the provider's connection, and reports nothing more", async () => {
     provider.answers.push({ fixture: 'google-cut.sse', ending: 'hang' });
     const call = startCall(bridge, { stream: true });
     await call.data();
     call.controller.abort(GONE);
-    const told = await call.told;
-    expect(told).toMatchObject({ endings: ['error'], error: GONE });
+    const reported = await call.reported;
+    expect(reported).toMatchObject({ endings: ['error'], error: GONE });
     expect(call.controller).toMatchObject({ aborted: true, reason: GONE });
     expect(await provider.asked[0]?.closed).toBe('early');
   });
@@ -49,7 +49,7 @@ describe('a call that is given up', () => {
       const call = startCall(bridge, request);
       await provider.until(1);
       call.controller.abort(GONE);
-      expect(await call.told).toMatchObject({ endings: ['error'], error: GONE, status: null });
+      expect(await call.reported).toMatchObject({ endings: ['error'], error: GONE, status: null });
       expect(await provider.asked[0]?.closed).toBe('early');
     },
   );
@@ -60,20 +60,20 @@ describe('a call that is given up', () => {
     call.controller.pause();
     await provider.until(1);
     call.controller.abort(GONE);
-    expect(await call.told).toMatchObject({ endings: ['error'], text: '' });
+    expect(await call.reported).toMatchObject({ endings: ['error'], text: '' });
     expect(await provider.asked[0]?.closed).toBe('early');
   });
 
-  test('when its head comes is told no more than that', async () => {
+  test('when its head comes is reported no more than that', async () => {
     provider.answers.push({ fixture: 'google-text.json' });
     const call = startCall(bridge, {}, null, { head: (controller) => controller.abort(GONE) });
-    expect(await call.told).toMatchObject({ status: 200, text: '', endings: ['error'] });
+    expect(await call.reported).toMatchObject({ status: 200, text: '', endings: ['error'] });
   });
 
   test('at once is not sent', async () => {
     const call = startCall(bridge, { stream: true });
     call.controller.abort(GONE);
-    expect(await call.told).toMatchObject({ endings: ['error'], error: GONE });
+    expect(await call.reported).toMatchObject({ endings: ['error'], error: GONE });
     // A call behind it is the first that the provider hears of.
     provider.answers.push({ fixture: 'google-text.json' });
     await bridged(bridge, {});
@@ -82,7 +82,7 @@ describe('a call that is given up', () => {
 });
 
 describe('a handler that takes nothing', () => {
-  test('is told nothing until it takes more, and then all of it', async () => {
+  test('is reported nothing until it takes more, and then all of it', async () => {
     provider.answers.push({ fixture: 'google-text.sse' });
     let pauses = 0;
     const call = startCall(bridge, { stream: true }, null, {
@@ -92,7 +92,7 @@ describe('a handler that takes nothing', () => {
         setTimeout(() => controller.resume(), 5);
       },
     });
-    const { chat, endings } = await call.told;
+    const { chat, endings } = await call.reported;
     expect(endings).toEqual(['end']);
     expect(chat).toMatchObject({ text: 'The tide turns at noon — 潮汐.', sawDone: true });
     expect(pauses).toBeGreaterThan(3);
@@ -118,7 +118,7 @@ describe('a handler that takes nothing', () => {
     }
     expect(call.bytes()).toBe(taken);
     call.controller.abort(GONE);
-    expect(await call.told).toMatchObject({ endings: ['error'] });
+    expect(await call.reported).toMatchObject({ endings: ['error'] });
     expect(await asked.closed).toBe('early');
   });
 });

@@ -38,15 +38,23 @@ test('the packages are those whose wire the fixtures are made of', () => {
 });
 
 describe.each([
-  { name: 'google', fixture: 'google-text.sse', text: 'The tide turns at noon — 潮汐.', told: usage(14, 6) },
-  { name: 'cohere', fixture: 'cohere-text.sse', text: 'The tide turns at noon.', told: usage(80, 8) },
+  {
+    name: 'google',
+    fixture: 'google-text.sse',
+    text: 'The tide turns at noon — 潮汐.',
+    reported: usage(14, 6),
+  },
+  { name: 'cohere', fixture: 'cohere-text.sse', text: 'The tide turns at noon.', reported: usage(80, 8) },
   {
     name: 'anthropic',
     fixture: 'anthropic-text.sse',
     text: 'The tide turns at noon.',
-    told: { ...usage(135, 15, 100), prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 10 } },
+    reported: {
+      ...usage(135, 15, 100),
+      prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 10 },
+    },
   },
-])('a streamed text of $name', ({ name, fixture, text, told }) => {
+])('a streamed text of $name', ({ name, fixture, text, reported }) => {
   test.each([undefined, 7])('is a streamed chat completion, in pieces of %s bytes', async (pieceBytes) => {
     provider.answers.push({ fixture, ...(pieceBytes ? { pieceBytes } : {}) });
     const { status, headers, chat, tap, endings } = await bridged(by(name), sse);
@@ -55,9 +63,15 @@ describe.each([
       endings: ['end'],
       type: 'text/event-stream',
     });
-    expect(chat).toMatchObject({ text, finishReason: 'stop', sawDone: true, sawError: false, usage: told });
+    expect(chat).toMatchObject({
+      text,
+      finishReason: 'stop',
+      sawDone: true,
+      sawError: false,
+      usage: reported,
+    });
     expect(tap).toMatchObject({ complete: true, failed: false });
-    expect(tap.usage).toMatchObject({ input: (told as { prompt_tokens: number }).prompt_tokens });
+    expect(tap.usage).toMatchObject({ input: (reported as { prompt_tokens: number }).prompt_tokens });
     expect(chat.events[0]).toMatchObject({
       object: 'chat.completion.chunk',
       choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }],
@@ -135,10 +149,10 @@ describe('tool calls', () => {
 });
 
 test.each([
-  { fixture: 'google-text.json', name: 'google', told: usage(14, 6) },
-  { fixture: 'cohere-text.json', name: 'cohere', told: usage(80, 8), reasoning: 'Noon is high water.' },
-  { fixture: 'anthropic-text.json', name: 'anthropic', told: { total_tokens: 150 } },
-])('a complete reply is a chat completion: $fixture', async ({ fixture, name, told, reasoning }) => {
+  { fixture: 'google-text.json', name: 'google', reported: usage(14, 6) },
+  { fixture: 'cohere-text.json', name: 'cohere', reported: usage(80, 8), reasoning: 'Noon is high water.' },
+  { fixture: 'anthropic-text.json', name: 'anthropic', reported: { total_tokens: 150 } },
+])('a complete reply is a chat completion: $fixture', async ({ fixture, name, reported, reasoning }) => {
   provider.answers.push({ fixture });
   const { chat, status, endings } = await bridged(by(name), {});
   expect({ status, endings }).toEqual({ status: 200, endings: ['end'] });
@@ -152,7 +166,7 @@ test.each([
         finish_reason: 'stop',
       },
     ],
-    usage: told,
+    usage: reported,
   });
 });
 
@@ -222,7 +236,7 @@ describe('a stream that does not end as it should', () => {
   });
 
   test.each(['google-error-event.sse', 'anthropic-overloaded-late.sse', 'google-not-json.sse'])(
-    'tells of an error in its midst, and ends with it: %s',
+    'reports an error in its midst, and ends with it: %s',
     async (fixture) => {
       provider.answers.push({ fixture });
       const { chat, tap, endings, text } = await bridged(by(fixture.split('-')[0] as string), sse);
@@ -256,7 +270,7 @@ describe('a stream that does not end as it should', () => {
     expect(await bridged(by('google'), sse)).toMatchObject({ status: null, endings: ['error'] });
   });
 
-  test('has failed where half of a complete reply came, which is told to have begun', async () => {
+  test('has failed where half of a complete reply came, which is asked to have begun', async () => {
     provider.answers.push({ fixture: 'google-truncated.json' });
     const { status, endings, text } = await bridged(by('google'), {});
     expect({ status, endings, text }).toEqual({ status: 200, endings: ['error'], text: '' });
@@ -280,20 +294,20 @@ describe.each([{}, sse])('an error of the provider, asked for %j', (request) => 
     { fixture: 'anthropic-529.json', status: 529, headers: {}, message: 'Overloaded' },
   ])('keeps its status, hint and message: $fixture', async ({ fixture, status, headers, message }) => {
     provider.answers.push({ fixture, status, headers });
-    const told = await bridged(by(fixture.split('-')[0] as string), request);
-    expect(told).toMatchObject({
+    const reported = await bridged(by(fixture.split('-')[0] as string), request);
+    expect(reported).toMatchObject({
       status,
       endings: ['end'],
       chat: { json: { error: { message, param: null } } },
     });
-    expect(told.headers['retry-after']).toBe({ 17: '17', 1500: '2' }[Object.values(headers)[0] ?? '']);
+    expect(reported.headers['retry-after']).toBe({ 17: '17', 1500: '2' }[Object.values(headers)[0] ?? '']);
   });
 
   test('without a word of its own has the status alone', async () => {
     provider.answers.push({ text: `<html>${SECRET}</html>`, status: 500 });
-    const told = await bridged(by('google'), request);
-    expect(told).toMatchObject({ status: 500, endings: ['end'] });
-    expect(told.text).not.toContain(SECRET);
+    const reported = await bridged(by('google'), request);
+    expect(reported).toMatchObject({ status: 500, endings: ['end'] });
+    expect(reported.text).not.toContain(SECRET);
   });
 
   test('of a wrong credential is one of the credential', async () => {
@@ -301,7 +315,7 @@ describe.each([{}, sse])('an error of the provider, asked for %j', (request) => 
     expect(await bridged(by('google'), request)).toMatchObject({ status: 401, endings: ['end'] });
   });
 
-  test('tells neither credentials nor addresses', async () => {
+  test('reports neither credentials nor addresses', async () => {
     provider.answers.push({ fixture: 'google-400.json', status: 400 });
     const { text, status } = await bridged(by('google'), request);
     expect(status).toBe(400);
@@ -309,7 +323,7 @@ describe.each([{}, sse])('an error of the provider, asked for %j', (request) => 
     expect(text).not.toMatch(/AIza|https?:|googleapis/);
   });
 
-  test('tells no credential of whatever kind', async () => {
+  test('reports no credential of whatever kind', async () => {
     const several = openBridge({
       terms: { package: '@ai-sdk/google', base_url: provider.url },
       secret: '{"apiKey":"first-of-nobody","more":{"deep":"second-of-nobody"}}',
@@ -330,7 +344,7 @@ describe.each([{}, sse])('an error of the provider, asked for %j', (request) => 
     });
   });
 
-  test('is no error of the process where nobody answers', async () => {
+  test('is no error of the process where no one answers', async () => {
     const gone = await startProvider();
     await gone[Symbol.asyncDispose]();
     const nobody = openBridge({

@@ -252,7 +252,7 @@ describe('refused, with the field at fault, and nothing is sent:', () => {
       'messages[0].content[0].image_url.url',
     ],
     [
-      'an address that nobody would fetch',
+      'an address that no one would fetch',
       { messages: [user([{ type: 'image_url', image_url: { url: 'http://169.254.169.254/latest' } }])] },
       'messages',
     ],
@@ -262,7 +262,7 @@ describe('refused, with the field at fault, and nothing is sent:', () => {
       'messages[0].content[0].file',
     ],
     [
-      'a result of a call that nobody made',
+      'a result of a call that no one made',
       { messages: [{ role: 'tool', tool_call_id: 'z', content: 'x' }] },
       'messages[0].tool_call_id',
     ],
@@ -296,7 +296,7 @@ describe('refused, with the field at fault, and nothing is sent:', () => {
     expect(provider.asked).toEqual([]);
   });
 
-  test("what the provider can't be told, in the words of its package", async () => {
+  test("what the provider can't be reported, in the words of its package", async () => {
     const { status, error } = await ask('google', {
       messages: [user('hi'), { role: 'system', content: 'Late.' }],
     });

@@ -135,7 +135,7 @@ describe('a dialect', () => {
     },
   );
 
-  test('gives a credential in its own header, and none where there is none', () => {
+  test('gives a credential in its own header, and none where there is absent', () => {
     expect(credentialHeader('openai', 'sk-1')).toEqual(['authorization', 'Bearer sk-1']);
     expect(credentialHeader('azure', 'k1')).toEqual(['api-key', 'k1']);
     for (const dialect of DIALECTS) expect(credentialHeader(dialect, '')).toEqual([]);

@@ -134,7 +134,7 @@ test.each([
 });
 
 /**
- * Reports in the shapes that providers send, each with where the shape is told or was seen. Numbers not told
+ * Reports in the shapes that providers send, each with where the shape is reported or was seen. Numbers not reported
  * there are made up.
  */
 const GOLDEN: readonly [
@@ -215,7 +215,7 @@ const GOLDEN: readonly [
     { input: 19, cached: 10, output: 21, reasoning: 0 },
   ],
   [
-    'Moonshot, the whole prompt cached, told twice',
+    'Moonshot, the whole prompt cached, reported twice',
     'Bike4Mind/bike4mind#1089, live',
     {
       prompt_tokens: 2989,
@@ -403,7 +403,7 @@ const GOLDEN: readonly [
     },
     { input: 18, cached: 0, output: 556, reasoning: 0 },
   ],
-  ['Groq, told in x_groq alone', 'vercel/ai#1651: the chunk has no usage', undefined, null],
+  ['Groq, reported in x_groq alone', 'vercel/ai#1651: the chunk has no usage', undefined, null],
   [
     'vLLM, without details',
     'vllm-project/vllm-ascend#9030',

@@ -90,7 +90,7 @@ describe('a response that is not streamed', () => {
     expect(json(name)).toMatchObject({ bytes: fixture(name), ...expected });
   });
 
-  test('that is no object is none', () => {
+  test('that is no object is absent', () => {
     expect([
       responses.json(Buffer.from('{"status":"completed"'), {} as never),
       responses.json(Buffer.from('[]'), {} as never),

@@ -158,7 +158,7 @@ describe('the usage chunk', () => {
     expect(passes(data, true)).toBe(true);
   });
 
-  test('is left out however its JSON is spaced and its data is split over lines', () => {
+  test('is omitted however its JSON is spaced and its data is split over lines', () => {
     const spaced = '{ "choices" : [ ] , "usage" : { "prompt_tokens" : 3 , "completion_tokens" : 2 } }';
     expect(passes(spaced, true)).toBe(false);
     const tap = new ChatSse(true);
@@ -171,7 +171,7 @@ describe('the usage chunk', () => {
     expect(tap.usage).toMatchObject({ input: 3, output: 2 });
   });
 
-  test('is left out at the very end too, where its blank line never came', () => {
+  test('is omitted at the very end too, where its blank line never came', () => {
     const tap = new ChatSse(true);
     expect(tap.push(Buffer.from(`data: ${USAGE_ONLY}`))).toBeNull();
     expect(tap.flush()).toBeNull();

@@ -17,7 +17,7 @@ function seen(...data: string[]): ChatSse {
 const delta = (content: string, more = ''): string =>
   `{"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}}${more}}]}`;
 
-test('what is found in a reply is what its events hold, however they are cut, spaced and ended', () => {
+test('everything that is found in a reply is what its events hold, however they are cut, spaced and ended', () => {
   const stream = fc.record({
     events: fc.array(anyEvent, { maxLength: 10 }),
     sizes: fc.array(fc.nat(60), { minLength: 1, maxLength: 40 }),
@@ -118,7 +118,7 @@ describe('the end of a reply', () => {
   });
 
   test.each(['[DON', delta('b', ',"finish_reason":"stop"').slice(0, -1), delta('b').slice(0, -3)])(
-    'is not told by half an event: %s',
+    'is not reported by half an event: %s',
     (half) => {
       const tap = new ChatSse(false);
       const { output } = run(tap, [Buffer.from(`data: ${delta('a')}\n\ndata: ${half}`)]);
@@ -128,7 +128,7 @@ describe('the end of a reply', () => {
     },
   );
 
-  test('may lack its blank line; what follows is then told that the event is still open', () => {
+  test('may lack its blank line; what follows is then reported that the event is still open', () => {
     const tap = new ChatSse(false);
     expect(tap.push(Buffer.from(`data: ${delta('a')}`))).toBeNull();
     expect(tap.flush()?.toString()).toBe(`data: ${delta('a')}`);
@@ -145,7 +145,7 @@ describe('usage', () => {
     expect(seen(usage(5, 1), usage(5, 2), usage(5, 3)).usage).toMatchObject({ input: 5, output: 3 });
   });
 
-  test("that only Groq's own member tells is taken", () => {
+  test("that only Groq's own member reports is taken", () => {
     const groq = '"x_groq":{"id":"r","usage":{"prompt_tokens":5,"completion_tokens":2,"queue_time":0.1}}';
     expect(seen(`{"choices":[{"finish_reason":"stop"}],${groq}}`).usage).toMatchObject({
       input: 5,
@@ -157,7 +157,7 @@ describe('usage', () => {
     ).toMatchObject({ input: 9, output: 3 });
   });
 
-  test('that is null, quoted or garbage takes nothing away from what was reported', () => {
+  test('that is null, quoted or garbage takes nothing away from everything that was reported', () => {
     const tap = seen(
       usage(5, 2),
       '{"choices":[],"usage":null}',

@@ -72,7 +72,7 @@ beforeEach(() => {
 });
 
 describe('forms of the header', () => {
-  const bad: ErrorCode = 'invalid_api_key';
+  const invalid: ErrorCode = 'invalid_api_key';
   test.each<[string, string[], string]>([
     ['the documented form', ['Authorization', `Bearer ${SECRET}`], 'Key00001'],
     ['the name in lower case', ['authorization', `Bearer ${SECRET}`], 'Key00001'],
@@ -88,38 +88,38 @@ describe('forms of the header', () => {
     ['the key in another header', ['X-Api-Key', SECRET], 'missing_api_key'],
     ['a name that only begins like it', ['Authorization-Too', `Bearer ${SECRET}`], 'missing_api_key'],
     ['Proxy-Authorization', ['Proxy-Authorization', `Bearer ${SECRET}`], 'missing_api_key'],
-    ['the header twice', ['Authorization', `Bearer ${SECRET}`, 'Authorization', `Bearer ${SECRET}`], bad],
+    ['the header twice', ['Authorization', `Bearer ${SECRET}`, 'Authorization', `Bearer ${SECRET}`], invalid],
     [
       'the header twice in two casings',
       ['authorization', `Bearer ${SECRET}`, 'Authorization', 'Bearer x'],
-      bad,
+      invalid,
     ],
-    ['an empty value', ['Authorization', ''], bad],
-    ['the scheme alone', ['Authorization', 'Bearer'], bad],
-    ['the scheme and a blank', ['Authorization', 'Bearer '], bad],
-    ['the key alone', ['Authorization', SECRET], bad],
-    ['no blank', ['Authorization', `Bearer${SECRET}`], bad],
-    ['two blanks', ['Authorization', `Bearer  ${SECRET}`], bad],
-    ['a tab', ['Authorization', `Bearer\t${SECRET}`], bad],
-    ['a blank before the scheme', ['Authorization', ` Bearer ${SECRET}`], bad],
-    ['a blank after the key', ['Authorization', `Bearer ${SECRET} `], bad],
-    ['a tab after the key', ['Authorization', `Bearer ${SECRET}\t`], bad],
-    ['a line end after the key', ['Authorization', `Bearer ${SECRET}\n`], bad],
-    ['a no-break space after the key', ['Authorization', `Bearer ${SECRET}\u00a0`], bad],
-    ['a no-break space for the blank', ['Authorization', `Bearer\u00a0${SECRET}`], bad],
-    ['a zero-width space as latin-1', ['Authorization', `Bearer ${SECRET}\u00e2\u0080\u008b`], bad],
-    ['a NUL after the key', ['Authorization', `Bearer ${SECRET}\0`], bad],
-    ['quotes around the key', ['Authorization', `Bearer "${SECRET}"`], bad],
-    ['two keys', ['Authorization', `Bearer ${SECRET}, Bearer ${OTHER}`], bad],
-    ['two keys without blanks', ['Authorization', `Bearer ${SECRET},${SECRET}`], bad],
-    ['a key and more words', ['Authorization', `Bearer ${SECRET} realm=x`], bad],
-    ['the scheme twice', ['Authorization', `Bearer Bearer ${SECRET}`], bad],
-    ['Basic', ['Authorization', `Basic ${Buffer.from(`${SECRET}:`).toString('base64')}`], bad],
-    ['Basic with the key as it is', ['Authorization', `Basic ${SECRET}`], bad],
-    ['the name as a part of the value', ['Authorization', `Authorization: Bearer ${SECRET}`], bad],
-    ['a key of another maker', ['Authorization', 'Bearer sk-proj-abcdefghijklmnopqrstuvwxyz'], bad],
-    ['a megabyte', ['Authorization', `Bearer ${'x'.repeat(1024 ** 2)}`], bad],
-    ['a megabyte of blanks', ['Authorization', `Bearer${' '.repeat(1024 ** 2)}${SECRET}`], bad],
+    ['an empty value', ['Authorization', ''], invalid],
+    ['the scheme alone', ['Authorization', 'Bearer'], invalid],
+    ['the scheme and a blank', ['Authorization', 'Bearer '], invalid],
+    ['the key alone', ['Authorization', SECRET], invalid],
+    ['no blank', ['Authorization', `Bearer${SECRET}`], invalid],
+    ['two blanks', ['Authorization', `Bearer  ${SECRET}`], invalid],
+    ['a tab', ['Authorization', `Bearer\t${SECRET}`], invalid],
+    ['a blank before the scheme', ['Authorization', ` Bearer ${SECRET}`], invalid],
+    ['a blank after the key', ['Authorization', `Bearer ${SECRET} `], invalid],
+    ['a tab after the key', ['Authorization', `Bearer ${SECRET}\t`], invalid],
+    ['a line end after the key', ['Authorization', `Bearer ${SECRET}\n`], invalid],
+    ['a no-break space after the key', ['Authorization', `Bearer ${SECRET}\u00a0`], invalid],
+    ['a no-break space for the blank', ['Authorization', `Bearer\u00a0${SECRET}`], invalid],
+    ['a zero-width space as latin-1', ['Authorization', `Bearer ${SECRET}\u00e2\u0080\u008b`], invalid],
+    ['a NUL after the key', ['Authorization', `Bearer ${SECRET}\0`], invalid],
+    ['quotes around the key', ['Authorization', `Bearer "${SECRET}"`], invalid],
+    ['two keys', ['Authorization', `Bearer ${SECRET}, Bearer ${OTHER}`], invalid],
+    ['two keys without blanks', ['Authorization', `Bearer ${SECRET},${SECRET}`], invalid],
+    ['a key and more words', ['Authorization', `Bearer ${SECRET} realm=x`], invalid],
+    ['the scheme twice', ['Authorization', `Bearer Bearer ${SECRET}`], invalid],
+    ['Basic', ['Authorization', `Basic ${Buffer.from(`${SECRET}:`).toString('base64')}`], invalid],
+    ['Basic with the key as it is', ['Authorization', `Basic ${SECRET}`], invalid],
+    ['the name as a part of the value', ['Authorization', `Authorization: Bearer ${SECRET}`], invalid],
+    ['a key of another maker', ['Authorization', 'Bearer sk-proj-abcdefghijklmnopqrstuvwxyz'], invalid],
+    ['a megabyte', ['Authorization', `Bearer ${'x'.repeat(1024 ** 2)}`], invalid],
+    ['a megabyte of blanks', ['Authorization', `Bearer${' '.repeat(1024 ** 2)}${SECRET}`], invalid],
   ])('%s', (_, rawHeaders, expected) => {
     expect(outcome(knock(...rawHeaders))).toBe(expected);
   });
@@ -148,7 +148,7 @@ describe('forms of the header', () => {
 });
 
 describe('keys', () => {
-  test('that nobody made are invalid, with a right checksum too', () => {
+  test('that no one made are invalid, with a right checksum too', () => {
     expect(outcome(knockWith(createSecret('Key00009')))).toBe('invalid_api_key');
     expect(outcome(knockWith(createSecret('Key00001')))).toBe('invalid_api_key');
   });
@@ -159,7 +159,7 @@ describe('keys', () => {
     );
   });
 
-  test('that were revoked say so to their holder, and to nobody who only knows the id', () => {
+  test('that were revoked say so to their holder, and to no one who only knows the id', () => {
     happened(revoked);
     expect(outcome(knockWith(SECRET))).toBe('api_key_revoked');
     expect(outcome(knockWith(createSecret('Key00001')))).toBe('invalid_api_key');
@@ -226,7 +226,7 @@ describe('expiry', () => {
     expect(outcome(knockWith(EXPIRING))).toBe('Key00003');
   });
 
-  test('is told to a holder of the secret only', () => {
+  test('is asked to a holder of the secret only', () => {
     model.setClock(minutes(10));
     expect(outcome(knockWith(createSecret('Key00003')))).toBe('invalid_api_key');
   });

@@ -63,7 +63,7 @@ test('an account on no plan may use everything from anywhere with a plain key', 
 });
 
 describe('an account', () => {
-  test('that is suspended is a 403 for each of its good keys, until it is reinstated', () => {
+  test('that is suspended is a 403 for each of its valid keys, until it is reinstated', () => {
     happened(suspended);
     expect(ask()).toMatchObject({ status: 403, code: 'account_disabled' });
     happened({ type: 'account.reinstated', account: 'Account1', actor });
@@ -83,7 +83,7 @@ describe('an account', () => {
     expect(ask()).toBeNull();
   });
 
-  test('on a plan that nobody knows is a 403 too', () => {
+  test('on a plan that no one knows is a 403 too', () => {
     happened({ type: 'account.plan_changed', account: 'Account1', plan: 'gone', windows: 'keep', actor });
     expect(ask()).toMatchObject({ code: 'plan_not_active' });
   });
@@ -93,7 +93,7 @@ describe.each([
   ['account', onPlan, /its account may not .*administrator of this relay\.$/],
   ['key', restricted, /but it may not .*the administrator of the account's keys/],
 ] as const)('what the terms of the %s leave out', (_, restrict, hint) => {
-  test('of routes is a 403 that names the route and whom to ask', () => {
+  test('of routes is a 403 that names the route and which to ask', () => {
     restrict({ routes: ['/v1/models'] });
     const refusal = ask();
     expect(refusal).toMatchObject({
@@ -105,7 +105,7 @@ describe.each([
     expect(ask({ route: '/v1/models' })).toBeNull();
   });
 
-  test('of origins is a 403 that names the origin and whom to ask', () => {
+  test('of origins is a 403 that names the origin and which to ask', () => {
     restrict({ origins: ['https://*.example.com'] });
     const refusal = ask({ origin: 'https://evil.example' });
     expect(refusal).toMatchObject({
@@ -127,7 +127,7 @@ describe.each([
     expect(ask({ origin: 'https://app.example.com' })).toBeNull();
   });
 
-  test('of models is a 403 that names the model, the field and whom to ask', () => {
+  test('of models is a 403 that names the model, the field and which to ask', () => {
     restrict({ models: ['small-*'] });
     expect(askModel('large-1')).toMatchObject({
       status: 403,
@@ -142,7 +142,7 @@ describe.each([
 });
 
 describe("a key's networks", () => {
-  test('let in who calls from them, and nobody else', () => {
+  test('let in who calls from them, and no one else', () => {
     restricted({ networks: ['10.0.0.0/8', '2001:db8::/32'] });
     expect([ask({ address: '10.1.2.3' }), ask({ address: '2001:db8::9' })]).toEqual([null, null]);
     const refusal = ask({ address: '203.0.113.9' });
@@ -169,7 +169,7 @@ describe("a key's networks", () => {
   });
 });
 
-test('of several reasons the first is told: account, plan, route, origin, network', () => {
+test('of several reasons the first is reported: account, plan, route, origin, network', () => {
   const codes: (string | undefined)[] = [];
   const note = (...events: ControlEvent[]): void => {
     happened(...events);
@@ -282,7 +282,7 @@ describe('a key', () => {
     );
   });
 
-  test('is judged in a dry run by its own state first, and by whether anybody serves the model last', () => {
+  test('is judged in a dry run by its own state first, and by whether anyone serves the model last', () => {
     const trial = { ...chat, model: 'a' };
     const code = (serves = true): string | undefined =>
       dryRun(key(), trial, model, () => (serves ? null : new ApiError('model_not_found')))?.code;

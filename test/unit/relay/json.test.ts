@@ -50,7 +50,7 @@ const damaged = fc
   });
 
 describe('validity', () => {
-  test('every way to write a JSON document is accepted, and an object is told from the rest', () => {
+  test('every way to write a JSON document is accepted, and an object is reported from the rest', () => {
     fc.assert(
       fc.property(document, (text) => {
         const bytes = Buffer.from(text);
@@ -74,7 +74,7 @@ describe('validity', () => {
     expect(refused).toBeGreaterThan(1_000);
   });
 
-  test("so is what is put together from JSON's own characters", () => {
+  test("so is everything that is put together from JSON's own characters", () => {
     const soup = fc.string({
       unit: fc.constantFrom(
         ...'{}[]",:\\u0 1.eE+-tn'.split(''),

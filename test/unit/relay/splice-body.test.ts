@@ -269,10 +269,10 @@ describe('a body that goes to one upstream after another', () => {
 
   test.each([false, true])('is for each as if it were the first; in a slab: %s', (inSlab) => {
     fc.assert(
-      fc.property(anyRequest, fc.array(changes, { minLength: 2, maxLength: 4 }), ({ text }, tries) => {
+      fc.property(anyRequest, fc.array(changes, { minLength: 2, maxLength: 4 }), ({ text }, attempts) => {
         const body = held(text, inSlab);
         const chat = parsed(body);
-        for (const each of tries)
+        for (const each of attempts)
           expect(bodyForUpstream(body, chat, each).toString()).toBe(asked(text, inSlab, each));
         restoreBody(body);
         expect(body.bytes.toString()).toBe(text);
@@ -284,9 +284,9 @@ describe('a body that goes to one upstream after another', () => {
 
 describe('the memory of a body', () => {
   const sendHeaders = channel('undici:client:sendHeaders');
-  /** What Node tells of a connection, as far as it matters here. */
+  /** What Node reports a connection, as far as it matters here. */
   const connection = (writableLength: number, destroyed = false): object => ({ writableLength, destroyed });
-  /** Sends a body over these connections, one after another, and tells whether its memory is used again. */
+  /** Sends a body over these connections, one after another, and reports whether its memory is used again. */
   const isUsedAgain = (...sockets: object[]): boolean => {
     const body = held('{"model":"m","messages":[]}', true);
     const { slab } = body;
@@ -297,7 +297,7 @@ describe('the memory of a body', () => {
     return next.copy === slab;
   };
 
-  test('is used again when every connection that it went to has taken it, those of earlier tries too', () => {
+  test('is used again when every connection that it went to has taken it, those of earlier attempts too', () => {
     expect(isUsedAgain()).toBe(true);
     expect(isUsedAgain(connection(0))).toBe(true);
     expect(isUsedAgain(connection(0), connection(0))).toBe(true);

@@ -22,17 +22,17 @@ const healths = (upstreams: readonly Upstream[]) =>
 
 /** Goes where it is sent until that is nowhere; says where that was, and how long it waited before each. */
 function play(
-  tries: AttemptSequence,
+  attempts: AttemptSequence,
   problems: readonly FailureCause[],
   retryAfterMs: number | null = null,
 ): { at: string[]; waitsMs: number[] } {
   const [at, waitsMs] = [[] as string[], [] as number[]];
-  let next = { ...tries.first(performance.now()), waitMs: 0 } as ReturnType<AttemptSequence['failed']>;
+  let next = { ...attempts.first(performance.now()), waitMs: 0 } as ReturnType<AttemptSequence['failed']>;
   while (next) {
     at.push(next.pool.credential ?? '');
     waitsMs.push(next.waitMs);
-    tries.start(next);
-    next = tries.failed(
+    attempts.start(next);
+    next = attempts.failed(
       failureOf(problems[at.length - 1] ?? problems.at(-1) ?? 500, retryAfterMs),
       performance.now(),
     );
@@ -41,21 +41,21 @@ function play(
 }
 
 describe('a call that fails', () => {
-  test('goes to the other upstreams at once, in their order, and each is told', () => {
+  test('goes to the other upstreams at once, in their order, and each is reported', () => {
     const upstreams = [unsent('a', { credentials: 2 }), unsent('b'), unsent('c')];
-    const tries = new AttemptSequence(targetsOf(...upstreams));
-    const { at, waitsMs } = play(tries, ['cut', 503, 'unreachable']);
+    const attempts = new AttemptSequence(targetsOf(...upstreams));
+    const { at, waitsMs } = play(attempts, ['cut', 503, 'unreachable']);
     // Any of a pool's credentials may be the first.
     expect(['a-0', 'a-1']).toContain(at[0]);
     expect({ at: at.slice(1), waitsMs }).toEqual({ at: ['b-0', 'c-0'], waitsMs: [0, 0, 0] });
     expect(
-      tries.records?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome]),
+      attempts.records?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome]),
     ).toEqual([
       ['a', at[0], 'cut'],
       ['b', 'b-0', 'status_503'],
       ['c', 'c-0', 'unreachable'],
     ]);
-    expect([tries.count, tries.upstream]).toEqual([3, 'c']);
+    expect([attempts.count, attempts.upstream]).toEqual([3, 'c']);
     expect(healths(upstreams).map(({ running }) => running)).toEqual([0, 0, 0, 0, 0, 0, 0]);
   });
 
@@ -76,7 +76,7 @@ describe('a call that fails', () => {
       ).toEqual(['a-0']);
   });
 
-  test('is tried again at the same one only as often as its terms say, after pauses that grow', () => {
+  test('is retried at the same one only as often as its terms say, after pauses that grow', () => {
     const { at, waitsMs } = play(new AttemptSequence(targetsOf(unsent('a', { retries: 3 }))), ['cut']);
     expect(at).toEqual(['a-0', 'a-0', 'a-0', 'a-0']);
     for (const [index, waitMs] of waitsMs.slice(1).entries()) {
@@ -107,34 +107,34 @@ describe('a call that fails', () => {
   });
 
   test('begins no new try after a while, however many are left', () => {
-    const tries = new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
-    tries.start(tries.first(0));
-    expect(tries.canFallBack).toBe(true);
-    expect(tries.failed(failureOf('timed_out'), performance.now() + NEW_ATTEMPT_WITHIN_MS + 1)).toBeNull();
+    const attempts = new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
+    attempts.start(attempts.first(0));
+    expect(attempts.canFallBack).toBe(true);
+    expect(attempts.failed(failureOf('timed_out'), performance.now() + NEW_ATTEMPT_WITHIN_MS + 1)).toBeNull();
   });
 });
 
-test('a try that ends with the call is told by the way it ended, and one alone is not told twice', () => {
+test('a try that ends with the call is reported by the way it ended, and one alone is not reported twice', () => {
   const [a] = [unsent('a')];
-  const tries = new AttemptSequence(targetsOf(a));
-  tries.start(tries.first(0));
-  tries.end('completed', performance.now());
-  expect([tries.count, tries.records, a.circuit.running]).toEqual([1, undefined, 0]);
+  const attempts = new AttemptSequence(targetsOf(a));
+  attempts.start(attempts.first(0));
+  attempts.end('completed', performance.now());
+  expect([attempts.count, attempts.records, a.circuit.running]).toEqual([1, undefined, 0]);
   // What ends twice has ended once.
-  tries.end('completed', performance.now());
-  expect(tries.count).toBe(1);
+  attempts.end('completed', performance.now());
+  expect(attempts.count).toBe(1);
 });
 
-test('a reply that breaks off after it has begun speaks against its upstream; a client that leaves does not', () => {
+test('a reply that breaks off after it has begun uses against its upstream; a client that leaves does not', () => {
   const failuresAfter = (
     reason:
       'upstream_disconnected' | 'timed_out' | 'client_disconnected' | 'completed' | 'service_unavailable',
   ): number => {
     const upstream = unsent('a');
-    const tries = new AttemptSequence(targetsOf(upstream));
-    tries.start(tries.first(0));
-    tries.replyStarted(5);
-    tries.end(reason, performance.now());
+    const attempts = new AttemptSequence(targetsOf(upstream));
+    attempts.start(attempts.first(0));
+    attempts.replyStarted(5);
+    attempts.end(reason, performance.now());
     return upstream.circuit.status(0).failures;
   };
   expect(
@@ -150,7 +150,7 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
   ).toEqual([1, 1, 0, 0, 0]);
 });
 
-test('however a call fails: the tries are bounded and all told, none is at a line again before its pause, and nothing is left running', () => {
+test('however a call fails: the attempts are bounded and all reported, none is at a line again before its pause, and nothing is left running', () => {
   const place = fc.record({ credentials: fc.integer({ min: 1, max: 4 }), retries: fc.nat(3) });
   const problem = fc.constantFrom<FailureCause>(
     'unreachable',
@@ -176,12 +176,12 @@ test('however a call fails: the tries are bounded and all told, none is at a lin
       fc.option(fc.nat(20_000)),
       (places, problems, retryAfterMs) => {
         const upstreams = places.map((each, index) => unsent(`u${index}`, each));
-        const tries = new AttemptSequence(targetsOf(...upstreams));
-        const { at, waitsMs } = play(tries, problems, retryAfterMs);
+        const attempts = new AttemptSequence(targetsOf(...upstreams));
+        const { at, waitsMs } = play(attempts, problems, retryAfterMs);
         longest = Math.max(longest, at.length);
         expect(at.length).toBeLessThanOrEqual(ATTEMPTS_MAX);
-        expect(tries.count).toBe(at.length);
-        if (at.length > 1) expect(tries.records?.map(({ credential }) => credential)).toEqual(at);
+        expect(attempts.count).toBe(at.length);
+        if (at.length > 1) expect(attempts.records?.map(({ credential }) => credential)).toEqual(at);
         for (const [index, line] of at.entries()) {
           if (at.indexOf(line) < index) expect(waitsMs[index]).toBeGreaterThanOrEqual(RETRY_PAUSE_MS / 2);
           expect(waitsMs[index]).toBeLessThanOrEqual(RETRY_WAIT_MAX_MS);

@@ -13,7 +13,7 @@ const anyProblem = fc.oneof(
 const anyWait = fc.option(fc.nat(1_000_000_000));
 
 /**
- * What follows: e elsewhere, l later, the letter of whom it blames, and + where another credential is of use.
+ * What follows: e elsewhere, l later, the letter of which it blames, and + where another credential is of use.
  */
 const inShort = (problem: FailureCause, retryAfterMs: number | null = null): string => {
   const { retryElsewhere, retrySame, blames, avoidUpstream, openForMs } = classifyFailure({
@@ -37,7 +37,11 @@ test.each([
     [500, 502, 503, 504, 529, 599, 999, 408, 425, 101, 302, 304, ...TRANSPORT],
     'el upstream null',
   ],
-  ['what has begun is not begun again, since it may be charged', ['reply_begun'], '-- upstream null'],
+  [
+    'everything that has begun is not begun again, since it may be charged',
+    ['reply_begun'],
+    '-- upstream null',
+  ],
   ['what one protocol can not say another may', ['unsupported'], 'e- null null'],
 ] as [string, FailureCause[], string][])('%s', (_, problems, expected) => {
   expect(problems.map((problem) => `${problem}: ${inShort(problem)}`)).toEqual(
@@ -54,7 +58,7 @@ test('a wait that an upstream asks for is believed, up to a bound', () => {
   expect(classifyFailure({ cause: 429, retryAfterMs: 86_400_000 }).openForMs).toBe(RETRY_AFTER_MAX_MS);
 });
 
-test('whatever the failure: no fault of the client is tried again or blamed on anybody, and the log takes its name', () => {
+test('whatever the failure: no fault of the client is retried or blamed on anyone, and the log takes its name', () => {
   fc.assert(
     fc.property(anyProblem, anyWait, (problem, retryAfterMs) => {
       const verdict = classifyFailure({ cause: problem, retryAfterMs });
@@ -64,7 +68,7 @@ test('whatever the failure: no fault of the client is tried again or blamed on a
         problem < 500 &&
         ![401, 402, 403, 404, 408, 425, 429].includes(problem);
       if (ofClient) expect(verdict).toMatchObject({ retryElsewhere: false, retrySame: false, blames: null });
-      // What null is to blame for ejects nobody, and who waits blames somebody.
+      // What null is to blame for excludes no one, and who waits blames someone.
       if (verdict.blames === null) expect([verdict.openForMs, verdict.retrySame]).toEqual([null, false]);
       expect(verdict.openForMs ?? 0).toBeLessThanOrEqual(RETRY_AFTER_MAX_MS);
       expect(

@@ -6,7 +6,7 @@ import { apiErrorOfReply, type UpstreamErrorReply } from '#server/relay/upstream
 
 const HOST = 'models.internal.example:8443';
 
-function told(
+function reported(
   reply: Partial<UpstreamErrorReply> & { status: number; body?: Buffer },
 ): ReturnType<typeof apiErrorOfReply> {
   const { body = Buffer.alloc(0), ...rest } = reply;
@@ -34,7 +34,7 @@ test.each<[number, number, ErrorCode, string]>([
   [302, 502, 'upstream_error', 'upstream_error'],
   [999, 502, 'upstream_error', 'upstream_error'],
 ])("an upstream's %i is told as %i %s", (status, expected, code, reason) => {
-  expect(told({ status, body: errorBody('Something is wrong.') })).toMatchObject({
+  expect(reported({ status, body: errorBody('Something is wrong.') })).toMatchObject({
     refusal: { status: expected, code },
     reason,
   });
@@ -43,7 +43,7 @@ test.each<[number, number, ErrorCode, string]>([
 test('no status of an upstream becomes a 401, 403 or 429 of ours, or a success', () => {
   fc.assert(
     fc.property(fc.integer({ min: 300, max: 999 }), (status) => {
-      const { refusal } = told({ status, body: errorBody('no') });
+      const { refusal } = reported({ status, body: errorBody('no') });
       expect([401, 403, 429]).not.toContain(refusal.status);
       expect(refusal.status).toBeGreaterThanOrEqual(400);
       // Every fault that is not the client's is a 5xx.
@@ -53,10 +53,10 @@ test('no status of an upstream becomes a 401, 403 or 429 of ours, or a success',
 });
 
 describe('the message', () => {
-  const messageOf = (body: Buffer, status = 400): string => told({ status, body }).refusal.message;
+  const messageOf = (body: Buffer, status = 400): string => reported({ status, body }).refusal.message;
 
   test("about the client's own request passes with its field", () => {
-    const { refusal } = told({
+    const { refusal } = reported({
       status: 400,
       body: errorBody('max_tokens is too large: 9.', { param: 'max_tokens', code: 'x', type: 'y' }),
     });
@@ -126,14 +126,14 @@ describe('the message', () => {
 
   test('is bounded', () => {
     expect(messageOf(errorBody('long '.repeat(10_000))).length).toBeLessThanOrEqual(1_000);
-    const { refusal } = told({ status: 400, body: errorBody('x', { param: 'p'.repeat(10_000) }) });
+    const { refusal } = reported({ status: 400, body: errorBody('x', { param: 'p'.repeat(10_000) }) });
     expect(refusal.param?.length).toBeLessThanOrEqual(200);
   });
 });
 
 describe('when to try again', () => {
   const retryOf = (status: number, retryAfter: string | undefined): number | undefined =>
-    told({ status, retryAfter }).refusal.retryAfterS;
+    reported({ status, retryAfter }).refusal.retryAfterS;
 
   test.each([429, 503, 500, 504])("is the upstream's own word on a %i, within reason", (status) => {
     expect(retryOf(status, '7')).toBe(7);
