@@ -35,12 +35,16 @@ describe('sessions that are cut at any moment', () => {
     const client = async (): Promise<void> => {
       while (calling) await call();
     };
+    // A busy machine may not get one append done between two cuts: then the pauses grow until it has.
+    const seen = (): Set<Outcome> => new Set(outcomes.values());
     const disturb = async (): Promise<void> => {
-      for (; cuts < 25; await superuser.query('select pg_sleep($1)', [Math.random() / 25])) {
+      for (let pauseSecs = 1 / 25; cuts < 25 || (seen().size < 3 && cuts < 100);) {
         for (const pid of await backends(superuser)) {
           await superuser.query('select pg_terminate_backend($1)', [pid]);
           cuts++;
         }
+        if (cuts >= 25) pauseSecs = Math.min(1, pauseSecs * 1.5);
+        await superuser.query('select pg_sleep($1)', [Math.random() * pauseSecs]);
       }
       calling = false;
     };
@@ -56,7 +60,7 @@ describe('sessions that are cut at any moment', () => {
       expect({ request, outcome, ...counts.get(request) }).toEqual({ request, outcome, ...WRITTEN[outcome] });
     }
     expect(counts.size).toBe([...outcomes.values()].filter((outcome) => outcome !== 'refused').length);
-    expect(new Set(outcomes.values())).toEqual(new Set<Outcome>(['durable', 'in doubt', 'refused']));
+    expect(seen()).toEqual(new Set<Outcome>(['durable', 'in doubt', 'refused']));
     expect(new Set(appending.problems)).toEqual(new Set(['append_failed']));
   });
 
