@@ -108,7 +108,7 @@ export const Header = z.strictObject({
   archive: z.literal('daybook log 1'),
   log_id: z.uuid(),
   shard: z.int().nonnegative(),
-  /** Which part of its log it is; null where somebody has chosen its borders. */
+  /** The number of its partition; null for an exported range. */
   partition: z.int().nonnegative().nullable(),
   first_position: Position,
   last_position: Position,

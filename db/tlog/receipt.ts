@@ -73,14 +73,14 @@ export type VerifiedReceipt = {
 };
 
 /** The keys that the reader trusts: of the log, possibly none, and of witnesses that must have cosigned. */
-export type TrustedKeys = { keys: readonly Verifier[]; witnesses: readonly Verifier[] };
+export type ReceiptKeys = { keys: readonly Verifier[]; witnesses: readonly Verifier[] };
 
 /**
  * Verifies a receipt.
  * @param value the parsed JSON.
  * @throws {ReceiptError} at the first problem.
  */
-export function verifyReceipt(value: unknown, known: TrustedKeys): VerifiedReceipt {
+export function verifyReceipt(value: unknown, known: ReceiptKeys): VerifiedReceipt {
   const parsed = Receipt.safeParse(value);
   if (!parsed.success)
     throw new ReceiptError(
@@ -101,7 +101,7 @@ const lineOf = formatVerifierKey;
 
 function verifyCheckpoint(
   { checkpoint: note, ...named }: Receipt,
-  known: TrustedKeys,
+  known: ReceiptKeys,
 ): Omit<VerifiedReceipt, 'receipt'> {
   try {
     const logKeys = [...named.keys.map(parseVerifierKey), ...known.keys];

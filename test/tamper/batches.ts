@@ -11,7 +11,8 @@ export type Span = { from: number; to: number };
 /** The batches of the log that have all their rows in the database, in order. */
 export async function wholeBatches({ superuser, first }: World): Promise<Span[]> {
   const { rows } = await superuser.query<Span>(
-    `select (last_position - event_count + 1)::float8 as from, last_position::float8 as to from daybook.log_batch where last_position - event_count + 1 >= $1 order by last_position`,
+    `select (last_position - event_count + 1)::float8 as from, last_position::float8 as to
+      from daybook.log_batch where last_position - event_count + 1 >= $1 order by last_position`,
     [first],
   );
   return rows;
@@ -20,7 +21,7 @@ export async function wholeBatches({ superuser, first }: World): Promise<Span[]>
 const NODE = 256;
 
 /**
- * Makes everything that hangs on the events fit again from a position on, as somebody with all rights
+ * Makes everything that hangs on the events fit again from a position on, as an attacker with all privileges
  * and this program's source would: the chain, the tree, and the heads of streams.
  */
 export async function makeFit(world: World, from: number): Promise<void> {
@@ -45,7 +46,8 @@ export async function makeFit(world: World, from: number): Promise<void> {
     linked.push([batch.lastPosition, chain]);
   }
   await superuser.query(
-    'update daybook.log_batch b set chain = n.chain from unnest($1::bigint[], $2::bytea[]) n(position, chain) where b.last_position = n.position',
+    `update daybook.log_batch b set chain = n.chain
+      from unnest($1::bigint[], $2::bytea[]) n(position, chain) where b.last_position = n.position`,
     [linked.map(([position]) => position), linked.map(([, value]) => value)],
   );
   await makeTreeFit(world, from, leaves);
@@ -75,12 +77,15 @@ async function makeTreeFit(
   await superuser.query('delete from daybook.log_node where (number + 1) * 256 > $1', [head]);
 }
 
-const EVENTS =
-  'select stream, version, type, body from daybook.log where stream is not null union all select stream, version, type, body from daybook.log_kept';
+const EVENTS = `select stream, version, type, body from daybook.log where stream is not null union all
+    select stream, version, type, body from daybook.log_kept`;
 
 async function makeHeadsFit(superuser: Client): Promise<void> {
-  await superuser.query(`with truth as (select stream, max(version) as version from (${EVENTS}) e group by stream)
-    update daybook.stream_head h set version = t.version from truth t where t.stream = h.stream and h.version <> t.version`);
-  await superuser.query(`delete from daybook.stream_head h where not exists (select from (${EVENTS}) e where e.stream = h.stream
+  await superuser.query(`with truth as (select stream, max(version) as version from (${EVENTS}) e
+    group by stream)
+    update daybook.stream_head h set version = t.version from truth t where t.stream = h.stream
+      and h.version <> t.version`);
+  await superuser.query(`delete from daybook.stream_head h where not exists (select
+    from (${EVENTS}) e where e.stream = h.stream
     or h.version = 0 and e.type = 1 and h.stream = 'account-name/' || (e.body::json ->> 'name'))`);
 }

@@ -36,10 +36,11 @@ export async function changeByte(world: World, random: Random): Promise<Attack> 
     const before = row[column.name] ?? null;
     const { sql, what } = changeOf(random, column, before);
     const where = key.map((name, index) => `${name} = $${index + 2}`).join(' and ');
-    const text = `update daybook.${table} set ${column.name} = ${sql.replaceAll('$1', '$1::text')} where ${where} and ${column.name}::text is distinct from (${sql.replaceAll('$1', '$1::text')})::text`;
+    const text = `update daybook.${table} set ${column.name} = ${sql.replaceAll('$1', '$1::text')}
+      where ${where} and ${column.name}::text is distinct from (${sql.replaceAll('$1', '$1::text')})::text`;
     const values = [before, ...key.map((name) => row[name])];
-    // A value that the type, a constraint or a partition does not accept is no change that anybody could
-    // make.
+    // A value that the type, a constraint or a partition does not accept is not a change that an attacker
+    // could make.
     if ((await attempt(superuser, text, values)) !== 1) continue;
     const after = await superuser.query<{ value: string | null }>(
       `select (${sql.replaceAll('$1', '$1::text')})::text as value`,
@@ -49,7 +50,7 @@ export async function changeByte(world: World, random: Random): Promise<Attack> 
     const expected = await expectedOf(world, table, column.name, row, value);
     const at = key.map((name) => row[name]).join(', ');
     return {
-      kind: expected === null ? 'byte that nobody attests' : `byte of ${table}`,
+      kind: expected === null ? 'unsigned byte' : `byte of ${table}`,
       what: `${what} in the row ${at} of ${table}`,
       expected,
       table,
@@ -84,14 +85,15 @@ async function randomRow({ superuser, covered }: World, random: Random, table: T
     .map(({ name }) => `${name}::text as ${name}`)
     .join(', ');
   const found = await superuser.query<Row>(
-    `select ${columns} from daybook.${table} where ${condition} order by ${table === 'stream_head' ? 'stream' : '2, 1'} offset $2 limit 1`,
+    `select ${columns} from daybook.${table} where ${condition}
+      order by ${table === 'stream_head' ? 'stream' : '2, 1'} offset $2 limit 1`,
     [covered, random.below(rows[0]?.count ?? 1)],
   );
   return found.rows[0] as Row;
 }
 
 /**
- * What depends on nothing but on who wrote it down: moments of our own doing, of which no signature speaks.
+ * Columns that no signature covers, such as times recorded by the writer itself.
  */
 const UNATTESTED: Partial<Record<Table, readonly string[]>> = {
   log_partition: ['made_at', 'restored_at', 'archived_at'],
@@ -113,7 +115,7 @@ function orElse(table: Table, column: string, row: Row, after: string | null): {
     : {};
 }
 
-/** The first bad position by how the change was made; null where nothing attested was changed. */
+/** The expected first invalid position; null if nothing that is signed was changed. */
 async function expectedOf(
   world: World,
   table: Table,
@@ -156,13 +158,14 @@ async function expectedOf(
 async function firstOfSplit({ superuser }: World, own: number, elsewhere: number): Promise<number> {
   if (elsewhere >= own) return own;
   const { rows } = await superuser.query<{ first: number }>(
-    'select (last_position - event_count + 1)::float8 as first from daybook.log_batch where last_position > $1 order by last_position limit 1',
+    `select (last_position - event_count + 1)::float8 as first from daybook.log_batch
+      where last_position > $1 order by last_position limit 1`,
     [elsewhere],
   );
   return Math.min(own, Math.max(1, rows[0]?.first ?? own));
 }
 
-/** When a file was made nobody can tell but whoever made it. */
+/** The time of a file's creation can't be verified. */
 function isMomentInManifest(column: string, row: Row, after: string | null): boolean {
   if (column !== 'manifest' || after === null || row['manifest'] === null) return false;
   const { made_at: _before, ...before } = JSON.parse(row['manifest'] as string) as Record<string, unknown>;
@@ -170,7 +173,7 @@ function isMomentInManifest(column: string, row: Row, after: string | null): boo
   return made_at !== undefined && JSON.stringify(before) === JSON.stringify(rest);
 }
 
-/** A signature of two may go, and whoever is not known may be told of: what is signed stays signed. */
+/** Removing one of two signatures, or adding an unknown one, leaves the note signed. */
 function isStillSigned({ key }: World, before: string, after: string): boolean {
   try {
     openCheckpoint(after, [key]);
@@ -183,7 +186,8 @@ function isStillSigned({ key }: World, before: string, after: string): boolean {
 /** The last event of a stream; for a name that is taken, the event that took it. */
 async function positionOfStream({ superuser, head }: World, stream: string): Promise<number> {
   const { rows } = await superuser.query<{ position: number | null }>(
-    `select max(position)::float8 as position from (select position, stream from daybook.log union all select position, stream from daybook.log_kept) e where stream = $1`,
+    `select max(position)::float8 as position from (select position, stream from daybook.log
+      union all select position, stream from daybook.log_kept) e where stream = $1`,
     [stream],
   );
   return rows[0]?.position ?? head;

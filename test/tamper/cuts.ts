@@ -22,19 +22,21 @@ export async function cutTail(world: World, random: Random): Promise<Attack> {
         [last, last - batch.from + 1, batch.to],
       );
     await superuser.query('delete from daybook.checkpoint where size > $1', [last]);
-    // Of what is left only a batch that was cut itself has to be made anew.
+    // Only a batch that was truncated itself has to be recomputed.
     await makeFit(world, isWithin ? batch.from : last + 1);
   }
   return {
     kind: 'cut tail',
-    what: `all above ${last}${isWithin ? ', within a batch' : ''}${isFitted ? ', with all that hangs on it' : ''}`,
-    // The rest of a batch without its row is what is bad first.
+    what:
+      'all above ' +
+      `${last}${isWithin ? ', within a batch' : ''}${isFitted ? ', with all that hangs on it' : ''}`,
+    // The rest of a batch without its row is the first invalid position.
     expected: isWithin && !isFitted ? batch.from : last + 1,
     table: isWithin && !isFitted ? 'log_batch' : 'log',
   };
 }
 
-/** The newest events go, of those that no checkpoint covers yet: nobody can tell. */
+/** Truncates events that no checkpoint covers yet, which is undetectable. */
 export async function cutWithinWindow(world: World, random: Random): Promise<Attack> {
   const batches = (await wholeBatches(world)).filter(({ from }) => from > world.covered);
   const { from } = oneOf(random, batches);
@@ -42,7 +44,7 @@ export async function cutWithinWindow(world: World, random: Random): Promise<Att
   await world.superuser.query('delete from daybook.log_batch where last_position >= $1', [from]);
   await makeFit(world, from);
   return {
-    kind: 'cut of what no checkpoint covers',
+    kind: 'truncation of uncovered events',
     what: `all from ${from} on`,
     expected: null,
     table: 'log',

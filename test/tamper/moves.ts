@@ -106,7 +106,8 @@ async function shiftRows(client: Client, moves: readonly { position: number; to:
   );
   await client.query('delete from daybook.log where position = any($1)', [values[0]]);
   await client.query(
-    'update moved m set position = n.target from unnest($1::bigint[], $2::bigint[]) n(position, target) where m.position = n.position',
+    `update moved m set position = n.target
+      from unnest($1::bigint[], $2::bigint[]) n(position, target) where m.position = n.position`,
     values,
   );
   await client.query('insert into daybook.log select * from moved');

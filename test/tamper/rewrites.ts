@@ -25,7 +25,7 @@ export async function rewriteAll(world: World, random: Random): Promise<Attack> 
   if (forges) for (const { size, note } of rows) await putForged(world, size, note);
   return {
     kind: 'rewrite',
-    what: `${what}${forges ? ', checkpoints signed anew by another key' : ''}`,
+    what: `${what}${forges ? ', checkpoints signed again by another key' : ''}`,
     expected,
     table: 'log',
   };
@@ -61,7 +61,7 @@ async function changeTime({ superuser }: World, random: Random, { from, to }: Sp
   return { what: `positions ${from} to ${to} ${us} microseconds later`, expected: from };
 }
 
-/** A checkpoint of what the log is now, by the log's own name and by somebody else's key. */
+/** A checkpoint of the changed log, with its own origin and a foreign key. */
 async function putForged({ superuser }: World, size: number, note: string): Promise<void> {
   const { origin } = parseCheckpoint(parseNote(note).text);
   const signer = signerOf(

@@ -1,39 +1,38 @@
 import type { Random } from '../chaos/random.ts';
-import { lookAtWhole, type Outcome, tryAttack } from './judge.ts';
+import { verifyUnchanged, type Outcome, tryAttack } from './judge.ts';
 import type { Attacker } from './trial.ts';
 import type { World } from './world.ts';
 
 /**
- * Tries attacks one after the other, each on the log as it was. @throws {Error} when anything is found before
- * the first or after the last.
+ * Runs attacks one by one, each on the unchanged log.
+ * @throws {Error} when the unchanged log has a finding before the first or after the last.
  */
 export async function runTrials(
   world: World,
   random: Random,
   trials: readonly { attacker: Attacker; count: number }[],
 ): Promise<Outcome[]> {
-  await requireWhole(world);
+  await requireUnchanged(world);
   const outcomes: Outcome[] = [];
   for (const { attacker, count } of trials) {
     for (let each = 0; each < count; each++) outcomes.push(await tryAttack(world, random, attacker));
   }
-  await requireWhole(world);
+  await requireUnchanged(world);
   return outcomes;
 }
 
-async function requireWhole(world: World): Promise<void> {
-  const findings = await lookAtWhole(world);
-  if (findings.length > 0)
-    throw new Error(`something is found where nothing was done: ${JSON.stringify(findings[0])}`);
+async function requireUnchanged(world: World): Promise<void> {
+  const findings = await verifyUnchanged(world);
+  if (findings.length > 0) throw new Error(`the unchanged log has a finding: ${JSON.stringify(findings[0])}`);
 }
 
 /**
- * How many of a kind were tried, found, placed, and laid to the right table; with what was published, and
- * with one older checkpoint alone.
+ * How many attacks of a kind were made, detected, located exactly, and reported in the right table; with the
+ * publish directory, and with one older checkpoint alone.
  */
 export type Tally = {
   kind: string;
-  tried: number;
+  attempted: number;
   found: number;
   exact: number;
   named: number;
@@ -42,8 +41,7 @@ export type Tally = {
 };
 
 /**
- * What all of it comes to. Of attacks that change nothing attested nothing has to be found, and they
- * are counted apart, under kinds of their own.
+ * Summarizes outcomes. Attacks that change nothing signed need not be detected, and have kinds of their own.
  */
 export function tally(outcomes: readonly Outcome[]): { kinds: Tally[]; missed: Outcome[] } {
   const kinds = [...new Set(outcomes.map(({ kind }) => kind))].toSorted().map((kind): Tally => {
@@ -51,7 +49,7 @@ export function tally(outcomes: readonly Outcome[]): { kinds: Tally[]; missed: O
     const count = (is: (outcome: Outcome) => boolean): number => own.filter(is).length;
     return {
       kind,
-      tried: own.length,
+      attempted: own.length,
       found: count(({ published }) => published.isFound),
       exact: count(({ published }) => published.isPlaced),
       named: count(({ published }) => published.isNamed),

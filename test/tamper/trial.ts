@@ -2,30 +2,28 @@ import type { Client } from 'pg';
 import type { Random } from '../chaos/random.ts';
 import type { World } from './world.ts';
 
-/** The log's tables as verification names them. */
+/** The tables that findings name. */
 export type Table =
   'log' | 'log_batch' | 'log_kept' | 'log_partition' | 'stream_head' | 'log_node' | 'checkpoint' | 'install';
 
-/** What was done to a log, and what has to be said of it. */
+/** An attack on a log, and the expected finding. */
 export type Attack = {
   kind: string;
-  /** In words, for who looks at one that was missed. */
+  /** A description, for attacks that were missed. */
   what: string;
   /**
-   * The first position that is bad, by how the attack was made; null where nothing that anybody attests was
-   * changed.
+   * The first invalid position; null if nothing that is signed was changed.
    */
   expected: number | null;
   /**
-   * The other position that is as good, where a row was given another place: nobody can tell which of the two
-   * is its own.
+   * An equally valid position, for a row that was moved: verification can't know which of the two is its own.
    */
   orElse?: number;
-  /** In which table that is. */
+  /** The table of that position. */
   table: Table;
 };
 
-/** Everything is done by the superuser, in a transaction that is rolled back, with no trigger in the way. */
+/** Runs work as superuser, without triggers, in a transaction that is rolled back. */
 export async function within<T>(client: Client, work: () => Promise<T>): Promise<T> {
   await client.query('begin; set local session_replication_role = replica');
   try {
@@ -36,8 +34,8 @@ export async function within<T>(client: Client, work: () => Promise<T>): Promise
 }
 
 /**
- * Tries a change that a type, a constraint or a partition may not accept. @returns how many rows it changed;
- * 0 where it was not accepted.
+ * Attempts a change that a type, a constraint or a partition can reject.
+ * @returns the number of changed rows; 0 if it was rejected.
  */
 export async function attempt(client: Client, text: string, values: unknown[]): Promise<number> {
   await client.query('savepoint attempt');
@@ -55,6 +53,6 @@ export async function attempt(client: Client, text: string, values: unknown[]): 
 export type Attacker = (world: World, random: Random) => Promise<Attack>;
 
 export const oneOf = <T>(random: Random, items: readonly T[]): T => items[random.below(items.length)] as T;
-/** A whole number from one up to another, both included. */
+/** A random integer from `from` to `to`, inclusive. */
 export const between = (random: Random, from: number, to: number): number =>
   from + random.below(to - from + 1);

@@ -34,7 +34,8 @@ export function changeOf(random: Random, { name, type }: Column, value: string |
       const at = between(random, value ?? '00000000-0000-7000-8000-000000000000', /[0-9a-f]/);
       const flipped = (parseInt(at.character, 16) ^ (1 << random.below(4))).toString(16);
       return {
-        sql: `coalesce(overlay($1 placing '${flipped}' from ${at.index + 1}), '00000000-0000-7000-8000-000000000001')::uuid`,
+        sql: `coalesce(overlay($1 placing '${flipped}'
+          from ${at.index + 1}), '00000000-0000-7000-8000-000000000001')::uuid`,
         what: `character ${at.index} of ${name}`,
       };
     }
@@ -72,7 +73,9 @@ function changeOfText(random: Random, name: string, type: string, value: string)
   const literal = String.fromCharCode(other).replace("'", "''");
   return {
     sql: `overlay($1 placing '${literal}' from ${index + 1})::${type}`,
-    what: `byte ${index} of ${name} from ${JSON.stringify(value[index])} to ${JSON.stringify(String.fromCharCode(other))}`,
+    what:
+      `byte ${index} of ${name} from ${JSON.stringify(value[index])} ` +
+      `to ${JSON.stringify(String.fromCharCode(other))}`,
   };
 }
 

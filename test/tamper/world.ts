@@ -28,19 +28,19 @@ import {
 } from '../support/log/log-writer.ts';
 import { publishNow } from '../support/audit/publishing.ts';
 
-/** An empty database, and somebody in it who may do anything. */
+/** An empty database, and a superuser in it. */
 export type Ground = { store: Store; superuser: () => Promise<Client> };
 
 /** A checkpoint as an auditor may have kept it. */
 export type Kept = { size: number; note: string };
 
-/** A log with all that a log has, and what an auditor holds of it. */
+/** A log with every kind of content, and an auditor's evidence. */
 export type World = AsyncDisposable & {
   superuser: Client;
   /** The newest event, and the first one that is not in the archive. */
   head: number;
   first: number;
-  /** Up to here the newest checkpoint covers it; what is behind is what nobody can vouch for yet. */
+  /** The size of the newest checkpoint. Later events are not covered yet. */
   covered: number;
   directory: string;
   archive: string;
@@ -108,7 +108,7 @@ export async function openWorld(
   const [line] = await readVerifierKeys(publishing.directory);
   const covered = (checkpoints.at(-1) as Kept).size;
 
-  // Projections and open calls keep a log from its archive; as far as this one is concerned there are none.
+  // Projections and open requests delay archiving, so both are marked as done.
   await superuser.query('update daybook.projection set position = daybook.head(0::smallint)');
   await superuser.query('update daybook.instance set open_from = daybook.head(0::smallint) + 1');
   const archiveDirectory = path.join(place, 'archive');
@@ -154,10 +154,12 @@ async function appendAsFirstVersion(store: Store): Promise<void> {
 /** Partitions that a migration makes are too large to be filled. */
 async function cutIntoPartitions(superuser: Client): Promise<void> {
   await superuser.query(
-    'alter table daybook.log detach partition daybook.log_000000; alter table daybook.log_000000 rename to taken_out',
+    `alter table daybook.log detach partition daybook.log_000000; alter table daybook.log_000000 rename to
+      taken_out`,
   );
   await superuser.query(
-    'alter table daybook.log detach partition daybook.log_000001; drop table daybook.log_000001; delete from daybook.log_partition',
+    `alter table daybook.log detach partition daybook.log_000001; drop table daybook.log_000001; delete
+      from daybook.log_partition`,
   );
   await superuser.query(`update daybook.install set partition_size = ${PARTITION_POSITIONS}`);
   await superuser.query('set role daybook_owner; select daybook.create_partitions(12); reset role');
@@ -167,7 +169,7 @@ async function cutIntoPartitions(superuser: Client): Promise<void> {
 }
 
 /**
- * Calls of several accounts with what comes of them, and changes to accounts, keys and plans, each as the
+ * Requests of several accounts with their outcomes, and changes to accounts, keys and plans, each as the
  * next of its own stream.
  */
 class Calls {
@@ -186,7 +188,7 @@ class Calls {
       hold_cost_microusd: 700,
       sse: this.#random.below(2) === 0,
     });
-    const told = [
+    const known = [
       begun,
       extended(begun),
       settled(begun, {
@@ -196,7 +198,7 @@ class Calls {
     ];
     // Others have every value that the vocabulary allows, refusals among them.
     return [
-      ...told,
+      ...known,
       ...fc.sample(anyRequestEvent, { numRuns: count, seed: this.#random.below(2 ** 31) }),
     ].slice(0, Math.max(count, 2));
   }

@@ -8,7 +8,7 @@ import {
 } from '#db/audit/commands/source-options.ts';
 import { showSnapshot } from '#db/audit/commands/replay-text.ts';
 import { findAccount, snapshotOf } from '#db/audit/replay/snapshot.ts';
-import type { Part, Source } from '#db/audit/source/source.ts';
+import type { LogRange, Source } from '#db/audit/source/source.ts';
 import { ReplayState } from '#db/audit/replay/state.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -54,7 +54,7 @@ export function replayCommand(audit: Command): void {
  * The range from the beginning up to a position or a point in time. For a source without an index on time
  * the range is the full log, and the fold stops by itself.
  */
-async function partUpTo(source: Source, at: number | Date): Promise<Part> {
+async function partUpTo(source: Source, at: number | Date): Promise<LogRange> {
   const after = source.first - 1;
   if (at instanceof Date) {
     const behind = await source.seek(new Date(at.getTime() + 1));

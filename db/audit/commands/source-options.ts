@@ -3,7 +3,7 @@ import { Option } from 'commander';
 import { asAuditor } from '#db/audit/commands/auditor.ts';
 import { fileSource } from '#db/audit/source/files.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
-import type { Part, Source } from '#db/audit/source/source.ts';
+import type { LogRange, Source } from '#db/audit/source/source.ts';
 import { fullLogSource } from '#db/audit/source/full-log.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
@@ -45,7 +45,7 @@ export async function recordReading(
   { surroundings }: Command,
   client: Client | null,
   what: (typeof LOG_READINGS)[number],
-  { after, upTo }: Part,
+  { after, upTo }: LogRange,
 ): Promise<void> {
   if (client === null) return;
   try {
@@ -64,7 +64,7 @@ export async function recordReading(
 export async function foldPart(
   command: Command,
   source: Source,
-  part: Part,
+  part: LogRange,
   what: string,
   take: (read: Read) => boolean,
 ): Promise<Progress['figures']> {

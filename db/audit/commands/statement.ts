@@ -8,7 +8,7 @@ import {
 } from '#db/audit/commands/source-options.ts';
 import { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
 import { findAccount } from '#db/audit/replay/snapshot.ts';
-import type { Part, Source } from '#db/audit/source/source.ts';
+import type { LogRange, Source } from '#db/audit/source/source.ts';
 import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import { type StatementReport, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
@@ -93,7 +93,7 @@ async function printStatements(
 }
 
 /** The range of the log that the month lies in; the full log for a source without an index on time. */
-async function partOf(source: Source, month: Month): Promise<Part> {
+async function partOf(source: Source, month: Month): Promise<LogRange> {
   const from = await source.seek(month.from);
   const until = await source.seek(month.until);
   return {

@@ -5,7 +5,7 @@ import { type Evidence, readCheckpoints } from '#db/audit/verify/evidence.ts';
 import { readKeys } from '#db/audit/commands/verifier-keys.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
 import { recordReading } from '#db/audit/commands/source-options.ts';
-import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import { verifyDatabase } from '#db/audit/verify/database.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { type Finding, FINDINGS_MAX, type Report, type Trust } from '#db/audit/verify/report.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';

@@ -1,7 +1,5 @@
-import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { createZstdDecompress } from 'node:zlib';
-import { type Header, Header as HeaderShape } from '#db/archive/line.ts';
+import { type HeadedFile, openConsecutive } from '#db/archive/header.ts';
 import {
   ArchiveDamageError,
   type Predecessor,
@@ -10,39 +8,19 @@ import {
   type Contents,
   verifyFile,
 } from '#db/archive/verify.ts';
-import type { Part, Source } from '#db/audit/source/source.ts';
-import { StoreError } from '#db/postgres/connect.ts';
+import type { LogRange, Source } from '#db/audit/source/source.ts';
 import { AT, COLUMN_NAMES, type Row } from '#db/log/columns.ts';
 import { placeRows, type Read } from '#db/log/read.ts';
 
-/** A header names a few hundred leaf hashes at most; what is longer is no file of ours. */
-const HEADER_BYTES_MAX = 128 * 1024 * 1024;
-const LINE_BREAK = 0x0a;
-
-type Headed = { file: string; header: Header };
-
 /**
- * Exported files as a source of events. Each event is proved by its file's own chain before it is
- * given out, and each file has to continue the one before it.
+ * Exported files as a source of events. Each event is verified by its file's chain before it is passed on,
+ * and each file must continue the one before it.
  * @param names in any order.
- * @throws {StoreError} when there are none, one can't be read, or a part of the log is missing between them.
+ * @throws {StoreError} when none are named, one can't be read, or they are not consecutive files of one log.
  */
 export async function fileSource(names: readonly string[]): Promise<Source & { logId: string }> {
-  const headed: Headed[] = [];
-  for (const file of names) headed.push({ file, header: await readHeader(file) });
-  const files = headed.toSorted((one, other) => one.header.first_position - other.header.first_position);
-  const [first, last] = [files[0], files.at(-1)];
-  if (first === undefined || last === undefined) throw new StoreError('no files were named');
-  for (const [index, { file, header }] of files.entries()) {
-    const before = files[index - 1]?.header;
-    if (before && before.log_id !== header.log_id)
-      throw new StoreError(`${file} is of another log than ${files[index - 1]?.file}`);
-    if (before && before.last_position + 1 !== header.first_position) {
-      throw new StoreError(
-        `${file} begins at position ${header.first_position}, and ${files[index - 1]?.file} ends at ${before.last_position}`,
-      );
-    }
-  }
+  const files = await openConsecutive(names);
+  const [first, last] = [files[0] as HeadedFile, files.at(-1) as HeadedFile];
   return {
     logId: first.header.log_id,
     first: first.header.first_position,
@@ -53,7 +31,7 @@ export async function fileSource(names: readonly string[]): Promise<Source & { l
   };
 }
 
-async function* pagesOf(files: readonly Headed[], { after, upTo }: Part): AsyncGenerator<Read[]> {
+async function* pagesOf(files: readonly HeadedFile[], { after, upTo }: LogRange): AsyncGenerator<Read[]> {
   let before: Predecessor | undefined;
   for (const { file, header } of files) {
     if (header.last_position <= after || header.first_position > upTo) continue;
@@ -77,7 +55,7 @@ async function* pagesOf(files: readonly Headed[], { after, upTo }: Part): AsyncG
   }
 }
 
-/** The lines of a file's events, as they are proved. @returns what the file was found to hold. */
+/** The verified lines of a file's events. @returns the content of the file. */
 async function* linesOf(file: string): AsyncGenerator<string[], Contents> {
   const stop = new AbortController();
   let given = Promise.withResolvers<{ lines: string[] } | { contents: Contents }>();
@@ -108,7 +86,7 @@ async function* linesOf(file: string): AsyncGenerator<string[], Contents> {
   }
 }
 
-/** The names of a line's fields in the order of the columns of a row. */
+/** The fields of a line, in the order of the columns of a row. */
 const FIELDS = COLUMN_NAMES.slice(1).map((name) => (name === 'at' ? 'at_us' : name));
 
 /** The events of an archive file's lines. */
@@ -126,26 +104,4 @@ export function eventsOf(lines: readonly string[]): Read[] {
     return row as unknown as Row;
   });
   return placeRows(rows);
-}
-
-async function readHeader(file: string): Promise<Header> {
-  const stored = createReadStream(file);
-  const text = stored.pipe(createZstdDecompress());
-  stored.on('error', (error) => text.destroy(error));
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const part of text as AsyncIterable<Buffer>) {
-      const end = part.indexOf(LINE_BREAK);
-      parts.push(end < 0 ? part : part.subarray(0, end));
-      bytes += part.length;
-      if (end >= 0) return HeaderShape.parse(JSON.parse(Buffer.concat(parts).toString()));
-      if (bytes > HEADER_BYTES_MAX) break;
-    }
-  } catch (error) {
-    throw new StoreError(`${file} is not an exported part of a log, or can't be read`, { cause: error });
-  } finally {
-    stored.destroy();
-  }
-  throw new StoreError(`${file} is not an exported part of a log`);
 }

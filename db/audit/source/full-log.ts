@@ -6,10 +6,9 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { ArchivedError } from '#db/log/read.ts';
 
 /**
- * The log from its beginning: the part that left the database from the files of its archive, where
- * there is such a part, and the rest from the database.
- * @throws {StoreError} when a part is archived and the files are not there. {ArchivedError} when nobody said
- * where they are.
+ * The log from its first position: archived partitions from their files, and the rest from the database.
+ * @throws {StoreError} when a file is missing.
+ * @throws {ArchivedError} when a partition is archived and no archive directory is given.
  */
 export async function fullLogSource(client: Client, archiveDir: string | undefined): Promise<Source> {
   const live = await databaseSource(client);
@@ -27,7 +26,7 @@ export async function fullLogSource(client: Client, archiveDir: string | undefin
   return {
     first: files.first,
     head: live.head,
-    // The batches of what is archived stay in the database.
+    // The batches of archived events stay in the database.
     seek: live.seek,
     isLive: live.isLive,
     async *read({ after, upTo }) {

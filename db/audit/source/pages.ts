@@ -6,15 +6,15 @@ import { decode } from '#db/log/decode.ts';
 import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
 
 /**
- * A page of the log as one text, for those who read all of it: row by row, with a message and thirty
- * columns for each, Postgres and Node need several times as long. Only what an event of its type has
- * is asked for. What does not come out as it should is read again row by row, by whoever asked.
+ * Reads a page of the log as one text, for readers of the full log: row by row, with a message and thirty
+ * columns each, Postgres and Node take several times as long. Only the columns of each event type are read. A
+ * page with an unexpected value is read again row by row by the caller.
  */
 
 /** No name of the vocabulary has one: they are of printable characters. */
 const FIELD_END = '\t';
 const ZERO = 0x30;
-/** Stands for whatever has no columns of its own for all that it says: it is read by itself. */
+/** Marks an event that has more than typed columns, and is read by itself. */
 const OTHER = '-';
 
 /** Whether an event of this type may say more in its body: then it is read by itself. */
@@ -48,16 +48,19 @@ const CASES = REQUEST_TYPES.map((type) => {
     optional.includes(column) ? `coalesce(${column.name}::text, '')` : column.name,
   );
   const text = `concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
-  return `when ${code} then ${mayHaveBody(type) ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
+  const result = mayHaveBody(type) ? `case when body is null then ${text} else '${OTHER}' end` : text;
+  return `when ${code} then ${result}`;
 });
 
-const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}' order by position)
+const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}'
+  order by position)
   from daybook.log where shard = $1 and position > $2 and position <= $3`;
-const READ_OTHERS = `select ${SELECT_COLUMNS} from daybook.log where shard = $1 and position = any($2) order by position`;
+const READ_OTHERS = `select ${SELECT_COLUMNS} from daybook.log where shard = $1
+  and position = any($2) order by position`;
 
 /**
- * The events of a part of the log that is not archived.
- * @returns null where something is not what an event of its type has, or one is missing.
+ * The events of a range of the log that is not archived.
+ * @returns null if an event is missing, or has an unexpected value.
  */
 export async function readPart(client: Client, after: number, upTo: number): Promise<Read[] | null> {
   const { rows } = await client.query<[string | null]>({
@@ -82,16 +85,16 @@ export async function readPart(client: Client, after: number, upTo: number): Pro
 }
 
 /**
- * What a page's text says; it ends where the text stops making sense. Fields are read off it one
- * after the other: to split it into an array costs more than all the rest.
+ * Parses a page's text, up to the first unexpected field. Fields are scanned in place: splitting the text
+ * into an array costs more than everything else.
  */
 class Page {
   readonly events: Read[] = [];
-  /** The positions of events that are to be read by themselves. */
+  /** The positions of events to read by themselves. */
   readonly others: number[] = [];
   readonly #text: string;
   #next = 0;
-  /** One for all: it is filled anew for each event. */
+  /** Reused for each event. */
   readonly #row: unknown[] = Object.keys(AT).map(() => null);
 
   constructor(text: string, after: number) {
@@ -135,7 +138,7 @@ class Page {
     return this.#text.slice(from, end < 0 ? undefined : end);
   }
 
-  /** Null where the field is empty. */
+  /** Null if the field is empty. */
   #takeNumber(): number | null {
     const from = this.#next;
     let value = 0;
@@ -150,7 +153,7 @@ class Page {
     }
   }
 
-  /** Behind the end of the text, and further where a field was to begin there and did not. */
+  /** An offset beyond the text, which marks a missing field. */
   #beyond(from: number): number {
     return this.#text.length + (from > this.#text.length ? 2 : 1);
   }

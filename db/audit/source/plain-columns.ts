@@ -2,17 +2,16 @@ import { CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify/event.ts';
 import { typeOf } from '#db/log/columns.ts';
 
 /**
- * What the columns of a request have to be, byte by byte, so that it is told for one without a text
- * being made of it that would have to be thrown away again. Pure.
+ * Byte-level validation of the columns of a request, which allocates no strings. Pure.
  */
 
-/** Of what bytes a value may consist; all others have another path. */
+/** Byte classes of values. A value with any other byte needs the full parser. */
 const DIGIT = 1;
 const PLAIN = 2;
 const UUID = 4;
 const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
   const character = String.fromCharCode(byte);
-  // Plain is what neither COPY, JSON nor a composite value would have to quote for what is in it.
+  // Plain bytes need no quoting in COPY, JSON or a composite value.
   return (
     (/\d/.test(character) ? DIGIT : 0) |
     (/[\x21-\x7e]/.test(character) && !/["\\(),]/.test(character) ? PLAIN : 0) |
@@ -24,7 +23,7 @@ const isOf = (byte: number | undefined, kinds: number): boolean =>
 const UUID_BYTES = 36;
 const ZERO = 0x30;
 
-/** A column of a request. No byte fits one that its type does not have. */
+/** A column of a request. `bytes` is 0 for a column that the type does not have. */
 export type Column = {
   name: string;
   bytes: number;
@@ -45,7 +44,7 @@ const BYTES = {
   bool: PLAIN,
 } as const;
 
-/** By the code of its type: the columns of a request behind those that every row has. */
+/** The columns of a request after the common ones, by the code of its type. */
 export const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Column[][]>(
   (found, [code, { needed, allowed }]) => {
     found[code] = NAMES.slice(COMMON).map((name) => ({
@@ -62,32 +61,32 @@ export const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Colu
   [],
 );
 
-/** Where a value of this column that begins here ends: where the first byte is that does not fit. */
+/** The end of a value: the offset of the first byte that the column does not allow. */
 export function endOfValue(bytes: Buffer, from: number, { bytes: kinds }: Column): number {
   let at = from;
   while (isOf(bytes[at], kinds)) at++;
   return at;
 }
 
-/** Whether a value of bytes that do is one: as long as it has to be, or a code that is known. */
+/** Whether a value of allowed bytes has the required length, or is a known code. */
 export function isValue(bytes: Buffer, from: number, to: number, { length, codes }: Column): boolean {
   return (length === 0 || to - from === length) && (codes === null || codes.has(numberOf(bytes, from, to)));
 }
 
-/** Whether these very bytes stand here. */
-export function stands(bytes: Buffer, at: number, text: Buffer): boolean {
+/** Whether the bytes at this offset start with `text`. */
+export function startsWithBytes(bytes: Buffer, at: number, text: Buffer): boolean {
   for (let index = 0; index < text.length; index++) if (bytes[at + index] !== text[index]) return false;
   return true;
 }
 
-/** Where digits that begin here end. */
+/** The end of the digits at this offset. */
 export function endOfDigits(bytes: Buffer, from: number): number {
   let at = from;
   while (isOf(bytes[at], DIGIT)) at++;
   return at;
 }
 
-/** The number that some digits are. */
+/** Parses digits. */
 export function numberOf(digits: Buffer, from: number, to: number): number {
   let number = 0;
   for (let at = from; at < to; at++) number = number * 10 + (digits[at] as number) - ZERO;

@@ -4,26 +4,26 @@ import { GapError } from '#db/log/follow.ts';
 import { positionAt } from '#db/log/lookup.ts';
 import { firstPosition, PAGE_ROWS, type Read, readHead, readRows } from '#db/log/read.ts';
 
-/** A part of the log: the positions above `after`, up to `upTo`. */
-export type Part = { after: number; upTo: number };
+/** A range of the log: the positions above `after`, up to `upTo`. */
+export type LogRange = { after: number; upTo: number };
 
-/** Where an auditor's events come from: a database, exported files, or files and then a database. */
+/** A source of events: a database, exported files, or files followed by a database. */
 export type Source = {
-  /** The first and the last position that are there, and everything between them. */
+  /** The first and the last position. Every position in between is available. */
   first: number;
   head: number;
   /**
-   * The first position whose event is not earlier than a moment, behind the head where there is none; null
-   * where only reading would tell.
+   * The first position whose event is not earlier than a point in time, head + 1 if every event is earlier;
+   * null if the source has no index on time.
    */
   seek(moment: Date): Promise<number | null>;
-  /** Whether the database itself has all from a position on. */
+  /** Whether the database has all events from a position on. */
   isLive(position: number): boolean;
   /**
-   * The events of a part, page by page, in order and without a gap.
-   * @throws {GapError | ArchiveDamageError} where one is missing.
+   * The events of a range, page by page, in order and without a gap.
+   * @throws {GapError | ArchiveDamageError} when one is missing.
    */
-  read(part: Part): AsyncGenerator<readonly Read[]>;
+  read(part: LogRange): AsyncGenerator<readonly Read[]>;
 };
 
 /** The log of a database, from the first position that is not archived. */
@@ -39,10 +39,10 @@ export async function databaseSource(client: Client): Promise<Source> {
   };
 }
 
-/** Postgres makes the next page while this one is folded. */
-async function* pagesOf(client: Client, { after, upTo }: Part): AsyncGenerator<Read[]> {
+/** Postgres reads the next page while this one is folded. */
+async function* pagesOf(client: Client, { after, upTo }: LogRange): AsyncGenerator<Read[]> {
   const fetch = (above: number): Promise<Read[]> => {
-    const page = readWhole(client, above, Math.min(above + PAGE_ROWS, upTo));
+    const page = readComplete(client, above, Math.min(above + PAGE_ROWS, upTo));
     page.catch(() => undefined);
     return page;
   };
@@ -55,17 +55,17 @@ async function* pagesOf(client: Client, { after, upTo }: Part): AsyncGenerator<R
   }
 }
 
-async function readWhole(client: Client, after: number, upTo: number): Promise<Read[]> {
+async function readComplete(client: Client, after: number, upTo: number): Promise<Read[]> {
   const part = await readPart(client, after, upTo);
   if (part !== null) return part;
-  // Damaged, or cut, or archived a moment ago: row by row it tells what is wrong.
+  // Damaged, truncated or archived in the meantime: reading row by row gives a specific error.
   const page = await readRows(client, after, 'all', upTo - after);
-  requireDense(page, after);
+  requireNoGap(page, after);
   return page;
 }
 
 /** @throws {GapError} naming the first position above `after` that is missing. */
-function requireDense(page: readonly Read[], after: number): void {
+function requireNoGap(page: readonly Read[], after: number): void {
   const gap = page.findIndex(({ position }, index) => position !== after + 1 + index);
   if (gap >= 0 || page.length === 0)
     throw new GapError(`the log has no event at position ${after + 1 + Math.max(gap, 0)}`);

@@ -37,17 +37,14 @@ export const AT = {
 /** The columns that every row has, which are looked at one by one. */
 export const COMMON = COMMON_COLUMNS;
 
-/** What events of a type have in their columns, and what they may have. */
+/** The columns that events of a type have, and those that they can have. */
 export type Shape = { needed: readonly string[]; allowed: readonly string[] };
 const namesOf = (columns: readonly { name: string }[]): string[] => columns.map(({ name }) => name);
 const SHAPES: readonly (readonly [RequestEvent['type'], Shape])[] = REQUEST_TYPES.map((type) => {
   const { needed, optional } = columnsOf(type);
   return [type, { needed: namesOf(needed), allowed: namesOf(optional) }];
 });
-/**
- * The same without what has to be parsed to be told for good: whoever goes by patterns leaves such a row to
- * {@link checkEvent}.
- */
+/** The same without the body, which needs parsing: rows with a body are checked by {@link checkEvent}. */
 export const PLAIN_SHAPES: readonly [number, Shape][] = SHAPES.map(([type, { needed, allowed }]) => [
   EVENT_CODES[type],
   { needed, allowed: allowed.filter((name) => name !== 'body') },
@@ -67,7 +64,7 @@ export const CODES: ReadonlyMap<string, ReadonlyMap<number, string>> = new Map(
 
 /**
  * What a row came to: an event of the vocabulary (the event itself for control events, null for requests), or
- * why it is none.
+ * why it is invalid.
  */
 export type Checked = { problem: string } | { problem: null; control: ControlEvent | null };
 

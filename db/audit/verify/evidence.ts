@@ -4,24 +4,24 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { formatVerifierKey, NoteError, parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
 import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 
-/** What an auditor holds of a log beside the log itself. */
+/** What an auditor has besides the log itself. */
 export type Evidence = {
-  /** The directory that the log is published in. */
+  /** The publish directory. */
   published?: string | undefined;
-  /** Checkpoints that were kept, as they were signed. */
-  checkpoints?: readonly Claim[];
-  /** The keys that the auditor trusts. Absent: those that are published, or else those that the log names. */
+  /** Checkpoints from the auditor's own records. */
+  checkpoints?: readonly CheckpointNote[];
+  /** The trusted keys. Default: the published ones, or else those that the log names. */
   keys?: readonly Verifier[];
-  /** Where the files of partitions lie that have left the database. */
+  /** The directory with the files of archived partitions. */
   archive?: string | undefined;
 };
 
-/** A signed head of the log, and where it is from. */
-export type Claim = { from: string; note: string };
+/** A checkpoint as a signed note, and its source for messages. */
+export type CheckpointNote = { from: string; note: string };
 
-/** Checkpoints that an auditor has in files. @throws {StoreError} when one can't be read. */
-export async function readCheckpoints(files: readonly string[]): Promise<Claim[]> {
-  const claims: Claim[] = [];
+/** Reads checkpoints from files. @throws {StoreError} when one can't be read. */
+export async function readCheckpoints(files: readonly string[]): Promise<CheckpointNote[]> {
+  const claims: CheckpointNote[] = [];
   for (const file of files) claims.push({ from: file, note: await readText(file) });
   return claims;
 }
@@ -32,10 +32,10 @@ async function readText(file: string): Promise<string> {
   });
 }
 
-/** What is published in a directory: the newest checkpoint, and the keys that sign. */
-export async function readPublishedClaim(
+/** Reads the newest checkpoint and the verifier keys of a publish directory. */
+export async function readPublishedCheckpoint(
   directory: string,
-): Promise<{ claim: Claim | null; keys: Verifier[] }> {
+): Promise<{ claim: CheckpointNote | null; keys: Verifier[] }> {
   const note = await readCheckpointFile(directory);
   return {
     claim: note === null ? null : { from: `${directory}/checkpoint`, note },
@@ -43,7 +43,7 @@ export async function readPublishedClaim(
   };
 }
 
-/** Keys that a log has published. What is no key signs nothing and is left out. */
+/** Parses published key lines. Invalid lines are skipped. */
 export function readKeyLines(lines: readonly string[]): Verifier[] {
   return lines.flatMap((line) => {
     try {
@@ -56,21 +56,21 @@ export function readKeyLines(lines: readonly string[]): Verifier[] {
 }
 
 /**
- * The keys that may have signed. What the auditor has brought comes first; a key that took its place
- * is believed once a checkpoint that a believed key has signed covers the event that names it.
+ * The trusted keys. A key that the log names after a rotation becomes trusted once a checkpoint signed by a
+ * trusted key covers the event that names it.
  */
 export class TrustedKeys {
   readonly verifiers: Verifier[];
   trust: Trust;
-  #told: { verifier: Verifier; position: number }[] = [];
+  #named: { verifier: Verifier; position: number }[] = [];
 
   constructor(given: readonly Verifier[] | undefined, published: readonly Verifier[]) {
     this.verifiers = [...(given ?? published)];
     this.trust = given !== undefined ? 'given' : published.length > 0 ? 'published' : 'none';
   }
 
-  /** The log says at a position that this key signs from there on. */
-  tell(line: string, position: number): void {
+  /** Adds a key that an event of the log names. */
+  addNamedKey(line: string, position: number): void {
     let verifier: Verifier;
     try {
       verifier = parseVerifierKey(line);
@@ -80,18 +80,18 @@ export class TrustedKeys {
     if (this.verifiers.some((each) => formatVerifierKey(each) === line)) return;
     if (this.trust === 'none') this.trust = 'log';
     if (this.trust === 'log') this.verifiers.push(verifier);
-    else this.#told.push({ verifier, position });
+    else this.#named.push({ verifier, position });
   }
 
-  /** Those that are believed and those that the log names beside them. */
+  /** The trusted keys and those that the log names. */
   get known(): Verifier[] {
-    return [...this.verifiers, ...this.#told.map(({ verifier }) => verifier)];
+    return [...this.verifiers, ...this.#named.map(({ verifier }) => verifier)];
   }
 
-  /** A checkpoint of this size agrees with the log, signed by one who is believed. */
+  /** Called when a checkpoint of this size with a trusted signature agrees with the log. */
   confirm(size: number): void {
-    for (const { verifier } of this.#told.filter(({ position }) => position <= size))
+    for (const { verifier } of this.#named.filter(({ position }) => position <= size))
       this.verifiers.push(verifier);
-    this.#told = this.#told.filter(({ position }) => position > size);
+    this.#named = this.#named.filter(({ position }) => position > size);
   }
 }

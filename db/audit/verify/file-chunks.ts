@@ -6,34 +6,32 @@ import { lineSpans, lineChunksOf } from '#db/archive/lines.ts';
 import { Header, parseLine } from '#db/archive/line.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { JsonRows } from '#db/audit/source/json-rows.ts';
-import { type EventRow, rowOfFields } from '#db/audit/source/lines.ts';
+import { type EventRow, rowOfFields } from '#db/audit/source/event-row.ts';
 import type { BatchRow } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 
-/** Compressed bytes that are read at once. */
+/** Compressed bytes per read. */
 const READ_BYTES = 64 * 1024;
-/**
- * Text that is made of them at once, and how much of it waits: the next is made on another core while one is
- * looked at.
- */
+/** Decompressed bytes per chunk, and buffered ahead: zstd runs on another core. */
 const TEXT_BYTES = 64 * 1024;
-const WAITING_BYTES_MAX = 4 * TEXT_BYTES;
+const BUFFERED_BYTES_MAX = 4 * TEXT_BYTES;
+
+/** A chunk of lines of a file, parsed but not verified: batches follow their last events. */
+export type FileChunk = { header: Header; rows: EventRow[]; batches: BatchRow[]; leavesAfter: Buffer[] };
 
 /**
- * What some lines of a file say, in order: batches stand behind their last events. Nothing of it is checked.
+ * Reads an exported file in chunks, each with the header.
+ * @throws {ArchiveDamageError} at the first unreadable line, after the lines before it.
+ * @throws {StoreError} when the file can't be read.
  */
-export type Piece = { header: Header; rows: EventRow[]; batches: BatchRow[]; leavesAfter: Buffer[] };
-
-/**
- * Reads an exported file piece by piece; a header comes with each.
- * @throws {ArchiveDamageError} at what can't be read, behind which nothing is.
- * @throws {StoreError} when there is no such file.
- */
-export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void): AsyncGenerator<Piece> {
+export async function* readFileChunks(
+  file: string,
+  onBytes?: (bytes: Buffer) => void,
+): AsyncGenerator<FileChunk> {
   const stored = createReadStream(file, { highWaterMark: READ_BYTES });
   if (onBytes) stored.on('data', (chunk) => onBytes(chunk as Buffer));
   const text = stored.pipe(
-    createZstdDecompress({ chunkSize: TEXT_BYTES, readableHighWaterMark: WAITING_BYTES_MAX } as ZstdOptions &
+    createZstdDecompress({ chunkSize: TEXT_BYTES, readableHighWaterMark: BUFFERED_BYTES_MAX } as ZstdOptions &
       TransformOptions),
   );
   stored.on('error', (error) => text.destroy(error));
@@ -42,14 +40,14 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
   const plainRows = new JsonRows();
   try {
     for await (const lines of lineChunksOf(text)) {
-      const piece: Omit<Piece, 'header'> = { rows: [], batches: [], leavesAfter: [] };
+      const chunk: Omit<FileChunk, 'header'> = { rows: [], batches: [], leavesAfter: [] };
       let failure: unknown = null;
       try {
         for (const [start, end] of lineSpans(lines)) {
-          const plain = header?.shard === 0 ? plainRows.take(lines, start, end) : null;
-          if (plain !== null) next += piece.rows.push(plain) && 1;
+          const plain = header?.shard === 0 ? plainRows.parseRow(lines, start, end) : null;
+          if (plain !== null) next += chunk.rows.push(plain) && 1;
           else if (header !== undefined)
-            next += takeLine(piece, lines.toString('utf8', start, end), header.shard);
+            next += addLine(chunk, lines.toString('utf8', start, end), header.shard);
           else {
             header = Header.parse(JSON.parse(lines.toString('utf8', start, end)));
             next = header.first_position;
@@ -58,8 +56,8 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
       } catch (error) {
         failure = error ?? new Error('unreadable');
       }
-      // What was good before it is given out all the same.
-      if (header !== undefined) yield { header, ...piece };
+      // The lines before the unreadable one are passed on.
+      if (header !== undefined) yield { header, ...chunk };
       if (failure !== null) throw failure as Error;
     }
     if (header === undefined) throw new Error('empty');
@@ -73,11 +71,11 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
   }
 }
 
-/** @returns how many events it was. */
-function takeLine(piece: Omit<Piece, 'header'>, line: string, shard: number): number {
+/** @returns the number of events added. */
+function addLine(chunk: Omit<FileChunk, 'header'>, line: string, shard: number): number {
   const parsed = parseLine(line, shard);
-  if ('event' in parsed) return piece.rows.push(rowOfFields(parsed.event)) && 1;
-  if ('batch' in parsed) piece.batches.push(parsed.batch);
-  else piece.leavesAfter.push(...parsed.leavesAfter);
+  if ('event' in parsed) return chunk.rows.push(rowOfFields(parsed.event)) && 1;
+  if ('batch' in parsed) chunk.batches.push(parsed.batch);
+  else chunk.leavesAfter.push(...parsed.leavesAfter);
   return 0;
 }

@@ -1,16 +1,16 @@
-import { type EventRow, leafContent } from '#db/audit/source/lines.ts';
+import { type EventRow, leafContent } from '#db/audit/source/event-row.ts';
 import { type HashText, hashText } from '#db/audit/verify/tree.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
-/** The leaf hashes of rows, made from what they cover. Pure. */
+/** The leaf hashes of rows. Pure. */
 
-/** A row, a leaf hash where the row is not at hand, or null where neither is. */
+/** A row, or its leaf hash, or null if both are unavailable. */
 export type Pending = EventRow | Buffer | null;
 
 /** The formats of leaves; see `db/log/chain.ts`. */
 export const FORMATS = ['1', '2'];
 
-/** The leaf hashes of rows, one behind the other, and of those that are at hand themselves. */
+/** The concatenated leaf hashes of rows. */
 export function leavesOf(
   rows: readonly Pending[],
   format: string,

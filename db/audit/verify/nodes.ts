@@ -1,11 +1,11 @@
 import type { ClientBase } from 'pg';
-import { compareNodes } from '#db/audit/verify/tables.ts';
 import type { AuditTree, Node } from '#db/audit/verify/tree.ts';
+import { SHARD } from '#db/log/append.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
-type Wrong = { level: number; number: number };
+type NodeId = { level: number; number: number };
 
-/** Levels of nodes above the first: they are few and wait for the end. */
+/** The levels above the first, which have few nodes and are compared at the end. */
 const UPPER_LEVELS = [2, 3, 4, 5, 6];
 
 /** Compares `daybook.log_node` with the tree as it grows. */
@@ -14,34 +14,35 @@ export class NodeCheck {
   readonly #built: number;
   readonly #upper: Node[] = [];
   readonly #firsts: ReadonlyMap<number, number>;
-  readonly #wrong: Wrong[] = [];
+  readonly #wrong: NodeId[] = [];
   #next: number;
-  #asked: Promise<void> = Promise.resolve();
+  #comparison: Promise<void> = Promise.resolve();
 
-  /** @param built the size up to which the table must have the tree. */
+  /** @param built the size up to which the table must be complete. */
   constructor(client: ClientBase, first: number, built: number) {
     this.#client = client;
     this.#built = built;
-    // Nodes that begin before the first event are nobody's to compare.
+    // Nodes that begin before the first event can't be compared.
     const firstOf = (level: number): number => Math.ceil((first - 1) / NODE_CHILDREN ** level);
     this.#next = firstOf(1);
     this.#firsts = new Map(UPPER_LEVELS.map((level) => [level, firstOf(level)]));
   }
 
   /**
-   * Asks for the nodes that were completed since the last call, and waits for what was asked for then: the
-   * database has the next page to make.
+   * Compares the nodes that were completed since the last call. Waits for the comparison of the call before,
+   * so that Postgres reads the next page in parallel.
    */
-  async take(tree: AuditTree | null): Promise<void> {
+  async compareCompleted(tree: AuditTree | null): Promise<void> {
     const completed = (tree?.completed.splice(0) ?? []).filter(({ level, number }) =>
       level === 1 ? number >= this.#next : number >= (this.#firsts.get(level) ?? 0),
     );
     this.#upper.push(...completed.filter(({ level }) => level > 1));
     const nodes = completed.filter(({ level }) => level === 1);
     const last = nodes.at(-1);
-    const before = this.#asked;
-    if (last !== undefined) this.#asked = this.#compare(this.#next, (this.#next = last.number + 1), nodes);
-    this.#asked.catch(() => undefined);
+    const before = this.#comparison;
+    if (last !== undefined)
+      this.#comparison = this.#compare(this.#next, (this.#next = last.number + 1), nodes);
+    this.#comparison.catch(() => undefined);
     await before;
   }
 
@@ -50,12 +51,12 @@ export class NodeCheck {
   }
 
   /**
-   * All that the table has otherwise, upper levels and rows for which there are no events included. @param
-   * tree null where it broke off on the way.
+   * Compares the upper levels, and finds rows beyond the log. @param tree null if an event was unreadable.
+   * @returns the nodes that differ.
    */
-  async finish(tree: AuditTree | null, head: number): Promise<Wrong[]> {
-    await this.take(tree);
-    await this.#asked;
+  async finish(tree: AuditTree | null, head: number): Promise<NodeId[]> {
+    await this.compareCompleted(tree);
+    await this.#comparison;
     const wrong = this.#wrong;
     const surplusFrom = (level: number): number => Math.floor(head / NODE_CHILDREN ** level);
     wrong.push(
@@ -84,4 +85,31 @@ export class NodeCheck {
     }
     return wrong;
   }
+}
+
+/** Compares the stored nodes of a level in a range with the true ones. @returns those that differ. */
+async function compareNodes(
+  client: ClientBase,
+  level: number,
+  from: number,
+  to: number,
+  nodes: readonly Node[],
+  builtTo: number,
+): Promise<{ level: number; number: number }[]> {
+  const { rows } = await client.query<[string, Buffer]>({
+    name: 'verify_nodes',
+    text: `select number, hash from daybook.log_node where shard = $1 and level = $2 and number >= $3
+      and number < $4`,
+    values: [SHARD, level, from, to],
+    rowMode: 'array',
+  });
+  const stored = new Map(rows.map(([number, hash]) => [Number(number), hash]));
+  const wrong: number[] = [];
+  for (const { number, hash } of nodes) {
+    const there = stored.get(number);
+    stored.delete(number);
+    if (there === undefined ? (number + 1) * NODE_CHILDREN ** level <= builtTo : !there?.equals(hash))
+      wrong.push(number);
+  }
+  return [...wrong, ...stored.keys()].map((number) => ({ level, number }));
 }

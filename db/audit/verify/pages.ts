@@ -1,22 +1,22 @@
 import { setImmediate } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
-import { copiedRows } from '#db/audit/source/copied-page.ts';
-import { type EventRow, rowOfText } from '#db/audit/source/lines.ts';
+import { readCopyPage } from '#db/audit/source/copy-page.ts';
+import { type EventRow, rowOfText } from '#db/audit/source/event-row.ts';
 import type { BatchRow } from '#db/log/chain.ts';
 import { AT_US, COLUMN_NAMES, leafColumns, typeOf } from '#db/log/columns.ts';
-import type { CheckpointRow } from '#db/audit/verify/claims.ts';
+import type { CheckpointRow } from '#db/audit/verify/checkpoints.ts';
 import { SHARD } from '#db/log/append.ts';
 
-/** Rows of one answer: about two megabytes of text. */
+/** Positions per query: about 2 MB of text. */
 export const PAGE_POSITIONS = 10_000;
-/** There is no event at position 0, and a place for one in the table. */
-const BEFORE_ALL = -1;
-/** Below every number that a column of positions can hold; only partitions refuse what is below zero. */
-export const LEAST = '-9223372036854775808';
+/** Position 0 has no event, but the table allows one. */
+const BEFORE_FIRST = -1;
+/** Below every bigint. Only partition bounds reject positions below zero. */
+export const BELOW_ALL_POSITIONS = '-9223372036854775808';
 
 /**
- * A piece of a log in order: all events above one position up to another, and the batches and checkpoints
- * that end there.
+ * A page of a log: the events above one position up to another, with the batches and checkpoints that end
+ * among them.
  */
 export type Page = {
   after: number;
@@ -27,40 +27,46 @@ export type Page = {
   unreadable: { position: number; problem: string }[];
 };
 
-/** The columns that may have an empty text. */
+/** The columns that can have an empty text. */
 const TEXT_COLUMNS = COLUMN_NAMES.filter((name) => typeOf(name) === 'text');
-// A time that is no number must not fail the whole page.
+// An infinite time must not fail the full page.
 const TEXT = `row(${leafColumns(`case when isfinite(at) then ${AT_US} end`)})::text`;
 const rowsOf = (table: string, columns: string): string =>
   `select ${columns} from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
-// Reckoning the microseconds of each row would take Postgres a tenth of the time, and all rows of a batch
-// have the same. Behind all else: whether an empty text stands in the row, since COPY writes nothing for it
-// as it does for null.
-const COPIED = `${leafColumns('at')}, nullif(${TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ')}, false)`;
+// Times are converted here: doing it in Postgres costs a tenth of the query, and all rows of a batch have the
+// same. The last column is true if a text is empty, since COPY writes an empty text and null alike.
+const HAS_EMPTY_TEXT = TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ');
+const COPIED = `${leafColumns('at')}, nullif(${HAS_EMPTY_TEXT}, false)`;
 const copyOf = (table: string, after: number, upTo: number): string => {
   const values = [0, SHARD, after, upTo];
-  // COPY takes no parameters; these are numbers of our own.
-  return `copy (${rowsOf(table, COPIED).replace(/\$(\d)/g, (_, number: string) => String(Number(values[Number(number)])))}) to stdout with (delimiter ',', null '')`;
+  // COPY takes no parameters. These are numbers from this module.
+  const query = rowsOf(table, COPIED).replace(/\$(\d)/g, (_, number: string) =>
+    String(Number(values[Number(number)])),
+  );
+  return `copy (${query}) to stdout with (delimiter ',', null '')`;
 };
 
-const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::text, ''), coalesce(event_count::text, ''), coalesce(instance::text, ''),
-    coalesce(batch_no::text, ''), coalesce(case when isfinite(at) then (extract(epoch from at) * 1000000)::bigint::text end, ''), coalesce(format::text, ''),
+const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::text,
+  ''), coalesce(event_count::text, ''), coalesce(instance::text, ''),
+    coalesce(batch_no::text, ''), coalesce(case when isfinite(at) then (extract(epoch
+      from at) * 1000000)::bigint::text end, ''), coalesce(format::text, ''),
     coalesce(chain, ''::bytea)
-  from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3 order by last_position`;
+  from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3
+    order by last_position`;
 
-/** Control events that were kept, each with the format that its batch names. */
-export const READ_KEPT_TEXTS = `select ${TEXT}, (select b.format::text from daybook.log_batch b
+/** Retained control events, each with the leaf format of its batch. */
+export const READ_RETAINED_TEXTS = `select ${TEXT}, (select b.format::text from daybook.log_batch b
     where b.shard = $1 and b.last_position >= k.position order by b.last_position limit 1)
   from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
-/** Rows of the log, or of a table of its shape. */
+/** Reads rows of the log, or of a table with the same columns. */
 export async function readRowTexts(
   client: ClientBase,
   table: string,
   after: number,
   upTo: number,
 ): Promise<EventRow[]> {
-  const rows = await copiedRows(client, copyOf(table, after, upTo));
+  const rows = await readCopyPage(client, copyOf(table, after, upTo));
   if (rows !== null) return rows;
   const single = await client.query<[string]>({
     text: rowsOf(table, TEXT),
@@ -93,11 +99,13 @@ export async function readBatches(
   }));
 }
 
-/** A row of `daybook.checkpoint` as SQL. */
-export const CHECKPOINT_JSON = `json_build_object('epoch', epoch, 'size', size, 'note', note, 'published_at', published_at)`;
-const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1 and size > $2 and size <= $3 order by size, epoch`;
+/** A row of `daybook.checkpoint` as a JSON expression. */
+export const CHECKPOINT_JSON = `json_build_object(
+  'epoch', epoch, 'size', size, 'note', note, 'published_at', published_at)`;
+const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1
+  and size > $2 and size <= $3 order by size, epoch`;
 
-/** The checkpoints in the table of more than one size up to another. */
+/** The stored checkpoints larger than one size up to another. */
 export async function readCheckpointRows(
   client: ClientBase,
   after: number | string,
@@ -111,11 +119,11 @@ export async function readCheckpointRows(
   return rows.map(({ row }) => row);
 }
 
-/** Corrupted pages of a table, and values that no type allows. */
+/** SQLSTATE classes XX and 22: corrupted pages, and invalid values. */
 const isDamage = (error: unknown): boolean =>
   error instanceof DatabaseError && /^(XX|22)/.test(error.code ?? '');
 
-/** Finds the rows that make reading fail by halves. */
+/** Finds unreadable rows by bisection. */
 async function readAround(client: ClientBase, after: number, upTo: number, page: Page): Promise<void> {
   try {
     page.rows.push(...(await readRowTexts(client, 'daybook.log', after, upTo)));
@@ -133,7 +141,7 @@ async function readAround(client: ClientBase, after: number, upTo: number, page:
 
 async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
   const page: Page = { after, upTo, rows: [], batches: [], checkpoints: [], unreadable: [] };
-  const above = after === BEFORE_ALL ? LEAST : after;
+  const above = after === BEFORE_FIRST ? BELOW_ALL_POSITIONS : after;
   const [, batches, checkpoints] = await Promise.all([
     readAround(client, after, upTo, page),
     readBatches(client, above, upTo),
@@ -143,13 +151,13 @@ async function readPage(client: ClientBase, after: number, upTo: number): Promis
 }
 
 /**
- * The events and batches above one position up to another, page by page; Postgres makes the next page while
- * one is looked at.
+ * The events and batches above one position up to another, page by page. Postgres reads the next page while
+ * one is verified.
  */
 export async function* pagesOf(client: ClientBase, after: number, upTo: number): AsyncGenerator<Page> {
   let next =
     after < upTo
-      ? readPage(client, after === 0 ? BEFORE_ALL : after, Math.min(after + PAGE_POSITIONS, upTo))
+      ? readPage(client, after === 0 ? BEFORE_FIRST : after, Math.min(after + PAGE_POSITIONS, upTo))
       : null;
   for (;;) {
     if (next === null) return;
@@ -159,13 +167,13 @@ export async function* pagesOf(client: ClientBase, after: number, upTo: number):
       at = (await nextPosition(client, at, upTo)) - 1;
     next = at < upTo ? readPage(client, at, Math.min(at + PAGE_POSITIONS, upTo)) : null;
     next?.catch(() => undefined);
-    // pg sends a question when the event loop turns, which it does not while a page is hashed.
+    // pg sends the query on the next turn of the event loop, before the page is hashed.
     await setImmediate();
     yield page;
   }
 }
 
-/** The next position that there is anything at, where a long piece is missing. */
+/** The next position with a row, to skip a long gap. */
 async function nextPosition(client: ClientBase, after: number, upTo: number): Promise<number> {
   const { rows } = await client.query<[string]>({
     text: `select least((select min(position) from daybook.log where shard = $1 and position > $2),

@@ -1,51 +1,45 @@
-/** What a verification found, and of how much. */
+/** The report of a verification. */
 
 /**
- * One thing that is not as it was written. `position` is the first position that is bad; for a row of
- * a table beside the log, the position that the row is about. Where the evidence leaves more than one
- * event to choose from, `to` is the last of them.
+ * A problem. `position` is the first invalid position; for a row of a table beside the log, the position that
+ * the row is about. If the evidence can't single out one event, `to` is the last candidate.
  */
 export type Finding = { position: number; to?: number; table: string; problem: string };
 
-/**
- * Whom a verification believed: the auditor's own key, those that were published, or the log's own word for
- * it.
- */
+/** The source of the trusted keys: given by the auditor, published, or only named in the log itself. */
 export type Trust = 'given' | 'published' | 'log' | 'none';
 
 export type Report = {
   log_id: string;
-  /** The first position that was read, and the last there is. */
+  /** The first position that was read, and the last position of the log. */
   first: number;
   head: number;
   events: number;
   batches: number;
-  /** How many signed checkpoints the events agree with. */
+  /** The number of signed checkpoints that the events agree with. */
   checkpoints: number;
   /**
-   * The root of the tree over all events up to the head, in base64 as in checkpoints; null where its left
-   * part is not at hand.
+   * The root of the tree up to the head, in base64 as in checkpoints; null if its left part is unknown.
    */
   root: string | null;
   /**
-   * Up to this position a checkpoint that agrees covers the log, and when that was published; 0 and null
-   * without one.
+   * The size of the largest checkpoint that agrees, and its time of publication; 0 and null without one.
    */
   covered: number;
   published_at: string | null;
   trust: Trust;
-  /** What the reader should know and what is no fault. */
+  /** Information that is not a finding. */
   notes: string[];
-  /** The first bad position first; whoever finds many stops. */
+  /** Ordered by position, at most {@link FINDINGS_MAX}. */
   findings: Finding[];
 };
 
-/** What is said of a row that its own batch contradicts. */
+/** The problem of a row that differs from its batch. */
 export const OF_ANOTHER_BATCH = 'has another time or instance than its batch';
 
-/** Behind a first one others follow from it; nobody reads more. */
+/** Later findings mostly follow from earlier ones. */
 export const FINDINGS_MAX = 100;
 
-/** What a span of positions is called. */
+/** A range of positions as text. */
 export const spanOf = (from: number, to: number): string =>
   from === to ? `position ${from}` : `positions ${from} to ${to}`;

@@ -1,9 +1,9 @@
 import type { ClientBase } from 'pg';
-import type { Claim, TrustedKeys } from '#db/audit/verify/evidence.ts';
+import type { CheckpointNote, TrustedKeys } from '#db/audit/verify/evidence.ts';
 import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
 import { AuditTree } from '#db/audit/verify/tree.ts';
-import type { Start } from '#db/audit/verify/verifier.ts';
+import type { Start } from '#db/audit/verify/log-verifier.ts';
 import { genesis } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
@@ -11,20 +11,17 @@ import { splitHashes, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/h
 import { subtreesOf } from '#db/tlog/merkle.ts';
 import { readPublished } from '#db/tlog/log-state.ts';
 
-/**
- * Which log it is: as checkpoints say that are signed by somebody who is believed, or else as the database
- * says of itself.
- */
+/** The ID of the log, from a checkpoint with a trusted signature, or else from the database itself. */
 export function identify(
   stored: string,
   keys: TrustedKeys,
-  claims: readonly (Claim | null)[],
+  checkpoints: readonly (CheckpointNote | null)[],
 ): { logId: string; direct: Finding[] } {
-  for (const claim of claims) {
+  for (const checkpoint of checkpoints) {
     try {
       const [, logId] =
         /^daybook\/([0-9a-f-]{36})(?:\/\d+)?$/.exec(
-          openCheckpoint(claim?.note ?? '', keys.verifiers).checkpoint.origin,
+          openCheckpoint(checkpoint?.note ?? '', keys.verifiers).checkpoint.origin,
         ) ?? [];
       if (logId === undefined || logId === stored) continue;
       return {
@@ -33,18 +30,18 @@ export function identify(
           {
             position: 1,
             table: 'install',
-            problem: `the database says it is log ${stored}, and its checkpoint is of log ${logId}`,
+            problem: `the database states the log ID ${stored}, and its checkpoint is of log ${logId}`,
           },
         ],
       };
     } catch {
-      // Whoever hasn't signed for it says nothing; it is put down when it is compared.
+      // A checkpoint without a trusted signature is reported when it is compared.
     }
   }
   return { logId: stored, direct: [] };
 }
 
-/** What is before the first event that is read, as far as it is at hand. */
+/** Reads the state before the first event, as far as it is available. */
 export async function readStart(
   client: ClientBase,
   logId: string,
@@ -54,13 +51,14 @@ export async function readStart(
 ): Promise<Start> {
   if (first === 1) return { first, chain: genesis(logId), leavesBefore: [], tree: new AuditTree() };
   const { rows } = await client.query<{ leaves: Buffer | null; chain: Buffer | null }>(
-    `select p.open_leaves as leaves, (select chain from daybook.log_batch where shard = $1 and last_position < $2 order by last_position desc limit 1) as chain
+    `select p.open_leaves as leaves, (select chain from daybook.log_batch where shard = $1
+      and last_position < $2 order by last_position desc limit 1) as chain
       from (select 1) one left join daybook.log_partition p on p.end_position = $2`,
     [SHARD, first],
   );
   const { leaves = null, chain = null } = rows[0] ?? {};
   notes.push(
-    `the events before position ${first} are in the archive and were not read: --archive-dir says where that is`,
+    `the events before position ${first} are archived and were not read; pass --archive-dir to read them`,
   );
   return {
     first,
@@ -70,7 +68,7 @@ export async function readStart(
   };
 }
 
-/** The tree of what is before, from its nodes and from tiles. The root tells later whether they were true. */
+/** The tree before, from stored nodes and published tiles. Comparing the root later verifies them. */
 async function readTree(
   client: ClientBase,
   size: number,
@@ -93,7 +91,7 @@ async function readTree(
     return tree;
   } catch (error) {
     if (!(error instanceof MissingHashesError)) throw error;
-    notes.push('without the archive the tree has no beginning: no checkpoint could be compared');
+    notes.push('without the archive the tree is incomplete, so no checkpoint could be compared');
     return null;
   }
 }

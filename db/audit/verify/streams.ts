@@ -1,66 +1,66 @@
-import type { ControlRow } from '#db/audit/verify/verifier.ts';
+import type { ControlRow } from '#db/audit/verify/log-verifier.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
 
-/** Names that are taken are streams without events; see `daybook.append`. */
+/** Reserved account names are streams without events; see `daybook.append`. */
 const NAME_CLAIM = 'account-name/';
 
-type Seen = { version: number; position: number };
+type StreamState = { version: number; position: number };
 
 /**
- * The control streams of a log: whether their versions follow one another, and whether `daybook.stream_head`
- * has what they came to.
+ * Verifies the control streams of a log: their versions are consecutive, and `daybook.stream_head` has the
+ * last ones.
  */
 export class Streams {
-  readonly #seen = new Map<string, Seen>();
+  readonly #streams = new Map<string, StreamState>();
   readonly #names = new Set<string>();
-  readonly #isWhole: boolean;
+  readonly #isFullLog: boolean;
   readonly findings: Finding[] = [];
 
   /**
-   * @param isWhole whether the log is read from its beginning; otherwise the first version of each stream is
-   * taken as it is.
+   * @param isFullLog whether the log is read from its beginning; otherwise the first version of each stream
+   * is accepted as it is.
    */
-  constructor(isWhole: boolean) {
-    this.#isWhole = isWhole;
+  constructor(isFullLog: boolean) {
+    this.#isFullLog = isFullLog;
   }
 
-  take({ stream, version, position, event }: ControlRow, table = 'log'): void {
-    const before = this.#seen.get(stream)?.version ?? (this.#isWhole ? 0 : version - 1);
+  addEvent({ stream, version, position, event }: ControlRow, table = 'log'): void {
+    const before = this.#streams.get(stream)?.version ?? (this.#isFullLog ? 0 : version - 1);
     if (version !== before + 1)
       this.findings.push({
         position,
         table,
-        problem: `has version ${version} of the stream ${stream}, where ${before + 1} comes next`,
+        problem: `has version ${version} of the stream ${stream}instead of ${before + 1}`,
       });
-    this.#seen.set(stream, { version, position });
+    this.#streams.set(stream, { version, position });
     if (event?.type === 'account.registered') this.#names.add(NAME_CLAIM + event.name);
   }
 
   /**
-   * Where the table of heads says something else than the events. @param head the position that stands for
-   * rows that no event is about.
+   * Compares the stream_head table with the events. @param head the position reported for rows without
+   * events.
    */
   compare(heads: ReadonlyMap<string, number>, head: number): Finding[] {
     const found: Finding[] = [];
     const find = (stream: string, problem: string): void => {
       found.push({
-        position: this.#seen.get(stream)?.position ?? head,
+        position: this.#streams.get(stream)?.position ?? head,
         table: 'stream_head',
         problem: `the row of ${stream} ${problem}`,
       });
     };
-    for (const [stream, { version }] of this.#seen) {
+    for (const [stream, { version }] of this.#streams) {
       const stored = heads.get(stream);
       if (stored !== version)
         find(
           stream,
-          stored === undefined ? 'is missing' : `says version ${stored}, and the events go to ${version}`,
+          stored === undefined ? 'is missing' : `has version ${stored}, and the events end at ${version}`,
         );
     }
     for (const [stream, version] of heads) {
-      if (this.#seen.has(stream)) continue;
-      if (version !== 0) find(stream, `says version ${version}, and there is no event of it`);
-      else if (!this.#names.has(stream)) find(stream, 'takes a name that no event has');
+      if (this.#streams.has(stream)) continue;
+      if (version !== 0) find(stream, `has version ${version}, and the stream has no event`);
+      else if (!this.#names.has(stream)) find(stream, 'reserves a name that no event has');
     }
     return found;
   }

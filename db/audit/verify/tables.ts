@@ -1,58 +1,63 @@
 import type { ClientBase } from 'pg';
-import { textOf } from '#db/audit/source/lines.ts';
+import { textOf } from '#db/audit/source/event-row.ts';
 import { CHECKPOINT_JSON, readRowTexts } from '#db/audit/verify/pages.ts';
-import type { CheckpointRow } from '#db/audit/verify/claims.ts';
-import type { PartFacts } from '#db/audit/verify/parts.ts';
+import type { CheckpointRow } from '#db/audit/verify/checkpoints.ts';
+import type { ManifestFacts } from '#db/audit/verify/manifest-facts.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
-import type { ControlRow } from '#db/audit/verify/verifier.ts';
-import type { Node } from '#db/audit/verify/tree.ts';
+import type { ControlRow } from '#db/audit/verify/log-verifier.ts';
 import { fileName, Manifest } from '#db/archive/manifest.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
-import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
-/** Reads the tables beside the log, and compares them with what the log itself comes to. */
+/** Reads the tables beside the log, and compares them with the log. */
 
-/** A row of `daybook.log_partition`; positions of events, not of the borders between them. */
+/** A row of `daybook.log_partition`. `first` and `last` are positions of events, both inclusive. */
 export type PartitionRow = {
   number: number;
   first: number;
   last: number;
-  /** Whether Postgres, which holds the table to its bounds, says the same of them. */
+  /** Whether the bounds of the table in PostgreSQL's catalog are the same. */
   isBound: boolean;
   isArchived: boolean;
   manifest: unknown;
   openLeaves: Buffer | null;
 };
 
-/** The log as it stands at one moment. */
-export type Snapshot = {
+/** The log and its tables at one point in time. */
+export type DatabaseSnapshot = {
   logId: string;
   head: number;
-  /** From here on the database has all events. */
+  /** The first position that is not archived. */
   first: number;
   streams: ReadonlyMap<string, number>;
   partitions: readonly PartitionRow[];
-  /** The size of its newest checkpoint: up to there its tree is kept. */
+  /** The size of its newest checkpoint, up to which its tree is stored. */
   built: number;
-  /** Checkpoints of a log longer than this. */
+  /** Checkpoints larger than the log. */
   beyond: readonly CheckpointRow[];
 };
 
-const IS_BOUND = `coalesce((select pg_get_expr(relpartbound, oid) = format('FOR VALUES FROM (%L) TO (%L)', first_position, end_position)
+const IS_BOUND = `coalesce((select pg_get_expr(relpartbound,
+  oid) = format('FOR VALUES FROM (%L) TO (%L)', first_position, end_position)
     from pg_class where oid = to_regclass('daybook.' || quote_ident(name)) and relispartition), true)`;
 const READ_SNAPSHOT = `with head as (
-    select greatest(0, (select max(position) from daybook.log where shard = $1), (select max(last_position) from daybook.log_batch where shard = $1)) as head)
-  select (select log_id::text from daybook.install limit 1) as log_id, head, daybook.first_position() as first,
+    select greatest(0, (select max(position) from daybook.log where shard = $1),
+      (select max(last_position) from daybook.log_batch where shard = $1)) as head)
+  select (select log_id::text from daybook.install
+    limit 1) as log_id, head, daybook.first_position() as first,
     (select json_agg(json_build_array(stream, version)) from daybook.stream_head) as streams,
-    (select json_agg(json_build_object('number', number, 'first', greatest(1, first_position), 'last', end_position - 1,
-        'isBound', ${IS_BOUND}, 'isArchived', archived_at is not null, 'manifest', manifest, 'openLeaves', encode(open_leaves, 'hex')) order by first_position, number) from daybook.log_partition) as partitions,
+    (select json_agg(json_build_object('number', number, 'first', greatest(1, first_position),
+      'last', end_position - 1,
+        'isBound', ${IS_BOUND}, 'isArchived', archived_at is not null, 'manifest', manifest,
+          'openLeaves', encode(open_leaves, 'hex')) order by first_position, number)
+          from daybook.log_partition) as partitions,
     (select coalesce(max(size), 0) from daybook.checkpoint where shard = $1 and size <= head) as built,
-    (select json_agg(${CHECKPOINT_JSON} order by size, epoch) from daybook.checkpoint where shard = $1 and size > head) as beyond
+    (select json_agg(${CHECKPOINT_JSON} order by size, epoch) from daybook.checkpoint where shard = $1
+      and size > head) as beyond
   from head`;
 
-/** All in one statement, so that nothing that is appended meanwhile comes between. */
-export async function readSnapshot(client: ClientBase): Promise<Snapshot> {
+/** Reads everything in one statement, so that concurrent appends don't matter. */
+export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot> {
   const { rows } = await client.query<{
     log_id: string | null;
     head: string;
@@ -78,8 +83,8 @@ export async function readSnapshot(client: ClientBase): Promise<Snapshot> {
   };
 }
 
-/** Rows that are in no shard that there is: the first of each table. */
-export async function readStrays(client: ClientBase): Promise<Finding[]> {
+/** Finds the first row of each table that is of an unknown shard. */
+export async function findUnknownShards(client: ClientBase): Promise<Finding[]> {
   const found: Finding[] = [];
   for (const [table, position] of [
     ['log', 'position'],
@@ -89,7 +94,8 @@ export async function readStrays(client: ClientBase): Promise<Finding[]> {
     ['checkpoint', 'size'],
   ]) {
     const { rows } = await client.query<[string, string]>({
-      text: `select shard::text, ${position}::text from daybook.${table} where shard < $1 or shard > $1 order by shard, ${position} limit 1`,
+      text: `select shard::text, ${position}::text from daybook.${table} where shard < $1
+        or shard > $1 order by shard, ${position} limit 1`,
       values: [SHARD],
       rowMode: 'array',
     });
@@ -97,56 +103,27 @@ export async function readStrays(client: ClientBase): Promise<Finding[]> {
       found.push({
         position: Number(at),
         table: table as string,
-        problem: `the row at ${at} is of shard ${shard}, and there is no such shard`,
+        problem: `the row at ${at} has the unknown shard ${shard}`,
       });
   }
   return found;
 }
 
-/**
- * Nodes of a level of the tree in the table that differ from the true ones, which are all there should be in
- * this range.
- */
-export async function compareNodes(
-  client: ClientBase,
-  level: number,
-  from: number,
-  to: number,
-  nodes: readonly Node[],
-  builtTo: number,
-): Promise<{ level: number; number: number }[]> {
-  const { rows } = await client.query<[string, Buffer]>({
-    name: 'verify_nodes',
-    text: 'select number, hash from daybook.log_node where shard = $1 and level = $2 and number >= $3 and number < $4',
-    values: [SHARD, level, from, to],
-    rowMode: 'array',
-  });
-  const stored = new Map(rows.map(([number, hash]) => [Number(number), hash]));
-  const wrong: number[] = [];
-  for (const { number, hash } of nodes) {
-    const there = stored.get(number);
-    stored.delete(number);
-    if (there === undefined ? (number + 1) * NODE_CHILDREN ** level <= builtTo : !there?.equals(hash))
-      wrong.push(number);
-  }
-  return [...wrong, ...stored.keys()].map((number) => ({ level, number }));
-}
-
-/** Compares control events that were kept with those of the log itself, as far as both are at hand. */
-export async function compareKept(
+/** Compares retained control events with those of the log, as far as both are available. */
+export async function compareRetained(
   client: ClientBase,
   controls: readonly ControlRow[],
   after: number,
   upTo: number,
 ): Promise<Finding[]> {
-  const kept = new Map(
+  const retained = new Map(
     (await readRowTexts(client, 'daybook.log_kept', after, upTo)).map((row) => [row.position, textOf(row)]),
   );
   const found: Finding[] = [];
   for (const { position, text } of controls) {
     if (position <= after || position > upTo) continue;
-    const copy = kept.get(position);
-    kept.delete(position);
+    const copy = retained.get(position);
+    retained.delete(position);
     if (copy !== text)
       found.push({
         position,
@@ -154,21 +131,20 @@ export async function compareKept(
         problem:
           copy === undefined
             ? `the row of position ${position} is missing`
-            : `the row of position ${position} is not the event of the log`,
+            : `the row of position ${position} differs from the event of the log`,
       });
   }
-  for (const position of kept.keys())
+  for (const position of retained.keys())
     found.push({
       position,
       table: 'log_kept',
-      problem: `the row of position ${position} is no control event of the log`,
+      problem: `the row of position ${position} is not a control event of the log`,
     });
   return found;
 }
 
 /**
- * Whether partitions follow one another without a gap; where they don't nothing can be said of their
- * manifests.
+ * Checks that partitions are consecutive. If they are not, their manifests can't be compared.
  */
 export function checkPartitions(partitions: readonly PartitionRow[]): Finding[] {
   const found: Finding[] = [];
@@ -181,22 +157,22 @@ export function checkPartitions(partitions: readonly PartitionRow[]): Finding[] 
         table: 'log_partition',
         problem: `the row of partition ${each.number} ${problem}`,
       });
-    if (each.number !== index) find(`is the ${index + 1}. in order`);
-    if (each.first !== end + 1) find(`begins at position ${each.first}, and the one before ends at ${end}`);
-    if (!each.isBound) find('has other bounds than its table');
-    if (each.isArchived && !isArchived) find('is archived, and one before it is not');
+    if (each.number !== index) find(`has the index ${index}`);
+    if (each.first !== end + 1) find(`begins at position ${each.first}, and the previous one ends at ${end}`);
+    if (!each.isBound) find('differs from the bounds of its table');
+    if (each.isArchived && !isArchived) find('is archived, and an earlier one is not');
     if (each.isArchived !== (each.manifest !== null) || each.isArchived !== (each.openLeaves !== null))
-      find('is archived in part');
+      find('is incompletely archived');
     end = each.last;
     isArchived = each.isArchived;
   }
   return found;
 }
 
-/** Where the manifest of an archived partition says something else than its events. */
+/** Compares the manifest of an archived partition with its events. */
 export function compareManifest(
   partition: PartitionRow,
-  facts: PartFacts | undefined,
+  facts: ManifestFacts | undefined,
   logId: string,
 ): Finding[] {
   const find = (problem: string): Finding[] => [
@@ -207,9 +183,8 @@ export function compareManifest(
     },
   ];
   const parsed = Manifest.safeParse(partition.manifest);
-  if (!parsed.success) return find('is none');
-  // The file's own size and digest are compared with the file, where that is at hand; when it was made nobody
-  // can tell.
+  if (!parsed.success) return find('is invalid');
+  // The size and digest are compared with the file, if that is available; its time can't be verified.
   const { bytes: _bytes, sha256: _sha256, made_at: _madeAt, ...manifest } = parsed.data;
   const { openLeaves, ...counted } = facts ?? { openLeaves: partition.openLeaves };
   const { number, first, last } = partition;
@@ -226,8 +201,8 @@ export function compareManifest(
   const wrong = Object.entries(truth).find(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof typeof manifest]),
   );
-  if (wrong) return find(`has another ${wrong[0]} than the log`);
+  if (wrong) return find(`has a ${wrong[0]} that differs from the log`);
   if (partition.openLeaves?.equals(openLeaves ?? Buffer.alloc(0)) === false)
-    return find('has leaves of its last batch that are not those of the log');
+    return find('has leaf hashes of its last batch that differ from the log');
   return [];
 }

@@ -1,17 +1,17 @@
 import { hash } from 'node:crypto';
 import { EMPTY_ROOT, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
 
-/** A complete subtree of 256^level leaves, as `daybook.log_node` keeps it. */
+/** A complete subtree of 256^level leaves, as stored in `daybook.log_node`. */
 export type Node = { level: number; number: number; hash: Buffer };
 
-/** A node of that table stands for so many of the level below it, as a power of two. */
+/** Each node covers 2^8 nodes of the level below. */
 const NODE_BITS = 8;
 
 const PAIR = Buffer.alloc(1 + 2 * HASH_BYTES, 1);
 
 /**
- * A hash as a text of one character for each byte: Node gives it out in a third of the time that a
- * buffer takes, and millions of them leave nothing behind but small strings.
+ * A hash as a string with one character per byte: Node returns it in a third of the time of a buffer, and
+ * garbage collection of millions of them is cheap.
  */
 export type HashText = string;
 export const hashText = (data: string | Uint8Array): HashText => hash('sha256', data, 'latin1');
@@ -24,14 +24,12 @@ function pairHash(left: HashText, right: HashText): HashText {
   return hashText(PAIR);
 }
 
-/**
- * The tree of a log while it is read: its root at any moment, and the nodes that were completed on the way.
- */
+/** The tree of a log while it is read: its current root, and the nodes that were completed. */
 export class AuditTree {
   #size = 0;
-  /** The complete subtree of each level at the right end, where there is one. */
+  /** The rightmost complete subtree of each level, or null. */
   readonly #peaks: (HashText | null)[] = [];
-  /** Nodes that were completed and that nobody took yet. */
+  /** Completed nodes that were not consumed yet. */
   readonly completed: Node[] = [];
 
   get size(): number {
@@ -43,7 +41,7 @@ export class AuditTree {
   }
 
   /**
-   * Appends subtrees that are known by their hashes. @throws {RangeError} where none of such a level begins.
+   * Appends complete subtrees. @throws {RangeError} when the size is not a multiple of a subtree's.
    */
   appendAll(subtrees: readonly Subtree[], hashes: readonly Buffer[]): void {
     for (const [index, { level }] of subtrees.entries()) {
@@ -55,24 +53,24 @@ export class AuditTree {
 
   #append(level: number, hashed: HashText): void {
     this.#size += 2 ** level;
-    let whole = hashed;
+    let merged = hashed;
     let at = level;
     for (let left = this.#peaks[at]; left != null; left = this.#peaks[at]) {
       this.#peaks[at++] = null;
-      whole = pairHash(left, whole);
-      // What was appended whole was somebody else's to compare.
+      merged = pairHash(left, merged);
+      // Subtrees appended as such are not reported as completed.
       if (at % NODE_BITS === 0)
         this.completed.push({
           level: at / NODE_BITS,
           number: this.#size / 2 ** at - 1,
-          hash: bufferOf(whole),
+          hash: bufferOf(merged),
         });
     }
     while (this.#peaks.length <= at) this.#peaks.push(null);
-    this.#peaks[at] = whole;
+    this.#peaks[at] = merged;
   }
 
-  /** A tree of its own that goes on from here. */
+  /** An independent copy. */
   copy(): AuditTree {
     const copied = new AuditTree();
     copied.#size = this.#size;

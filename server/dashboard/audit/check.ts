@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import { verifyDatabase } from '#db/audit/verify/database.ts';
 import type { Report } from '#db/audit/verify/report.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { ArchivedError } from '#db/log/read.ts';

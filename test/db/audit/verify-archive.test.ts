@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Evidence } from '#db/audit/verify/evidence.ts';
-import { readPublishedClaim } from '#db/audit/verify/evidence.ts';
+import { readPublishedCheckpoint } from '#db/audit/verify/evidence.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { verifyChanged } from '../../support/audit/audited-log.ts';
@@ -11,15 +11,14 @@ import { connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
 /**
- * A log of which some partitions are in files, one is archived and still there, and the rest was never
- * archived.
+ * A log with detached partitions in files, one archived partition that is still attached, and live ones.
  */
 
 let log: PartitionedLog;
 let superuser: Client;
 let evidence: Evidence;
 let head: number;
-/** The first position that is in the database. */
+/** The first position in the database. */
 let first: number;
 
 beforeAll(async () => {
@@ -51,7 +50,7 @@ beforeAll(async () => {
   );
   head = Number(rows[0]?.head);
   first = Number(rows[0]?.first);
-  evidence = { published, keys: (await readPublishedClaim(published)).keys };
+  evidence = { published, keys: (await readPublishedCheckpoint(published)).keys };
 });
 afterAll(async () => {
   await superuser?.end();
@@ -61,45 +60,41 @@ afterAll(async () => {
 const after = (by: Evidence, ...statements: string[]) => verifyChanged(superuser, statements, by);
 const whole = (): Evidence => ({ ...evidence, archive: log.directory });
 
-describe('a log that is archived in part', () => {
-  test(
-    'is found good from its beginning with its files, from where the database has it without them, and ' +
-      'by its files alone',
-    async () => {
-      expect(first).toBeGreaterThan(300);
-      expect(await after(whole())).toMatchObject({
-        findings: [],
-        first: 1,
-        events: head,
-        covered: head,
-        checkpoints: 3,
-      });
-      expect(await after(evidence)).toMatchObject({
-        findings: [],
-        first,
-        events: head - first + 1,
-        covered: head,
-      });
-      expect(await after({ keys: evidence.keys ?? [] })).toMatchObject({
-        findings: [],
-        first,
-        covered: 0,
-        root: null,
-      });
-      expect(await verifyFiles([log.directory], evidence)).toMatchObject({
-        findings: [],
-        first: 1,
-        head: first - 1,
-        covered: first - 1,
-      });
-      expect(await verifyFiles((await log.files()).slice(2, 4), evidence)).toMatchObject({
-        findings: [],
-        first: 100,
-        head: 199,
-        covered: 199,
-      });
-    },
-  );
+describe('verify of a log that is archived in part', () => {
+  test('verify: a partly archived log passes with, without and by its files alone', async () => {
+    expect(first).toBeGreaterThan(300);
+    expect(await after(whole())).toMatchObject({
+      findings: [],
+      first: 1,
+      events: head,
+      covered: head,
+      checkpoints: 3,
+    });
+    expect(await after(evidence)).toMatchObject({
+      findings: [],
+      first,
+      events: head - first + 1,
+      covered: head,
+    });
+    expect(await after({ keys: evidence.keys ?? [] })).toMatchObject({
+      findings: [],
+      first,
+      covered: 0,
+      root: null,
+    });
+    expect(await verifyFiles([log.directory], evidence)).toMatchObject({
+      findings: [],
+      first: 1,
+      head: first - 1,
+      covered: first - 1,
+    });
+    expect(await verifyFiles((await log.files()).slice(2, 4), evidence)).toMatchObject({
+      findings: [],
+      first: 100,
+      head: 199,
+      covered: 199,
+    });
+  });
 
   test.each<[string, string, Partial<Record<'position' | 'table', unknown>>]>([
     [
@@ -141,11 +136,11 @@ describe('a log that is archived in part', () => {
         to_jsonb(repeat('0', 64))) where number = 2`,
       { table: 'log_000002.ndjson.zst' },
     ],
-  ])('tells %s where its files are at hand', async (_what, change, finding) => {
+  ])('verify with archive files: detects %s', async (_what, change, finding) => {
     expect((await after(whole(), change)).findings[0]).toMatchObject(finding);
   });
 
-  test('tells a kept event and a manifest without its files, too', async () => {
+  test('verify without archive files: detects changed retained events and manifests', async () => {
     const kept = await after(
       evidence,
       `update daybook.log_kept set body = body || ' ' where position = (select min(position)
@@ -160,10 +155,10 @@ describe('a log that is archived in part', () => {
     expect(bare.findings[0]).toMatchObject({ table: 'log_kept', position: 1, to: 49 });
   });
 
-  test('refuses a file that is not there, and names one that was put in the place of another', async () => {
+  test('verify with archive files: fails for a missing file, and reports a swapped one', async () => {
     const [one, two] = (await log.files()) as [string, string];
     await rename(one, `${one}.away`);
-    await expect(after(whole())).rejects.toThrow('not readable');
+    await expect(after(whole())).rejects.toThrow("can't be read");
     await writeFile(one, await readFile(two));
     expect((await after(whole())).findings[0]).toMatchObject({ position: 1 });
     await rename(`${one}.away`, one);

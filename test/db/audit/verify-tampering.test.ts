@@ -14,10 +14,10 @@ import {
 } from '../../support/audit/format-one.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
 
-describe('after the owner has taken the triggers away', () => {
+describe('verifyChain after the triggers were disabled', () => {
   const BATCHES = 8;
   const SIZE = 3;
-  /** The batch and the position that are tampered with: the last of format 1. One of format 2 follows. */
+  /** The batch and the position that are changed: the last of format 1, followed by one of format 2. */
   const FIRST = 3 * SIZE + 1;
   const TARGET = FIRST + 1;
   let database: TestDatabase;
@@ -59,7 +59,7 @@ describe('after the owner has taken the triggers away', () => {
     'error_code',
   ];
 
-  /** What an audit finds after these statements, which are then undone. */
+  /** The damage found after these statements, which are then rolled back. */
   async function damageAfter(...statements: string[]): Promise<Damage | null> {
     await owner.query('begin');
     try {
@@ -70,7 +70,7 @@ describe('after the owner has taken the triggers away', () => {
     }
   }
 
-  /** Another value of a column's type, from whatever is there, that the table's constraints allow. */
+  /** Another value of a column's type that the table's constraints allow. */
   const CHANGES: Record<string, (column: string) => string> = {
     smallint: (column) => `coalesce(${column}, 0) # 1024::smallint`,
     integer: (column) => `coalesce(${column}, 0) # 1024::integer`,
@@ -94,21 +94,21 @@ describe('after the owner has taken the triggers away', () => {
     }));
   }
 
-  test('an audit finds nothing as long as nothing was changed', async () => {
+  test('chain: an unchanged log is valid', async () => {
     expect(await damageAfter()).toBeNull();
   });
 
-  test('one changed value of any column of any row is found in its batch', async () => {
+  test('chain: a changed value of any column of a row is detected in its batch', async () => {
     const columns = await columnsOf('log');
     expect(columns).toHaveLength(34);
     for (const { column, changed } of columns) {
-      // Positions are dense: another one has to lie beyond the end.
+      // Positions have no gaps, so another one must be beyond the end.
       const value = column === 'position' ? 'position + 1000' : changed;
       for (const row of [TARGET, TARGET + SIZE]) {
         const damage = await damageAfter(
           `update daybook.log set ${column} = ${value} where position = ${row}`,
         );
-        // What a row of format 1 has no column for can be named by its position.
+        // A column that format 1 does not cover is located at its position.
         const isSurplus = row === TARGET && LATER.includes(column);
         const expected = column === 'position' || isSurplus ? row : row - 1;
         expect({ column, position: damage?.position }).toEqual({ column, position: expected });
@@ -116,7 +116,7 @@ describe('after the owner has taken the triggers away', () => {
     }
   });
 
-  test('null is told from an empty text', async () => {
+  test('chain: null and an empty text are different', async () => {
     for (const column of ['account', 'key', 'model', 'upstream', 'stream', 'body', 'error_code']) {
       for (const row of [TARGET, TARGET + SIZE]) {
         const damage = await damageAfter(
@@ -129,7 +129,7 @@ describe('after the owner has taken the triggers away', () => {
     }
   });
 
-  test('one changed value of any column of a batch is found in that batch', async () => {
+  test('chain: a changed value of any column of a batch is detected in that batch', async () => {
     const columns = await columnsOf('log_batch');
     expect(columns).toHaveLength(8);
     for (const { column, changed } of columns) {
@@ -142,11 +142,7 @@ describe('after the owner has taken the triggers away', () => {
 
   test.each<[string, string[], number]>([
     ['a deleted row', [`delete from daybook.log where position = ${TARGET}`], TARGET],
-    [
-      'a deleted last row of all',
-      [`delete from daybook.log where position = ${BATCHES * SIZE}`],
-      BATCHES * SIZE,
-    ],
+    ['a deleted last row', [`delete from daybook.log where position = ${BATCHES * SIZE}`], BATCHES * SIZE],
     [
       'a deleted row whose followers moved up',
       [
@@ -170,7 +166,7 @@ describe('after the owner has taken the triggers away', () => {
       FIRST,
     ],
     [
-      'a row put in at the end',
+      'a row inserted at the end',
       [
         `insert into daybook.log (shard, position, at, type, instance)
           select 0, ${BATCHES * SIZE + 1}, now(), 100, 1`,
@@ -178,7 +174,7 @@ describe('after the owner has taken the triggers away', () => {
       BATCHES * SIZE + 1,
     ],
     [
-      'a row put in between others',
+      'a row inserted between others',
       [
         `update daybook.log set position = position + 1000 where position >= ${TARGET}`,
         'update daybook.log set position = position - 999 where position > 1000',
@@ -205,7 +201,7 @@ describe('after the owner has taken the triggers away', () => {
       FIRST,
     ],
     [
-      'two swapped chain values',
+      'two swapped chain hashes',
       [
         `update daybook.log_batch b set chain = (select o.chain from daybook.log_batch o
             where o.last_position in (${FIRST - 1}, ${FIRST + SIZE - 1})
@@ -228,8 +224,8 @@ describe('after the owner has taken the triggers away', () => {
       ],
       FIRST + SIZE,
     ],
-    ['a chain that is that of another log', ['update daybook.install set log_id = gen_random_uuid()'], 1],
-  ])('%s is found at the first bad position', async (_, statements, position) => {
+    ['a chain of another log', ['update daybook.install set log_id = gen_random_uuid()'], 1],
+  ])('chain: %s is detected at the first invalid position', async (_, statements, position) => {
     expect(await damageAfter(...statements)).toMatchObject({ position });
   });
 });

@@ -1,8 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readPublishedClaim } from '#db/audit/verify/evidence.ts';
-import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import { readPublishedCheckpoint } from '#db/audit/verify/evidence.ts';
+import { verifyDatabase } from '#db/audit/verify/database.ts';
 import { signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { signerOf } from '#db/tlog/note.ts';
 import { createSigningKey } from '#db/tlog/signing-key.ts';
@@ -21,14 +21,14 @@ const first = async (...statements: string[]) => (await log.after(statements)).f
 const copyOf = (position: number, changes: string): string =>
   `insert into daybook.log select (jsonb_populate_record(l, jsonb_build_object(${changes}))).*
     from daybook.log l where position = ${position}`;
-/** Moves all events from a position on by one place, where the primary key is in nobody's way. */
+/** Moves all events from a position on by one, without violating the primary key. */
 const shift = (from: number, by: number): string[] => [
   `update daybook.log set position = position + 100000 where position >= ${from}`,
   `update daybook.log set position = position - 100000 + ${by} where position > 100000`,
 ];
 
-describe('a log that nobody changed', () => {
-  test('is found good and covered by its newest checkpoint to the end', async () => {
+describe('verify of an unchanged log', () => {
+  test('verify: a log covered by its newest checkpoint passes', async () => {
     const auditor = await connectAs(log.database, 'auditor');
     const report = await verifyDatabase(auditor, log.evidence);
     await auditor.end();
@@ -45,27 +45,23 @@ describe('a log that nobody changed', () => {
     expect(report.checkpoints).toBe(6);
   });
 
-  test(
-    'is found good by one older checkpoint, by the keys it has published, and by its own word, and says ' +
-      'which',
-    async () => {
-      const auditor = await connectAs(log.database, 'auditor');
-      expect(await verifyDatabase(auditor, log.older)).toMatchObject({
-        findings: [],
-        trust: 'given',
-        covered: log.head,
-      });
-      expect(await verifyDatabase(auditor, { published: log.evidence.published })).toMatchObject({
-        findings: [],
-        trust: 'published',
-      });
-      expect(await verifyDatabase(auditor)).toMatchObject({ findings: [], trust: 'log', covered: log.head });
-      await auditor.end();
-    },
-  );
+  test('verify: a log passes with an older checkpoint, published or own keys, as reported', async () => {
+    const auditor = await connectAs(log.database, 'auditor');
+    expect(await verifyDatabase(auditor, log.older)).toMatchObject({
+      findings: [],
+      trust: 'given',
+      covered: log.head,
+    });
+    expect(await verifyDatabase(auditor, { published: log.evidence.published })).toMatchObject({
+      findings: [],
+      trust: 'published',
+    });
+    expect(await verifyDatabase(auditor)).toMatchObject({ findings: [], trust: 'log', covered: log.head });
+    await auditor.end();
+  });
 });
 
-describe('a row of the log', () => {
+describe('verify of a changed row', () => {
   test.each<[string, string, number]>([
     ['with another value', 'update daybook.log set instance = instance + 1 where position = 60', 60],
     ['with another request', 'update daybook.log set request = gen_random_uuid() where position = 60', 60],
@@ -75,7 +71,7 @@ describe('a row of the log', () => {
       60,
     ],
     ['of format 1 with another body', `update daybook.log set body = body || ' ' where position = 5`, 5],
-    ['of a type that nobody knows', 'update daybook.log set type = 77 where position = 60', 60],
+    ['of an unknown type', 'update daybook.log set type = 77 where position = 60', 60],
     ['of another shard', 'update daybook.log set shard = 1 where position = 60', 60],
     [
       'with a column that its format does not cover',
@@ -94,14 +90,14 @@ describe('a row of the log', () => {
       "update daybook.log set model = model || e'\\u00a0' where position = 60",
       60,
     ],
-    ['that was taken out', 'delete from daybook.log where position = 60', 60],
-    ['that was moved away', 'update daybook.log set position = position + 10000 where position = 60', 60],
-    ['that was put in before all', copyOf(60, `'position', 0`), 0],
-  ])('%s is named by its position', async (_what, change, position) => {
+    ['that was removed', 'delete from daybook.log where position = 60', 60],
+    ['that was moved', 'update daybook.log set position = position + 10000 where position = 60', 60],
+    ['that was inserted before all others', copyOf(60, `'position', 0`), 0],
+  ])('verify: a row %s is located at its position', async (_what, change, position) => {
     expect(await first(change)).toMatchObject({ position, table: 'log' });
   });
 
-  test('without a time or a type, which no table should allow, is named by its position', async () => {
+  test('verify: a row without a time or a type is located at its position', async () => {
     for (const column of ['at', 'type', 'instance']) {
       expect(
         await first(
@@ -112,86 +108,75 @@ describe('a row of the log', () => {
     }
   });
 
-  test(
-    'that was put in between or behind the others, taken out with the others moved up, or swapped with ' +
-      'another is the first that is named',
-    async () => {
-      expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({
-        position: log.head + 1,
-      });
-      expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({
-        position: 60,
-        table: 'log',
-      });
-      expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({
-        position: 60,
-        table: 'log',
-      });
-      const swap = [
-        'update daybook.log set position = 100000 where position = 60',
-        'update daybook.log set position = 60 where position = 61',
-        'update daybook.log set position = 61 where position = 100000',
-      ];
-      expect(await first(...swap)).toMatchObject({ position: 60, table: 'log' });
-    },
-  );
+  test('verify: an inserted, removed or swapped row is the first finding', async () => {
+    expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({
+      position: log.head + 1,
+    });
+    expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({
+      position: 60,
+      table: 'log',
+    });
+    expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({
+      position: 60,
+      table: 'log',
+    });
+    const swap = [
+      'update daybook.log set position = 100000 where position = 60',
+      'update daybook.log set position = 60 where position = 61',
+      'update daybook.log set position = 61 where position = 100000',
+    ];
+    expect(await first(...swap)).toMatchObject({ position: 60, table: 'log' });
+  });
 
-  test(
-    'that was changed with every chain value behind it is named all the same, and without tiles between ' +
-      'two checkpoints',
-    async () => {
-      const { superuser, older, olderSize } = log;
-      await superuser.query('begin; set local session_replication_role = replica');
-      try {
-        await superuser.query("update daybook.log set account = 'Another1' where position = 60");
-        await rechain(superuser, 60);
-        const { findings } = await verifyDatabase(superuser, log.evidence);
-        expect(findings[0]).toMatchObject({
-          position: 60,
-          table: 'log',
-          problem: 'is not what was published at this position',
-        });
-        // Who wrote all of it anew has no good checkpoints in the table, and the nodes fit, too.
-        await superuser.query('delete from daybook.checkpoint; delete from daybook.log_node');
-        expect((await verifyDatabase(superuser, older)).findings).toMatchObject([
-          { position: 1, to: olderSize, table: 'log' },
-        ]);
-        expect((await verifyDatabase(superuser)).findings).toEqual([]);
-      } finally {
-        await superuser.query('rollback');
-      }
-    },
-  );
+  test('verify: a changed row with a recomputed chain is located, also without tiles', async () => {
+    const { superuser, older, olderSize } = log;
+    await superuser.query('begin; set local session_replication_role = replica');
+    try {
+      await superuser.query("update daybook.log set account = 'Another1' where position = 60");
+      await rechain(superuser, 60);
+      const { findings } = await verifyDatabase(superuser, log.evidence);
+      expect(findings[0]).toMatchObject({
+        position: 60,
+        table: 'log',
+        problem: 'differs from the published leaf at this position',
+      });
+      // A complete rewrite has no valid stored checkpoints, and matching nodes.
+      await superuser.query('delete from daybook.checkpoint; delete from daybook.log_node');
+      expect((await verifyDatabase(superuser, older)).findings).toMatchObject([
+        { position: 1, to: olderSize, table: 'log' },
+      ]);
+      expect((await verifyDatabase(superuser)).findings).toEqual([]);
+    } finally {
+      await superuser.query('rollback');
+    }
+  });
 });
 
-describe('a log whose end was cut', () => {
+describe('verify of a truncated log', () => {
   test.each([
     ['at the end of a batch', 0],
     ['within a batch', 3],
-  ])(
-    '%s is found by what was published, from the first position that is missing on',
-    async (_where, more) => {
-      const { rows } = await log.superuser.query<{ last: string }>(
-        `select last_position as last from daybook.log_batch where last_position < $1
+  ])('verify: a log truncated %s is detected from the first missing position on', async (_where, more) => {
+    const { rows } = await log.superuser.query<{ last: string }>(
+      `select last_position as last from daybook.log_batch where last_position < $1
           order by last_position desc limit 1`,
-        [log.head - 20],
-      );
-      const last = Number(rows[0]?.last);
-      const cut = [
-        `delete from daybook.log where position > ${last + more}`,
-        `delete from daybook.log_batch where last_position > ${last}`,
-      ];
-      const { findings } = await log.after(
-        more === 0 ? [...cut, `delete from daybook.checkpoint where size > ${last}`] : cut,
-      );
-      expect(findings[0]).toMatchObject({ position: last + 1 });
-      expect(findings).toContainEqual(
-        expect.objectContaining({ position: last + more + 1, to: log.head, table: 'log' }),
-      );
-    },
-  );
+      [log.head - 20],
+    );
+    const last = Number(rows[0]?.last);
+    const cut = [
+      `delete from daybook.log where position > ${last + more}`,
+      `delete from daybook.log_batch where last_position > ${last}`,
+    ];
+    const { findings } = await log.after(
+      more === 0 ? [...cut, `delete from daybook.checkpoint where size > ${last}`] : cut,
+    );
+    expect(findings[0]).toMatchObject({ position: last + 1 });
+    expect(findings).toContainEqual(
+      expect.objectContaining({ position: last + more + 1, to: log.head, table: 'log' }),
+    );
+  });
 
-  test('at a place that an older checkpoint does not cover is found by the newest in the table', async () => {
+  test('verify: a truncation after the older checkpoint is detected by the newest stored one', async () => {
     const { findings } = await log.after(
       [
         `delete from daybook.log where position > ${log.olderSize + 1}`,
@@ -203,7 +188,7 @@ describe('a log whose end was cut', () => {
   });
 });
 
-describe('a row beside the log', () => {
+describe('verify of the tables beside the log', () => {
   const batch = (column: string, value: string): string =>
     `update daybook.log_batch set ${column} = ${value} where last_position =
       (select min(last_position) from daybook.log_batch where last_position >= 60)`;
@@ -272,13 +257,13 @@ describe('a row beside the log', () => {
       'log_partition',
     ],
     ['install', ['update daybook.install set log_id = gen_random_uuid()'], 'install'],
-  ])('of %s is the one that is named', async (_table, changes, table) => {
+  ])('verify: a changed row of %s is reported', async (_table, changes, table) => {
     const { findings } = await log.after(changes);
     expect(findings[0]).toMatchObject({ table });
     expect(findings.map((each) => each.table).filter((each) => each === 'log')).toEqual([]);
   });
 
-  test('of a batch that ends before all events is named, and where it is missing', async () => {
+  test('verify: a missing last batch is reported', async () => {
     const { findings } = await log.after([batch('last_position', '-last_position')]);
     expect(findings).toMatchObject([
       { position: 1, table: 'log_batch' },
@@ -286,23 +271,19 @@ describe('a row beside the log', () => {
     ]);
   });
 
-  test(
-    'of a batch is named with the first position of its batch, also where only older checkpoints are at ' +
-      'hand',
-    async () => {
-      const { rows } = await log.superuser.query<{ from: string }>(
-        `select last_position - event_count + 1 as from from daybook.log_batch
+  test('verify: a changed batch row is reported at its first position', async () => {
+    const { rows } = await log.superuser.query<{ from: string }>(
+      `select last_position - event_count + 1 as from from daybook.log_batch
         where last_position >= 60 order by last_position limit 1`,
-      );
-      for (const by of [log.evidence, log.older])
-        expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([
-          { position: Number(rows[0]?.from), table: 'log_batch' },
-        ]);
-    },
-  );
+    );
+    for (const by of [log.evidence, log.older])
+      expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([
+        { position: Number(rows[0]?.from), table: 'log_batch' },
+      ]);
+  });
 });
 
-describe('evidence that is not good', () => {
+describe('verify with invalid evidence', () => {
   const auditor = async (by: Parameters<typeof verifyDatabase>[1]) => {
     const client = await connectAs(log.database, 'auditor');
     try {
@@ -311,32 +292,36 @@ describe('evidence that is not good', () => {
       await client.end();
     }
   };
-  /** A key of this log's name that never signed it. */
+  /** A key with this log's name that never signed it. */
   const stranger = async () => {
     const file = path.join(log.directory, `stranger-${Math.random()}`);
     createSigningKey(file);
     return signerOf((log.evidence.keys ?? [])[0]?.name ?? '', 'ed25519', await readFile(file, 'utf8'));
   };
 
-  test('such as a key that never signed this log covers nothing', async () => {
+  test('verify: a key that never signed this log covers nothing', async () => {
     const report = await auditor({ ...log.evidence, keys: [await stranger()] });
     expect(report).toMatchObject({ covered: 0, checkpoints: 0 });
     expect(report.findings.map(({ table }) => table)).toContain('published');
   });
 
-  test('such as a checkpoint that a stranger has signed is refused', async () => {
+  test('verify: a checkpoint signed by an unknown key is a finding', async () => {
     const signer = await stranger();
     const note = signCheckpoint({ origin: signer.name, size: 60, root: Buffer.alloc(32, 1) }, [signer]);
     const report = await auditor({ ...log.evidence, checkpoints: [{ from: 'forged', note }] });
     expect(report.findings).toMatchObject([
-      { position: 60, table: 'forged', problem: expect.stringContaining('no key of the log') },
+      {
+        position: 60,
+        table: 'forged',
+        problem: expect.stringContaining('not signed by a known key of the log'),
+      },
     ]);
     expect(
       (await auditor({ ...log.evidence, checkpoints: [{ from: 'garbage', note: 'x' }] })).findings,
     ).toMatchObject([{ table: 'garbage' }]);
   });
 
-  test('such as a published tile that was changed does not lay the blame on the log', async () => {
+  test('verify: a changed published tile does not blame the log', async () => {
     const tile = path.join(log.directory, 'published/tile/0/000');
     const whole = await readFile(tile);
     const changed = Buffer.from(whole);
@@ -349,9 +334,9 @@ describe('evidence that is not good', () => {
     }
   });
 
-  test('such as a published checkpoint that was changed is refused', async () => {
+  test('verify: a changed published checkpoint is a finding', async () => {
     const file = path.join(log.directory, 'published/checkpoint');
-    const note = (await readPublishedClaim(path.join(log.directory, 'published'))).claim?.note ?? '';
+    const note = (await readPublishedCheckpoint(path.join(log.directory, 'published'))).claim?.note ?? '';
     await writeFile(file, note.replace(`\n${log.head}\n`, `\n${log.head - 1}\n`));
     try {
       expect((await auditor(log.evidence)).findings).toMatchObject([

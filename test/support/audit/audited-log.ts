@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as fc from 'fast-check';
 import type { Client, ClientBase } from 'pg';
-import { type Evidence, readPublishedClaim } from '#db/audit/verify/evidence.ts';
-import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import { type Evidence, readPublishedCheckpoint } from '#db/audit/verify/evidence.ts';
+import { verifyDatabase } from '#db/audit/verify/database.ts';
 import type { Report } from '#db/audit/verify/report.ts';
 import { linkBatch } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
@@ -17,21 +17,20 @@ import { appendFirstControls, appendFirstRequests, createFirstVersion } from './
 import { connectAs, openWriter, registered, suspended } from '../log/log-writer.ts';
 
 /**
- * A log of several writers and both formats, published on the way and at its end, for who changes something
- * in it.
+ * A log of several writers, published several times and at its end, for tests that change it.
  */
 export type AuditedLog = AsyncDisposable & {
   database: TestDatabase;
   superuser: Client;
-  /** Where it is published is below it. */
+  /** The directory with the key and the publish directory. */
   directory: string;
-  /** The published directory and its key; and one older checkpoint with that key, and nothing else. */
+  /** The publish directory with its key; and only an older checkpoint with that key. */
   evidence: Evidence;
   older: Evidence;
   olderSize: number;
   head: number;
   publish(): Promise<void>;
-  /** What an auditor finds after these statements, which are then undone. */
+  /** The report after these statements, which are then rolled back. */
   after(statements: readonly string[], by?: Evidence): Promise<Report>;
 };
 
@@ -75,7 +74,7 @@ export async function createAuditedLog(): Promise<AuditedLog> {
     await other.append(fc.sample(anyRequestEvent, { numRuns: 5, seed: count }));
     await publish();
     if (count !== 90) continue;
-    const { claim, keys } = await readPublishedClaim(published);
+    const { claim, keys } = await readPublishedCheckpoint(published);
     older = { keys, checkpoints: claim ? [{ ...claim, from: 'older' }] : [] };
     olderSize = Number(claim?.note.split('\n')[1]);
   }
@@ -103,7 +102,7 @@ export async function createAuditedLog(): Promise<AuditedLog> {
 }
 
 /**
- * What makes the chain fit the events again from a position on, as somebody does who knows how it is made.
+ * Recomputes the hash chain from a position on, as an attacker could.
  */
 export async function rechain(client: ClientBase, from: number): Promise<void> {
   const rows = await readRows(client);
@@ -120,7 +119,7 @@ export async function rechain(client: ClientBase, from: number): Promise<void> {
   }
 }
 
-/** What verification finds after these statements of a superuser, which are taken back. */
+/** The report after these statements of a superuser, which are rolled back. */
 export async function verifyChanged(
   superuser: Client,
   statements: readonly string[],

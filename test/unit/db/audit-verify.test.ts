@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { lineSpans } from '#db/archive/lines.ts';
 import { JsonRows } from '#db/audit/source/json-rows.ts';
-import { copiedFields, CopiedRows } from '#db/audit/source/copied-rows.ts';
+import { copyFields, CopyRows } from '#db/audit/source/copy-rows.ts';
 import {
   type EventRow,
   fieldsOf,
@@ -10,12 +10,12 @@ import {
   rowOfFields,
   rowOfText,
   textOf,
-} from '#db/audit/source/lines.ts';
+} from '#db/audit/source/event-row.ts';
 import { AT, checkEvent, NAMES } from '#db/audit/verify/event.ts';
-import { judge } from '#db/audit/verify/verdict.ts';
-import { PartCounter } from '#db/audit/verify/parts.ts';
+import { findRootCauses } from '#db/audit/verify/root-causes.ts';
+import { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { AuditTree } from '#db/audit/verify/tree.ts';
-import { type PublishedLeaves, Verifier } from '#db/audit/verify/verifier.ts';
+import { type PublishedLeaves, LogVerifier } from '#db/audit/verify/log-verifier.ts';
 import { type BatchRow, compositeText, genesis, leafOf, type LeafRow, linkBatch } from '#db/log/chain.ts';
 import { GrowingTree } from '#db/tlog/merkle.ts';
 
@@ -33,7 +33,7 @@ const request = (position: number): Fields => ({
   account: 'Account1',
   key: 'Key00001',
 });
-/** What the events of a made log are, one after the other. */
+/** The events of a generated log, in rotation. */
 const EVENTS: readonly ((position: number) => Fields)[] = [
   (position) => ({
     ...request(position),
@@ -118,7 +118,7 @@ function makeLog(sizes: readonly number[]): Made {
   return made;
 }
 
-/** What is found in rows and batches, where these leaves were published. */
+/** The findings in rows and batches, with these published leaves. */
 function verify({ rows, batches }: Made, published: readonly Buffer[] | null) {
   const compare: PublishedLeaves['compare'] = (from, leaves) => ({
     different:
@@ -128,37 +128,37 @@ function verify({ rows, batches }: Made, published: readonly Buffer[] | null) {
             (position, at) =>
               published[position - 1]?.equals(leaves.subarray(at * 32, at * 32 + 32)) === false,
           ),
-    isWhole: published !== null,
+    isComplete: published !== null,
   });
-  const verifier = new Verifier(
+  const verifier = new LogVerifier(
     { first: 1, chain: genesis(LOG), leavesBefore: [], tree: new AuditTree() },
     { compare },
-    new PartCounter([], { position: 0, chain: '' }),
+    new ManifestFactsCounter([], { position: 0, chain: '' }),
   );
   let at = 0;
   for (const batch of batches) {
     for (; at < rows.length && !(Number(rows[at]?.[AT.position]) > Number(batch.lastPosition)); at++)
-      verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
-    verifier.takeBatch(batch);
+      verifier.addRow(rowOfText(compositeText(rows[at] as LeafRow)));
+    verifier.addBatch(batch);
   }
-  for (; at < rows.length; at++) verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
+  for (; at < rows.length; at++) verifier.addRow(rowOfText(compositeText(rows[at] as LeafRow)));
   verifier.finish(Math.max(rows.length, Number(batches.at(-1)?.lastPosition ?? 0)));
-  const findings = judge({
+  const findings = findRootCauses({
     direct: verifier.findings,
     different: verifier.different,
     broken: verifier.broken,
     contradiction: null,
     nodes: [],
     covered: 0,
-    beside: [],
+    tableFindings: [],
   });
   return { findings, tree: verifier.tree };
 }
 
 const sizes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 8 });
 
-describe('a made log', () => {
-  test('is found good, with the root that RFC 6962 gives it, whatever its batches are', () => {
+describe('log verifier', () => {
+  test('log verifier: a valid log passes with the root of RFC 6962, for any batches', () => {
     fc.assert(
       fc.property(sizes, (each) => {
         const made = makeLog(each);
@@ -173,7 +173,7 @@ describe('a made log', () => {
     );
   });
 
-  test('with one changed field of any row is found at that row, and without published leaves in its batch', () => {
+  test('log verifier: a changed field is located at its row, or in its batch without tiles', () => {
     fc.assert(
       fc.property(
         sizes,
@@ -200,7 +200,7 @@ describe('a made log', () => {
     );
   });
 
-  test('with a row that is gone, doubled or swapped is found at the first that is not what it was', () => {
+  test('log verifier: a missing, doubled or swapped row is located at the first difference', () => {
     fc.assert(
       fc.property(sizes, fc.nat(), fc.constantFrom('gone', 'twice', 'swapped'), (each, which, how) => {
         const made = makeLog(each);
@@ -223,7 +223,7 @@ describe('a made log', () => {
     );
   });
 
-  test('with one changed field of a batch is found there, and no event is blamed', () => {
+  test('log verifier: a changed field of a batch is reported there, and blames no event', () => {
     const fields = [
       'lastPosition',
       'eventCount',
@@ -258,13 +258,13 @@ describe('a made log', () => {
   });
 });
 
-describe('the text of a row', () => {
+describe('event rows', () => {
   const text = fc.oneof(
     fc.string({ unit: fc.constantFrom(...'ab "\\(),\n1'.split('')), maxLength: 6 }),
     fc.constant(null),
   );
 
-  test('comes apart into the columns that it was made of', () => {
+  test('event row: parses into the columns it was built from', () => {
     fc.assert(
       fc.property(fc.array(text, { minLength: 2, maxLength: 34 }), (fields) => {
         expect(fieldsOf(compositeText(fields))).toEqual(fields);
@@ -272,24 +272,24 @@ describe('the text of a row', () => {
     );
   });
 
-  test('is taken for a good request only where its columns are one', () => {
+  test('event row: the pattern accepts only valid requests', () => {
     fc.assert(
       fc.property(
         fc.nat(200),
         fc.nat(NAMES.length - 1),
         fc.oneof(text, fc.constantFrom('1', '13', '77', 't', '-1')),
         (position, column, value) => {
-          const good = rowOf(
+          const valid = rowOf(
             position + 1,
             '5',
             '1',
             (EVENTS[position % 4] as (typeof EVENTS)[number])(position),
           );
-          expect(rowOfText(compositeText(good))).toMatchObject({ position: position + 1, fields: null });
-          const row = rowOfText(compositeText(good.with(column, value)));
+          expect(rowOfText(compositeText(valid))).toMatchObject({ position: position + 1, fields: null });
+          const row = rowOfText(compositeText(valid.with(column, value)));
           if (row.fields !== null) return;
-          expect(checkEvent(good.with(column, value))).toEqual({ problem: null, control: null });
-          expect(row).toMatchObject({ position: rowOfFields(good.with(column, value)).position });
+          expect(checkEvent(valid.with(column, value))).toEqual({ problem: null, control: null });
+          expect(row).toMatchObject({ position: rowOfFields(valid.with(column, value)).position });
         },
       ),
       { numRuns: 500 },
@@ -297,7 +297,7 @@ describe('the text of a row', () => {
   });
 
   const BOOLEANS: Readonly<Record<string, string>> = { t: 'true', f: 'false' };
-  /** A line as files have it. */
+  /** A line of an exported file. */
   const lineOf = (fields: LeafRow): string => {
     const quoted = new Set([
       'request',
@@ -312,17 +312,20 @@ describe('the text of a row', () => {
     const parts = NAMES.flatMap((name, at) => {
       const field = fields[at];
       if (at === AT.shard || field == null) return [];
-      return `"${name === 'at' ? 'at_us' : name}":${name === 'sse' && BOOLEANS[field] ? BOOLEANS[field] : !quoted.has(name) && /^\d+$/.test(field) ? field : JSON.stringify(field)}`;
+      const isNumber = !quoted.has(name) && /^\d+$/.test(field);
+      const boolean = name === 'sse' ? BOOLEANS[field] : undefined;
+      const value = boolean ?? (isNumber ? field : JSON.stringify(field));
+      return `"${name === 'at' ? 'at_us' : name}":${value}`;
     });
     return `{${parts.join(',')}}`;
   };
   const takeLines = (lines: readonly string[]): (EventRow | null)[] => {
     const taken = new JsonRows();
     const bytes = Buffer.from(lines.map((each) => `${each}\n`).join(''));
-    return [...lineSpans(bytes)].map(([start, end]) => taken.take(bytes, start, end));
+    return [...lineSpans(bytes)].map(([start, end]) => taken.parseRow(bytes, start, end));
   };
 
-  test('comes from a line of a file as from its columns, and is a good request only where they are one', () => {
+  test('json row: equals the row of its columns, and accepts only valid requests', () => {
     const value = fc.oneof(
       text,
       fc.constantFrom(
@@ -346,7 +349,7 @@ describe('the text of a row', () => {
         fc.nat(200),
         fc.array(fc.tuple(fc.integer({ min: 1, max: NAMES.length - 1 }), value), { maxLength: 2 }),
         (position, changes) => {
-          const good = rowOf(
+          const valid = rowOf(
             position + 1,
             '5',
             '1',
@@ -354,12 +357,12 @@ describe('the text of a row', () => {
           );
           const fields = changes.reduce<LeafRow>(
             (before, [column, changed]) => before.with(column, changed),
-            good,
+            valid,
           );
-          const [before, row, after] = takeLines([lineOf(good), lineOf(fields), lineOf(good)]);
+          const [before, row, after] = takeLines([lineOf(valid), lineOf(fields), lineOf(valid)]);
           const isPlain = [1, 2, 3].includes(position % EVENTS.length);
           expect([before, after].map((each) => each && textOf(each))).toEqual(
-            Array(2).fill(isPlain ? compositeText(good) : null),
+            Array(2).fill(isPlain ? compositeText(valid) : null),
           );
           if (row == null) return;
           expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
@@ -369,21 +372,26 @@ describe('the text of a row', () => {
       { numRuns: 1_000 },
     );
     const plain =
-      '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"rejected_count":3,"error_code":"shed"}';
+      '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000",' +
+      '"account":"A","key":"K","status":429,"rejected_count":3,"error_code":"shed"}';
     const [first, cut, more, last] = takeLines([plain, plain.slice(0, -1), `${plain} `, plain]).map(
       (row) => row && textOf(row),
     );
-    const expected = `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(NAMES.indexOf('status') - AT.key)}429${','.repeat(NAMES.indexOf('rejected_count') - NAMES.indexOf('status'))}3,shed)`;
+    const commas = (count: number): string => ','.repeat(count);
+    const [status, rejectedCount] = [NAMES.indexOf('status'), NAMES.indexOf('rejected_count')];
+    const expected =
+      '(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K' +
+      `${commas(status - AT.key)}429${commas(rejectedCount - status)}3,shed)`;
     expect([first, cut, more, last]).toEqual([expected, null, null, expected]);
     expect(takeLines([plain.replace('01900000-', '0190000-')])).toEqual([null]);
-    // More than lie in one piece of memory.
+    // More rows than one chunk of the arena holds.
     const many = takeLines(Array(2_000).fill(plain)).map((row) => row && textOf(row));
     expect(new Set(many)).toEqual(new Set([expected]));
   });
 
   const TIME = '2026-11-22 06:58:13.805368+00';
   const MICROSECONDS = '1795330693805368';
-  /** A line as COPY writes it, which says behind all else whether there is an empty text. */
+  /** A line of COPY, whose last field says whether a text is empty. */
   const copied = (fields: LeafRow): string => {
     const written = fields.map((field, column) =>
       column === AT.at && field === MICROSECONDS
@@ -392,16 +400,16 @@ describe('the text of a row', () => {
     );
     return [...written, fields.includes('') ? 't' : ''].join(',');
   };
-  const take = (lines: readonly string[]): CopiedRows => {
-    const taken = new CopiedRows();
-    // One behind the other in one piece, as they come.
+  const take = (lines: readonly string[]): CopyRows => {
+    const taken = new CopyRows();
+    // Concatenated, as they are received.
     const piece = Buffer.from(lines.map((line) => `${line}\n`).join(''));
     let start = 0;
-    for (const line of lines) taken.take(piece, start, (start += Buffer.byteLength(line) + 1));
+    for (const line of lines) taken.addRow(piece, start, (start += Buffer.byteLength(line) + 1));
     return taken;
   };
 
-  test('comes from a line of COPY as from its columns, and is a good request only where they are one', () => {
+  test('copy row: equals the row of its columns, and accepts only valid requests', () => {
     const value = fc.oneof(
       text,
       fc.constantFrom(
@@ -424,7 +432,7 @@ describe('the text of a row', () => {
         fc.nat(200),
         fc.array(fc.tuple(fc.nat(NAMES.length - 1), value), { maxLength: 2 }),
         (position, changes) => {
-          const good = rowOf(
+          const valid = rowOf(
             position + 1,
             MICROSECONDS,
             '1',
@@ -432,13 +440,13 @@ describe('the text of a row', () => {
           );
           const fields = changes.reduce<LeafRow>(
             (before, [column, changed]) => before.with(column, column === AT.at ? null : changed),
-            good,
+            valid,
           );
-          const { rows, isAmbiguous } = take([copied(good), copied(fields), copied(good)]);
+          const { rows, isAmbiguous } = take([copied(valid), copied(fields), copied(valid)]);
           expect(isAmbiguous).toBe(fields.includes(''));
           expect(rows[0]).toMatchObject({ position: position + 1, at: MICROSECONDS, instance: '1' });
           expect(rows.map(textOf)).toEqual(
-            [good, ...(isAmbiguous ? [] : [fields]), good].map((each) => compositeText(each)),
+            [valid, ...(isAmbiguous ? [] : [fields]), valid].map((each) => compositeText(each)),
           );
           const row = rows[1] as EventRow;
           if (isAmbiguous) return;
@@ -452,7 +460,7 @@ describe('the text of a row', () => {
     expect(take([copied(call)]).rows).toMatchObject([{ position: 7, fields: null }]);
   });
 
-  test('comes from a line of COPY in the values that it has there', () => {
+  test('copy row: unescapes fields', () => {
     const any = fc.option(
       fc.string({ unit: fc.constantFrom(...'a,\\"\n\t\r\v\f\bn é'.split('')), minLength: 1, maxLength: 6 }),
     );
@@ -464,12 +472,12 @@ describe('the text of a row', () => {
       );
     fc.assert(
       fc.property(fc.array(any, { minLength: 1, maxLength: 9 }), (fields) => {
-        expect(copiedFields(fields.map((field) => escape(field ?? '')).join(','))).toEqual(fields);
+        expect(copyFields(fields.map((field) => escape(field ?? '')).join(','))).toEqual(fields);
       }),
     );
   });
 
-  test('has the microseconds of any time that Postgres writes', () => {
+  test('event row: parses any time that Postgres writes to microseconds', () => {
     for (const [time, microseconds] of [
       ['2026-11-22 06:58:13.805368+00', '1795330693805368'],
       ['2026-11-22 07:58:13.8+01', '1795330693800000'],

@@ -1,31 +1,28 @@
 import { createHash, hash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { fieldsOf, leafContent, rowOfFields } from '#db/audit/source/lines.ts';
+import { fieldsOf, leafContent, rowOfFields } from '#db/audit/source/event-row.ts';
 import { AT, checkEvent } from '#db/audit/verify/event.ts';
-import { READ_KEPT_TEXTS } from '#db/audit/verify/pages.ts';
-import type { Session } from '#db/audit/verify/verify-session.ts';
+import { READ_RETAINED_TEXTS } from '#db/audit/verify/pages.ts';
+import type { Verification } from '#db/audit/verify/verification.ts';
 import type { PartitionRow } from '#db/audit/verify/tables.ts';
 import { Manifest } from '#db/archive/manifest.ts';
 import { SHARD } from '#db/log/append.ts';
 
 const PAGE_ROWS = 5_000;
 
-/**
- * Checks control events that were kept of partitions whose own events are not at hand: by themselves, and by
- * their manifests.
- */
-export async function checkKeptAlone(
+/** Verifies the retained control events of partitions whose files are not available, by their manifests. */
+export async function verifyRetainedEvents(
   client: ClientBase,
   partitions: readonly PartitionRow[],
-  session: Session,
+  verification: Verification,
 ): Promise<void> {
   for (const { number, first, last, manifest: stored } of partitions) {
     const digest = createHash('sha256');
     let count = 0;
-    let isBad = false;
+    let isInvalid = false;
     const find = (position: number, problem: string): void => {
-      isBad = true;
-      session.beside.push({
+      isInvalid = true;
+      verification.tableFindings.push({
         position,
         table: 'log_kept',
         problem: `the row of position ${position} ${problem}`,
@@ -33,7 +30,7 @@ export async function checkKeptAlone(
     };
     for (let after = first - 1; ;) {
       const { rows } = await client.query<[string, string | null]>({
-        text: READ_KEPT_TEXTS,
+        text: READ_RETAINED_TEXTS,
         values: [SHARD, after, last, PAGE_ROWS],
         rowMode: 'array',
       });
@@ -46,12 +43,12 @@ export async function checkKeptAlone(
         after = row.position;
         const checked = checkEvent(fields);
         if (checked.problem !== null) find(after, checked.problem);
-        else if (await session.isUnlikePublished(after, leaf))
-          find(after, 'is not what was published at this position');
+        else if (await verification.differsFromPublished(after, leaf))
+          find(after, 'differs from the published leaf at this position');
         const stream = fields[AT.stream];
         const event = checked.problem === null ? checked.control : null;
         if (stream != null)
-          session.takeControl(
+          verification.addControlEvent(
             { position: after, text, stream, version: Number(fields[AT.version]), event },
             'log_kept',
           );
@@ -60,17 +57,17 @@ export async function checkKeptAlone(
     }
     const manifest = Manifest.safeParse(stored);
     if (
-      isBad ||
+      isInvalid ||
       (manifest.success &&
         manifest.data.control_count === count &&
         manifest.data.control_sha256 === digest.digest('hex'))
     )
       continue;
-    session.beside.push({
+    verification.tableFindings.push({
       position: first,
       to: last,
       table: 'log_kept',
-      problem: `the ${count} control events that were kept of partition ${number} are not those that its manifest tells of`,
+      problem: `the ${count} retained control events of partition ${number} do not match its manifest`,
     });
   }
 }

@@ -1,48 +1,48 @@
-import { type EventRow, hasSurplus, textOf } from '#db/audit/source/lines.ts';
+import { type EventRow, hasSurplus, textOf } from '#db/audit/source/event-row.ts';
 import { AT, checkEvent } from '#db/audit/verify/event.ts';
 import { FORMATS, leavesOf, type Pending } from '#db/audit/verify/leaves.ts';
-import type { PartCounter } from '#db/audit/verify/parts.ts';
+import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { type Finding, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
 import type { AuditTree, HashText } from '#db/audit/verify/tree.ts';
 import { type BatchRow, linkBatch } from '#db/log/chain.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
-/** Events that are held until their batch's row comes: many times what is ever appended at once. */
+/** Events buffered until the row of their batch: many times the largest batch ever appended. */
 const BATCH_EVENTS_MAX = 1_000_000;
 
-/** What is known of the log before the first event that is read. */
+/** The state of the log before the first event that is read. */
 export type Start = {
-  /** The first event that comes. */
+  /** The position of the first event. */
   first: number;
-  /** The chain at the end of the last batch before it; null where nobody can tell. */
+  /** The chain hash of the last batch before it; null if unknown. */
   chain: Buffer | null;
-  /** Leaf hashes of the first batch's rows that are not at hand. */
+  /** Leaf hashes of the rows of the first batch that precede the first event. */
   leavesBefore: readonly Buffer[];
-  /** The tree of all that is before; null where it is not at hand. */
+  /** The tree of all events before; null if unknown. */
   tree: AuditTree | null;
 };
 
-/** Leaf hashes as they were published. */
+/** The published leaf hashes. */
 export type PublishedLeaves = {
   /**
-   * Compares the leaves from a position on, one behind the other. @returns the positions of others, and
-   * whether all were published.
+   * Compares concatenated leaf hashes from a position on.
+   * @returns the positions that differ, and whether all of them were published.
    */
-  compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean };
+  compare(from: number, leaves: Buffer): { different: number[]; isComplete: boolean };
 };
 
-/** A batch whose chain value is not the one that its rows come to. */
-export type Broken = {
+/** A batch whose chain hash does not match its rows. */
+export type BrokenBatch = {
   from: number;
   to: number;
-  /** The leaves compared with those that were published. */
+  /** How its leaves compare with the published ones. */
   leaves: 'same' | 'different' | 'unknown';
-  /** What follows fits what this batch's rows come to, so it is its stored value that was changed. */
-  isValueAlone: boolean;
+  /** The next batch continues the recomputed hash, so only the stored hash was changed. */
+  isHashOnly: boolean;
 };
 
-/** A control event where it stands; `leaf` is there once its batch was taken. */
+/** A control event at its position. `event` is null if it is invalid. */
 export type ControlRow = {
   position: number;
   text: string;
@@ -51,59 +51,59 @@ export type ControlRow = {
   event: ControlEvent | null;
 };
 
-type Link = { reckoned: readonly Buffer[]; at: number; fits: boolean };
+type Link = { recomputed: readonly Buffer[]; at: number; matches: boolean };
 
 /**
- * Goes through a log in order, row by row and batch by batch, and puts down everything that does not
- * fit; it never stops by itself. Pure: what it is fed comes from a database or from files.
+ * Verifies the rows and batches of a log in order: events, hash chain, published leaves and the tree. It
+ * records every problem and never stops by itself. Pure: its input comes from a database or from files.
  */
-export class Verifier {
+export class LogVerifier {
   readonly #published: PublishedLeaves;
-  readonly #parts: PartCounter;
+  readonly #facts: ManifestFactsCounter;
   /**
-   * The chain values that the next batch may continue: the stored one, and where that was wrong the one that
-   * was reckoned.
+   * The chain hashes that the next batch can continue: the stored one, and, if that was wrong, the
+   * recomputed.
    */
   #links: Buffer[];
   #before: BatchRow | null = null;
   #lastPosition: number;
   #pending: Pending[] = [];
-  #suspect: Broken | null = null;
+  #suspect: BrokenBatch | null = null;
   #format = '2';
   tree: AuditTree | null;
 
-  /** The position of the event that comes next. */
+  /** The expected position of the next event. */
   next: number;
   events = 0;
   batches = 0;
   readonly findings: Finding[] = [];
-  /** Positions whose leaf is not the one that was published. */
+  /** Positions whose leaf differs from the published one. */
   readonly different: number[] = [];
-  readonly broken: Broken[] = [];
+  readonly broken: BrokenBatch[] = [];
   /** Control events since the last {@link takeControls}. */
   #controls: ControlRow[] = [];
-  /** At these sizes the root is kept, ascending; it is looked at as the tree grows. */
-  wanted: number[] = [];
+  /** The sizes, ascending, whose roots are recorded while the tree grows. */
+  rootSizes: number[] = [];
   readonly roots = new Map<number, Buffer>();
 
-  constructor(start: Start, published: PublishedLeaves, parts: PartCounter) {
+  constructor(start: Start, published: PublishedLeaves, facts: ManifestFactsCounter) {
     this.#published = published;
-    this.#parts = parts;
+    this.#facts = facts;
     this.#links = start.chain === null ? [] : [start.chain];
     this.next = start.first;
     this.#lastPosition = start.first - 1 - start.leavesBefore.length;
     this.#pending = [...start.leavesBefore];
     this.tree = start.tree;
-    this.#keepRoot();
+    this.#recordRoot();
   }
 
-  /** The last position whose batch was taken. */
-  get taken(): number {
+  /** The last position whose batch was added. */
+  get verifiedTo(): number {
     return this.#lastPosition;
   }
 
-  /** How much there is to say so far. */
-  get found(): number {
+  /** The number of problems so far. */
+  get findingCount(): number {
     return this.findings.length + this.different.length + this.broken.length;
   }
 
@@ -111,14 +111,14 @@ export class Verifier {
     return this.#controls.splice(0);
   }
 
-  takeRow(row: EventRow): void {
+  addRow(row: EventRow): void {
     const { position } = row;
     if (!(position >= this.next)) {
-      const why = position === this.next - 1 ? 'stands there twice' : 'stands where none may be';
+      const why = position === this.next - 1 ? 'is there twice' : 'is out of order';
       this.#find(
         Number.isNaN(position) ? this.next : position,
         'log',
-        Number.isNaN(position) ? 'there is a row without a position' : why,
+        Number.isNaN(position) ? 'a row has no position' : why,
       );
       return;
     }
@@ -140,14 +140,12 @@ export class Verifier {
     this.#controls.push({ position, text: textOf(row), stream, version: Number(fields[AT.version]), event });
   }
 
-  /**
-   * Leaf hashes of rows that are not at hand, behind the last one: those that the last batch goes on with.
-   */
-  takeLeaves(leaves: readonly Buffer[]): void {
+  /** Adds leaf hashes of rows after the last one, which the last batch continues with. */
+  addLeaves(leaves: readonly Buffer[]): void {
     this.#pending.push(...leaves);
   }
 
-  /** Rows up to a position that nobody could read; what was wrong with them has been said. */
+  /** Skips unreadable or missing rows up to a position, which were reported already. */
   skip(to: number): void {
     while (this.next <= to) {
       this.#pending.push(null);
@@ -156,45 +154,47 @@ export class Verifier {
     this.tree = null;
   }
 
-  takeBatch(batch: BatchRow): void {
+  addBatch(batch: BatchRow): void {
     this.batches++;
     const last = Number(batch.lastPosition);
     const from = this.#lastPosition + 1;
     const count = Number(batch.eventCount);
     this.#checkBatch(batch, from);
     if (!(last >= from)) {
-      this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} is one too many`);
+      this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} is a duplicate`);
       return;
     }
     if (last >= this.next && this.#lastPosition + this.#pending.length < last) this.#skipTo(last + 1);
     const own = this.#pending.splice(0, last - this.#lastPosition);
-    const isWhole = count === own.length;
-    if (!isWhole) {
+    const isComplete = count === own.length;
+    if (!isComplete) {
       const missing = own.length - count;
       if (missing > 0)
         this.#find(
           from,
           'log_batch',
-          `no batch has ${spanOf(from, from + missing - 1)}, or the row of the batch that ends at ${last} counts wrong`,
+          `no batch has ${spanOf(from, from + missing - 1)}, or the event count of the batch that ends ` +
+            `at ${last} is wrong`,
         );
       else
         this.#find(
           from,
           'log_batch',
-          `the row of the batch that ends at position ${last} counts ${count} events, and there are ${own.length}`,
+          `the row of the batch that ends at position ${last} counts ${count} events instead of ` +
+            `${own.length}`,
         );
     }
     this.#lastPosition = last;
     this.#before = batch;
-    this.#prove(batch, own, from, isWhole);
+    this.#verifyBatch(batch, own, from, isComplete);
   }
 
-  /** Nothing comes any more. @param end what there should be to the end. */
+  /** Ends the input. @param end the last position that should be there. */
   finish(end: number): void {
-    // What is missing at the end has taken the row of its batch with it.
-    const isCut = this.next <= end;
-    if (isCut) this.#skipTo(end + 1);
-    this.#endPending(!isCut);
+    // Events missing at the end are missing with the row of their batch.
+    const isTruncated = this.next <= end;
+    if (isTruncated) this.#skipTo(end + 1);
+    this.#endPending(!isTruncated);
   }
 
   #checkBatch(batch: BatchRow, from: number): void {
@@ -204,25 +204,27 @@ export class Verifier {
     if (batch.at === '') problem('has no time');
     else if (this.#before && Number(batch.at) < Number(this.#before.at))
       problem('is earlier than the one before it');
-    // One that nobody knows is told by what its chain value is of.
+    // For an unknown format the chain hash shows which format was used.
     if (FORMATS.includes(batch.format)) this.#format = batch.format;
   }
 
-  #prove(stated: BatchRow, own: readonly Pending[], from: number, isWhole: boolean): void {
+  #verifyBatch(stated: BatchRow, own: readonly Pending[], from: number, isComplete: boolean): void {
     let batch = stated;
     let leaves = leavesOf(own, this.#format);
-    let link = isWhole && leaves.isKnown ? this.#linkOf(batch, leaves.bytes) : null;
-    if (link !== null && !link.fits) {
-      // Whoever changes the format of a batch has changed none of its rows.
+    let link = isComplete && leaves.isKnown ? this.#linkOf(batch, leaves.bytes) : null;
+    if (link !== null && !link.matches) {
+      // A changed format leaves the rows of the batch unchanged.
       const other = FORMATS.find(
         (format) =>
-          format !== stated.format && this.#linkOf({ ...stated, format }, leavesOf(own, format).bytes).fits,
+          format !== stated.format &&
+          this.#linkOf({ ...stated, format }, leavesOf(own, format).bytes).matches,
       );
       if (other !== undefined) {
         this.#find(
           from,
           'log_batch',
-          `the batch that ends at position ${stated.lastPosition} says it is of format ${stated.format}, and is of format ${other}`,
+          `the batch that ends at position ${stated.lastPosition} states format ${stated.format}, and ` +
+            `has format ${other}`,
         );
         batch = { ...stated, format: other };
         leaves = leavesOf(own, other);
@@ -237,14 +239,14 @@ export class Verifier {
       if (row.fields !== null && row.fields[AT.stream] != null) controls.add(row.position);
       if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(row.position);
       if (batch.format === '1' && hasSurplus(row, batch.format))
-        this.#find(row.position, 'log', 'has more than the format of its batch covers');
+        this.#find(row.position, 'log', 'has fields that the format of its batch does not cover');
       const leaf = leaves.texts[index];
-      if (leaf != null) this.#grow(leaf);
+      if (leaf != null) this.#appendLeaf(leaf);
     }
-    // Where some rows are unlike their batch it is they that were changed, and where all are the batch.
-    if (isWhole && unlike.length < own.length)
+    // If some rows differ from their batch those rows were changed; if all do, the batch was.
+    if (isComplete && unlike.length < own.length)
       for (const position of unlike) this.#find(position, 'log', OF_ANOTHER_BATCH);
-    if (isWhole && unlike.length > 0 && unlike.length === own.length)
+    if (isComplete && unlike.length > 0 && unlike.length === own.length)
       this.#find(
         from,
         'log_batch',
@@ -255,58 +257,64 @@ export class Verifier {
       ? this.#compare(from + Math.max(0, first), leaves.bytes.subarray(Math.max(0, first) * HASH_BYTES))
       : 'unknown';
     if (link !== null)
-      this.#follow(batch, link, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false });
+      this.#recordLink(batch, link, {
+        from,
+        to: from + own.length - 1,
+        leaves: leavesAre,
+        isHashOnly: false,
+      });
     else {
-      // Nobody can tell what came before; the next one is taken to continue this one's own word.
+      // The link before is unknown, so the next batch is checked against this one's stored hash.
       this.#links = [batch.chain];
       this.#suspect = null;
     }
     if (leaves.isKnown)
-      this.#parts.take(from, leaves.bytes, controls, batch.format, {
+      this.#facts.addBatch(from, leaves.bytes, controls, batch.format, {
         position: Number(batch.lastPosition),
         chain: batch.chain.toString('hex'),
       });
   }
 
-  #compare(from: number, leaves: Buffer): Broken['leaves'] {
-    const { different, isWhole } = this.#published.compare(from, leaves);
+  #compare(from: number, leaves: Buffer): BrokenBatch['leaves'] {
+    const { different, isComplete } = this.#published.compare(from, leaves);
     this.different.push(...different);
     if (different.length > 0) return 'different';
-    return isWhole ? 'same' : 'unknown';
+    return isComplete ? 'same' : 'unknown';
   }
 
   /**
-   * What a batch's chain value has to be, after each value that it may continue, and which of these it is.
+   * Recomputes a batch's chain hash after each hash that it can continue, and finds the one that is stored.
    */
   #linkOf(batch: BatchRow, leaves: Buffer): Link {
-    // All leaves at once are to the chain what they are one by one.
-    const reckoned = this.#links.map((before) => linkBatch(before, [leaves], batch));
-    const at = reckoned.findIndex((value) => value.equals(batch.chain));
-    return { reckoned, at, fits: at >= 0 || reckoned.length === 0 };
+    // The chain hash of concatenated leaves equals that of single ones.
+    const recomputed = this.#links.map((before) => linkBatch(before, [leaves], batch));
+    const at = recomputed.findIndex((value) => value.equals(batch.chain));
+    return { recomputed, at, matches: at >= 0 || recomputed.length === 0 };
   }
 
-  #follow(batch: BatchRow, { reckoned, at, fits }: Link, broken: Broken): void {
-    // The second of two is what the batch before came to: then it was its stored value that was wrong.
-    if (at === 1 && this.#suspect) this.#suspect.isValueAlone = true;
-    this.#suspect = fits ? null : broken;
-    this.#links = fits ? [batch.chain] : [batch.chain, reckoned[0] as Buffer];
-    if (!fits) this.broken.push(broken);
+  #recordLink(batch: BatchRow, { recomputed, at, matches }: Link, broken: BrokenBatch): void {
+    // The second candidate is the recomputed hash of the batch before, so only its stored hash was wrong.
+    if (at === 1 && this.#suspect) this.#suspect.isHashOnly = true;
+    this.#suspect = matches ? null : broken;
+    this.#links = matches ? [batch.chain] : [batch.chain, recomputed[0] as Buffer];
+    if (!matches) this.broken.push(broken);
   }
 
-  #grow(leaf: HashText): void {
+  #appendLeaf(leaf: HashText): void {
     if (this.tree === null) return;
     this.tree.append(leaf);
-    if (this.wanted.length > 0) this.#keepRoot();
+    if (this.rootSizes.length > 0) this.#recordRoot();
   }
 
-  #keepRoot(): void {
-    if (this.tree === null || this.wanted.length === 0) return;
-    while (this.wanted.length > 0 && (this.wanted[0] as number) < this.tree.size) this.wanted.shift();
-    if (this.wanted[0] !== this.tree.size) return;
+  #recordRoot(): void {
+    if (this.tree === null || this.rootSizes.length === 0) return;
+    while (this.rootSizes.length > 0 && (this.rootSizes[0] as number) < this.tree.size)
+      this.rootSizes.shift();
+    if (this.rootSizes[0] !== this.tree.size) return;
     this.roots.set(this.tree.size, this.tree.root());
   }
 
-  /** Positions before this one that did not come. */
+  /** Reports the positions before this one as missing. */
   #skipTo(position: number): void {
     if (position <= this.next) return;
     const to = position - 1;
@@ -316,7 +324,7 @@ export class Verifier {
       table: 'log',
       problem: `${spanOf(this.next, to)} missing`,
     });
-    // Where whole partitions are missing nothing of them can be proved, and nothing has to be held for it.
+    // If full partitions are missing nothing in them can be verified, and nothing is buffered.
     if (to - this.next >= BATCH_EVENTS_MAX) {
       this.#pending = [];
       this.#links = [];
@@ -328,12 +336,12 @@ export class Verifier {
     this.skip(to);
   }
 
-  /** @param isToTell whether anybody has to be told that they belong to no batch. */
-  #endPending(isToTell: boolean): void {
+  /** Ends rows without a batch. @param isReported whether that is a finding. */
+  #endPending(isReported: boolean): void {
     const own = this.#pending.filter((row): row is EventRow => row !== null && !Buffer.isBuffer(row));
     const from = own[0]?.position;
     const to = this.#lastPosition + this.#pending.length;
-    if (from !== undefined && isToTell)
+    if (from !== undefined && isReported)
       this.findings.push({
         position: from,
         to,
@@ -344,7 +352,7 @@ export class Verifier {
       const [leaf] = leavesOf([row], this.#format).texts;
       if (leaf == null) continue;
       this.#compare(row.position, Buffer.from(leaf, 'latin1'));
-      this.#grow(leaf);
+      this.#appendLeaf(leaf);
     }
     this.#lastPosition += this.#pending.length;
     this.#pending = [];

@@ -3,33 +3,37 @@ import type { ClientBase } from 'pg';
 import { requireFile } from '#db/archive/archive.ts';
 import { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
-import type { EventRow } from '#db/audit/source/lines.ts';
-import { piecesOf } from '#db/audit/verify/file-chunks.ts';
-import { LEAST, type Page, pagesOf, readBatches, readCheckpointRows } from '#db/audit/verify/pages.ts';
+import type { EventRow } from '#db/audit/source/event-row.ts';
+import { readFileChunks } from '#db/audit/verify/file-chunks.ts';
+import {
+  BELOW_ALL_POSITIONS,
+  type Page,
+  pagesOf,
+  readBatches,
+  readCheckpointRows,
+} from '#db/audit/verify/pages.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
-import type { Snapshot } from '#db/audit/verify/tables.ts';
+import type { DatabaseSnapshot } from '#db/audit/verify/tables.ts';
 
 /**
- * The part of a log that has left its database: events from the files of its archive, batches from the
- * database, where they stay. A file that is not the one that was recorded is put down, and what it has
- * is read all the same as far as that goes.
- * @throws {StoreError} when there is no such file.
+ * The archived part of a log: events from the files of the archive, batches from the database, where they
+ * stay. A file that is not the recorded one is a finding, and is read anyway as far as possible.
+ * @throws {StoreError} when a file is missing.
  */
 export async function* archivedPages(
   client: ClientBase,
   directory: string,
-  { partitions, first }: Snapshot,
-  beside: Finding[],
+  { partitions, first }: DatabaseSnapshot,
+  findings: Finding[],
 ): AsyncGenerator<Page> {
-  // Rows of the table of partitions may be wrong themselves: what they leave out is looked for in the
-  // database.
+  // The rows of log_partition may be wrong themselves: positions that they omit are read from the database.
   let after = 0;
   const between = async (rows: EventRow[], upTo: number): Promise<Page> => ({
     after,
     upTo,
     rows,
-    batches: await readBatches(client, after || LEAST, upTo),
-    checkpoints: await readCheckpointRows(client, after || LEAST, upTo),
+    batches: await readBatches(client, after || BELOW_ALL_POSITIONS, upTo),
+    checkpoints: await readCheckpointRows(client, after || BELOW_ALL_POSITIONS, upTo),
     unreadable: [],
   });
   for (const partition of partitions) {
@@ -43,14 +47,14 @@ export async function* archivedPages(
       await requireFile(directory, manifest.data);
     } catch (error) {
       if (!(error instanceof ArchiveDamageError)) throw error;
-      beside.push({
+      findings.push({
         position: partition.first,
         table: manifest.data.file,
-        problem: 'it is not the file that was recorded',
+        problem: 'its SHA-256 is not the recorded one',
       });
     }
     try {
-      for await (const { rows } of piecesOf(file)) {
+      for await (const { rows } of readFileChunks(file)) {
         const own = rows.filter(({ position }) => position > after && position <= last);
         const upTo = own.at(-1)?.position;
         if (upTo === undefined) continue;
@@ -59,10 +63,10 @@ export async function* archivedPages(
       }
     } catch (error) {
       if (!(error instanceof ArchiveDamageError)) throw error;
-      beside.push({
+      findings.push({
         position: after + 1,
         table: manifest.data.file,
-        problem: 'it can be read to here and no further',
+        problem: 'it is unreadable from here on',
       });
     }
     if (after < last) yield await between([], last);

@@ -1,4 +1,4 @@
-import { type EventRow, microsecondsOf, rowOfFields } from '#db/audit/source/lines.ts';
+import { type EventRow, microsecondsOf, rowOfFields } from '#db/audit/source/event-row.ts';
 import {
   type Column,
   endOfDigits,
@@ -6,27 +6,26 @@ import {
   isValue,
   numberOf,
   REQUESTS,
-  stands,
+  startsWithBytes,
 } from '#db/audit/source/plain-columns.ts';
 import { AT, NAMES } from '#db/audit/verify/event.ts';
 
 /**
- * Rows of the log as COPY writes them, with commas between and nothing for null. Of a request that is
- * already the text that its leaf covers, but for the time, and it is told for one byte by byte: no
- * text is made of it that would have to be thrown away again. Pure.
+ * Parses rows of the log as COPY writes them, separated by commas, with an empty field for null. For a
+ * request that is the text that its leaf covers, except for the time, so it is validated byte by byte without
+ * allocating a string. Pure.
  */
 
 const [COMMA, LINE_BREAK, OPEN, CLOSE, ZERO, TRUE, FALSE] = [0x2c, 0x0a, 0x28, 0x29, 0x30, 0x74, 0x66];
 
-/** Reads rows one after the other. */
-export class CopiedRows {
+/** Parses rows one by one. */
+export class CopyRows {
   readonly rows: EventRow[] = [];
   /**
-   * Whether there was a row that can't be told from another one by what COPY wrote: an empty text beside
-   * null, or a time that is none.
+   * Whether a row can't be parsed from COPY's output: it has an empty text, or an infinite time.
    */
   isAmbiguous = false;
-  /** The time of the row before, as it was written and in microseconds: all rows of a batch have the same. */
+  /** The time of the row before, as text and in microseconds: all rows of a batch have the same. */
   #time = Buffer.alloc(0);
   #microseconds = '';
   #microsecondBytes = Buffer.alloc(0);
@@ -34,10 +33,10 @@ export class CopiedRows {
   #instanceText = '0';
 
   /**
-   * Takes a row that is there for good, and writes into it what its leaf covers.
-   * @param bytes where it stands, from `start` up to, but without, `end`, which is behind its line break.
+   * Adds a row, and rewrites its bytes to the content of its leaf.
+   * @param bytes that stay allocated; the row is from `start` to `end`, exclusive, including its line break.
    */
-  take(bytes: Buffer, start: number, end: number): void {
+  addRow(bytes: Buffer, start: number, end: number): void {
     const row = this.#request(bytes, start, end) ?? this.#row(bytes.toString('utf8', start, end - 1));
     if (row === null) this.isAmbiguous = true;
     else this.rows.push(row);
@@ -51,7 +50,7 @@ export class CopiedRows {
     let at = behindPosition + 1;
     const time = this.#time;
     if (
-      (time.length === 0 || !stands(bytes, at, time) || bytes[at + time.length] !== COMMA) &&
+      (time.length === 0 || !startsWithBytes(bytes, at, time) || bytes[at + time.length] !== COMMA) &&
       !this.#takeTime(bytes, at)
     )
       return null;
@@ -66,7 +65,7 @@ export class CopiedRows {
       const column = columns[index] as Column;
       const from = ++at;
       at = endOfValue(bytes, from, column);
-      // Behind the last column there is one more, which is empty for all that is not ambiguous.
+      // After the last column there is one more, which is empty unless the row is ambiguous.
       if (bytes[at] !== COMMA) return null;
       if (at === from) {
         if (column.isNeeded) return null;
@@ -90,8 +89,8 @@ export class CopiedRows {
   }
 
   /**
-   * Writes what is before the type as a leaf has it, up to the comma behind the time. @returns where that
-   * begins: microseconds are shorter than what they stand for.
+   * Rewrites the columns before the type as in a leaf.
+   * @returns the start of the leaf: microseconds are shorter than the text of a time.
    */
   #beginLeaf(bytes: Buffer, start: number, behindPosition: number, behindTime: number): number {
     const microseconds = this.#microsecondBytes;
@@ -104,7 +103,7 @@ export class CopiedRows {
     return to;
   }
 
-  /** @returns whether a time stands there that can be written over. */
+  /** Parses the time at an offset. @returns false if it can't be rewritten in place. */
   #takeTime(bytes: Buffer, from: number): boolean {
     const to = bytes.indexOf(COMMA, from);
     const microseconds = microsecondsOf(bytes.toString('latin1', from, to));
@@ -115,9 +114,9 @@ export class CopiedRows {
     return true;
   }
 
-  /** A row that is no request, or none of the plain ones; null where it is ambiguous. */
+  /** Parses any other row; null if it is ambiguous. */
   #row(line: string): EventRow | null {
-    const fields = copiedFields(line);
+    const fields = copyFields(line);
     if (fields.length !== NAMES.length + 1 || fields.pop() !== null) return null;
     const time = fields[AT.at];
     if (time == null) return rowOfFields(fields);
@@ -128,11 +127,11 @@ export class CopiedRows {
 
 const ESCAPED: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' };
 
-/** One value with what ends it. */
+/** A value and its delimiter. */
 const VALUE = /((?:[^\\,]|\\.)*)(,|$)/gsy;
 
-/** The values of a line, null for nothing. */
-export function copiedFields(line: string): (string | null)[] {
+/** The fields of a line; an empty one is null. */
+export function copyFields(line: string): (string | null)[] {
   if (!line.includes('\\')) return line.split(',').map((field) => (field === '' ? null : field));
   const fields: (string | null)[] = [];
   for (const [, written = '', ending] of line.matchAll(VALUE)) {

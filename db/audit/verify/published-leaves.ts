@@ -1,27 +1,24 @@
-import type { PublishedLeaves } from '#db/audit/verify/verifier.ts';
+import type { PublishedLeaves } from '#db/audit/verify/log-verifier.ts';
 import { MissingHashesError, NODE_CHILDREN } from '#db/tlog/hashes.ts';
 import { HASH_BYTES, type Head } from '#db/tlog/merkle.ts';
 import { inclusionSpans, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
 import { readLeafTile, TILE_BYTES } from '#db/tlog/publish-directory.ts';
 import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 
-/**
- * Tiles that are held at once, of 8 KB each: those of a batch that is as long as may be, and of the pages
- * about it.
- */
-const TILES_HELD_MAX = 4_096;
+/** Tiles of 8 KB each: enough for the largest batch and the pages around it. */
+const CACHED_TILES_MAX = 4_096;
 
-/** Leaf hashes as they were published, tile by tile, while a log is read. */
-export class LeafTiles implements PublishedLeaves {
+/** The published leaf hashes, loaded tile by tile while the log is read. */
+export class PublishedTiles implements PublishedLeaves {
   readonly #directory: string | null;
   readonly #tiles = new Map<number, Buffer | null>();
 
-  /** @param directory where the log is published; null where that is not at hand. */
+  /** @param directory that the log is published in; null if not available. */
   constructor(directory: string | null) {
     this.#directory = directory;
   }
 
-  /** Has the leaves of these positions at hand. Those that are asked for come in order. */
+  /** Loads the tiles of these positions, which come in ascending order. */
   async load(positions: Iterable<number>): Promise<void> {
     if (this.#directory === null) return;
     let last = -1;
@@ -32,21 +29,21 @@ export class LeafTiles implements PublishedLeaves {
       if (!this.#tiles.has(number)) this.#tiles.set(number, await readLeafTile(this.#directory, number));
     }
     for (const number of this.#tiles.keys()) {
-      if (this.#tiles.size <= TILES_HELD_MAX) break;
+      if (this.#tiles.size <= CACHED_TILES_MAX) break;
       this.#tiles.delete(number);
     }
   }
 
-  compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean } {
+  compare(from: number, leaves: Buffer): { different: number[]; isComplete: boolean } {
     const different: number[] = [];
-    let isWhole = true;
+    let isComplete = true;
     for (let at = 0; at < leaves.length;) {
       const position = from + at / HASH_BYTES;
       const inTile = ((position - 1) % NODE_CHILDREN) * HASH_BYTES;
       const end = Math.min(leaves.length, at + TILE_BYTES - inTile);
       const tile = this.#tiles.get(tileOf(position));
       const known = Math.max(0, Math.min((tile?.length ?? 0) - inTile, end - at));
-      isWhole &&= known === end - at;
+      isComplete &&= known === end - at;
       if (tile != null && known > 0 && tile.compare(leaves, at, at + known, inTile, inTile + known) !== 0) {
         for (let each = 0; each < known; each += HASH_BYTES) {
           if (
@@ -63,18 +60,18 @@ export class LeafTiles implements PublishedLeaves {
       }
       at = end;
     }
-    return { different, isWhole };
+    return { different, isComplete };
   }
 }
 
-/** The tile that has the leaf of a position. */
+/** The number of the tile with the leaf of a position. */
 export const tileOf = (position: number): number => Math.floor((position - 1) / NODE_CHILDREN);
 
 /**
- * Whether a leaf tile is the one that a signed head covers: its leaves and their proof, both from tiles, come
- * to the head's root.
+ * Whether a leaf tile is covered by a signed tree head: an inclusion proof from published tiles gives its
+ * root.
  */
-export async function isProvedTile(directory: string, number: number, head: Head): Promise<boolean> {
+export async function isTileProven(directory: string, number: number, head: Head): Promise<boolean> {
   const first = number * NODE_CHILDREN;
   if (first >= head.size) return false;
   const read = hashesFromDirectory(directory, head.size);

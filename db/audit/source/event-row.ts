@@ -3,11 +3,11 @@ import { compositeText, type LeafRow } from '#db/log/chain.ts';
 import { typeOf } from '#db/log/columns.ts';
 
 /**
- * Rows of the log as Postgres writes a composite value, which is the very text that a leaf hash
- * covers. Half the work for Postgres that JSON is, and nothing to be put together again here. Pure.
+ * Rows of the log in PostgreSQL's text format of composite values, which is the text that a leaf hash covers.
+ * It costs Postgres half as much as JSON, and needs no conversion here. Pure.
  */
 
-/** An event as it was read: the text of all its columns, and those that its batch has, too. */
+/** An event as it was read: the text of all its columns, and the columns that its batch has, too. */
 export type EventRow = {
   position: number;
   at: string | null;
@@ -17,12 +17,12 @@ export type EventRow = {
    * of ASCII alone.
    */
   text: string | Uint8Array;
-  /** All columns; null for a request of shard 0 that was found to be of the vocabulary by its text alone. */
+  /** All columns; null for a request of shard 0 that was validated from its text alone. */
   fields: LeafRow | null;
 };
 
 /**
- * The columns of a composite value, null for null. What is no composite value comes out as some other row.
+ * Parses a composite value into its columns, null for null. Other input yields an arbitrary row.
  */
 export function fieldsOf(text: string): LeafRow {
   if (!text.includes('"'))
@@ -66,7 +66,7 @@ const patternOf = (name: string): string => {
 };
 
 /**
- * What is behind the common columns of a request, as one pattern: taking the row apart would cost as much as
+ * The columns of a request after the common ones, as one pattern: splitting the row would cost as much as
  * all the rest.
  */
 const REQUESTS = new Map(
@@ -108,7 +108,7 @@ export function microsecondsOf(time: string): string | null {
     : String(BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0')));
 }
 
-/** The row of columns. */
+/** The row with these columns. */
 export function rowOfFields(fields: LeafRow, text: string = compositeText(fields)): EventRow {
   return {
     position: Number(fields[AT.position] ?? Number.NaN),
