@@ -1,3 +1,5 @@
+// The underscores mark what this file is about: the internals of other packages.
+/* oxlint-disable no-underscore-dangle */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
