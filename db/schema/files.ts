@@ -49,7 +49,7 @@ const TABLES = [
 ];
 
 /** Functions that others use in `begin atomic` bodies, which are bound when they are created. */
-const FUNCTIONS_FIRST = ['head', 'window_start', 'is_attached', 'first_position'];
+const FUNCTIONS_FIRST = ['log/head', 'limits/window_start', 'log/is_attached', 'log/first_position'];
 
 /**
  * Reads the schema.
@@ -58,8 +58,10 @@ const FUNCTIONS_FIRST = ['head', 'window_start', 'is_attached', 'first_position'
  */
 export async function readSchema(folder: string = SCHEMA_FOLDER): Promise<Schema> {
   const names = async (part: string): Promise<string[]> => {
-    const files = await readdir(path.join(folder, part)).catch(() => []);
-    return files.filter((file) => file.endsWith('.sql')).map((file) => path.basename(file, '.sql'));
+    const files = await readdir(path.join(folder, part), { recursive: true }).catch(() => []);
+    return files
+      .filter((file) => file.endsWith('.sql'))
+      .map((file) => file.replaceAll(path.sep, '/').slice(0, -'.sql'.length));
   };
   const read = async (name: string): Promise<SqlFile> => {
     const text = await readFile(path.join(folder, `${name}.sql`), 'utf8');

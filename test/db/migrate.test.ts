@@ -70,12 +70,12 @@ describe('a new database', () => {
 
   test('stays empty if a file fails, and the error names the file and the line', async () => {
     await using database = await createEmptyDatabase();
-    await edit('functions/head', 'begin atomic\n', 'begin atomic\n  select no_such_column;\n');
-    const line = (await readFile(path.join(folder, 'functions/head.sql'), 'utf8'))
+    await edit('functions/log/head', 'begin atomic\n', 'begin atomic\n  select no_such_column;\n');
+    const line = (await readFile(path.join(folder, 'functions/log/head.sql'), 'utf8'))
       .split('\n')
       .findIndex((text) => text.includes('no_such_column'));
     await expect(migrate(database, folder)).rejects.toThrow(
-      new RegExp(`^migration failed in functions/head.sql, line ${line + 1}: .*no_such_column`),
+      new RegExp(`^migration failed in functions/log/head.sql, line ${line + 1}: .*no_such_column`),
     );
     expect(await ask(database.config('owner'), `select to_regnamespace('daybook')`)).toBeNull();
     expect(await migrate(database)).toEqual(['0000_baseline']);
@@ -91,7 +91,7 @@ describe('a new database', () => {
     const defined = functions.map(
       ({ text }) => /create or replace function daybook\.(\w+)\(/.exec(text)?.[1],
     );
-    expect(functions.map(({ name }) => name)).toEqual(defined.map((name) => `functions/${name}`));
+    expect(functions.map(({ name }) => path.basename(name))).toEqual(defined);
   });
 });
 
@@ -100,7 +100,7 @@ describe('an existing database', () => {
     await using database = await createDatabase();
     await write('migrations/0001_kept', 'create table daybook.kept (id integer);\n');
     await write('migrations/0002_grown', 'alter table daybook.kept add column name text;\n');
-    await edit('functions/head', 'begin atomic\n', 'begin atomic\n  select 1;\n');
+    await edit('functions/log/head', 'begin atomic\n', 'begin atomic\n  select 1;\n');
     await edit(
       'privileges',
       '-- Limits.\n',
@@ -109,7 +109,7 @@ describe('an existing database', () => {
     expect(await migrate(database, folder)).toEqual([
       '0001_kept',
       '0002_grown',
-      'functions/head',
+      'functions/log/head',
       'privileges',
     ]);
     expect(await ask(database.config('auditor'), 'select count(name) from daybook.kept')).toBe('0');
@@ -119,10 +119,10 @@ describe('an existing database', () => {
   test('keeps a new function from public, whether or not the privileges changed', async () => {
     await using database = await createDatabase();
     await write(
-      'functions/novel',
+      'functions/log/novel',
       'create or replace function daybook.novel() returns integer language sql return 1;\n',
     );
-    expect(await migrate(database, folder)).toEqual(['functions/novel']);
+    expect(await migrate(database, folder)).toEqual(['functions/log/novel']);
     await expect(ask(database.config('auditor'), 'select daybook.novel()')).rejects.toThrow(
       'permission denied',
     );
@@ -188,7 +188,7 @@ describe('an existing database', () => {
     await ask(
       database.config('owner'),
       `update daybook_migrations.definition set version = '1000.2.10', digest = 'other'
-        where name = 'functions/append'`,
+        where name = 'functions/log/append'`,
     );
     await expect(migrate(database)).rejects.toThrow(
       /^the database was migrated by a newer version \(1000.2.10\): run that one/,
@@ -238,7 +238,7 @@ describe('an upgrade from a release', () => {
     const column = `  novel text collate "C" not null default 'some' check (novel <> '')`;
     await write('migrations/0001_novel', `alter table daybook.alert_look add column\n${column};\n`);
     await edit('tables/alerts', '  position bigint not null\n', `  position bigint not null,\n${column}\n`);
-    await edit('functions/head', 'begin atomic\n', 'begin atomic\n  select 1;\n');
+    await edit('functions/log/head', 'begin atomic\n', 'begin atomic\n  select 1;\n');
     await upgrade(folder, '0.0.9');
   });
 

@@ -73,12 +73,12 @@ test('the service login accepts an up-to-date database, and names the command fo
   await ask(owner.config('owner'), "insert into daybook_migrations.migration values ('0000_baseline')");
   await ask(
     owner.config('owner'),
-    "update daybook_migrations.definition set digest = 'other' where name = 'functions/append'",
+    "update daybook_migrations.definition set digest = 'other' where name = 'functions/log/append'",
   );
   await expect(migrate(service)).rejects.toThrow(
-    'the database lacks functions/append, and this login may not migrate it',
+    'the database lacks functions/log/append, and this login may not migrate it',
   );
-  expect(await migrate(owner)).toEqual(['functions/append']);
+  expect(await migrate(owner)).toEqual(['functions/log/append']);
   expect(await migrate(service)).toEqual([]);
   await ask(
     owner.config('owner'),

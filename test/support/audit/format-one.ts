@@ -21,7 +21,7 @@ export async function migrateToFirstVersion(store: Store): Promise<void> {
   const client = await connectAs(store, 'owner');
   try {
     await client.query(await firstAppend());
-    await client.query("delete from daybook_migrations.definition where name = 'functions/append'");
+    await client.query("delete from daybook_migrations.definition where name = 'functions/log/append'");
   } finally {
     await client.end();
   }
@@ -29,11 +29,11 @@ export async function migrateToFirstVersion(store: Store): Promise<void> {
 
 /** Today's function without the columns that came later, in the leaf and in the batch's format. */
 async function firstAppend(): Promise<string> {
-  const text = await readFile(path.join(SCHEMA_FOLDER, 'functions/append.sql'), 'utf8');
+  const text = await readFile(path.join(SCHEMA_FOLDER, 'functions/log/append.sql'), 'utf8');
   const first = text
     .replace(/,\s+terms_position,[^)]*\)::text/, ')::text')
     .replaceAll(/(_at|_at_us), 2\b/g, '$1, 1');
-  if (first.length > text.length - 80) throw new Error('functions/append.sql has changed');
+  if (first.length > text.length - 80) throw new Error('functions/log/append.sql has changed');
   return first;
 }
 
