@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto';
-import { AT_US, leafColumns } from '#db/log/columns.ts';
+import { AT_US, COLUMN_NAMES, leafColumns } from '#db/log/columns.ts';
 
 /**
  * The hash chain over the log, as Postgres computes it in `daybook.append`, written a second time
@@ -18,7 +18,7 @@ export const LEAF_COLUMNS = leafColumns(AT_US);
 /** How many of {@link LEAF_COLUMNS} a leaf covers, by the format that its batch names. */
 const FORMATS: ReadonlyMap<string, number> = new Map([
   ['1', 27],
-  ['2', 34],
+  ['2', COLUMN_NAMES.length],
 ]);
 
 /**

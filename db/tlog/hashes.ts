@@ -34,7 +34,7 @@ const READ_LEAVES = `with format as materialized (
   select string_agg(sha256('\\x00'::bytea || convert_to(case
       when low = 1 and (high = 1 or (select b.format from daybook.log_batch b where b.shard = $1
         and b.last_position >= l.position order by b.last_position limit 1) = 1)
-      then ${rowText(27)} else ${rowText(34)} end, 'UTF8')), ''::bytea order by position) as leaves
+      then ${rowText(27)} else ${rowText(columns.length)} end, 'UTF8')), ''::bytea order by position) as leaves
   from daybook.log l, format where shard = $1 and position > $2 and position <= $3`;
 
 /**

@@ -120,8 +120,8 @@ export function rowOfFields(fields: LeafRow, text: string = compositeText(fields
 }
 
 /** Each format covers so many columns; see `db/log/chain.ts`. */
-const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: 34 };
-const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(34 - 27)})`;
+const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: NAMES.length };
+const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(NAMES.length - 27)})`;
 
 /** The text of all columns. */
 export const textOf = ({ text }: EventRow): string =>
