@@ -226,7 +226,7 @@ test("an account's models are its plan's, with prices, and empty for a retired p
     (await ben.post<KeyCheckResult>(`/api/keys/${key.id}/check`, { model: 'daybook-demo' })).body.checks.at(
       -1,
     ),
-  ).toMatchObject({ what: 'model', passes: false });
+  ).toMatchObject({ step: 'model', passed: false });
   await administrator.post('/api/plans/narrow/retire');
   expect(await models()).toEqual([]);
   expect((await plans()).find(({ name }) => name === 'narrow')).toMatchObject({

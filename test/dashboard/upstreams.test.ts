@@ -12,10 +12,10 @@ import { until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /**
- * What administrators do with upstreams, credentials and models by the page for them. In this order: each
- * test begins where the one before has left.
+ * The changes of administrators to upstreams, credentials and custom models on the Upstreams page. The order
+ * matters: each test continues where the previous one ended.
  */
-describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
+describe.skipIf(!HAS_BROWSER)('Upstreams page', () => {
   const SECRET = 'sk-first-5f1c7d9e2b8a4036';
   const WRONG = 'sk-wrong-0a1b2c3d4e5f6789';
   let first: ScriptedUpstream;
@@ -23,8 +23,8 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
   let dashboard: TestDashboard;
   let visitor: Visitor;
   let page: Page;
-  /** All that the server has told the browser, by replies and by the feed. */
-  const told: string[] = [];
+  /** Everything that the server sent to the browser, in responses and in the live feed. */
+  const received: string[] = [];
 
   beforeAll(async () => {
     [first, second] = await Promise.all([startUpstream({ apiKey: SECRET }), startUpstream()]);
@@ -36,12 +36,12 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     page.on('response', (response) => {
       if (new URL(response.url()).pathname.startsWith('/api/'))
         response.text().then(
-          (text) => told.push(text),
+          (text) => received.push(text),
           () => {},
         );
     });
     page.on('websocket', (socket) =>
-      socket.on('framereceived', ({ payload }) => told.push(payload.toString())),
+      socket.on('framereceived', ({ payload }) => received.push(payload.toString())),
     );
     await page.goto('/admin/upstreams');
     await settled(page);
@@ -53,6 +53,9 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
 
   const dialog = () => page.getByRole('dialog');
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  /** The button of a form's dialog, where the page behind it has one of the same name. */
+  const submit = (name: string) => dialog().getByRole('button', { name, exact: true }).click();
+  const networkAccess = (name: string) => dialog().getByLabel(name);
   const rowOf = (name: string) =>
     page
       .getByRole('row')
@@ -66,12 +69,16 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
   const listed = async (): Promise<UpstreamList['data']> =>
     (await dashboard.administrator.get<UpstreamList>('/api/upstreams')).body.data;
 
-  /**
-   * All that the page keeps: its document, what stands in its fields, its address, and the browser's stores.
-   */
-  const kept = (): Promise<string> =>
-    page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
-      location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join('\\n')`);
+  /** The state of the page: its document, the values of its fields, its URL, and the browser's storage. */
+  const pageState = (): Promise<string> =>
+    page.evaluate<string>(`[
+      document.documentElement.outerHTML,
+      ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
+      location.href,
+      JSON.stringify(history.state),
+      JSON.stringify(localStorage),
+      JSON.stringify(sessionStorage),
+    ].join('\\n')`);
 
   async function choose(name: string, action: string): Promise<void> {
     await press(`Actions for ${name}`);
@@ -85,23 +92,23 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await dialog().getByText('upstream.credential_added').waitFor();
   }
 
-  test('adds one by keyboard and says at its address why a private one is refused', async () => {
-    await page.getByText('Only the built-in demo answers so far').waitFor();
+  test('adds one by keyboard and explains at its base URL why a private address is rejected', async () => {
+    await page.getByText('Only the built-in demo is configured').waitFor();
     await page.keyboard.press('n');
-    await page.getByLabel('Who is it?').selectOption('ollama');
+    await dialog().getByLabel('Provider', { exact: true }).selectOption('ollama');
     expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('ollama');
-    expect(await page.getByLabel('Also to this machine').isChecked()).toBe(true);
-    await page.getByLabel('Who is it?').selectOption('openai');
-    expect(await page.getByLabel('Address').inputValue()).toBe('https://api.openai.com/v1');
-    expect(await page.getByLabel('To the internet alone').isChecked()).toBe(true);
+    expect(await networkAccess('Public internet, localhost and private networks').isChecked()).toBe(true);
+    await dialog().getByLabel('Provider', { exact: true }).selectOption('openai');
+    expect(await page.getByLabel('Base URL').inputValue()).toBe('https://api.openai.com/v1');
+    expect(await networkAccess('Public internet only').isChecked()).toBe(true);
     await page.getByLabel('Name', { exact: true }).fill('first');
-    await page.getByLabel('Address').fill(first.baseUrl);
-    await press('Add upstream');
+    await page.getByLabel('Base URL').fill(first.baseUrl);
+    await submit('Add upstream');
     await page.getByRole('alert').getByText('is on this machine or in a private network').waitFor();
-    expect(await page.getByLabel('Address').getAttribute('aria-invalid')).toBe('true');
+    expect(await page.getByLabel('Base URL').getAttribute('aria-invalid')).toBe('true');
     expect(await listed()).toHaveLength(1);
-    await page.getByLabel('Also to this machine').check();
-    await press('Add upstream');
+    await networkAccess('Public internet, localhost and private networks').check();
+    await submit('Add upstream');
     await dialog().getByRole('heading', { name: 'Upstream first' }).waitFor();
     expect(await listed()).toMatchObject([
       {
@@ -115,19 +122,19 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
 
   test('stores a credential write-only and tests whether it works', async () => {
     await addCredential('typed wrong', WRONG);
-    await press('Test now');
+    await press('Test connection');
     await dialog().getByText('It rejects the credential (401).').waitFor();
     expect(await violations(page)).toEqual([]);
     await press('Remove credential typed wrong');
-    await press('Remove it');
+    await press('Remove credential');
     await dialog().getByText('upstream.credential_removed').waitFor();
-    await press('Add a credential');
+    await press('Add credential');
     await addCredential('main', SECRET);
-    await press('Test now');
-    await dialog().getByText('It answers, and lists 2 models.').waitFor();
+    await press('Test connection');
+    await dialog().getByText('Connected. 2 models available.').waitFor();
     expect(await dialog().innerText()).toContain(`…${SECRET.slice(-4)}`);
     await page.keyboard.press('Escape');
-    await rowOf('first').getByText('No trouble').waitFor();
+    await rowOf('first').getByText('Healthy').waitFor();
   });
 
   test("rejects a secret that can't be stored, and says what to do without a master key", async () => {
@@ -156,24 +163,24 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     expect(away.body.error.message).toMatch(/^DAYBOOK_MASTER_KEY_FILE is needed/);
   });
 
-  test('defines a model and says in plain English where its calls will go', async () => {
+  test('adds a custom model and describes its routing in plain English', async () => {
     const terms = { provider: 'openai', base_url: second.baseUrl, network: 'private' };
     expect((await dashboard.administrator.post('/api/upstreams', { name: 'second', terms })).status).toBe(
       200,
     );
-    // What somebody does elsewhere comes by the feed.
+    // Changes made elsewhere are shown by the live feed.
     await rowOf('second').waitFor();
-    await press('Define a model');
+    await press('Add model');
     await page.getByLabel('Name', { exact: true }).fill('fast');
     const target = (number: number) => page.getByRole('listitem', { name: `Target ${number}` });
-    await target(1).getByLabel('Its name there').fill('a');
-    await press('Add a fallback');
-    await target(2).getByLabel('Upstream').selectOption('second');
-    await target(2).getByLabel('Its name there').fill('b');
-    await dialog().getByText('Every call goes to first (as a).').waitFor();
-    await dialog().getByText('When it has failed, second (as b) takes over.').waitFor();
+    await target(1).getByLabel('Upstream model').fill('a');
+    await press('Add fallback');
+    await target(2).getByLabel('Upstream', { exact: true }).selectOption('second');
+    await target(2).getByLabel('Upstream model').fill('b');
+    await dialog().getByText('All requests go to first (as a).').waitFor();
+    await dialog().getByText('If it fails, requests go to second (as b).').waitFor();
     expect(await violations(page)).toEqual([]);
-    await press('Define model');
+    await submit('Add model');
     await page.getByText('model.defined').waitFor();
     expect((await call()).status).toBe(200);
     expect(
@@ -186,58 +193,60 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     const replies = [];
     for (let count = 0; count < 6; count++) replies.push(await call());
     expect(replies.map(({ status }) => status)).toEqual(Array<number>(6).fill(200));
-    // Five are told of by failing there, the sixth goes past it.
+    // Five requests fail at the first target; then the circuit opens and the sixth skips it.
     expect(second.ledger.attempts).toHaveLength(6);
     expect(first.ledger.attempts.filter(({ authorized }) => authorized)).toHaveLength(6);
-    // It would be there within five seconds by itself.
+    // The page would show it within five seconds without the reload.
     await page.reload();
-    await rowOf('first').getByText('Left out').waitFor();
-    await rowOf('first').getByText('it answered 500').waitFor();
+    await rowOf('first').getByText('Circuit open').waitFor();
+    await rowOf('first').getByText('status 500').waitFor();
 
-    const stories = await visitor.context.newPage();
-    await stories.goto(`/requests?request=${replies[0]?.requestId}`);
-    const tries = stories.getByRole('heading', { name: 'Tries' });
+    const requests = await visitor.context.newPage();
+    await requests.goto(`/requests?request=${replies[0]?.requestId}`);
+    const attempts = requests.getByRole('heading', { name: 'Attempts' });
     await until(
-      async () => (await tries.isVisible()) || (await stories.reload(), await settled(stories), false),
+      async () => (await attempts.isVisible()) || (await requests.reload(), await settled(requests), false),
       Boolean,
-      'the story of a call with two tries',
+      'the detail of a request with two attempts',
     );
     expect(
-      (await stories.getByRole('list', { name: 'Tries' }).getByRole('listitem').allInnerTexts()).map((text) =>
-        text.split('\n').slice(0, 3),
+      (await requests.getByRole('list', { name: 'Attempts' }).getByRole('listitem').allInnerTexts()).map(
+        (text) => text.split('\n').slice(0, 3),
       ),
     ).toEqual([
-      ['First', 'first', 'it answered 500'],
-      ['Then', 'second', 'delivered'],
+      ['1', 'first', 'status 500'],
+      ['2', 'second', 'delivered'],
     ]);
-    await stories.close();
+    await requests.close();
 
     first.script('a', 'tokens=2');
-    await choose('first', 'Test now');
-    await dialog().getByText('It answers, and lists').waitFor();
-    await dialog().getByText('No trouble').first().waitFor();
+    await choose('first', 'Test connection');
+    await dialog()
+      .getByText(/Connected\. \d+ models? available\./)
+      .waitFor();
+    await dialog().getByText('Healthy').first().waitFor();
     await page.keyboard.press('Escape');
-    await rowOf('first').getByText('No trouble').waitFor();
+    await rowOf('first').getByText('Healthy').waitFor();
   });
 
-  test('pauses one, whose calls go elsewhere, and lets nobody else do so', async () => {
+  test('pauses one, whose requests go to the fallback, and lets no auditor do so', async () => {
     await page.getByRole('button', { name: 'Upstream first', exact: true }).click();
     await press('Pause');
-    await dialog().getByText('first is paused').waitFor();
+    await dialog().getByText('first paused.').waitFor();
     const before = first.ledger.attempts.length;
     expect((await call()).status).toBe(200);
     expect(first.ledger.attempts).toHaveLength(before);
     await press('Resume');
-    await dialog().getByText('first is in use again').waitFor();
+    await dialog().getByText('first resumed.').waitFor();
     await page.keyboard.press('Escape');
 
     const auditor = await dashboard.visit(await addMember(dashboard.relay, { role: 'auditor' }));
     await auditor.page.goto('/admin/upstreams');
     await settled(auditor.page);
     await auditor.page.getByRole('button', { name: 'Upstream first', exact: true }).click();
-    await auditor.page.getByRole('dialog').getByText('What it is').waitFor();
+    await auditor.page.getByRole('dialog').getByText('Configuration').waitFor();
     expect(
-      await auditor.page.getByRole('button', { name: /Add|Define|Change|Test|Pause|Remove|Retire/ }).count(),
+      await auditor.page.getByRole('button', { name: /Add|Edit|Test|Pause|Remove|Retire/ }).count(),
     ).toBe(0);
     await auditor.context.close();
   });
@@ -245,20 +254,24 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
   test('adds a paused upstream, so that its credential can be tested before calls use it', async () => {
     await page.keyboard.press('n');
     await page.getByLabel('Name', { exact: true }).fill('waiting');
-    await page.getByLabel('Address').fill(second.baseUrl);
-    await page.getByLabel('Also to this machine').check();
-    await page.getByLabel('Not before I resume it').check();
-    await press('Add upstream');
+    await page.getByLabel('Base URL').fill(second.baseUrl);
+    await networkAccess('Public internet, localhost and private networks').check();
+    await dialog()
+      .getByRole('radio', { name: /^Paused/ })
+      .check();
+    await submit('Add upstream');
     await dialog().getByRole('heading', { name: 'Upstream waiting' }).waitFor();
-    await press('Test now');
-    await dialog().getByText('It answers, and lists').waitFor();
+    await press('Test connection');
+    await dialog()
+      .getByText(/Connected\. \d+ models? available\./)
+      .waitFor();
     await page.keyboard.press('Escape');
     await rowOf('waiting').getByText('Paused').waitFor();
     expect((await dashboard.administrator.delete('/api/upstreams/waiting')).status).toBe(200);
     await rowOf('waiting').waitFor({ state: 'detached' });
   });
 
-  test('removes one, after it was said which model could go nowhere else', async () => {
+  test('removes one only after the model that it alone serves was retired', async () => {
     expect(
       (
         await dashboard.administrator.put('/api/dispatch', {
@@ -268,16 +281,16 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
       ).status,
     ).toBe(200);
     await page.getByRole('button', { name: 'Retire model single' }).waitFor();
-    await choose('first', 'Remove…');
-    await dialog().getByText('It is all that “single” can go to.').waitFor();
-    await dialog().getByText('“fast” loses a target').waitFor();
+    await choose('first', 'Remove');
+    await dialog().getByText('It is the only target of “single”.').waitFor();
+    await dialog().getByText('“fast” loses this target').waitFor();
     expect(await page.getByRole('button', { name: 'Remove upstream' }).isDisabled()).toBe(true);
     expect((await dashboard.administrator.delete('/api/upstreams/first')).code).toBe('not_allowed');
     await press('Cancel');
     await press('Retire model single');
     await dialog().getByText('model_not_found').waitFor();
     await press('Retire model');
-    await choose('first', 'Remove…');
+    await choose('first', 'Remove');
     await press('Remove upstream');
     await page.getByText('upstream.removed').waitFor();
     await rowOf('first').waitFor({ state: 'detached' });
@@ -288,8 +301,10 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     expect((await call()).status).toBe(200);
   });
 
-  test('has kept no secret: not in the page, not in what it was told, not in the log', async () => {
-    const everything = [await kept(), ...told, JSON.stringify(await dashboard.relay.readLog())].join('\n');
+  test('has no secret in the page, in the responses and frames, or in the log', async () => {
+    const everything = [await pageState(), ...received, JSON.stringify(await dashboard.relay.readLog())].join(
+      '\n',
+    );
     expect(everything).toContain(SECRET.slice(-4));
     expect(everything).toContain('credential_added');
     for (const secret of [SECRET, WRONG]) expect(everything).not.toContain(secret);

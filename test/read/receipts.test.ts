@@ -439,7 +439,7 @@ describe('whoever asks for a receipt', () => {
     const early = await reader.get(`/v1/requests/${running.request}/receipt?wait=0`);
     expect([refusalOf(early), early.json.error.message]).toEqual([
       '409 receipt_not_ready',
-      expect.stringContaining('still under way'),
+      expect.stringContaining('still running'),
     ]);
   });
 });

@@ -32,7 +32,7 @@ export function RetireModel({
         {next === null ? (
           <p>
             No upstream lists this model. Its requests are rejected with 404{' '}
-            <code className="font-mono text-xs">model_not_found</code> .
+            <code className="font-mono text-xs">model_not_found</code>.
           </p>
         ) : (
           <p>

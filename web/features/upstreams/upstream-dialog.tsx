@@ -82,12 +82,10 @@ export function UpstreamDialog({
                     {terms.paused ? 'Resume' : 'Pause'}
                   </Button>
                   <Button icon="cog" onClick={() => onOpen('change')}>
-                    {' '}
                     Edit
                   </Button>
                   <Button look="danger" onClick={() => onOpen('remove')}>
-                    {' '}
-                    Remove{' '}
+                    Remove
                   </Button>
                 </>
               )}
