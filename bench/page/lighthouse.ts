@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import path from 'node:path';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { launchBrowser } from '../../test/support/browser/browser.ts';
 import type { SignedInClient } from '../../test/support/dashboard.ts';
@@ -30,18 +30,17 @@ type LighthouseResult = {
 
 /** @throws {Error} with the command that installs it. */
 async function loadLighthouse(): Promise<Lighthouse> {
-  const program = path.join(import.meta.dirname, 'install/node_modules/lighthouse/core/index.js');
+  const program = join(import.meta.dirname, 'install/node_modules/lighthouse/core/index.js');
   if (!existsSync(program))
     throw new Error('Lighthouse is not installed. Install it: npm ci --prefix bench/page/install');
   return (await import(pathToFileURL(program).href)) as Lighthouse;
 }
 
-/** Lighthouse's own advice: one run is a tenth off for no reason of the page. */
+/** As Lighthouse advises: single runs vary by a tenth. */
 const RUNS = 3;
 
 /**
- * What Lighthouse says of a page as somebody sees it who is signed in, or with null of one who is not: the
- * median of some runs.
+ * Lighthouse's scores of a page, signed in as this client, or with null signed out: the median of three runs.
  */
 export async function judge(
   origin: string,
@@ -75,7 +74,7 @@ async function judgeOnce(
       },
       form === 'desktop' ? desktopConfig : undefined,
     );
-    if (!found) throw new Error('Lighthouse said nothing');
+    if (!found) throw new Error('Lighthouse returned no result');
     const { categories, audits } = found.lhr;
     const score = (name: string): number => Math.round((categories[name]?.score ?? 0) * 100);
     const ms = (name: string): number => audits[name]?.numericValue ?? 0;

@@ -166,11 +166,11 @@ function percentile(counts: readonly number[], share: number): number | null {
 
 /** A usage report as CSV: its rows or, without groups, its totals as the only row. Pure. */
 export function usageCsv({ bucket, group_by, totals, rows }: UsageReport): string {
-  const figures = Object.keys(totals) as (keyof UsageFigures)[];
+  const names = Object.keys(totals) as (keyof UsageFigures)[];
   const columns: (keyof UsageRow)[] = [
     ...(bucket === null ? [] : (['from'] as const)),
     ...group_by,
-    ...figures,
+    ...names,
   ];
   return [
     csvLine(columns),
