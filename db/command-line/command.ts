@@ -1,16 +1,16 @@
 import { Command as Parser, CommanderError } from 'commander';
 
-/** What a command reads and writes beside its arguments: those of its process, or others. */
+/** Environment and streams of a command: those of its process, or a test's. */
 export type Surroundings = {
   env: NodeJS.ProcessEnv;
   out: (text: string) => void;
   err: (text: string) => void;
-  /** What is typed or piped in, opened by who reads it; absent where nobody is there. */
+  /** Standard input, opened by its reader; absent without a terminal or pipe. */
   input?: () => Input;
 };
 export type Input = NodeJS.ReadableStream & { isTTY?: boolean };
 
-/** A command that knows its surroundings, which those below it share. */
+/** A command with its surroundings, which its subcommands share. */
 export class Command extends Parser {
   readonly surroundings: Surroundings;
 
@@ -25,7 +25,7 @@ export class Command extends Parser {
   }
 }
 
-/** Ends a command that did its work and found what should not be: it exits with 1, and has said why. */
+/** Ends a command that succeeded in finding a fault: exit code 1, and the report is already printed. */
 export class FoundFault extends CommanderError {
   constructor() {
     super(1, 'daybook.found_fault', '');

@@ -1,12 +1,12 @@
 import type { Command } from '#db/command-line/command.ts';
 
-/** Prints a result as the caller asked for it. */
+/** Prints a result as JSON or as text, as the caller asked for it. */
 export function print<T>(command: Command, result: T, show: (result: T) => string): void {
   const { json } = command.optsWithGlobals<{ json?: boolean }>();
   command.surroundings.out(`${json === true ? JSON.stringify(result) : show(result)}\n`);
 }
 
-/** Adds `--json` to a command, so that it may stand before or after the command's name. */
+/** Adds `--json` to a command, so that it is accepted before and after the command's name. */
 export function withJson(command: Command): Command {
   return command.option('--json', 'print the result as JSON');
 }

@@ -1,15 +1,23 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import type { Command as CommanderCommand } from 'commander';
 import { describe, expect, it } from 'vitest';
+import type { Command } from '#db/command-line/command.ts';
+import { buildProgram } from '#server/cli/program.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { API_ERRORS } from '#server/errors/api-errors.ts';
 import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../../worker/config.ts';
+import { cliReference } from './cli-reference.ts';
 import { ROOT } from './source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
 const PAGES = [
   'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'CHANGELOG.md',
   'deploy/README.md',
   'bench/README.md',
   ...readdirSync(path.join(ROOT, 'docs'))
@@ -33,6 +41,37 @@ function rowsNaming(page: string, at: number, section = ''): string[][] {
     )
     .filter((cells) => /^`\w+`$/.test(cells[at] ?? ''))
     .map((cells) => cells.map((cell) => cell.replaceAll('`', '')));
+}
+
+/** The words of each `daybook` or `audit` command that a page shows. */
+function commandLinesIn(page: string): string[][] {
+  return [...readText(page).matchAll(/npm run -s (daybook|audit) -- ([^\n`#|&]+)/g)].map(
+    ([, program, line]) => [
+      ...(program === 'audit' && !/^(witness)\b/.test(line as string) ? ['audit'] : []),
+      ...(line as string)
+        .replace(/'[^']*'/g, 'VALUE')
+        .trim()
+        .split(/\s+/),
+    ],
+  );
+}
+
+/** What a shown command line has that the program doesn't. */
+function faultOfCommand(program: Command, words: readonly string[]): string[] {
+  let command: CommanderCommand = program;
+  const rest = [...words];
+  for (let next = rest[0]; next !== undefined; next = rest[0]) {
+    const found = command.commands.find((each) => each.name() === next);
+    if (!found) break;
+    command = found;
+    rest.shift();
+  }
+  const line = words.join(' ');
+  if (command === program && line !== '…') return [`${line}: no such command`];
+  return rest
+    .filter((word) => word.startsWith('--'))
+    .filter((word) => !command.options.some(({ long }) => long === word.split('=')[0]))
+    .map((word) => `${line}: no option ${word}`);
 }
 
 describe('documentation', () => {
@@ -82,6 +121,18 @@ describe('documentation', () => {
     expect(named.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
   });
 
+  it('cli.md is the reference of the commands as they are; npm run docs writes it', () => {
+    const program = buildProgram({ env: {}, out: () => undefined, err: () => undefined });
+    expect(readText('docs/cli.md')).toBe(cliReference(program));
+  });
+
+  it('shows only commands and options that exist', () => {
+    const program = buildProgram({ env: {}, out: () => undefined, err: () => undefined });
+    const shown = PAGES.flatMap(commandLinesIn);
+    expect(shown.length).toBeGreaterThan(30);
+    expect(shown.flatMap((words) => faultOfCommand(program, words))).toEqual([]);
+  });
+
   it.each(PAGES)('has no broken link: %s', (page) => {
     const links = [...readText(page).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, link]) =>
       path.join(path.dirname(page), link as string),
@@ -93,7 +144,7 @@ describe('documentation', () => {
     expect(PAGES.filter((page) => page !== 'README.md' && !readme.includes(`](${page})`))).toEqual([]);
   });
 
-  it.each(PAGES)('no page is longer than 200 lines: %s', (page) =>
+  it.each(PAGES.filter((page) => page !== 'docs/cli.md'))('no page is longer than 200 lines: %s', (page) =>
     expect(readText(page).split('\n').length).toBeLessThan(200),
   );
 });

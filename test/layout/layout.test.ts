@@ -91,6 +91,8 @@ describe('the runtime', () => {
   const pinned = manifest.dependencies['node'] ?? '';
 
   it('is pinned to one that strips types', () => expect(atLeast(pinned, '24.14.1')).toBe(true));
+  it('is the one that .nvmrc names', () =>
+    expect(readFileSync(path.join(ROOT, '.nvmrc'), 'utf8').trim()).toBe(pinned));
   it('is installed by any Node that npm runs on, without a warning about ours', () => {
     const installing = manifest.engines.node.slice(2).padEnd(6, '.0').slice(0, 6);
     expect(manifest.engines.node).toMatch(/^>=\d+$/);
