@@ -131,7 +131,7 @@ describe('a file that declares a relay', () => {
     expect(await events()).toEqual([]);
   });
 
-  test('is applied when the answer is yes, by who applied it, and a second time there is nothing to do', async () => {
+  test('applies the file once confirmed, recording the operator; a second run changes nothing', async () => {
     const name = await file(...WHOLE);
     const { code, stdout } = await commandLine(env, () => terminal('y')).daybook('apply', name);
     expect([code, stdout]).toEqual([0, 'Applied, up to position 6 of the log.\n']);
@@ -150,7 +150,7 @@ describe('a file that declares a relay', () => {
     expect(await types()).toHaveLength(6);
   });
 
-  test('tells field by field what changes, and leaves what it does not name', async () => {
+  test('prints each changed field, and leaves what the file does not name', async () => {
     await json('upstream', 'pause', 'openai');
     await json('upstream', 'add', 'other', '--base-url', 'https://other.example.com/v1');
     const changed = await file(
@@ -196,23 +196,36 @@ describe('a file that declares a relay', () => {
     variables = { OPENAI_SECRET: SECRET };
   });
 
-  test('takes away what it does not name when it is asked to, in the sections that it has', async () => {
+  test('with --prune removes what the file does not name, only in the sections that it has', async () => {
     const credentials = ['    credentials:', '      - {label: second, secret: "${OPENAI_SECRET}"}'];
     const fresh = ['models:', '  new: {targets: [{upstream: openai}]}', '  fast: {alias_of: new}'];
     const name = await file(...UPSTREAM, ...credentials, ...fresh);
     expect(await text('apply', name, '--yes', '--prune')).toMatch(
-      /^~ upstream "openai"\n {4}\+ credential "second": …be02\n {4}- credential "main": …a3f7\n- model "quick"\n\+ model "new"[^]*~ model "fast"\n {4}- targets: .*\n {4}\+ alias_of: new\n- upstream "other"\nApplied/,
+      new RegExp(
+        [
+          '^~ upstream "openai"',
+          ' {4}\\+ credential "second": …be02',
+          ' {4}- credential "main": …a3f7',
+          '- model "quick"',
+          '\\+ model "new"[^]*~ model "fast"',
+          ' {4}- targets: .*',
+          ' {4}\\+ alias_of: new',
+          '- upstream "other"',
+          'Applied',
+        ].join('\n'),
+      ),
     );
     expect(await secrets()).toEqual([SECRET]);
     expect(await json('plan', 'list')).toMatchObject([{ name: 'free', state: 'active' }]);
     expect(await text('apply', name, '--yes', '--prune')).toContain('Nothing to do');
     const { stderr } = await daybook('apply', await file('upstreams: {}'), '--yes', '--prune');
     expect(stderr).toBe(
-      'daybook: relay.yaml:1: Upstream "openai" is all that "new" can go to. Direct or retire that model first.\n',
+      'daybook: relay.yaml:1: Upstream "openai" is all that "new" can go to. ' +
+        'Direct or retire that model first.\n',
     );
   });
 
-  test('names the line of what can not be done', async () => {
+  test('names the line of a change that is refused', async () => {
     const before = await events();
     const { code, stdout, stderr } = await daybook(
       'apply',
@@ -227,7 +240,7 @@ describe('a file that declares a relay', () => {
     expect(await events()).toEqual(before);
   });
 
-  test('is applied as it was shown or not at all: what somebody changed meanwhile is not written over', async () => {
+  test('applies the plan as shown or not at all: a concurrent change is never overwritten', async () => {
     const name = await file(
       ...UPSTREAM,
       '    retries: 3',

@@ -55,14 +55,16 @@ type Key = { verifier_key: string; position: number; signs: boolean };
 async function cutAfter(position: number): Promise<void> {
   const superuser = await database.superuser();
   await superuser.query(`set session_replication_role = replica;
-    delete from daybook.log where position > ${position}; delete from daybook.log_batch where last_position > ${position};
-    delete from daybook.stream_head where stream not in (select stream from daybook.log where stream is not null);
+    delete from daybook.log where position > ${position};
+    delete from daybook.log_batch where last_position > ${position};
+    delete from daybook.stream_head
+      where stream not in (select stream from daybook.log where stream is not null);
     update daybook.instance set dead_at = now(), closed_at = now()`);
   await superuser.end();
 }
 
 describe('the keys that sign', () => {
-  test('a new one signs beside the old one until that is dropped, which has to wait for the first checkpoint with both', async () => {
+  test('rotate-key: both keys sign until the old one is dropped, after a checkpoint with both', async () => {
     expect(await text('log', 'keys')).toContain('No key has signed yet');
     expect(await daybook('log', 'rotate-key')).toMatchObject({
       code: 1,
@@ -101,7 +103,7 @@ describe('the keys that sign', () => {
     );
   });
 
-  test('a lost one is replaced only by who says so, and only where it is lost', async () => {
+  test('replace-key needs --yes and replaces only a lost key', async () => {
     await fill(3);
     await publish();
     expect(await daybook('log', 'replace-key', '--yes')).toMatchObject({
@@ -122,7 +124,7 @@ describe('the keys that sign', () => {
 });
 
 describe('a log that lost its end', () => {
-  test('starts no server until what is lost is given up, and then goes on under another name', async () => {
+  test('starts no server until the loss is accepted, and then continues in a new epoch', async () => {
     await fill(1_200);
     await publish();
     const old = await nameOf();
@@ -134,7 +136,11 @@ describe('a log that lost its end', () => {
     await fill(900);
 
     await expect(spawnServer(env())).rejects.toThrow(
-      /^the server ended:\ndaybook: the log ends at position 900, and .* publishes it up to position 1201: .*"daybook log new-epoch"\n$/,
+      new RegExp(
+        '^the server ended:\n' +
+          'daybook: the log ends at position 900, and .* publishes it up to position 1201: ' +
+          '.*"daybook log new-epoch"\n$',
+      ),
     );
     expect(await daybook('doctor')).toMatchObject({
       code: 1,
@@ -190,12 +196,14 @@ describe('a log that lost its end', () => {
     );
   });
 
-  test('is not taken up again where its streams were cut by hand, and what the log says of itself is gone', async () => {
+  test('refuses a new epoch where a stream head and the last recorded head disagree', async () => {
     await fill(3);
     await publish();
     const superuser = await database.superuser();
     await superuser.query(
-      'set session_replication_role = replica; delete from daybook.log where position = 4; delete from daybook.log_batch where last_position = 4',
+      `set session_replication_role = replica;
+       delete from daybook.log where position = 4;
+       delete from daybook.log_batch where last_position = 4`,
     );
     await superuser.end();
     expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({
@@ -209,7 +217,8 @@ describe('a log that lost its end', () => {
     await publish();
     const superuser = await database.superuser();
     await superuser.query(
-      `set session_replication_role = replica; update daybook.log_node set hash = sha256('') where number = 1`,
+      `set session_replication_role = replica;
+       update daybook.log_node set hash = sha256('') where number = 1`,
     );
     await superuser.end();
     expect(await daybook('log', 'new-epoch')).toMatchObject({

@@ -268,7 +268,8 @@ test.each<[string, () => Promise<string[]> | string[], string]>([
   [
     'a plan named like none',
     async () => ['plan', 'define', 'none', '--file', await file('plan.json', {})],
-    'A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "none".',
+    'A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, ' +
+      'and is not "none".',
   ],
   [
     'a plan that is not there',

@@ -51,7 +51,8 @@ describe('the command line', () => {
       code: 0,
       stderr: '',
       stdout:
-        'Price of gpt-4o: input 0.15, cached input 0.075, output 0.60, reasoning 0.000001, in US dollars for a million tokens.\n',
+        'Price of gpt-4o: input 0.15, cached input 0.075, output 0.60, reasoning 0.000001, ' +
+        'in US dollars for a million tokens.\n',
     });
   });
 
@@ -95,7 +96,7 @@ describe('the command line', () => {
     },
   ]);
 
-  test('tells whose prices it would take for the configured upstreams, and takes none of them yet', async () => {
+  test('import --dry-run lists the prices of the configured upstreams and imports none', async () => {
     const { code, stdout } = await commandLine(() => ({ ...env(), DAYBOOK_UPSTREAMS: upstreams })).daybook(
       'prices',
       'import',
@@ -119,7 +120,7 @@ describe('the command line', () => {
     skipped: unknown[];
   };
 
-  test('takes just the named models, and leaves what was set by hand', async () => {
+  test('imports only the named models, and keeps prices set by hand', async () => {
     const imported = await json<Imported>(
       'price',
       'import',

@@ -252,7 +252,7 @@ describe('the command line', () => {
     expect(await events()).toEqual(before);
   });
 
-  test('removes no upstream that is all a model can go to, and then it does, with its credentials', async () => {
+  test("refuses to remove a model's only upstream; removing it removes its credentials too", async () => {
     await json('model', 'define', 'only', '--target', 'openai:gpt-4o');
     expect((await daybook('upstream', 'remove', 'openai')).stderr).toContain('"only"');
     await json('model', 'retire', 'only');
@@ -267,7 +267,7 @@ describe('the command line', () => {
     await owner.end();
   });
 
-  test('gives another master key, under which all that is there still opens', async () => {
+  test('rekey replaces the master key, and every stored credential still opens', async () => {
     await json(...ADD);
     piped = SECRET;
     await json('credential', 'add', 'openai', '--label', 'main');
@@ -288,7 +288,7 @@ describe('the command line', () => {
     expect([[...secrets.values()], unopened]).toEqual([[SECRET, SECRET], []]);
   });
 
-  test('asks an upstream for its models with each credential, and says in one line what is wrong', async () => {
+  test('upstream test lists models with each credential, and reports a failure in one line', async () => {
     let reply: [status: number, body: string] = [200, '{"data":[{"id":"a"},{"id":"b"}]}'];
     const server = createServer(({ headers, url }, response) => {
       const [status, body] =

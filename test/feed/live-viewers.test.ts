@@ -123,7 +123,14 @@ describe('what is no viewer', () => {
     expect(
       await say('GET /v1/elsewhere HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
     ).toContain('404 Not Found');
-    const half = `GET /v1/live HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${relay.key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`;
+    const half = [
+      'GET /v1/live HTTP/1.1',
+      'Host: x',
+      `Authorization: Bearer ${relay.key}`,
+      'Connection: Upgrade',
+      'Upgrade: websocket',
+      '',
+    ].join('\r\n');
     expect(await say(`${half}\r\n`)).toContain('"code":"bad_request"');
     expect(
       await say(`${half}Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`),

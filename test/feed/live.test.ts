@@ -217,7 +217,7 @@ test('changes of an account, its plan and keys are notices by kind, without dige
   expect(digests.filter((digest) => said.includes(digest))).toEqual([]);
 });
 
-test('a quota is told when the projections have a newer figure of it, to those whom it limits', async () => {
+test('a projected quota change is sent to the viewers that it limits', async () => {
   const { id, secret } = await relay.createKey();
   const { secret: sibling } = await relay.createKey();
   await using viewer = await look('', secret);
@@ -226,9 +226,12 @@ test('a quota is told when the projections have a newer figure of it, to those w
   const row = { position: viewer.position + 1, used: 7, held: 3 };
   await ask(
     projector,
-    `insert into projection.quota_window (cap, used, held, reset_position, position, window_start, meter, window_kind, is_hard, subject, account)
-      select 10, ${row.used}, ${row.held}, 0, ${row.position}, 29_000_000, 2, 3, false, subject, (select account from daybook.log where key = '${id}' limit 1)
-      from unnest(array['key/${id}', 'account/' || (select account from daybook.log where key = '${id}' limit 1)]) subject`,
+    `with owner as (select account from daybook.log where key = '${id}' limit 1)
+     insert into projection.quota_window
+       (cap, used, held, reset_position, position, window_start,
+        meter, window_kind, is_hard, subject, account)
+     select 10, ${row.used}, ${row.held}, 0, ${row.position}, 29_000_000, 2, 3, false, subject, account
+     from owner, unnest(array['key/${id}', 'account/' || account]) subject`,
   );
   await ask(projector, "select pg_notify('daybook_projected', '1')");
   await viewer.sees(({ frames }) => frames('quota').length === 2);

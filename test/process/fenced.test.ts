@@ -9,7 +9,7 @@ import { checkIdentity } from '../support/identity/identity.ts';
 import { startRelay, until } from '../support/relay.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 
-test('a server that others have declared dead cuts what it runs, ends nothing twice, and goes on under a new number', async () => {
+test('a fenced server cuts its calls, settles none twice, and registers a new instance', async () => {
   await using upstream = await startUpstream();
   await using relay = await startRelay({ upstreams: [upstream] });
   const call = (model: string, stream: boolean) =>
@@ -61,7 +61,7 @@ test('a server that others have declared dead cuts what it runs, ends nothing tw
   ).toEqual([]);
 });
 
-test('an appender that is closed leaves nobody waiting for a record that it will never write', async () => {
+test('closing an appender rejects every pending record', async () => {
   const appender = new Appender({
     // A store that neither answers nor refuses.
     connect: () => new Promise(() => {}),

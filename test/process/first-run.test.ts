@@ -274,7 +274,7 @@ test.each([
   expect(after.startsWith(before)).toBe(true);
 });
 
-test('servers that start at the same moment on one empty database all run, and one of them prints the first key', async () => {
+test('of servers started at once on an empty database, all run and one prints the first key', async () => {
   await using place = await makePlace();
   const servers = await Promise.all(
     Array.from({ length: 5 }, () => startServer(readConfig(place.env), createLogger('silent'))),
@@ -296,7 +296,7 @@ test('servers that start at the same moment on one empty database all run, and o
   }
 });
 
-test('a second server on the same data directory is refused, with one line that names it', async () => {
+test('a second server on the same data directory is refused, in one line that names it', async () => {
   const ran = await runToEnd(process.execPath, ['server/main.ts'], { PORT: '0' });
   expect([ran.code, ran.stderr]).toEqual([1, expect.stringMatching(/^daybook: [^\n]+\n$/)]);
   expect(ran.stderr).toContain(dataDir);

@@ -86,7 +86,7 @@ async function victimOf(runs: Map<string, number>): Promise<Instance> {
   return victim;
 }
 
-test('three processes take the connections to one port in turn, each under a number of its own', async () => {
+test('three processes share the connections of one port, each as its own instance', async () => {
   const servers = await liveServers(store());
   expect(new Set(servers.map(({ pid }) => pid)).size).toBe(3);
   const counts = Map.groupBy(await whoAnswer(30), (instance) => instance);
@@ -94,7 +94,7 @@ test('three processes take the connections to one port in turn, each under a num
   for (const answers of counts.values()) expect(answers.length).toBeGreaterThanOrEqual(5);
 });
 
-test('one that is killed costs its own calls, each ended once, and comes back under a new number', async () => {
+test('a killed process loses only its own calls, each settled once, and is replaced', async () => {
   const calls = Array.from({ length: 9 }, () => call('s:tokens=300,every=10ms'));
   const runs = await running(9);
   const victim = await victimOf(runs);
@@ -137,10 +137,10 @@ function killIfRunning(pid: number): boolean {
   }
 }
 
-test('connections that a killed one had not taken yet are served by others: nobody is left waiting', async () => {
+test('connections not yet accepted by a killed process are served by the others; none hangs', async () => {
   const served: number[] = [];
   let isOver = false;
-  const knock = async (): Promise<void> => {
+  const probe = async (): Promise<void> => {
     while (!isOver) {
       // A connection that the dead one had taken is reset, which its client sees at once.
       const reply = await fetch(`http://127.0.0.1:${server.port}/healthz`, {
@@ -151,7 +151,7 @@ test('connections that a killed one had not taken yet are served by others: nobo
       else expect(reply.name).not.toBe('TimeoutError');
     }
   };
-  const knocking = Array.from({ length: 20 }, knock);
+  const probing = Array.from({ length: 20 }, probe);
   for (let kill = 0; kill < 3; kill++) {
     const before = served.length;
     await until(
@@ -163,7 +163,7 @@ test('connections that a killed one had not taken yet are served by others: nobo
     for (const { pid } of await liveServers(store())) if (killIfRunning(pid)) break;
   }
   isOver = true;
-  await Promise.all(knocking);
+  await Promise.all(probing);
   await until(
     () => liveServers(store()),
     (seen) => seen.length === 3 && seen.every(({ pid }) => isRunning(pid)),
@@ -172,7 +172,7 @@ test('connections that a killed one had not taken yet are served by others: nobo
   );
 });
 
-test('one that was frozen until others had declared it dead delivers nothing more of a reply when it wakes', async () => {
+test('a process frozen until it is fenced delivers no more of a reply when it wakes', async () => {
   // Those that took the place of others have a number before they take connections.
   await until(
     () => whoAnswer(6),

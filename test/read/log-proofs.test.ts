@@ -37,7 +37,7 @@ beforeAll(async () => {
   directory = await makeTestDirectory();
   relay = await startRelay({
     env: {
-      WITNESSES: `${formatVerifierKey(witness)}, ${formatVerifierKey(newSigner('another.example', 'cosignature'))}`,
+      WITNESSES: [witness, newSigner('another.example', 'cosignature')].map(formatVerifierKey).join(', '),
     },
   });
   writer = await openLivingWriter(relay.store);

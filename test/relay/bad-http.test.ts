@@ -270,7 +270,7 @@ describe('a message that is no proper HTTP is a 400 with an error object, and th
   });
 });
 
-test('requests that come in one packet are each answered, in their order, with ids of their own', async () => {
+test('pipelined requests are answered in order, each with its own request id', async () => {
   const valid = rawRequest([key]);
   const invalid = rawRequest(['Authorization: Bearer x']);
   const models = rawRequest([key], start('GET', '/v1/models'));

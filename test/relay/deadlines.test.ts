@@ -75,7 +75,7 @@ describe('an upstream is given up by each deadline alone', () => {
   });
 });
 
-test('deadlines for a connection, a first byte and the next one do not end a reply that takes longer than they but goes on', async () => {
+test('connect, first-byte and idle timeouts do not end a longer reply that keeps sending', async () => {
   const deadlines = [
     'UPSTREAM_CONNECT_TIMEOUT_MS',
     'UPSTREAM_FIRST_BYTE_TIMEOUT_MS',

@@ -80,7 +80,7 @@ test('the log, the upstream and the clients agree on every call (I1 to I3, I5, P
   expect(events.filter(({ event }) => event.type === 'request.settled')).toHaveLength(FAULTS.length * 2);
 });
 
-test('every refusal is an error object with its request id, and a retry hint where trying again may help', () => {
+test('every rejection is an error object with its request id, and Retry-After where a retry may help', () => {
   for (const { reply, fault } of played.filter(({ reply: { status } }) => status !== 200)) {
     const outcome = outcomeOf({ reply, settled: settledOf(events, reply.requestId) as Played['settled'] });
     expectRefusal(
@@ -95,7 +95,7 @@ test('every refusal is an error object with its request id, and a retry hint whe
   }
 });
 
-test('an error within a stream is the last event, carries the request id, and [DONE] is never invented', () => {
+test('a stream error is the last event, carries the request id, and no [DONE] is added', () => {
   const streams = played.filter(({ kind, reply }) => kind === 'sse' && reply.status === 200);
   const errors = streams.filter(({ fault }) => fault.sse.code !== null);
   expect(errors.length).toBeGreaterThan(10);
@@ -147,7 +147,7 @@ test('a redirect is not followed', () => {
   expect(upstream.ledger.visits).toEqual([]);
 });
 
-test('a wait that the provider asks for is passed on, but never one that would put clients to sleep', async () => {
+test('Retry-After of the provider is passed on up to a bound', async () => {
   const hint = async (script: string): Promise<string | null> => {
     const reply = await chat({
       port: relay.port,

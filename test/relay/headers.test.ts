@@ -243,7 +243,7 @@ const ACCEPTED: Form[] = [
   ],
 ];
 
-describe('every form of Authorization that is not exactly one valid Bearer key is a 401 that leaves no trace', () => {
+describe('any Authorization other than exactly one valid Bearer key is a 401 that leaves no trace', () => {
   test.each(INVALID)('%s', async (_name, lines, more) => {
     const before = await footprint(relay, upstream);
     const reply = onlyReply(await exchange(relay.port, rawRequest(lines(), more?.())));

@@ -46,7 +46,7 @@ type Written = {
 const later = (): number => performance.now() + 61_000;
 const sse = (out: ClientWriter): void => out.writeHead(200, 'text/event-stream');
 
-test('everything that was held back while it was doubtful goes out in its order when the instance turns out to live', () =>
+test('output held while the instance was suspect is sent in order once it is confirmed valid', () =>
   withReply(async ({ out, life, flow, freeze, read }) => {
     sse(out);
     out.write('data: 1\n\n');

@@ -65,7 +65,7 @@ test.each(['json', 'sse'] as const)(
   },
 );
 
-test('with overlapped accounting log, upstream and clients agree, and nothing is unattributed while the store answers', () => {
+test('overlapped: log, upstream and clients agree; nothing is unattributed while the store is up', () => {
   const clients = played.map(({ reply }) => reply);
   expect(
     checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'overlapped' }),

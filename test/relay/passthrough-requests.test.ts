@@ -240,7 +240,9 @@ test("the upstream sees our own headers and credential, and nothing of the clien
 describe('bodies of calls that run at the same time never mix', () => {
   const bodyOf = (n: number, user: string): string => {
     const mark = `${user}/`.repeat(Math.ceil((100_000 + ((n * 37_117) % 800_000)) / (user.length + 1)));
-    return `{"model":"${n % 5 === 0 ? 's:tokens=3,head=30ms' : 's:tokens=3'}","user":"${user}",${n % 2 === 0 ? '"stream":true,' : ''}"messages":["${mark}"]}`;
+    const model = n % 5 === 0 ? 's:tokens=3,head=30ms' : 's:tokens=3';
+    const stream = n % 2 === 0 ? '"stream":true,' : '';
+    return `{"model":"${model}","user":"${user}",${stream}"messages":["${mark}"]}`;
   };
   const expected = (n: number, body: string): string => (n % 2 === 0 ? `${body.slice(0, -1)},${ASK}}` : body);
 
@@ -295,7 +297,7 @@ describe('bodies of calls that run at the same time never mix', () => {
         subscribe('undici:client:sendHeaders', notice);
       });
 
-    // More than the kernel takes: everything that is left of it waits in this process, and all behind it, too.
+    // More than the kernel buffers: the rest waits in this process, and so does everything behind it.
     const large = call('hasty', 28 * KIB * KIB, 'a');
     expect((await large.reply).status).toBe(200);
     const small = { bytes: 500_000, fill: 'b' };

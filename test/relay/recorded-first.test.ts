@@ -144,7 +144,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     expect((await call(ask('ok', false))).status).toBe(200);
   });
 
-  test('once the store is known to be away, calls are refused at once and no upstream is called', async () => {
+  test('once the store is known to be down, calls fail fast and no upstream is called', async () => {
     // Connections that are open already could carry a call before anyone had time to stop it.
     await held.release();
     await Promise.all(Array.from({ length: 20 }, () => call(ask('s:head=50ms', false))));
@@ -167,7 +167,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     );
   });
 
-  test('a client that leaves while its call is being recorded is charged only for what the upstream did', async () => {
+  test('a client that leaves while its call is being recorded pays only for upstream work', async () => {
     const leave = new AbortController();
     const leaving = call(ask('s:end=hang@head', true), { signal: leave.signal });
     await held.awaited();
@@ -190,7 +190,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     ).toEqual([]);
   });
 
-  test('a client that leaves, and then a store that does not answer, make one ending and not two', async () => {
+  test('a client disconnect followed by a store outage settles the call once', async () => {
     const leave = new AbortController();
     const leaving = call(ask('s:end=hang@head', true), { signal: leave.signal });
     await held.awaited();

@@ -132,7 +132,7 @@ test('a frozen store is a 503 with a retry hint, never a 401, 403 or 429; what r
   tries.slice(0, -1).forEach(expectUnavailable);
 });
 
-test('a store that is killed again and again is a 503 or nothing at all, and comes back by itself', async () => {
+test('while the store keeps crashing, calls get 503 or no reply; service recovers by itself', async () => {
   for (let round = 0; round < 3; round += 1) {
     const runners = Array.from({ length: 10 }, (_, n) => call('s:tokens=20,every=10ms', n % 2 === 0));
     process.kill(postmaster(), 'SIGKILL');

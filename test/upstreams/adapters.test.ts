@@ -134,7 +134,7 @@ describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %
   });
 });
 
-test('each of these calls was settled once, as its upstream reported it, or as counted where it was left', async () => {
+test('each call was settled once, with reported usage, or counted usage where the client left', async () => {
   const settled = (await settledLog())
     .slice(before.events)
     .flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));

@@ -82,7 +82,7 @@ async function callWhileHeld(
   return { heldBytes: before, replies };
 }
 
-test('who can not be reached or breaks off is followed before the call is recorded, and nothing is reported before it is', async () => {
+test('connection failures fall back before the call is recorded, with no byte to the client', async () => {
   const models = ['refused', 'refused', 'cut', 'cut'];
   const { heldBytes, replies } = await callWhileHeld(
     models,
@@ -107,7 +107,7 @@ test('who can not be reached or breaks off is followed before the call is record
   ]);
 });
 
-test('who refuses is followed once the call is recorded, and the client is informed of the second alone', async () => {
+test('an error status falls back after the call is recorded; the client sees the fallback only', async () => {
   const asked = first.ledger.attempts.length;
   const { heldBytes, replies } = await callWhileHeld(
     ['wrong', 'wrong'],
@@ -126,7 +126,7 @@ test('who refuses is followed once the call is recorded, and the client is infor
   ]);
 });
 
-test('a call that is called off before it is recorded goes to no one else', async () => {
+test('a call that times out before it is recorded does not fall back', async () => {
   const asked = second.ledger.attempts.length;
   const beganMs = performance.now();
   const { heldBytes, replies } = await callWhileHeld(

@@ -254,7 +254,7 @@ test('an upstream that can not be reached is one more', async () => {
   }
 });
 
-test('an upstream whose replies all break off after they have begun is left to itself for a while', async () => {
+test('an upstream whose replies all break off midway has its circuit opened', async () => {
   const answers: [number, string | null][] = [];
   for (let count = 0; count < OPEN_AFTER_FAILURES + 2; count++) {
     const reply = await chat({

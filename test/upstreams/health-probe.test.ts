@@ -21,7 +21,7 @@ const stateOf = (health: Upstream['circuit']): string => health.status(performan
 const eject = (health: Upstream['circuit'], problem: string): void =>
   health.failed(performance.now(), performance.now(), problem, 1);
 
-test('everything that was excluded comes back without a call on it, but for a credential that is still refused, and for everything that is paused', async () => {
+test('health probes close circuits, except of rejected credentials and paused upstreams', async () => {
   await using remote = await startUpstream({ apiKey: 'sk-good' });
   const [back, resting] = [open(remote.baseUrl), open(remote.baseUrl, { paused: true })];
   const [valid, invalid] = back.pools;

@@ -75,7 +75,7 @@ describe('a healthy reply', () => {
     expect(lengths.every((length) => length >= 1 && length <= 7)).toBe(true);
   });
 
-  test('satisfies the OpenAI client library, streamed and not, with text and with parallel tool calls', async () => {
+  test('satisfies the OpenAI client library: JSON and streams, text and parallel tool calls', async () => {
     const client = new OpenAI({ baseURL: upstream.baseUrl, apiKey: 'any', maxRetries: 0 });
     const messages = [{ role: 'user' as const, content: 'hi' }];
     const plain = await client.chat.completions.create({ model: 'ok', messages });

@@ -146,7 +146,7 @@ describe('while ten replies are under way', () => {
     await daybook('upstream', 'remove', 'new');
   });
 
-  test('the server is told of nothing else than what changed: connections of the others are kept', async () => {
+  test('a change affects only the changed upstream: connections of the others are kept', async () => {
     await call('moving');
     const before = one.ledger.attempts.at(-1)?.connection;
     await daybook('upstream', 'change', 'there', '--retries', '1');
@@ -155,7 +155,7 @@ describe('while ten replies are under way', () => {
   });
 });
 
-test('no call of a crowd fails or is tried twice while its upstreams are changed again and again', async () => {
+test('no concurrent call fails or is retried while its upstreams keep changing', async () => {
   await declare(relay, {
     upstreams: { here: { base_url: one.baseUrl }, there: { base_url: two.baseUrl } },
     models: {

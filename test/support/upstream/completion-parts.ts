@@ -43,12 +43,13 @@ export function* completionSse(script: Script, subject: Subject): Generator<Part
 }
 
 export function* completionJson(script: Script, subject: Subject): Generator<Part> {
+  const reason = subject.isAtLimit ? 'length' : 'stop';
   let sent = 0;
   yield part('opening', `${JSON.stringify(base(subject)).slice(0, -1)},"choices":[`, null);
   for (let index = 0; index < subject.choices; index += 1) {
     yield part(
       'opening',
-      `${index > 0 ? ',' : ''}{"index":${index},"logprobs":null,"finish_reason":"${subject.isAtLimit ? 'length' : 'stop'}","text":"`,
+      `${index > 0 ? ',' : ''}{"index":${index},"logprobs":null,"finish_reason":"${reason}","text":"`,
       null,
     );
     for (const piece of pieces({ ...script, tools: 0 })) {

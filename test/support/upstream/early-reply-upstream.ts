@@ -21,7 +21,13 @@ const BODY = JSON.stringify({
   choices: [],
   usage: { prompt_tokens: 1, completion_tokens: 1 },
 });
-const ANSWER = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`;
+const ANSWER = [
+  'HTTP/1.1 200 OK',
+  'content-type: application/json',
+  `content-length: ${BODY.length}`,
+  '',
+  BODY,
+].join('\r\n');
 
 export async function startHastyUpstream(): Promise<HastyUpstream> {
   let socket: Socket | null = null;

@@ -102,7 +102,8 @@ export function errorReply(
   if (script.body === 'html') {
     headers.push(['content-type', 'text/html']);
     const title = `${status} ${STATUS_CODES[status] ?? 'Unheard Of'}`;
-    const html = `<html><head><title>${title}</title></head><body><h1>${title}</h1><hr>${INNER_HOST}</body></html>\n`;
+    const content = `<h1>${title}</h1><hr>${INNER_HOST}`;
+    const html = `<html><head><title>${title}</title></head><body>${content}</body></html>\n`;
     return { headers, body: Buffer.from(html) };
   }
   headers.push(['content-type', 'application/json']);

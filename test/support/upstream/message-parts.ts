@@ -76,13 +76,11 @@ export function* messageJson(script: Script, subject: Subject): Generator<Part> 
   yield part('opening', `${JSON.stringify(base(subject)).slice(0, -1)},"content":[`, null);
   let sent = 0;
   for (const piece of pieces(script)) {
-    if (piece.opensCall)
-      yield part(
-        'opening',
-        `${(piece.call ?? 0) > 0 ? '},' : ''}${JSON.stringify(callOf(subject, piece.call ?? 0)).slice(0, -1)},"input":`,
-        null,
-      );
-    else if (sent === 0) yield part('opening', '{"type":"text","text":"', null);
+    if (piece.opensCall) {
+      const call = piece.call ?? 0;
+      const opened = JSON.stringify(callOf(subject, call)).slice(0, -1);
+      yield part('opening', `${call > 0 ? '},' : ''}${opened},"input":`, null);
+    } else if (sent === 0) yield part('opening', '{"type":"text","text":"', null);
     sent += 1;
     // A call's arguments stand in it as the object that they are.
     const text = piece.call === null ? JSON.stringify(piece.text).slice(1, -1) : piece.text;

@@ -42,8 +42,8 @@ export function createOutput(socket: Socket, gone: AbortSignal, attempt: Attempt
   }
 
   /**
-   * Waits for room, or until the other side leaves: everything that was handed over stays sent, and only the next piece
-   * has no one to go to.
+   * Waits until the buffer has drained or the client has left. Bytes already written stay sent; only the next
+   * piece has no receiver.
    */
   function drained(): Promise<void> {
     return new Promise((resolve) => {

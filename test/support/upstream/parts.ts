@@ -112,7 +112,8 @@ export function* jsonParts(script: Script, subject: Subject): Generator<Part> {
   const start = `${JSON.stringify(base).slice(0, -1)},"choices":[`;
   const beforeMessage = (index: number): string =>
     `{"index":${index},"message":{"role":"assistant","content":`;
-  const afterMessage = `"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${reasonOf(script, subject)}"}`;
+  const reason = reasonOf(script, subject);
+  const afterMessage = `"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${reason}"}`;
   let sent = 0;
 
   for (let index = 0; index < subject.choices; index += 1) {

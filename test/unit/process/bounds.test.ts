@@ -58,6 +58,7 @@ const HEARTBEATS_TOO_RARE = `data:text/javascript,${encodeURIComponent(`
     load(url, context, next) {
       const loaded = next(url, context);
       if (!url.endsWith('/db/bounds.ts')) return loaded;
-      return { ...loaded, source: String(loaded.source).replace('HEARTBEAT_MS = 1_000', 'HEARTBEAT_MS = 9_000') };
+      const source = String(loaded.source).replace('HEARTBEAT_MS = 1_000', 'HEARTBEAT_MS = 9_000');
+      return { ...loaded, source };
     },
   });`)}`;

@@ -100,7 +100,7 @@ describe('docker-compose.yml', () => {
     );
   });
 
-  it('has secrets as files only, each given to somebody who has a use for it, and none in git or the image', () => {
+  it('mounts secrets as files, each into a service that uses it; none is in git or the image', () => {
     expect(Object.entries(compose.secrets)).toEqual(
       Object.keys(compose.secrets).map((name) => [name, { file: `./secrets/${name}` }]),
     );

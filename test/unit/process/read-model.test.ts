@@ -248,7 +248,7 @@ describe('who listens to changes', () => {
   });
 });
 
-test('an expiry that is put down concerns no running call: whether a worker is there to do it must make no difference', () => {
+test('a recorded expiry notifies no running call, so a missing worker makes no difference', () => {
   const told: string[] = [];
   model.onChange((accounts) => told.push(...accounts));
   happened({ type: 'key.expired', account: 'Account1', key: keyOf('Account1').id, actor: 'worker' });

@@ -80,7 +80,9 @@ const usual = fc
   .tuple(fc.constantFrom(...KINDS), fc.nat(300), literal, padding, padding, fc.constantFrom('\n\n', ' \n\n'))
   .map(
     ([[type, name], index, text, one, two, end]) =>
-      `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},"delta":{"type":"${type}","${name}":"${text}"${one}}${two}}${end}`,
+      'event: content_block_delta\n' +
+      `data: {"type":"content_block_delta","index":${index},` +
+      `"delta":{"type":"${type}","${name}":"${text}"${one}}${two}}${end}`,
   );
 
 describe('the short way of reading a delta', () => {
@@ -128,7 +130,8 @@ describe('the short way of reading a delta', () => {
           calls
             .map(
               (index) =>
-                `data: {"type":"content_block_start","index":${index},"content_block":{"type":"tool_use","id":"t","name":"n"}}\n\n`,
+                `data: {"type":"content_block_start","index":${index},` +
+                '"content_block":{"type":"tool_use","id":"t","name":"n"}}\n\n',
             )
             .join('');
         const respelled = events.map((event) =>
@@ -210,8 +213,12 @@ describe("a tool call's arguments", () => {
             at += size;
           }
           const delta = (text: string): string =>
-            `event: content_block_delta\ndata: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":${JSON.stringify(text)}}}\n\n`;
-          const stream = `${START}data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"n","input":{}}}\n\n${fragments.map(delta).join('')}`;
+            'event: content_block_delta\ndata: {"type":"content_block_delta","index":1,' +
+            `"delta":{"type":"input_json_delta","partial_json":${JSON.stringify(text)}}}\n\n`;
+          const opened =
+            'data: {"type":"content_block_start","index":1,' +
+            '"content_block":{"type":"tool_use","id":"t","name":"n","input":{}}}\n\n';
+          const stream = [START, opened, ...fragments.map(delta)].join('');
           const calls = toolCalls(translated(Buffer.from(stream)).client.events);
           expect(calls.map((each) => each.function.arguments)).toEqual([input]);
           expect(back(calls)).toEqual([input]);

@@ -266,11 +266,11 @@ describe('thinking', () => {
 
 describe('tools', () => {
   test('keep their schemas to the last digit and in their order', () => {
-    const schema =
-      '{"type":"object", "properties":{"b":{"const":12345678901234567890},"10":{},"2":{"default":-0}}, "additionalProperties":false}';
-    const { text, json } = sent(
-      `{"model":"tide","messages":[],"tools":[{"type":"function","function":{"name":"a","description":"d\\n","strict":true,"parameters":${schema}},"cache_control":{"type":"ephemeral"}}]}`,
-    );
+    const properties = '{"b":{"const":12345678901234567890},"10":{},"2":{"default":-0}}';
+    const schema = `{"type":"object", "properties":${properties}, "additionalProperties":false}`;
+    const definition = `{"name":"a","description":"d\\n","strict":true,"parameters":${schema}}`;
+    const tool = `{"type":"function","function":${definition},"cache_control":{"type":"ephemeral"}}`;
+    const { text, json } = sent(`{"model":"tide","messages":[],"tools":[${tool}]}`);
     expect(text).toContain(`"input_schema":${schema},`);
     expect(json['tools']).toMatchObject([
       { name: 'a', description: 'd\n', strict: true, cache_control: { type: 'ephemeral' } },
@@ -320,8 +320,9 @@ describe('tools', () => {
 describe('a format', () => {
   test("by a schema is Anthropic's own, with the schema as it stands", () => {
     const schema = '{"type":"object", "properties":{"n":{"maximum":12345678901234567890}}}';
+    const format = `{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":${schema}}}`;
     const { text } = sent(
-      `{"model":"tide","messages":[],"reasoning_effort":"low","response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":${schema}}}}`,
+      `{"model":"tide","messages":[],"reasoning_effort":"low","response_format":${format}}`,
     );
     expect(text).toContain(
       `"output_config":{"effort":"low","format":{"type":"json_schema","schema":${schema}}}`,

@@ -211,7 +211,8 @@ describe('tool calls', () => {
 
   test('without end end the reply with an error and not the process', () => {
     const open = (index: number): string =>
-      `data: {"type":"content_block_start","index":${index},"content_block":{"type":"tool_use","id":"t","name":"n"}}\n\n`;
+      `data: {"type":"content_block_start","index":${index},` +
+      '"content_block":{"type":"tool_use","id":"t","name":"n"}}\n\n';
     const start = 'data: {"type":"message_start","message":{"id":"m","model":"x"}}\n\n';
     const { reader } = translated(
       Buffer.from(start + Array.from({ length: 1_000 }, (_, index) => open(index)).join('')),
@@ -264,7 +265,8 @@ describe('an event beyond the bound', () => {
   const start = 'data: {"type":"message_start","message":{"id":"m","model":"x"}}\n\n';
   const event = (length: number): string => {
     const empty =
-      'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}\n\n';
+      'event: content_block_delta\n' +
+      'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}\n\n';
     return empty.replace('""', `"${'a'.repeat(length - empty.length)}"`);
   };
   const inPieces = (text: string): MessageSse => {

@@ -43,7 +43,7 @@ test('a package reaches no address that its upstream may not', async () => {
   await line.destroy();
 });
 
-test("calls go over connections of the line's own, streamed and complete, and it closes behind them", async () => {
+test('JSON and streamed calls use connections of their own pool, which closes after them', async () => {
   const line = lineTo('private');
   provider.answers.push({ fixture: 'google-text.sse' }, { fixture: 'google-text.json' });
   const streamed = bridged(over(line), { stream: true });
@@ -64,7 +64,7 @@ test('a line that is destroyed ends its calls', async () => {
   expect(await provider.asked[0]?.closed).toBe('early');
 });
 
-test("what can't be said is known before anything is sent, so that another upstream may take the call", () => {
+test('unsupported fields are reported before anything is sent, so that the call can fall back', () => {
   expect(bridgeRequest(callOf({ user: 'u', n: 2 }))).toMatchObject({ unsupported: ['user', 'n'] });
   const refusal = bridgeRequest(callOf({ tools: [{ type: 'custom' }] }));
   expect(refusal).toBeInstanceOf(ApiError);

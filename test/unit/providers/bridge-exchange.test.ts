@@ -205,7 +205,8 @@ describe("a package that can't be used", () => {
     [
       '@ai-sdk/no-such-provider',
       'provider_package_missing',
-      "The package @ai-sdk/no-such-provider is not installed. In Daybook's directory run: npm install @ai-sdk/no-such-provider",
+      'The package @ai-sdk/no-such-provider is not installed. ' +
+        "In Daybook's directory run: npm install @ai-sdk/no-such-provider",
     ],
     ['fs', 'provider_package_missing', 'npm install fs'],
     ['express', 'provider_package_unfit', 'The package express is not a provider of the AI SDK'],
@@ -258,7 +259,8 @@ describe('the provider of a package', () => {
     [
       'of a specification that is too old',
       { createCloud: gives('v2') },
-      "The package p implements version v2 of the AI SDK's specification, and Daybook supports v3 and v4. Install a newer one: npm install p@latest",
+      "The package p implements version v2 of the AI SDK's specification, " +
+        'and Daybook supports v3 and v4. Install a newer one: npm install p@latest',
     ],
     ['of no function', { cloud: {} }, 'it is not known which of its functions does it'],
     [

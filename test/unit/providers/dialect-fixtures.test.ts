@@ -11,7 +11,10 @@ import { ChatSse } from '#server/providers/openai/sse.ts';
 import { readChatBody } from '../../support/wire/chat-body.ts';
 import { chunksOf, run } from '../../support/wire/arbitrary-sse.ts';
 
-/** How those who speak the convention write it, and what the relay makes of it. OpenAI's own fixtures have tests of their own. */
+/**
+ * Replies recorded from OpenAI-compatible providers, and how the relay reads them. Fixtures of OpenAI itself
+ * have their own tests.
+ */
 const FOLDER = path.join(import.meta.dirname, '../../fixtures');
 const RECORDED = DIALECTS.filter((dialect) => dialect !== 'openai' && dialect !== 'other');
 /** What each of them has to show. */
@@ -158,7 +161,8 @@ const FAULTS: Partial<Record<Dialect, Record<string, ProviderError | null>>> = {
   azure: {
     'error.json': {
       message:
-        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry.",
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. " +
+        'Please modify your prompt and retry.',
       param: 'prompt',
     },
     'error-gateway.json': { message: 'Resource not found', param: null },

@@ -65,7 +65,7 @@ describe('a request', () => {
       expect((createOpenai(dialect).request(call) as ProviderRequest).body).toBe(call.body.bytes);
   });
 
-  test('asks for the usage of a stream that the client did not ask for, but for those who refuse to be asked', () => {
+  test('requests usage of a stream where the client did not, except from providers that refuse it', () => {
     for (const dialect of DIALECTS) {
       const { value } = sent(dialect, callOf('/v1/chat/completions', { model: 'm', stream: true }));
       expect(value, dialect).toEqual({

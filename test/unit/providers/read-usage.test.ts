@@ -134,8 +134,8 @@ test.each([
 });
 
 /**
- * Reports in the shapes that providers send, each with where the shape is reported or was seen. Numbers not reported
- * there are made up.
+ * Usage objects in the shapes that providers send, each with the source of the shape. Numbers that the source
+ * does not give are made up.
  */
 const GOLDEN: readonly [
   provider: string,

@@ -37,7 +37,7 @@ const anyStream = fc.record({
 });
 
 describe('bytes', () => {
-  test('of any reply in any pieces come out as they went in, but for the usage chunk that only we asked for', () => {
+  test('of any reply in any chunks pass unchanged, except a usage chunk only the relay asked for', () => {
     fc.assert(
       fc.property(anyStream, ({ events, rest, sizes, strip }) => {
         const input = Buffer.concat([...events.map(({ bytes }) => bytes), Buffer.from(rest)]);

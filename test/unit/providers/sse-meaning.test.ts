@@ -17,7 +17,7 @@ function seen(...data: string[]): ChatSse {
 const delta = (content: string, more = ''): string =>
   `{"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}}${more}}]}`;
 
-test('everything that is found in a reply is what its events hold, however they are cut, spaced and ended', () => {
+test('a reply is read the same however its events are chunked, spaced and terminated', () => {
   const stream = fc.record({
     events: fc.array(anyEvent, { maxLength: 10 }),
     sizes: fc.array(fc.nat(60), { minLength: 1, maxLength: 40 }),
@@ -139,7 +139,7 @@ describe('the end of a reply', () => {
 
 describe('usage', () => {
   const usage = (prompt: unknown, completion: unknown): string =>
-    `{"choices":[],"usage":{"prompt_tokens":${JSON.stringify(prompt)},"completion_tokens":${JSON.stringify(completion)}}}`;
+    JSON.stringify({ choices: [], usage: { prompt_tokens: prompt, completion_tokens: completion } });
 
   test('that comes on every chunk is the last one', () => {
     expect(seen(usage(5, 1), usage(5, 2), usage(5, 3)).usage).toMatchObject({ input: 5, output: 3 });

@@ -166,7 +166,7 @@ describe('keys', () => {
     expect(outcome(knockWith(OTHER))).toBe('Key00002');
   });
 
-  test('that were rotated open with the new secret at once, and with the old one until the overlap ends', () => {
+  test('that were rotated accept the new secret at once, and the old one until the overlap ends', () => {
     const renewed = createSecret('Key00001');
     happened(rotated(renewed, minutes(10)));
     expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual(['Key00001', 'Key00001']);

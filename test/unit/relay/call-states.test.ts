@@ -172,7 +172,7 @@ describe('a call', () => {
     ]);
   });
 
-  test('whose attempt makes an illegal transition throws, and is settled once as internal_error', async () => {
+  test('with an illegal transition throws, and is settled once as internal_error', async () => {
     const twice: Exchange = (handler) => {
       head(handler);
       handler.onResponseData?.(CONTROLLER, Buffer.from(EVENT));

@@ -119,7 +119,8 @@ describe('a streamed request that did not ask for usage', () => {
 
   test('keeps numbers that no double holds, the order of members and needless escapes', () => {
     const text =
-      '{"z":12345678901234567890,"1":-0,"model":"\\u006d","messages":[],"stream":true,"a":1e400,"b":"\\ud800"}';
+      '{"z":12345678901234567890,"1":-0,"model":"\\u006d","messages":[],' +
+      '"stream":true,"a":1e400,"b":"\\ud800"}';
     expect(asked(text)).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
   });
 
@@ -144,7 +145,8 @@ describe('a request goes out as the bytes that came in', () => {
     ['it is said not to be streamed', '{"model":"m","messages":[],"stream":false,"stream_options":null}'],
     [
       'it asks for usage itself',
-      '{"stream_options":{"include_usage":true,"include_obfuscation":false},"model":"m","messages":[],"stream":true}\n',
+      '{"stream_options":{"include_usage":true,"include_obfuscation":false},' +
+        '"model":"m","messages":[],"stream":true}\n',
     ],
   ])('when %s', (_, text) => {
     const body = held(text, false);
@@ -163,7 +165,7 @@ describe('a limit on the reply', () => {
   ): string => asked(text, inSlab, { tokenLimit, tokenLimitMember });
 
   test.each([false, true])(
-    "stands in place of the client's own, by whichever name it was sent, and changes nothing else; in a slab: %s",
+    "replaces the client's own, under either field name, and changes nothing else; in a slab: %s",
     (inSlab) => {
       const own = fc.constantFrom('max_tokens', 'max_completion_tokens');
       const count = fc.nat(TOKENS_MAX);
@@ -192,7 +194,8 @@ describe('a limit on the reply', () => {
     const text = '{"model":"m","messages":[],"stream":true}';
     const sent = limited(text, 7, false, 'max_completion_tokens');
     expect(sent).toBe(
-      '{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7}',
+      '{"model":"m","messages":[],"stream":true,' +
+        '"stream_options":{"include_usage":true},"max_completion_tokens":7}',
     );
   });
 
@@ -297,7 +300,7 @@ describe('the memory of a body', () => {
     return next.copy === slab;
   };
 
-  test('is used again when every connection that it went to has taken it, those of earlier attempts too', () => {
+  test('is reused once every connection has written it, those of earlier attempts too', () => {
     expect(isUsedAgain()).toBe(true);
     expect(isUsedAgain(connection(0))).toBe(true);
     expect(isUsedAgain(connection(0), connection(0))).toBe(true);

@@ -262,7 +262,7 @@ describe('P8: nothing is invented, and nothing unfinished looks finished', () =>
     expectOne('P8', message, judge(name, seen(name, changes)));
   });
 
-  test('a stream that stopped without finish_reason must end in an error, a JSON body is passed on as it is', () => {
+  test('a stream without finish_reason must end in an error; a JSON body is passed on unchanged', () => {
     const stopped = { ...unfinished, tokensSent: 7, ended: 'stopped' } as const;
     const sse = { attempts: [attempt(1, stopped)], ...seen('cut by the upstream', { sawError: false }) };
     expectOne('P8', 'was stopped', judge('cut by the upstream', sse));

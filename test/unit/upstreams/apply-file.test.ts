@@ -102,7 +102,8 @@ describe('a file that declares a relay', () => {
       'variable NOT_THERE is not set',
       [
         'upstreams:',
-        '  one: {provider: openai, base_url: https://x.example/v1, credentials: [{label: main, secret: "${NOT_THERE}"}]}',
+        '  one: {provider: openai, base_url: https://x.example/v1, credentials: [' +
+          '{label: main, secret: "${NOT_THERE}"}]}',
       ],
     ],
     [
@@ -111,7 +112,8 @@ describe('a file that declares a relay', () => {
       "can't be read (ENOENT)",
       [
         'upstreams:',
-        '  one: {provider: openai, base_url: https://x.example/v1, credentials: [{label: main, secret: "file:/nowhere/at/all"}]}',
+        '  one: {provider: openai, base_url: https://x.example/v1, credentials: [' +
+          '{label: main, secret: "file:/nowhere/at/all"}]}',
       ],
     ],
     ['an unknown section', 2, 'accounts is no known field', ['models: {}', 'accounts: {}']],
@@ -136,7 +138,8 @@ describe('a file that declares a relay', () => {
       'twice',
       [
         'upstreams:',
-        '  one: {provider: openai, base_url: https://x.example/v1, credentials: [{label: main, secret: "${OPENAI_SECRET}"},',
+        '  one: {provider: openai, base_url: https://x.example/v1, credentials: [' +
+          '{label: main, secret: "${OPENAI_SECRET}"},',
         '    {label: main, secret: "${OPENAI_SECRET}"}]}',
       ],
     ],

@@ -114,7 +114,7 @@ describe('a call that fails', () => {
   });
 });
 
-test('a try that ends with the call is reported by the way it ended, and one alone is not reported twice', () => {
+test('the last attempt is reported with how it ended; a single attempt is not listed apart', () => {
   const [a] = [unsent('a')];
   const attempts = new AttemptSequence(targetsOf(a));
   attempts.start(attempts.first(0));
@@ -125,7 +125,7 @@ test('a try that ends with the call is reported by the way it ended, and one alo
   expect(attempts.count).toBe(1);
 });
 
-test('a reply that breaks off after it has begun uses against its upstream; a client that leaves does not', () => {
+test('a reply that breaks off counts as a failure of its upstream; a client disconnect does not', () => {
   const failuresAfter = (
     reason:
       'upstream_disconnected' | 'timed_out' | 'client_disconnected' | 'completed' | 'service_unavailable',
@@ -150,7 +150,7 @@ test('a reply that breaks off after it has begun uses against its upstream; a cl
   ).toEqual([1, 1, 0, 0, 0]);
 });
 
-test('however a call fails: the attempts are bounded and all reported, none is at a line again before its pause, and nothing is left running', () => {
+test('attempts are bounded, all reported, spaced by the backoff, and none is left running', () => {
   const place = fc.record({ credentials: fc.integer({ min: 1, max: 4 }), retries: fc.nat(3) });
   const problem = fc.constantFrom<FailureCause>(
     'unreachable',

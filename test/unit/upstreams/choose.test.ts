@@ -88,7 +88,7 @@ describe('a target with an open circuit', () => {
     expect(choose([a, b], new Set(b.upstream.pools), NONE, 0, 0)?.target).toBe(a);
   });
 
-  test('gets the retry of a call that another upstream failed, even if that one has a second credential', () => {
+  test('gets the retry of a call that another upstream failed, even if that has a second credential', () => {
     const [a, b] = [new Target(unsent('a', { credentials: 2 }), null), target('b')];
     openCircuit(b.upstream, 300);
     expect(

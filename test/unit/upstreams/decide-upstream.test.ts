@@ -54,7 +54,7 @@ describe('given an upstream', () => {
     expect(addUpstream(removed, { name: 'one', terms, actor }, new Set())).toEqual(event);
   });
 
-  test('when one of its name is added, here or in the environment, or of a name that is none, then its sender is told', () => {
+  test('rejects adding a duplicate name, one used in the environment, or an invalid one', () => {
     expect(failing(() => addUpstream(upstream, { name: 'one', terms, actor }, new Set()))).toEqual(
       fails('already_exists', '"one" already'),
     );

@@ -13,14 +13,16 @@ const anyProblem = fc.oneof(
 const anyWait = fc.option(fc.nat(1_000_000_000));
 
 /**
- * What follows: e elsewhere, l later, the letter of which it blames, and + where another credential is of use.
+ * The verdict in short: e retry elsewhere, l retry the same later, what it blames, + where another credential
+ * may help.
  */
 const inShort = (problem: FailureCause, retryAfterMs: number | null = null): string => {
   const { retryElsewhere, retrySame, blames, avoidUpstream, openForMs } = classifyFailure({
     cause: problem,
     retryAfterMs,
   });
-  return `${retryElsewhere ? 'e' : '-'}${retrySame ? 'l' : '-'} ${blames}${avoidUpstream ? '' : '+'} ${openForMs}`;
+  const retries = `${retryElsewhere ? 'e' : '-'}${retrySame ? 'l' : '-'}`;
+  return `${retries} ${blames}${avoidUpstream ? '' : '+'} ${openForMs}`;
 };
 
 test.each([
@@ -58,7 +60,7 @@ test('a wait that an upstream asks for is believed, up to a bound', () => {
   expect(classifyFailure({ cause: 429, retryAfterMs: 86_400_000 }).openForMs).toBe(RETRY_AFTER_MAX_MS);
 });
 
-test('whatever the failure: no fault of the client is retried or blamed on anyone, and the log takes its name', () => {
+test('a client error is never retried or blamed on an upstream, and every cause fits the log', () => {
   fc.assert(
     fc.property(anyProblem, anyWait, (problem, retryAfterMs) => {
       const verdict = classifyFailure({ cause: problem, retryAfterMs });

@@ -116,7 +116,7 @@ describe('an upstream that can not be called', () => {
   });
 });
 
-test('whatever is defined and listed: a name leads to all that its definition names, or to the one that lists it first', () => {
+test('a name resolves to the targets of its definition, or else to the first upstream that lists it', () => {
   const name = fc.constantFrom('a', 'b', 'ab', 'abc', 'a-b');
   const pattern = fc.oneof(name, fc.constantFrom('*', 'a*', '*b', 'a*b'));
   const upstreams = fc.array(
