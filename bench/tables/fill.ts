@@ -43,7 +43,8 @@ const REQUESTS = `
       hold_tokens, cost_microusd, terms_position, instance, admitted_minute, body_bytes,
       input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
       price_version, rejected_count,
-      status, end_reason, usage_source, attempt_count, retry_count, sse, account, key, model, upstream, error_code)
+      status, end_reason, usage_source, attempt_count, retry_count, sse,
+      account, key, model, upstream, error_code)
   select
       -- In order of time, like those of UUIDv7.
       (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
@@ -61,8 +62,10 @@ const REQUESTS = `
       case when not refused then 1 end, case when refused then 3 end,
       case when refused then 429 when luck < 0.96 then 200 when luck < 0.98 then 499 else 502 end,
       case when refused then null when luck < 0.96 then ${END_REASONS.completed}
-        when luck < 0.98 then ${END_REASONS.client_disconnected} when luck < 0.995 then ${END_REASONS.upstream_error}
-        when luck < 0.998 then ${END_REASONS.quota_exceeded} else ${END_REASONS.internal_error} end,
+        when luck < 0.98 then ${END_REASONS.client_disconnected}
+        when luck < 0.995 then ${END_REASONS.upstream_error}
+        when luck < 0.998 then ${END_REASONS.quota_exceeded}
+        else ${END_REASONS.internal_error} end,
       case when not refused then ${USAGE_SOURCES.provider} end, case when not refused then 1 end, null,
       case when not refused then luck < 0.7 end, 'Acct' || lpad(rank::text, 4, '0'),
       'K' || lpad(rank::text, 4, '0') || lpad(floor((${KEY_COUNT}) * power(random(), 2))::text, 3, '0'),
@@ -244,10 +247,12 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   await owner.client.query(
     `insert into daybook.log (shard, position, at, type, instance, request, account, key, model,
         status, end_reason, usage_source,
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, cost_microusd)
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+        attempt_count, first_byte_ms, duration_ms, cost_microusd)
       select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, ${NO_INSTANCE},
         request, account, key, model, status, end_reason, usage_source,
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, cost_microusd
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+        attempt_count, first_byte_ms, duration_ms, cost_microusd
         from projection.request where accepted_at >= $1 and error_code is null and ended_at is not null`,
     [lastDay],
   );

@@ -13,7 +13,8 @@ import { until } from '../support/relay.ts';
 const stateOf = (database: TestDatabase, instance: number): Promise<unknown> =>
   ask(
     database.config('auditor'),
-    `select case when closed_at is null then 'open' else 'retired' end from daybook.instance where id = ${instance}`,
+    `select case when closed_at is null then 'open' else 'retired' end
+      from daybook.instance where id = ${instance}`,
   );
 
 const openSession = (database: TestDatabase, on: Partial<InstanceSessionOptions> = {}) =>
@@ -26,7 +27,7 @@ async function recover(database: TestDatabase, dead: number): Promise<void> {
   await client.end();
 }
 
-test('a fenced session releases what wrote for it, registers a new instance, and numbers its batches from 1', async () => {
+test('a fenced session releases its writers and registers a new instance, with batches from 1', async () => {
   await using database = await createDatabase();
   const guard = new FencingGuard();
   const steps: string[] = [];

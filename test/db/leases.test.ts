@@ -268,8 +268,10 @@ class Both {
     const client = (this.#writers[0] as Writer).client;
     const text = (columns: string): string => `select ${columns}`;
     const allowances = await client.query({
-      text: text(`id::int, cap::int, ceiling::int, granted::int, returned::int, overdrawn::int, used::int, held::int,
-        terms_position::int as terms, sharers, near, case when short_until > '-infinity' then (extract(epoch from short_until) * 1000) end::float8 as short
+      text: text(`id::int, cap::int, ceiling::int, granted::int, returned::int, overdrawn::int, used::int,
+          held::int, terms_position::int as terms, sharers, near,
+          case when short_until > '-infinity'
+            then (extract(epoch from short_until) * 1000) end::float8 as short
         from daybook.allowance order by id`),
     });
     expect(allowances.rows.map(({ short, ...row }) => ({ ...row, isShort: short !== null }))).toEqual(
@@ -279,8 +281,9 @@ class Both {
       })),
     );
     const leases = await client.query({
-      text: text(`allowance::int, instance, granted::int, returned::int, used::int, overdrawn::int, held::int,
-        position::int, since_terms::int as since, is_strict as strict, closed from daybook.lease order by 1, 2`),
+      text: text(`allowance::int, instance, granted::int, returned::int, used::int, overdrawn::int,
+          held::int, position::int, since_terms::int as since, is_strict as strict, closed
+        from daybook.lease order by 1, 2`),
     });
     const twins = [...this.sim.leases].flatMap(([allowance, rows]) =>
       [...rows].map(([instance, row]) => ({ allowance, instance, ...row })),
@@ -291,7 +294,7 @@ class Both {
   }
 }
 
-test('the store says and keeps what its specification says and keeps, whatever instances tell, ask, spend and leave behind', async () => {
+test('leases in Postgres equal the model, over random requests, spending and dead instances', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), async (steps) => {
       await using database = await createDatabase();
@@ -308,7 +311,7 @@ test('the store says and keeps what its specification says and keeps, whatever i
   );
 }, 120_000);
 
-test('a dead instance may not spend', async () => {
+test("a dead instance can't spend", async () => {
   await using database = await createDatabase();
   const client = await connectAs(database, 'relay');
   const instance = await registerInstance(client, 'one');
@@ -319,7 +322,7 @@ test('a dead instance may not spend', async () => {
   await client.end();
 });
 
-test('Postgres and the program agree on the first minute of every window', async () => {
+test('Postgres and the server agree on the first minute of every window', async () => {
   await using database = await createDatabase();
   const client = await connectAs(database, 'auditor');
   const edges = [
@@ -350,7 +353,7 @@ test('Postgres and the program agree on the first minute of every window', async
   await client.end();
 });
 
-test('the order in which everybody locks is the same in Postgres as in the program', async () => {
+test('the lock order of allowances is the same in Postgres and in the server', async () => {
   await using database = await createDatabase();
   const client = await connectAs(database, 'relay');
   const instance = await registerInstance(client, 'one');
@@ -377,7 +380,8 @@ test('the order in which everybody locks is the same in Postgres as in the progr
     requests: [],
   });
   const { rows } = await client.query<{ subject: string; meter: number; start: number }>(
-    'select subject, meter, window_start as start from daybook.allowance order by subject, meter, window_kind, window_start, reset_position',
+    `select subject, meter, window_start as start from daybook.allowance
+      order by subject, meter, window_kind, window_start, reset_position`,
   );
   expect(rows).toEqual(
     sorted.map(({ subject, meter, start }) => ({ subject, meter: METERS[meter].code, start })),

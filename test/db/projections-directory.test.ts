@@ -88,7 +88,7 @@ const account = (id: string, rest: object): ControlEvent =>
 
 const of = (type: string) => anyControlEvent.filter((event) => event.type.startsWith(type));
 
-test('accounts and keys are in the directory as their folds have them, whatever came to them and however many at once', async () => {
+test('the directory equals the folds of accounts and keys, over random events and page sizes', async () => {
   await assert(
     asyncProperty(
       of('account.registered'),
@@ -137,7 +137,7 @@ test('accounts and keys are in the directory as their folds have them, whatever 
   );
 });
 
-test('a name that Postgres can not hold as a text is shown without what it can not', async () => {
+test("a name with characters that Postgres can't store is shown without them", async () => {
   const { after, head } = await append([
     account('NulName1', { type: 'account.registered', name: 'a\0b\ud800c' }),
   ]);

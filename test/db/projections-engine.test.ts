@@ -86,7 +86,7 @@ const parkedOf = async (projection: string): Promise<{ position: string; reason:
     )
   ).rows;
 
-test('pages of any size come to what a replay comes to, and tell how far they are', async () => {
+test('pages of any size give the same tables as a replay, and report their position', async () => {
   const head = await appendCalls(40);
   await projectAll(worker, { pageEvents: 9 });
   await expectEqual();
@@ -95,7 +95,7 @@ test('pages of any size come to what a replay comes to, and tell how far they ar
   expect(await ask(database.config('relay'), 'select count(*)::int from projection.request')).toBe(40);
 });
 
-test('a page whose projector dies in the middle has never been, and the next one takes it whole', async () => {
+test('a page whose projector dies is rolled back, and applied by the next one', async () => {
   const head = await appendCalls(10);
   const deadly: Projection = {
     ...requests,
@@ -109,7 +109,7 @@ test('a page whose projector dies in the middle has never been, and the next one
   await expectEqual();
 });
 
-test('of two that project at once each event is taken by one, and the newer of them stays', async () => {
+test('of two concurrent projectors each event is applied by one, and the newer one continues', async () => {
   const other = await connectAs(database, 'worker');
   const epoch = await startEpoch(worker);
   const both = [projectAll(worker, { epoch }), projectAll(other, { epoch })];
@@ -122,7 +122,7 @@ test('of two that project at once each event is taken by one, and the newer of t
   await expectEqual();
 });
 
-test('a projector does not wait for another that is at it', async () => {
+test('a projector does not wait for another one that holds the lock', async () => {
   await appendCalls(5);
   const other = await connectAs(database, 'worker');
   await other.query(`begin; select pg_advisory_xact_lock(${LOCKS.projecting})`);
@@ -132,7 +132,7 @@ test('a projector does not wait for another that is at it', async () => {
   expect(await projectPage(worker, { projections: PROJECTIONS, epoch })).toMatchObject({ kind: 'projected' });
 });
 
-test('a projection that a later version adds holds up nobody, and a rebuild brings it to where they are', async () => {
+test("a projection added later doesn't block the others, and a rebuild catches it up", async () => {
   await appendCalls(10);
   await projectAll(worker, { projections: PROJECTIONS.filter(({ name }) => name !== 'usage') });
   const head = await appendCalls(10);
@@ -143,10 +143,11 @@ test('a projection that a later version adds holds up nobody, and a rebuild brin
   await expectEqual();
 });
 
-test('what is not of the vocabulary or can not have happened is put aside without its contents, and the rest goes on', async () => {
+test('unknown and impossible events are parked without contents, and projection continues', async () => {
   await appendCalls(20);
   const { rows } = await writer.client.query<{ append: string }>(
-    "select daybook.append(0::smallint, $1, 1000, array[$2]::smallint[], _account => array['secret'], _body => array['secret']) as append",
+    `select daybook.append(0::smallint, $1, 1000, array[$2]::smallint[],
+      _account => array['secret'], _body => array['secret']) as append`,
     [writer.instance, UNKNOWN_TYPE],
   );
   const unknown = Number(rows[0]?.append);
@@ -163,7 +164,7 @@ test('what is not of the vocabulary or can not have happened is put aside withou
   await expectEqual();
 });
 
-test('exactly the events that can not be taken are put aside, wherever they are', async () => {
+test("exactly the events that can't be applied are parked, wherever they are", async () => {
   await worker.query('create temporary table taken (position bigint primary key)');
   await assert(
     asyncProperty(
@@ -200,7 +201,7 @@ test('exactly the events that can not be taken are put aside, wherever they are'
   );
 });
 
-test('a log that lacks an event is not projected past the gap', async () => {
+test('a log with a missing event is not projected past the gap', async () => {
   await appendCalls(5);
   await projectAll(worker);
   const reached = (await readProjectionState(auditor)).position;
@@ -222,7 +223,7 @@ test('a log that lacks an event is not projected past the gap', async () => {
   await expect(compare(auditor, requests)).rejects.toThrow(GapError);
 });
 
-test('a row changed, taken away or made up by hand is named, with what the log says', async () => {
+test('check names a row changed, deleted or inserted by hand, with the values of the log', async () => {
   await appendCalls(30);
   await projectAll(worker);
   const { rows } = await worker.query<{ request: string }>(
@@ -235,7 +236,8 @@ test('a row changed, taken away or made up by hand is named, with what the log s
   ]);
   await worker.query('delete from projection.request where request = $1', [missing]);
   await worker.query(
-    `insert into projection.request (request, position, accepted_at, instance, account, key) values ($1, 1, now(), 1, 'a', 'k')`,
+    `insert into projection.request (request, position, accepted_at, instance, account, key)
+      values ($1, 1, now(), 1, 'a', 'k')`,
     [surplus],
   );
   const found = await compare(auditor, requests);
@@ -253,7 +255,7 @@ test('a row changed, taken away or made up by hand is named, with what the log s
   await expectEqual();
 });
 
-test('tables dropped by hand are made anew from the log, and the others do not wait for them', async () => {
+test('tables dropped by hand are rebuilt from the log without blocking the others', async () => {
   await appendCalls(20);
   await projectAll(worker);
   await worker.query('drop table projection.request');
@@ -282,7 +284,7 @@ test('tables dropped by hand are made anew from the log, and the others do not w
   expect(await ask(database.config('relay'), 'select count(*)::int from projection.request')).toBe(45);
 });
 
-test('all of them dropped are all made anew', async () => {
+test('all tables dropped at once are all rebuilt', async () => {
   const head = await appendCalls(20);
   for (const { tables } of PROJECTIONS)
     await worker.query(`drop table ${tables.map((table) => `projection.${table}`).join(', ')}`);
@@ -293,7 +295,7 @@ test('all of them dropped are all made anew', async () => {
   await expectEqual();
 });
 
-test('a rebuild beside calls, projector and readers leaves out nothing, and no reader misses a table', async () => {
+test('a rebuild under load misses no event, and readers always find their tables', async () => {
   const [epoch, projector, reader] = [
     await startEpoch(worker),
     await connectAs(database, 'worker'),
@@ -325,7 +327,7 @@ test('a rebuild beside calls, projector and readers leaves out nothing, and no r
   ).toBe(true);
 });
 
-test('a rebuild waits for a reader without holding others up for long, and a second one is refused', async () => {
+test('a rebuild waits for a reader without blocking others; a second rebuild is refused', async () => {
   await appendCalls(10);
   await projectAll(worker);
   const [reader, other, second] = [
@@ -351,7 +353,7 @@ test('a rebuild waits for a reader without holding others up for long, and a sec
   await expectEqual();
 });
 
-test('a rebuild that is called off changes nothing, and the next one begins anew', async () => {
+test('an aborted rebuild changes nothing, and the next one starts over', async () => {
   await appendCalls(10);
   await projectAll(worker);
   const before = await ask(database.config('auditor'), "select 'projection.request'::regclass::oid");
@@ -364,7 +366,7 @@ test('a rebuild that is called off changes nothing, and the next one begins anew
   await expectEqual();
 });
 
-test('what retention has taken away is missing nowhere, and a rebuild leaves it out again', async () => {
+test("rows removed by retention are no difference to check, and a rebuild doesn't restore them", async () => {
   await appendCalls(10);
   await projectAll(worker);
   const keptFrom = await ask(database.config('worker'), 'select clock_timestamp()::text');
@@ -373,7 +375,8 @@ test('what retention has taken away is missing nowhere, and a rebuild leaves it 
   await projectAll(worker);
   // In the middle of its work: some of what is to go is gone.
   await worker.query(
-    'delete from projection.request where request in (select request from projection.request where ended_at < $1 limit 4)',
+    `delete from projection.request
+      where request in (select request from projection.request where ended_at < $1 limit 4)`,
     [keptFrom],
   );
   await expectEqual();

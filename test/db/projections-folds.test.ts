@@ -90,7 +90,7 @@ function read(table: string, texts: readonly string[]): Rows {
   );
 }
 
-test('whatever happens, and in whatever ranges it is taken in, each table is what the log says event by event', async () => {
+test('each table equals a fold event by event, over random events and page ranges', async () => {
   await assert(
     asyncProperty(anyHistory, array(nat(), { maxLength: 12 }), async (steps, cuts) => {
       const after = await readHead(writer.client);

@@ -23,13 +23,15 @@ const plan = (tokens: number): PlanTerms => ({
 const OF_KEY: PlanTerms = {
   quotas: [{ meter: 'tokens', window: 'week', limit: 10 ** 9, enforcement: 'soft' }],
 };
-/** Windows as text, so that those of enforcement and those of the log can be held side by side. */
+/** Windows as text, so that those of enforcement and those of the log can be compared. */
 const WINDOWS = (table: string, used: string): string =>
-  `select concat_ws(' ', subject, meter, window_kind, window_start, reset_position) as window, ${used} as used, held from ${table}
+  `select concat_ws(' ', subject, meter, window_kind, window_start, reset_position) as window,
+      ${used} as used, held
+    from ${table}
     where window_kind >= 2 and (${used} > 0 or held > 0) order by 1`;
 
 test(
-  'when all calls have ended, what the log says of each quota is what enforcement has charged, through changes of plans, growing holds and a dead instance',
+  'quotas of the log equal the enforced charges, across plan changes, growing holds and a dead instance',
   { timeout: 60_000 },
   async () => {
     await using upstream = await startUpstream();

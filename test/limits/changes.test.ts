@@ -33,7 +33,7 @@ async function admitted(secret: string, calls: number): Promise<number> {
   return replies.filter(({ status }) => status === 200).length;
 }
 
-test('a plan that is changed while it is used keeps what was spent, or begins anew, as it is told', async () => {
+test('a plan changed while in use keeps its usage or resets it, as requested', async () => {
   const { secret, account } = await fleet.tenant('changing', daily(10));
   expect(await admitted(secret, 20)).toBe(10);
   await fleet.control((control) => control.definePlan('changing', daily(14), 'keep'));
@@ -52,7 +52,7 @@ test('a plan that is changed while it is used keeps what was spent, or begins an
   expect(chargesOf(await fleet.settledLog(), { meter: 'requests', account }).at(-1)?.settled).toBe(20);
 });
 
-test('a change under load never lets more in than the larger limit, and in the end just what the new one allows', async () => {
+test('a plan change under load stays within the larger limit, and ends at the new one', async () => {
   const { secret, account } = await fleet.tenant('loaded', daily(60));
   let isOver = false;
   let count = 0;
@@ -74,7 +74,7 @@ test('a change under load never lets more in than the larger limit, and in the e
   expect(charges.at(-1)).toMatchObject({ settled: 90, held: 0 });
 });
 
-test('another plan, and terms of the account alone, take the place of what was', async () => {
+test("assigning another plan or an override replaces the account's limits", async () => {
   const { secret } = await fleet.tenant('moved', daily(3));
   expect(await admitted(secret, 6)).toBe(3);
   await fleet.control(async (control) => {
@@ -95,7 +95,7 @@ test('another plan, and terms of the account alone, take the place of what was',
   expect(await admitted(secret, 12)).toBe(12);
 });
 
-test("a key's own limits stand beside its account's, and a call is charged to both", async () => {
+test("a request is charged to its key's limits and to its account's", async () => {
   const { secret, key } = await fleet.tenant('both', daily(10));
   const { secret: free } = await fleet.createKey({ account: 'both' });
   await fleet.control((control) =>
@@ -131,7 +131,7 @@ test("a key's own limits stand beside its account's, and a call is charged to bo
   ]);
 });
 
-test('a suspended account spends nothing, and has what it had when it is back', async () => {
+test('a suspended account spends nothing, and keeps its usage when it is resumed', async () => {
   const { secret } = await fleet.tenant('paused', daily(5));
   expect(await admitted(secret, 2)).toBe(2);
   await fleet.control((control) => control.suspendAccount('paused'));

@@ -93,7 +93,7 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
   }
 }
 
-test('the hold of a long stream grows ahead of what is relayed', async () => {
+test('the reservation of a long stream grows ahead of the relayed tokens', async () => {
   const tenant = await fleet.tenant('growing', {
     quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000, enforcement: 'soft' }],
   });
@@ -151,7 +151,7 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
   });
 });
 
-test('an upstream that does not stop where it is asked to is cut, and what was counted stays within the hold', async () => {
+test('an upstream that ignores max_tokens is cut off, within the reservation', async () => {
   const tenant = await fleet.tenant('cut', exact('tokens', 10_000));
   const replies = await Promise.all(
     Array.from({ length: 6 }, (_, number) =>

@@ -26,7 +26,7 @@ const MESSAGES = [{ role: 'user' as const, content: 'Hello' }];
 const BODY = { model: 's:tokens=3', messages: MESSAGES };
 const numberIn = (reply: ChatReply, name: string): number => Number(reply.header(name) ?? NaN);
 
-test('requests a minute: the headers tell what is left, never too much, and a refusal when to come back', async () => {
+test('requests per minute: headers never overstate what remains, and a 429 has retry-after', async () => {
   const limit = 12;
   const { secret, account } = await fleet.tenant('requests', { requests_per_minute: limit });
   await minuteWith(10_000);
@@ -64,7 +64,7 @@ test('requests a minute: the headers tell what is left, never too much, and a re
   expect(chargesOf(await fleet.settledLog(), { meter: 'requests', account }).at(-1)?.settled).toBe(limit);
 });
 
-test('at one instance what is left only sinks while calls come one by one', async () => {
+test('remaining requests only decrease over sequential requests to one instance', async () => {
   const { secret } = await fleet.tenant('sinking', { requests_per_minute: 100, tokens_per_minute: 100_000 });
   await minuteWith(10_000);
   const left = { requests: Infinity, tokens: Infinity };
@@ -80,7 +80,7 @@ test('at one instance what is left only sinks while calls come one by one', asyn
   }
 });
 
-test('tokens a minute: refused with what is left, and told when a call is too large for any minute', async () => {
+test('tokens per minute: a 429 reports what remains, or that the request can never fit', async () => {
   const limit = 400;
   const { secret, account } = await fleet.tenant('tokens', { tokens_per_minute: limit });
   await minuteWith(10_000);
@@ -111,7 +111,7 @@ test('tokens a minute: refused with what is left, and told when a call is too la
   expect(large.header('retry-after')).toBeNull();
 });
 
-test('the openai package gives up at once where a quota is spent', async () => {
+test("the openai package doesn't retry when a quota is exhausted", async () => {
   const { secret, key } = await fleet.tenant('spent', {
     quotas: [{ meter: 'requests', window: 'day', limit: 1, enforcement: 'hard' }],
   });
@@ -133,7 +133,7 @@ test('the openai package gives up at once where a quota is spent', async () => {
   expect(refused).toMatchObject([{ refusal: 'insufficient_quota', status: 429, rejected_count: 1 }]);
 });
 
-test('the openai package waits as it is told where too much runs at once, and then goes on', async () => {
+test('the openai package honors retry-after of the concurrency limit, and then succeeds', async () => {
   const { secret, key } = await fleet.tenant('narrow', { concurrent_requests: 1 });
   const client = new OpenAI({
     baseURL: `http://127.0.0.1:${fleet.ports[2]}/v1`,

@@ -32,9 +32,9 @@ const TICK_MS = 1_000;
 const TURN_MS = 0.05;
 
 /**
- * One instance: a real admission controller, with the connections to Postgres simulated. Its lease client does
- * what server/limits/lease-client.ts does, its appender what server/instance/appender.ts does. All that
- * happens in it stops when it crashes, and waits while it is frozen.
+ * One instance: a real admission controller, with simulated connections to Postgres. Its lease client
+ * does what server/limits/lease-client.ts does, its appender what server/instance/appender.ts does.
+ * All its work stops when it crashes, and pauses while it is frozen.
  */
 export class Instance {
   readonly id: number;

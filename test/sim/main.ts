@@ -21,7 +21,12 @@ for (let seed = first; seed < first + count; seed++) {
   if (violations.length > 0) failed.push({ seed, violations: violations.slice(0, 3) });
 }
 const seconds = Math.round((performance.now() - startedMs) / 100) / 10;
-process.stdout.write(
-  `${JSON.stringify({ schedules: count, seconds, ...figures, failed: failed.length, shown: failed.slice(0, FAILED_SHOWN) }, null, 2)}\n`,
-);
+const report = {
+  schedules: count,
+  seconds,
+  ...figures,
+  failed: failed.length,
+  shown: failed.slice(0, FAILED_SHOWN),
+};
+process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
 process.exitCode = failed.length === 0 ? 0 : 1;

@@ -326,7 +326,10 @@ type Amounts = Pick<LogRow, 'tokens' | 'cost'>;
 export const reservedUnits = (meter: Meter, { tokens, cost }: Amounts): number =>
   expectedReserved(meter, { hold_tokens: tokens, hold_cost_microusd: cost });
 
-/** The units that an ended request is charged. The simulation counts the tokens of prompts and replies as one. */
+/**
+ * The units that an ended request is charged. The simulation doesn't separate the tokens of prompts and
+ * completions.
+ */
 export const chargedUnits = (meter: Meter, { type, tokens, cost }: LogRow): number =>
   type === 'settled'
     ? expectedSettled(meter, { input_tokens: tokens, output_tokens: 0, cost_microusd: cost })

@@ -155,7 +155,8 @@ export class World implements Surroundings {
       const least = this.#free.leastSince(key, this.clockwork.nowMs - this.#toleranceMs);
       if (least >= outcome.minimum)
         this.violation(
-          `call ${call.request} was refused ${outcome.minimum} of ${key}, of which ${least} were free for long`,
+          `request ${call.request} was refused ${outcome.minimum} of ${key}, ` +
+            `though ${least} were free beyond the tolerance`,
         );
     }
     if (outcome.kind === 'undecided') {
@@ -323,7 +324,12 @@ export class World implements Surroundings {
       const settled = this.#truth.settled.get(key) ?? 0;
       if (granted - returned !== used || used + overdrawn !== settled || held !== 0)
         this.violation(
-          `${key}: ${granted} − ${returned} granted, ${used} + ${overdrawn} used, ${held} held, ${settled} settled in the log`,
+          [
+            `${key}: ${granted} − ${returned} granted`,
+            `${used} + ${overdrawn} used`,
+            `${held} held`,
+            `${settled} settled in the log`,
+          ].join(', '),
         );
     }
   }

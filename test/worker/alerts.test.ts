@@ -26,38 +26,48 @@ afterAll(async () => {
 
 afterEach(async () => {
   await client.query(
-    'delete from daybook.alert; delete from daybook.alert_look; truncate projection.quota_window, projection.key, projection.request',
+    `delete from daybook.alert;
+    delete from daybook.alert_look;
+    truncate projection.quota_window, projection.key, projection.request`,
   );
   await client.query('update daybook.projection set position = daybook.head(0::smallint), is_live = true');
 });
 
 const alerts = async (): Promise<string[]> =>
   (
-    await client.query<{
-      text: string;
-    }>(`select concat_ws(' ', kind, state, account, coalesce(details->>'percent', details->>'days', details->>'upstream')) as text
-    from daybook.alert order by raised_at, text`)
+    await client.query<{ text: string }>(
+      `select concat_ws(' ', kind, state, account,
+          coalesce(details->>'percent', details->>'days', details->>'upstream')) as text
+        from daybook.alert order by raised_at, text`,
+    )
   ).rows.map(({ text }) => text);
 
-/** Looks as several workers do that know nothing of one another. */
+/** Runs a check on several workers at once. */
 async function atOnce(look: (client: Client) => Promise<unknown>): Promise<void> {
   const clients = await Promise.all([1, 2, 3].map(() => connectAs(database, 'worker')));
   await Promise.all(clients.map(look));
   for (const each of clients) await closeClient(each);
 }
 
+/** The first minute of the current month. */
+const MONTH_START = `(extract(epoch from
+  date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int`;
+
 describe('quotas', () => {
   const reach = (position: number) =>
     client.query("update daybook.projection set position = $1 where name = 'quotas'", [position]);
   const use = (subject: string, used: number, position: number) =>
     client.query(
-      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_hard, subject, account)
-       values (1000, $2, 0, $3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
-       on conflict (subject, meter, window_kind, window_start, reset_position) do update set used = excluded.used, position = excluded.position`,
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start,
+          meter, window_kind, is_hard, subject, account)
+        values (1000, $2, 0, $3, ${MONTH_START},
+          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
+        on conflict (subject, meter, window_kind, window_start, reset_position)
+          do update set used = excluded.used, position = excluded.position`,
       [subject, used, position],
     );
 
-  test('raise an alert for each share that is reached, once, with three that look at once', async () => {
+  test('raise one alert per threshold reached, with three concurrent workers', async () => {
     for (const [position, used] of [400, 500, 790, 800, 990, 1_000, 1_200].entries()) {
       await use('account/Account1', used, position + 1);
       await reach(position + 1);
@@ -70,7 +80,7 @@ describe('quotas', () => {
     ]);
   });
 
-  test('are looked at up to where the projection is, and what was not looked at yet is not passed over', async () => {
+  test("are checked up to the projection's position; unchecked windows are not skipped", async () => {
     await use('account/Account1', 900, 5);
     await reach(4);
     await watchQuotas(client);
@@ -80,11 +90,12 @@ describe('quotas', () => {
     expect(await alerts()).toEqual(['quota raised Account1 80']);
   });
 
-  test('of more subjects than one look takes are all told of', async () => {
+  test('raise alerts for all subjects when there are more than one run checks', async () => {
     await client.query(
-      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_hard, subject, account)
-       select 10, 8, 0, 1 + n / 3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, 2, 5, false, 'key/' || n, 'Account1'
-       from generate_series(1, 2500) n`,
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start,
+          meter, window_kind, is_hard, subject, account)
+        select 10, 8, 0, 1 + n / 3, ${MONTH_START}, 2, 5, false, 'key/' || n, 'Account1'
+        from generate_series(1, 2500) n`,
     );
     await reach(2_000);
     while ((await watchQuotas(client)) === 0);
@@ -93,7 +104,7 @@ describe('quotas', () => {
     expect(await watchQuotas(client)).toBeGreaterThan(0);
   });
 
-  test('are left alone while their projection is being made anew', async () => {
+  test('raise no alerts while their projection is rebuilt', async () => {
     await use('account/Account1', 900, 5);
     await reach(5);
     await client.query("update daybook.projection set is_live = false where name = 'quotas'");
@@ -102,12 +113,15 @@ describe('quotas', () => {
   });
 });
 
-test('keys that end soon are told of, ended and revoked ones not', async () => {
+test("keys that expire soon raise alerts; expired and revoked keys don't", async () => {
   await client.query(
-    `insert into projection.key (id, account, name, last4, created_at, expires_at, expired_at, revoked_at, version, position)
-     select id, 'Account1', 'laptop', 'aaaa', now() - interval '30 days', now() + hours * interval '1 hour',
-       case when id like 'Ended%' then now() end, case when id like 'Revok%' then now() end, 1, 1
-     from (values ('Soon0001', 20), ('Week0001', 100), ('Later001', 200), ('Ended001', 20), ('Revoked1', 20), ('Past0001', -1)) as k(id, hours)`,
+    `insert into projection.key (id, account, name, last4,
+        created_at, expires_at, expired_at, revoked_at, version, position)
+      select id, 'Account1', 'laptop', 'aaaa',
+        now() - interval '30 days', now() + hours * interval '1 hour',
+        case when id like 'Ended%' then now() end, case when id like 'Revok%' then now() end, 1, 1
+      from (values ('Soon0001', 20), ('Week0001', 100), ('Later001', 200),
+        ('Ended001', 20), ('Revoked1', 20), ('Past0001', -1)) as k(id, hours)`,
   );
   await atOnce(watchService);
   await atOnce(watchService);
@@ -117,11 +131,14 @@ test('keys that end soon are told of, ended and revoked ones not', async () => {
   ]);
 });
 
-test('an upstream that fails is told of once, and once when it is well again; what callers did wrong is not held against it', async () => {
+test("a failing upstream raises one alert, and one on recovery; client errors don't count", async () => {
   const call = (upstream: string, reason: EndReason, count: number) =>
     client.query(
-      `insert into projection.request (request, position, end_position, accepted_at, ended_at, instance, account, key, upstream, end_reason)
-       select gen_random_uuid(), n, n, clock_timestamp(), clock_timestamp(), 1, 'Account1', 'Key00001', $1, $2 from generate_series(1, $3::int) n`,
+      `insert into projection.request (request, position, end_position, accepted_at, ended_at,
+          instance, account, key, upstream, end_reason)
+        select gen_random_uuid(), n, n, clock_timestamp(), clock_timestamp(),
+          1, 'Account1', 'Key00001', $1, $2
+        from generate_series(1, $3::int) n`,
       [upstream, END_REASONS[reason], count],
     );
   await call('bad', 'upstream_unreachable', 20);
@@ -137,7 +154,7 @@ test('an upstream that fails is told of once, and once when it is well again; wh
   expect(await alerts()).toEqual(['upstream_failing raised bad', 'upstream_failing recovered bad']);
 });
 
-test('projections that are behind are told of by the age of what they lack, not by how long nothing happened', async () => {
+test('projection lag is alerted by the age of unprojected events, not by idle time', async () => {
   await using writer = await openWriter(database);
   const first = await writer.append([accepted()]);
   await client.query(

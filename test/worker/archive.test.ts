@@ -87,7 +87,7 @@ async function daybook(args: string[], more: Record<string, string> = {}): Promi
   }
 }
 
-test('a server serves on while its log is archived, and one that starts later knows the keys of before', async () => {
+test('requests succeed after archiving, and a new server knows the keys of archived events', async () => {
   expect(await call()).toBe(200);
   await server.stop();
   server = await spawnServer(env);
@@ -95,7 +95,7 @@ test('a server serves on while its log is archived, and one that starts later kn
 });
 
 describe('on the command line', () => {
-  test('what is archived is listed and sound, together with what was kept of it', async () => {
+  test('archive list shows the archived partitions, and archive verify passes', async () => {
     const listed = await daybook(['archive', 'list']);
     expect(listed.stdout).toMatch(/log_000000 +1 +99 +archived +log_000000\.ndjson\.zst +\d+/);
     expect(listed.stdout).toMatch(/log_000002 +200 +299 +in the log/);
@@ -108,7 +108,7 @@ describe('on the command line', () => {
     ).toEqual([1, 100]);
   });
 
-  test('files are verified with no database at hand, and a damaged one is named with its position', async () => {
+  test('archive verify works without a database, and names a damaged file with the position', async () => {
     const nowhere = { DATABASE_URL: '', DAYBOOK_DATA: '/nowhere' };
     const files = await log.files();
     const sound = await daybook(['archive', 'verify', ...files], nowhere);
@@ -125,7 +125,7 @@ describe('on the command line', () => {
     );
   });
 
-  test('a projection is made anew from a restored log, and is refused before with the files that it takes', async () => {
+  test('rebuild names the archive files that it needs, and works after their restore', async () => {
     const [first, second] = (await log.files()) as [string, string];
     const refused = await daybook(['projections', 'rebuild', 'usage']);
     expect(refused.code).toBe(1);
@@ -141,7 +141,7 @@ describe('on the command line', () => {
     );
   });
 
-  test('a key whose events are all in the archive is revoked like any other', async () => {
+  test('a key whose events are all archived can be revoked', async () => {
     await changeControl(log.database, dataDir, (control) => control.revokeKey(key.slice(4, 12)));
     expect(await until(call, (status) => status !== 200, 'the refusal', WITHIN_MS)).toBe(401);
   });

@@ -57,7 +57,7 @@ const come = async (key: string): Promise<void> => {
   );
 };
 
-test('a key is put down as ended once, after its moment, by the worker', async () => {
+test('the worker records the expiry of a key once, after its expiry time', async () => {
   const id = await makeKey(LIFE_MS);
   await come(id);
   expect(await recordExpiry(client, id, number())).toBe(true);
@@ -73,7 +73,7 @@ test('a key is put down as ended once, after its moment, by the worker', async (
   expect(key && keyState(key, key.expiredAt ?? new Date(0))).toBe('expired');
 });
 
-test('ten that try at once put it down once', async () => {
+test('ten concurrent attempts record one expiry', async () => {
   const id = await makeKey(LIFE_MS);
   await come(id);
   const writers = await Promise.all(Array.from({ length: 10 }, () => openWriter(database)));
@@ -85,7 +85,7 @@ test('ten that try at once put it down once', async () => {
   for (const each of writers) await each[Symbol.asyncDispose]();
 });
 
-test('a key that was revoked, that has time, that never ends, or whose end was moved on is left alone', async () => {
+test('a key that is revoked, unexpired, without expiry or extended is not expired', async () => {
   const [revoked, young, endless, moved] = [
     await makeKey(LIFE_MS),
     await makeKey(HOUR_MS),
@@ -119,7 +119,7 @@ test('a key that was revoked, that has time, that never ends, or whose end was m
   }
 });
 
-test('a key that has ended and is given another end lives again, and ends again', () => {
+test('an expired key with a new expiry is active again, and expires again', () => {
   const now = new Date('2026-11-21T12:00:00Z');
   const ended = {
     id: 'Key00001',

@@ -10,7 +10,7 @@ import { spawnWorker } from '../support/servers/worker-process.ts';
 
 const WITHIN_MS = 30_000;
 
-test('what was written last is in a checkpoint when the worker has ended: nobody can cut it off while nothing runs', async () => {
+test('a stopping worker publishes a checkpoint of the whole log, against truncation', async () => {
   await using database = await createDatabase();
   const dataDir = await makeTestDirectory();
   const env = { DATABASE_URL: database.url, DAYBOOK_DATA: dataDir };

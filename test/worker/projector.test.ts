@@ -79,7 +79,7 @@ afterAll(async () => {
   await removeTestDirectory(dataDir);
 });
 
-test('a worker projects what is written, and at its stop another takes over', async () => {
+test('a worker projects new events, and another takes over when it stops', async () => {
   await callAndSee();
   const second = start();
   await callAndSee();
@@ -90,7 +90,7 @@ test('a worker projects what is written, and at its stop another takes over', as
   await callAndSee();
 });
 
-test('what a worker could not project is told once on its log, at the level of an error and without contents', async () => {
+test("an event that can't be projected is logged once as an error, without its contents", async () => {
   const before = workers.at(-1)?.output() ?? '';
   const orphan = await writer.append([settled(accepted())]);
   await callAndSee();
@@ -114,7 +114,7 @@ test('what a worker could not project is told once on its log, at the level of a
   ]);
 });
 
-test('tables that somebody has dropped are made again by the worker alone', async () => {
+test('the worker rebuilds dropped tables on its own', async () => {
   await worker.query('drop table projection.usage_day, projection.account');
   const isRebuilt = (rows: readonly ProjectionStatus[]): boolean =>
     rows.every(
@@ -125,7 +125,7 @@ test('tables that somebody has dropped are made again by the worker alone', asyn
   await callAndSee();
 });
 
-test('the command line tells how far they are, names a row that was changed by hand, and puts it right', async () => {
+test('projections status, check and rebuild: position, a row changed by hand, and its repair', async () => {
   const status = await projections('status', '--json');
   const rows = JSON.parse(status.output) as { projection: string; state: string; behind: number }[];
   expect(rows.map(({ projection, state, behind }) => [projection, state, behind])).toEqual(
@@ -135,7 +135,9 @@ test('the command line tells how far they are, names a row that was changed by h
   );
 
   const { rows: changed } = await worker.query<{ request: string }>(
-    'update projection.request set input_tokens = 1 where request = (select request from projection.request where ended_at is not null limit 1) returning request',
+    `update projection.request set input_tokens = 1
+      where request = (select request from projection.request where ended_at is not null limit 1)
+      returning request`,
   );
   const found = await projections('check', 'requests');
   expect(found.code).toBe(1);

@@ -55,7 +55,7 @@ afterAll(async () => {
   await removeTestDirectory(dataDir);
 });
 
-test('the death of the last server is noticed by a worker alone, and its calls are ended once', async () => {
+test('a worker detects the death of the last server, and ends its requests once', async () => {
   const dead = await makeDead();
   await until(
     () => isClosed(dead),
@@ -68,7 +68,7 @@ test('the death of the last server is noticed by a worker alone, and its calls a
   expect((await readLog(database)).at(-1)?.instance).toBe(by?.id);
 });
 
-test('a server that asks gets it done by the worker at once, and the dead one is fenced by the asking', async () => {
+test("a server's request for recovery fences the dead instance, and wakes the worker at once", async () => {
   const dead = await makeDead();
   const client = await connect();
   const self = await registerInstance(client, 'server asks 0');
@@ -84,7 +84,7 @@ test('a server that asks gets it done by the worker at once, and the dead one is
   await client.end();
 });
 
-test('the queue belongs to the worker: a server may neither look into it nor add to it', async () => {
+test('the job queue belongs to the worker: a server can neither read nor write it', async () => {
   await expect(ask(database.config('relay'), 'select count(*) from graphile_worker.jobs')).rejects.toThrow(
     /permission denied/,
   );
@@ -96,7 +96,7 @@ test('the queue belongs to the worker: a server may neither look into it nor add
   );
 });
 
-test('a worker that is killed is recovered like a server by the next one, which takes over what it had to do', async () => {
+test('the next worker recovers a killed worker, and takes over its jobs', async () => {
   const [before] = await liveWorkers();
   await worker.kill();
   const dead = await makeDead();
@@ -115,7 +115,7 @@ test('a worker that is killed is recovered like a server by the next one, which 
   );
 });
 
-describe('a server that has noticed a death', () => {
+describe('a server that has detected a dead instance', () => {
   /** Looks as a server does, at made-up times. */
   async function withRescue(
     use: (look: (dead: number[], nowMs: number) => Promise<void>) => Promise<void>,
@@ -153,7 +153,7 @@ describe('a server that has noticed a death', () => {
     }
   }
 
-  test('does it itself at once where no worker lives', async () => {
+  test('recovers it at once without a live worker', async () => {
     await worker.stop();
     const dead = await makeDead();
     await withRescue(async (look) => {
@@ -162,7 +162,7 @@ describe('a server that has noticed a death', () => {
     });
   });
 
-  test('leaves it to a worker, and does it itself when that has not done it after ten seconds', async () => {
+  test('leaves recovery to a live worker, and does it itself after ten seconds', async () => {
     const dead = await makeDead();
     await withIdleWorker(() =>
       withRescue(async (look) => {
@@ -176,7 +176,7 @@ describe('a server that has noticed a death', () => {
   });
 });
 
-test('a worker without a database to work on says so in one line', async () => {
+test('a worker without a database reports it in one line', async () => {
   const lost = spawnWorker({ DATABASE_URL: '', DAYBOOK_DATA: dataDir });
   const seen = await until(
     () => lost.output(),

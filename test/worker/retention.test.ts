@@ -40,7 +40,8 @@ afterAll(async () => {
 
 afterEach(async () => {
   await client.query(
-    'truncate projection.request, projection.usage_minute, projection.usage_hour_key, projection.quota_window',
+    `truncate projection.request, projection.usage_minute, projection.usage_hour_key,
+      projection.quota_window`,
   );
   await client.query("update daybook.projection set kept_from = '-infinity'");
 });
@@ -48,9 +49,15 @@ afterEach(async () => {
 /** Calls over the last ten days, of which every tenth takes two days; every hundredth still runs. */
 const makeRequests = () =>
   client.query(
-    `insert into projection.request (request, position, end_position, accepted_at, ended_at, instance, account, key)
-     select gen_random_uuid(), n, n, at, case when n % 100 = 0 then null when n % 10 = 0 then at + interval '2 days' else at end, 1, 'Account1', 'Key00001'
-     from (select n, clock_timestamp() - interval '10 days' * ($1 - n) / $1 as at from generate_series(1, $1::int) n) made`,
+    `insert into projection.request (request, position, end_position, accepted_at, ended_at,
+        instance, account, key)
+      select gen_random_uuid(), n, n, at,
+        case when n % 100 = 0 then null when n % 10 = 0 then at + interval '2 days' else at end,
+        1, 'Account1', 'Key00001'
+      from (
+        select n, clock_timestamp() - interval '10 days' * ($1 - n) / $1 as at
+        from generate_series(1, $1::int) n
+      ) made`,
     [ROWS],
   );
 
@@ -62,25 +69,27 @@ async function wrongly(
 ): Promise<{ kept: number; lacking: number; late: boolean }> {
   const { table, time } = kept[of] ?? { table: 'none', time: 'none' };
   const { rows } = await client.query<{ kept: number; there: number; late: boolean }>(
-    `select count(*) filter (where t.${time} < p.kept_from)::int as kept, count(*) filter (where t.${time} >= p.kept_from or t.${time} is null)::int as there,
-       min(p.kept_from) > clock_timestamp() - $2::interval as late
-     from daybook.projection p left join projection.${table} t on true where p.name = $1`,
+    `select count(*) filter (where t.${time} < p.kept_from)::int as kept,
+        count(*) filter (where t.${time} >= p.kept_from or t.${time} is null)::int as there,
+        min(p.kept_from) > clock_timestamp() - $2::interval as late
+      from daybook.projection p left join projection.${table} t on true where p.name = $1`,
     [name, keep],
   );
   const [row] = rows;
   return { kept: row?.kept ?? -1, lacking: made - (row?.there ?? 0), late: row?.late ?? true };
 }
 
-describe('rows of calls', () => {
+describe('request rows', () => {
   const [requests] = retentionsOf(4) as [Retention];
 
-  test('go when they ended long enough ago, however long they ran; running ones never go', async () => {
+  test('are removed by the age of their end, however long they ran; running ones never', async () => {
     await makeRequests();
     const before = await client.query<{ at: string }>(
       "select (date_trunc('minute', clock_timestamp()) - interval '4 days')::text as at",
     );
     const { rows } = await client.query<{ stay: number }>(
-      `select count(*)::int as stay from projection.request where ended_at >= $1::timestamptz or ended_at is null`,
+      `select count(*)::int as stay from projection.request
+        where ended_at >= $1::timestamptz or ended_at is null`,
       [before.rows[0]?.at],
     );
     const stay = rows[0]?.stay ?? 0;
@@ -89,7 +98,7 @@ describe('rows of calls', () => {
     expect(await retain(client, [requests], NEVER)).toBe(0);
   });
 
-  test('are as kept_from says after every step, also where the run was stopped in the middle', async () => {
+  test('match kept_from after every step, also after an aborted run', async () => {
     await makeRequests();
     // A signal that has come already lets one step through.
     const steps: number[] = [];
@@ -100,20 +109,22 @@ describe('rows of calls', () => {
     expect(steps.length).toBeGreaterThan(2);
   });
 
-  test('of one moment, more than a step takes, go too', async () => {
+  test('of one timestamp are removed even if they are more than one step takes', async () => {
     await client.query(
-      `insert into projection.request (request, position, end_position, accepted_at, ended_at, instance, account, key)
-       select gen_random_uuid(), n, n, '2026-01-01', '2026-01-01', 1, 'Account1', 'Key00001' from generate_series(1, $1::int) n`,
+      `insert into projection.request (request, position, end_position, accepted_at, ended_at,
+          instance, account, key)
+        select gen_random_uuid(), n, n, '2026-01-01', '2026-01-01', 1, 'Account1', 'Key00001'
+        from generate_series(1, $1::int) n`,
       [ROWS],
     );
     expect(await retain(client, [requests], NEVER)).toBe(ROWS);
   });
 
-  test('stay for ever where nothing else is wanted', () => {
+  test('are kept forever by default', () => {
     expect(retentionsOf(0).map(({ projection }) => projection.name)).toEqual(['usage']);
   });
 
-  test('of a projection that can not go on are left to its rebuild', async () => {
+  test('of a detached projection are left to its rebuild', async () => {
     await makeRequests();
     await client.query("update daybook.projection set is_live = false where name = 'requests'");
     expect(await retain(client, [requests], NEVER)).toBe(0);
@@ -127,16 +138,20 @@ describe('rows of calls', () => {
   });
 });
 
-test('usage by the minute, and by key and hour, goes after two days', async () => {
+test('usage per minute, and per key and hour, is removed after two days', async () => {
   const [usage] = retentionsOf(0) as [Retention];
   await client.query(
     `insert into projection.usage_minute (minute, account, key, model, duration_counts, first_byte_counts)
-     select date_trunc('minute', clock_timestamp()) - interval '1 minute' * n, 'Account1', 'Key00001', 'm', '{}', '{}' from generate_series(1, $1::int) n`,
+      select date_trunc('minute', clock_timestamp()) - interval '1 minute' * n,
+        'Account1', 'Key00001', 'm', '{}', '{}'
+      from generate_series(1, $1::int) n`,
     [4_000],
   );
   await client.query(
     `insert into projection.usage_hour_key (hour, account, key, model, duration_counts, first_byte_counts)
-     select date_trunc('hour', clock_timestamp()) - interval '1 hour' * n, 'Account1', 'Key00001', 'm', '{}', '{}' from generate_series(1, 100) n`,
+      select date_trunc('hour', clock_timestamp()) - interval '1 hour' * n,
+        'Account1', 'Key00001', 'm', '{}', '{}'
+      from generate_series(1, 100) n`,
   );
   await retain(client, [usage], NEVER);
   expect(await wrongly(usage, 49 * 60)).toMatchObject({ kept: 0, lacking: 0, late: false });
@@ -150,14 +165,20 @@ test('usage by the minute, and by key and hour, goes after two days', async () =
   ).toBe(true);
 });
 
-test('windows of quotas go when they ended long enough ago; one that still runs never goes', async () => {
+test('quota windows are removed by the age of their end; a current one never', async () => {
   const [, quotas] = retentionsOf(1) as [Retention, Retention];
   // Each month of three years, this one last, and each hour of forty days.
   await client.query(
-    `insert into projection.quota_window (subject, account, meter, window_kind, window_start, reset_position, cap, position, is_hard)
-     select 'account/Account1', 'Account1', 1, kind, extract(epoch from at)::bigint / 60, 0, 1, 1, false from (
-       select 5 as kind, generate_series(date_trunc('month', now(), 'UTC') - interval '36 months', now(), interval '1 month') as at
-       union all select 2, generate_series(date_trunc('hour', now()) - interval '40 days', now(), interval '1 hour')) made`,
+    `insert into projection.quota_window (subject, account, meter, window_kind, window_start,
+        reset_position, cap, position, is_hard)
+      select 'account/Account1', 'Account1', 1, kind, extract(epoch from at)::bigint / 60, 0, 1, 1, false
+      from (
+        select 5 as kind, generate_series(
+          date_trunc('month', now(), 'UTC') - interval '36 months', now(), interval '1 month') as at
+        union all
+        select 2, generate_series(
+          date_trunc('hour', now()) - interval '40 days', now(), interval '1 hour')
+      ) made`,
   );
   await retain(client, [quotas], NEVER);
   const left = (kind: number) =>
@@ -171,7 +192,7 @@ test('windows of quotas go when they ended long enough ago; one that still runs 
   expect(await left(2)).toBeLessThanOrEqual(32 * 24 + 2);
 });
 
-test('a comparison with the log finds nothing missing, nor does a rebuild bring it back', async () => {
+test("removed rows are no difference to check, and a rebuild doesn't restore them", async () => {
   await using writer = await openWriter(database);
   const calls = Array.from({ length: 20 }, () => accepted());
   await writer.append(calls);
@@ -191,14 +212,18 @@ test('a comparison with the log finds nothing missing, nor does a rebuild bring 
   expect(await count()).toBe(5);
 });
 
-test('old alerts go, and jobs a week after they failed for good', async () => {
+test('old alerts are removed, and jobs a week after their last failed attempt', async () => {
   await client.query(`insert into daybook.alert (topic, ordinal, kind, state, details, raised_at)
-    select 'topic/' || n, 1, 'quota', 'raised', '{}', clock_timestamp() - n * interval '1 day' from generate_series(1, 100) n`);
+    select 'topic/' || n, 1, 'quota', 'raised', '{}', clock_timestamp() - n * interval '1 day'
+    from generate_series(1, 100) n`);
   await client.query(
-    `select graphile_worker.add_job('expire_keys', job_key => 'key ' || n, max_attempts => 1) from generate_series(1, 10) n`,
+    `select graphile_worker.add_job('expire_keys', job_key => 'key ' || n, max_attempts => 1)
+      from generate_series(1, 10) n`,
   );
   await client.query(
-    `update graphile_worker._private_jobs set attempts = (id % 2)::smallint, updated_at = clock_timestamp() - interval '8 days' where key < 'key 5'`,
+    `update graphile_worker._private_jobs
+      set attempts = (id % 2)::smallint, updated_at = clock_timestamp() - interval '8 days'
+      where key < 'key 5'`,
   );
   await client.query(`update graphile_worker._private_jobs set attempts = 1 where key >= 'key 5'`);
   await retain(client, [], NEVER);
@@ -217,13 +242,17 @@ test('old alerts go, and jobs a week after they failed for good', async () => {
   ).toBe(true);
 });
 
-test('checkpoints of two days stay, and of each hour before the last one and the last that a witness has signed', async () => {
+test('checkpoints are kept for two days, then the last and the last cosigned one of each hour', async () => {
   await client.query(`insert into daybook.checkpoint (epoch, size, note, published_at)
-    select epoch, 1000 * hour + part, 'note', date_trunc('hour', clock_timestamp() - interval '48 hours', 'UTC') + (hour - 4) * interval '1 hour' + part * interval '10 minutes'
-    from generate_series(1, 5) hour, generate_series(0, 5) part, (values (1), (2)) e(epoch) where epoch = 1 or hour = 3`);
+    select epoch, 1000 * hour + part, 'note',
+      date_trunc('hour', clock_timestamp() - interval '48 hours', 'UTC')
+        + (hour - 4) * interval '1 hour' + part * interval '10 minutes'
+    from generate_series(1, 5) hour, generate_series(0, 5) part, (values (1), (2)) e(epoch)
+    where epoch = 1 or hour = 3`);
   await ask(
     database.config('relay'),
-    `insert into daybook.cosignature (epoch, size, witness, line) values (1, 1001, 'w', ''), (1, 1003, 'w', ''), (1, 2005, 'w', '')`,
+    `insert into daybook.cosignature (epoch, size, witness, line)
+      values (1, 1001, 'w', ''), (1, 1003, 'w', ''), (1, 2005, 'w', '')`,
   );
   await retain(client, [], NEVER);
   const sizes = (epoch: number) =>
@@ -243,7 +272,7 @@ test('checkpoints of two days stay, and of each hour before the last one and the
   ).toEqual([1003, 2005]);
 });
 
-test('allowances of windows that ended long ago go with their leases, and those stay that anybody may still spend from or look at', async () => {
+test('allowances of ended windows are removed with their leases; ones still read are kept', async () => {
   const day = 1_440;
   /** How long before now a window began that may still be looked at, and one that may not. */
   const ages: Partial<Record<WindowKind, [kept: number, gone: number]>> = {
@@ -257,8 +286,12 @@ test('allowances of windows that ended long ago go with their leases, and those 
   const insert = (subject: string, window: WindowKind, minute: number) =>
     ask(
       database.config('owner'),
-      `with made as (insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
-        values ('${subject}', 2, ${WINDOW_KINDS[window]}, ${windowStart(window, minute)}, 0, 10, 10, 1) returning id)
+      `with made as (
+        insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position,
+            cap, ceiling, terms_position)
+          values ('${subject}', 2, ${WINDOW_KINDS[window]}, ${windowStart(window, minute)}, 0, 10, 10, 1)
+          returning id
+      )
       insert into daybook.lease (allowance, instance, position, since_terms) select id, 1, 1, 1 from made`,
     );
   await insert('stays', 'none', now);
@@ -284,7 +317,8 @@ test('allowances of windows that ended long ago go with their leases, and those 
   expect(
     await ask(
       database.config('owner'),
-      "select count(*)::int from daybook.allowance a join daybook.lease on allowance = a.id where subject like 'stays%'",
+      `select count(*)::int from daybook.allowance a join daybook.lease on allowance = a.id
+        where subject like 'stays%'`,
     ),
   ).toBe(11);
   expect(

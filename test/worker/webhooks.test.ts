@@ -76,7 +76,8 @@ async function add(
 ) {
   const [id, secret] = [publicId(), createWebhookSecret()];
   await client.query(
-    'insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private) values ($1, $2, $3, $4, $5)',
+    `insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private)
+      values ($1, $2, $3, $4, $5)`,
     [id, new URL(url).origin, sealTarget(pepper, id, { url, secret }), alerts, allowPrivate],
   );
   return { id, secret };
@@ -93,7 +94,9 @@ const alert = (kind: AlertKind = 'quota', account: string | null = 'Account1'): 
 const states = async () =>
   (
     await client.query<{ state: string; status: number | null; fault: string | null }>(
-      'select d.state, t.status, t.fault from daybook.webhook_delivery d left join daybook.webhook_attempt t on t.delivery = d.id order by t.attempted_at',
+      `select d.state, t.status, t.fault
+        from daybook.webhook_delivery d left join daybook.webhook_attempt t on t.delivery = d.id
+        order by t.attempted_at`,
     )
   ).rows;
 /**
@@ -110,8 +113,10 @@ const hurried = <T>(
     async () => {
       await client.query(
         `select daybook.queue_attempt(d.id, d.webhook, interval '0') from daybook.webhook_delivery d
-          where d.state = 'waiting' and (select count(*) from daybook.webhook_attempt t where t.delivery = d.id) < $1
-            and exists (select from graphile_worker.jobs j where j.key = 'deliver-' || d.id and j.locked_at is null and j.run_at > clock_timestamp())`,
+          where d.state = 'waiting'
+            and (select count(*) from daybook.webhook_attempt t where t.delivery = d.id) < $1
+            and exists (select from graphile_worker.jobs j
+              where j.key = 'deliver-' || d.id and j.locked_at is null and j.run_at > clock_timestamp())`,
         [attempts],
       );
       return look();
@@ -130,7 +135,7 @@ async function tested(id: string): Promise<unknown> {
 }
 
 describe('a delivery', () => {
-  test('reaches the receiver once, signed with the secret that was shown, and says what happened', async () => {
+  test("reaches the receiver once, signed with the webhook's secret, and describes the alert", async () => {
     const { secret } = await add();
     await raiseAlerts(client, [alert()]);
     await until(states, ([first]) => first?.state === 'delivered', 'the delivery');
@@ -144,9 +149,10 @@ describe('a delivery', () => {
     });
   });
 
-  test('goes to those alone that want this kind of alert and may hear of this account', async () => {
+  test("goes only to webhooks subscribed to the alert's kind and account", async () => {
     await client.query(
-      "insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private) values ('Another1', 'x', '', 'Account2', '{quota}', true)",
+      `insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private)
+        values ('Another1', 'x', '', 'Account2', '{quota}', true)`,
     );
     const { id } = await add(receiver.url, { alerts: ['quota'] });
     await raiseAlerts(client, [alert('quota'), alert('key_expiring'), alert('upstream_failing', null)]);
@@ -156,13 +162,13 @@ describe('a delivery', () => {
     expect(rows).toEqual([{ webhook: id, kind: 'quota' }]);
   });
 
-  test('that failed is made again later under the same id, until it is taken; nothing of the replies is kept', async () => {
+  test('is retried under the same id until accepted; response bodies are not stored', async () => {
     receiver.reply = { status: 500 };
     await add();
     await raiseAlerts(client, [alert()]);
     await until(states, (rows) => rows.length === 1, 'the first attempt');
-    const later =
-      "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and run_at > now() and locked_at is null";
+    const later = `select count(*)::int from graphile_worker.jobs
+        where key like 'deliver-%' and run_at > now() and locked_at is null`;
     await until(
       () => ask(database.config('owner'), later),
       (count) => count === 1,
@@ -177,7 +183,7 @@ describe('a delivery', () => {
     expect(receiver.received).toHaveLength(3);
   });
 
-  test('is given up after ten attempts over a day', async () => {
+  test('fails for the last time after ten attempts over a day', async () => {
     receiver.reply = { status: 500 };
     await add();
     await raiseAlerts(client, [alert()]);
@@ -198,7 +204,7 @@ describe('a delivery', () => {
 });
 
 describe('a webhook', () => {
-  test('that has failed for a day is switched off and told of, gets nothing more, and is on again after a test', async () => {
+  test('that has failed for a day is disabled and logged; a successful test enables it', async () => {
     const { id } = await add();
     receiver.reply = { status: 503 };
     await client.query(
@@ -217,7 +223,7 @@ describe('a webhook', () => {
     ).toEqual([{ failures: 0, failing_since: null, switched_off_at: null }]);
   });
 
-  test('that says it is gone is switched off at once', async () => {
+  test('that returns 410 Gone is disabled at once', async () => {
     await add();
     receiver.reply = { status: 410 };
     await raiseAlerts(client, [alert()]);
@@ -227,7 +233,7 @@ describe('a webhook', () => {
     ).toBe(true);
   });
 
-  test('that is removed takes what was to be sent with it', async () => {
+  test('that is removed cancels its queued deliveries', async () => {
     receiver.reply = { status: 500 };
     const { id } = await add();
     await raiseAlerts(client, [alert()]);
@@ -239,7 +245,7 @@ describe('a webhook', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  test('can be removed just as the end of an attempt is put down: neither waits for the other for ever', async () => {
+  test('can be removed while the result of an attempt is recorded, without a deadlock', async () => {
     const { id } = await add();
     await client.query('begin');
     try {
@@ -249,8 +255,8 @@ describe('a webhook', () => {
         database.config('owner'),
         `select daybook.raise_alert('test/removed', 1, 'quota', 'raised', 'Account1', '{}')`,
       );
-      const waiting =
-        "select count(*)::int from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+      const waiting = `select count(*)::int from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`;
       await until(
         () => ask(database.config('owner'), waiting),
         (count) => count === 1,
@@ -268,15 +274,19 @@ describe('a webhook', () => {
     expect(await states()).toEqual([]);
   });
 
-  test('shows neither its address nor its secret in the database, the log, the lists or to a server', async () => {
+  test('exposes neither its URL nor its secret in the database, logs, lists or to a server', async () => {
     const { secret } = await add();
     receiver.reply = { status: 500 };
     await raiseAlerts(client, [alert()]);
     await until(states, (rows) => rows.length === 1, 'an attempt');
     const { rows } = await client.query<{ text: string }>(
-      `select concat((select string_agg(w::text, '') from daybook.webhook w), (select string_agg(d::text, '') from daybook.webhook_delivery d),
-        (select string_agg(t::text, '') from daybook.webhook_attempt t), (select string_agg(j::text, '') from graphile_worker._private_jobs j),
-        (select string_agg(l::text, '') from daybook.log l), encode((select sealed_target from daybook.webhook limit 1), 'escape')) as text`,
+      `select concat(
+          (select string_agg(w::text, '') from daybook.webhook w),
+          (select string_agg(d::text, '') from daybook.webhook_delivery d),
+          (select string_agg(t::text, '') from daybook.webhook_attempt t),
+          (select string_agg(j::text, '') from graphile_worker._private_jobs j),
+          (select string_agg(l::text, '') from daybook.log l),
+          encode((select sealed_target from daybook.webhook limit 1), 'escape')) as text`,
     );
     const bare = secret.replace('whsec_', '');
     for (const text of [rows[0]?.text, worker.output(), (await daybook('webhook', 'list')).stdout]) {
@@ -293,7 +303,7 @@ describe('a webhook', () => {
 });
 
 describe('the command line', () => {
-  test('adds, lists, tests and removes a webhook, and tells what was delivered', async () => {
+  test('adds, lists, tests and removes a webhook, and shows its deliveries', async () => {
     const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>(
       'webhook',
       'add',
@@ -314,7 +324,7 @@ describe('the command line', () => {
     expect(await json('webhook', 'remove', id)).toEqual({ id });
   });
 
-  test('refuses in one line what makes no sense, and repeats no secret', async () => {
+  test('rejects invalid input in one line, and repeats no secret', async () => {
     const refused = await Promise.all([
       daybook('webhook', 'add', 'ftp://example.com/'),
       daybook('webhook', 'add', 'https://user:canary@example.com/'),
@@ -332,7 +342,7 @@ describe('the command line', () => {
   });
 });
 
-test('a worker that is told to end gives a receiver that does not answer up, ends in good order, and leaves the delivery to the next', async () => {
+test('a stopping worker aborts an unanswered delivery, and the next worker retries it', async () => {
   receiver.reply = { status: null };
   await add();
   await raiseAlerts(client, [alert()]);
@@ -349,7 +359,7 @@ test('a worker that is told to end gives a receiver that does not answer up, end
   expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
 });
 
-test('a worker without the pepper says what it needs, and sends when it has it', async () => {
+test('a worker without the pepper reports it, and delivers once it has one', async () => {
   await add();
   await worker.stop();
   const elsewhere = await makeTestDirectory();

@@ -114,9 +114,10 @@ describe('audit commands on a log of real requests', () => {
     expect(shown.fault_count).toBe(0);
     expect(shown.usage).toHaveLength(8);
     const projected = await queryRows(`select account, key, model,
-        sum(completed + client_disconnected + upstream_failed + cut_short + relay_failed)::integer as requests,
+        sum(completed + client_disconnected + upstream_failed + cut_short + relay_failed)::integer
+          as requests,
         sum(input_tokens)::integer as input_tokens,
-      sum(output_tokens)::integer as output_tokens,
+        sum(output_tokens)::integer as output_tokens,
         sum(cost_microusd)::integer as cost_microusd, sum(unpriced)::integer as unpriced
         from projection.usage_day group by 1, 2, 3 order by 1, 2, 3`);
     expect(projected.map((row) => expect.objectContaining(row) as unknown)).toEqual(shown.usage);

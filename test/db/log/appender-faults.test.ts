@@ -15,8 +15,8 @@ const WRITTEN: Record<Outcome, { accepted: number; settled: number } | undefined
   refused: undefined,
 };
 
-describe('sessions that are cut at any moment', () => {
-  test('lose no event and double none: what was durable is there once, what was in doubt is there once with its ending, what was refused is not', async () => {
+describe('appender sessions cut at any moment', () => {
+  test('no event is lost or duplicated: in-doubt requests are settled, refused ones absent', async () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
     const { appender, superuser } = appending;
@@ -64,7 +64,7 @@ describe('sessions that are cut at any moment', () => {
     expect(new Set(appending.problems)).toEqual(new Set(['append_failed']));
   });
 
-  test('after the commit and before its answer: the call is in doubt, and stands in the log once', async () => {
+  test('cut between commit and response: the request is in doubt, and in the log once', async () => {
     await using database = await createDatabase();
     // The answer to the first append is lost on its way.
     let lost = false;
@@ -93,8 +93,8 @@ describe('sessions that are cut at any moment', () => {
   });
 });
 
-describe('a store that freezes', () => {
-  test('refuses calls instead of holding them, and all is in order when it thaws: idle session', async () => {
+describe('a frozen database', () => {
+  test('idle session: requests are refused, not queued, and the log is intact after the thaw', async () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
     const { appender, superuser } = appending;
@@ -133,7 +133,7 @@ describe('a store that freezes', () => {
     ]);
   });
 
-  test("refuses calls instead of holding them, and all is in order when it thaws: session that has the log's lock", async () => {
+  test("session with the log's lock: requests are refused, and the log is intact afterwards", async () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
     const { appender, superuser } = appending;
@@ -172,8 +172,8 @@ describe('a store that freezes', () => {
   });
 });
 
-describe('a store that is away', () => {
-  test('refuses calls at once, keeps endings, and writes them first when it is back', async () => {
+describe('an unreachable database', () => {
+  test('requests are refused at once; endings are buffered and written first on reconnect', async () => {
     await using database = await createDatabase();
     let away = false;
     const connect = () => (away ? Promise.reject(new Error('connect ECONNREFUSED')) : connectRelay(database));

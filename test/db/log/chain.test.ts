@@ -14,8 +14,8 @@ import {
 } from '../../support/audit/format-one.ts';
 import { connectAs, openWriter, readLog } from '../../support/log/log-writer.ts';
 
-describe('a chain that nobody touched', () => {
-  test('is the same when it is recomputed outside the database, over hundreds of batches of three writers', async () => {
+describe('an intact hash chain', () => {
+  test('equals the chain recomputed outside Postgres, over hundreds of batches of 3 writers', async () => {
     await using database = await createDatabase();
     await using one = await openWriter(database);
     await using two = await openWriter(database);
@@ -39,7 +39,7 @@ describe('a chain that nobody touched', () => {
     }
   });
 
-  test('can be checked from any of its batches on, by who has kept that one', async () => {
+  test('can be verified from any batch whose hash was kept', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     for (let batch = 0; batch < 10; batch++) await writer.append(fc.sample(anyRequestEvent, 4));
@@ -54,7 +54,7 @@ describe('a chain that nobody touched', () => {
     }
   });
 
-  test('of a log that an older version began goes on in one piece, and its events are read as they were meant', async () => {
+  test("continues across an upgrade of the log's format, and old events keep their meaning", async () => {
     await using database = await createFirstVersion();
     const old = await connectAs(database, 'relay');
     const instance = await registerInstance(old, 'old');
@@ -121,7 +121,7 @@ describe('a chain that nobody touched', () => {
     ]);
   });
 
-  test('hashes rows in the very text that Postgres makes of them', async () => {
+  test('hashes rows in the text form that Postgres produces', async () => {
     await using database = await createDatabase();
     const client = await connectAs(database, 'auditor');
     // White space of all kinds among it: Postgres takes some of it for a reason to quote, and other languages

@@ -62,7 +62,8 @@ describe('the tables', () => {
 
   test('projection.request has each column of a call, under the same name', async () => {
     const { rows } = await client.query<{ name: string }>(
-      `select attname as name from pg_attribute where attrelid = 'projection.request'::regclass and attnum > 0`,
+      `select attname as name from pg_attribute
+        where attrelid = 'projection.request'::regclass and attnum > 0`,
     );
     const names = new Set(rows.map(({ name }) => name));
     expect(REQUEST_COLUMNS.filter((name) => name !== 'body' && !names.has(name))).toEqual([]);

@@ -64,14 +64,15 @@ const reaches = (watched: Watched, position: number) =>
 /** Cuts the connection of the follower, when it has one. */
 async function cut(superuser: Client): Promise<boolean> {
   const { rowCount } = await superuser.query(
-    'select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and datname = current_database()',
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = $1 and datname = current_database()`,
     [NAME],
   );
   return (rowCount ?? 0) > 0;
 }
 
-describe('a follower of everything', () => {
-  test('gets each event once and in order beside three writers, though its connection is cut again and again', async () => {
+describe('a follower of all events', () => {
+  test('receives each event once and in order, with three writers and repeated disconnects', async () => {
     await using database = await createDatabase();
     await using one = await openWriter(database);
     await using two = await openWriter(database);
@@ -103,7 +104,7 @@ describe('a follower of everything', () => {
     expect(watched.errors.length).toBeGreaterThan(0);
   });
 
-  test('goes on from where it is told to, and from nothing it has had before', async () => {
+  test('starts after the given position, and repeats no event', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     for (let batch = 0; batch < 10; batch++) await writer.append(sample(3));
@@ -113,7 +114,7 @@ describe('a follower of everything', () => {
     expect(watched.follower.position).toBe(30);
   });
 
-  test('reads a log that is longer than a page in pages, one after the other', async () => {
+  test('reads a log longer than a page page by page, one at a time', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     const event = accepted();
@@ -133,7 +134,7 @@ describe('a follower of everything', () => {
     expect(sizes).toEqual([PAGE_ROWS, PAGE_ROWS, 10]);
   });
 
-  test('is woken by what is appended, of either kind, and not only by the clock', async () => {
+  test('is woken by an append of either kind, without waiting for the poll interval', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using watched = watch(database, { pollMs: NEVER_MS });
@@ -148,7 +149,7 @@ describe('a follower of everything', () => {
     await reaches(watched, 2);
   });
 
-  test('says up to where it is current, of an empty log too', async () => {
+  test('reports the position up to which it is current, for an empty log too', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using watched = watch(database);
@@ -167,7 +168,7 @@ describe('a follower of everything', () => {
     expect(positions(watched.seen)).toEqual(upTo(4));
   });
 
-  test('is given a page again that its handler failed on, and nothing beyond before', async () => {
+  test('is given a page again after its handler failed, before any later page', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await writer.append(sample(2));
@@ -189,7 +190,7 @@ describe('a follower of everything', () => {
 });
 
 describe('a follower of control events', () => {
-  test('sees them and nothing else, in order, and knows the head all the same', async () => {
+  test('receives only control events, in order, and still knows the head', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using watched = watch(database, { scope: 'control' });
@@ -227,7 +228,7 @@ describe('a follower of control events', () => {
   });
 });
 
-test('what is said on another channel is heard, and is no reason to look at the log', async () => {
+test('a notification on another channel is received and does not trigger a read of the log', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const heard: string[] = [];
@@ -250,17 +251,18 @@ test('what is said on another channel is heard, and is no reason to look at the 
   expect(watched.heads).toHaveLength(1);
 });
 
-describe('a log that is not as it should be', () => {
+describe('a damaged log', () => {
   /** Appends an event of a type that no vocabulary has. */
   const appendUnknown = (writer: Writer): Promise<unknown> =>
     writer.client.query(
-      `select daybook.append(0::smallint, $1, 99, array[99]::smallint[], null, array['Account1'], null, null, null, null, null,
-        null, null, null, null, null, null, null, null, null, null, null, null, array['odd/one'], array[1], array['{}'])`,
+      `select daybook.append(0::smallint, $1, 99, array[99]::smallint[], null, array['Account1'],
+        null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+        array['odd/one'], array[1], array['{}'])`,
       [writer.instance],
     );
 
   test.each(['all', 'control'] as const)(
-    'with an event of an unknown type stops a follower of %s there, which says so and tries on',
+    'an unknown event type stops a follower of %s there, which reports it and retries',
     async (scope) => {
       await using database = await createDatabase();
       await using writer = await openWriter(database);
@@ -283,7 +285,7 @@ describe('a log that is not as it should be', () => {
     },
   );
 
-  test('with an event of an unknown type is read on behind it by a follower that is told to, which hears of it once', async () => {
+  test('an unknown event type is reported once and skipped by a follower with onUnreadable', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await writer.control([{ event: registered(), version: 1 }]);
@@ -297,7 +299,7 @@ describe('a log that is not as it should be', () => {
     expect(watched.errors).toEqual([]);
   });
 
-  test('with a row taken out stops a follower of everything before the gap', async () => {
+  test('a missing row stops a follower of all events before the gap', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await writer.append(sample(3));
@@ -317,7 +319,7 @@ describe('a log that is not as it should be', () => {
 });
 
 describe('closing', () => {
-  test('lets the page that is being handled end, hands on no other, and takes the connection down', async () => {
+  test('finishes the current page, delivers no other, and closes the connection', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await writer.append(sample(1));
@@ -342,7 +344,7 @@ describe('closing', () => {
     expect(watched.errors).toEqual([]);
   });
 
-  test('does not wait for a store that is away', async () => {
+  test('does not wait for an unreachable database', async () => {
     const nowhere = { host: '127.0.0.1', port: 1, connectionTimeoutMillis: 100 };
     const errors: unknown[] = [];
     const failed = Promise.withResolvers<void>();

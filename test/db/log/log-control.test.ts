@@ -11,7 +11,8 @@ import { accepted, openWriter, readLog, registered, suspended } from '../../supp
 const footprint = async (database: TestDatabase): Promise<unknown> =>
   ask(
     database.config('owner'),
-    `select json_build_array(daybook.head(0::smallint), (select json_agg(h order by stream) from daybook.stream_head h))::text`,
+    `select json_build_array(daybook.head(0::smallint),
+      (select json_agg(h order by stream) from daybook.stream_head h))::text`,
   );
 
 test('every control event comes back as it went in, whatever its names hold', async () => {

@@ -21,8 +21,8 @@ const events = (log: readonly Placed[]) => log.map(({ event }) => event);
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 const sample = (count: number): RequestEvent[] => fc.sample(anyRequestEvent, count);
 
-describe('the order', () => {
-  test('of the log is the order of the calls, with dense positions and a time that never goes back', async () => {
+describe('the order of the log', () => {
+  test('is the order of appends, with dense positions and timestamps that never decrease', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     const batches = [1, 7, 1, 300, 2, 1_000].map(sample);
@@ -41,7 +41,7 @@ describe('the order', () => {
     expect(new Set(times).size).toBeLessThanOrEqual(batches.length);
   });
 
-  test('holds for each of several writers at once, without a gap between them', async () => {
+  test('holds for concurrent writers, without a gap in positions', async () => {
     await using database = await createDatabase();
     await using one = await openWriter(database);
     await using two = await openWriter(database);
@@ -61,8 +61,8 @@ describe('the order', () => {
   });
 });
 
-describe('a batch that is sent again', () => {
-  test('returns what it returned at first and writes nothing, whatever came between and whatever it holds', async () => {
+describe('a batch that is retried', () => {
+  test('returns its first result and writes nothing, whatever it contains and came between', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using other = await openWriter(database);
@@ -89,7 +89,7 @@ describe('a batch that is sent again', () => {
     expect(await readLog(database)).toHaveLength(40);
   });
 
-  test('after its instance was declared dead still tells that it had been written', async () => {
+  test('still returns its first result after its instance was fenced', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await writer.append([accepted()], 1);
@@ -134,7 +134,7 @@ describe('a batch that cannot be written', () => {
   });
 });
 
-test('every request event comes back as it went in', async () => {
+test('every request event is read back unchanged', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   await fc.assert(
@@ -146,7 +146,7 @@ test('every request event comes back as it went in', async () => {
   );
 });
 
-test('a field that few events of a batch have, or only the last, stays with its event', async () => {
+test('an optional field set on few events of a batch, or only the last, stays with its event', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const plain = Array.from({ length: 300 }, () => accepted());
@@ -160,7 +160,7 @@ test('a field that few events of a batch have, or only the last, stays with its 
   }
 });
 
-test('counts up to what their columns hold come back exactly', async () => {
+test('counts up to the maximum of their columns are read back exactly', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const most: EventOf<'request.accepted'> = accepted({
@@ -186,7 +186,7 @@ test('counts up to what their columns hold come back exactly', async () => {
 });
 
 describe('reading', () => {
-  test('an empty log finds nothing and a head of 0', async () => {
+  test('an empty log returns no events and a head of 0', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     expect(await readHead(writer.client)).toBe(0);
@@ -194,7 +194,7 @@ describe('reading', () => {
     expect(await readPage(writer.client, 0, 'control')).toEqual([]);
   });
 
-  test('page by page gives everything once, in order', async () => {
+  test('page by page returns every event once, in order', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     for (const size of [10, 1, 25]) await writer.append(sample(size));
@@ -215,14 +215,15 @@ describe('reading', () => {
 describe('partitions', () => {
   const SIZE = 50_000_000;
 
-  test('are crossed by a batch without a seam, and beyond the last one nothing is half written', async () => {
+  test('a batch can span two partitions; a batch beyond the last one is not partly written', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     const owner = await connectAs(database, 'owner');
     // As if that many events had gone before.
     const pretend = async (head: number): Promise<void> => {
       await owner.query(
-        `insert into daybook.log_batch (last_position, batch_no, at, event_count, instance, shard, format, chain)
+        `insert into daybook.log_batch
+            (last_position, batch_no, at, event_count, instance, shard, format, chain)
           values ($1::bigint, $1::bigint, now(), 1, 0, 0, 1, 'x')`,
         [head],
       );
@@ -241,7 +242,7 @@ describe('partitions', () => {
     await owner.end();
   });
 
-  test('are made ahead by any number of servers at once, each only one time', async () => {
+  test('are created ahead by several servers at once, each exactly once', async () => {
     await using database = await createDatabase();
     await using one = await openWriter(database);
     await using two = await openWriter(database);

@@ -5,7 +5,7 @@ import { ask, createDatabase } from '../../support/database.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 import { until } from '../../support/relay.ts';
 
-test('partitions that the log will need are made while the server runs, not only when it starts', async () => {
+test('partitions are created ahead while the server runs, not only at its start', async () => {
   await using database = await createDatabase();
   const there = async (): Promise<boolean> =>
     (await ask(database.config('owner'), "select to_regclass('daybook.log_000002') is not null")) === true;
@@ -28,24 +28,26 @@ test('partitions that the log will need are made while the server runs, not only
   await client.end();
 });
 
-test('as many are ready as an hour fills at the present rate, and two of them in any case', () => {
+test("an hour's worth of partitions is created ahead at the current rate, and at least two", () => {
   expect([0, 1, 27_000, 28_000, 100_000].map((rate) => partitionsAhead(rate, 50_000_000))).toEqual([
     2, 2, 2, 3, 8,
   ]);
   expect(partitionsAhead(1e9, 10)).toBe(64);
 });
 
-test('another size holds for those that are made from then on, and none is missing between them', async () => {
+test('a changed partition size applies to new partitions, without a gap', async () => {
   await using database = await createDatabase();
   const owner = await connectAs(database, 'owner');
   await owner.query('update daybook.install set partition_size = 1000000');
   // As if the second had just begun.
   await owner.query(
-    `insert into daybook.log_batch (last_position, batch_no, at, event_count, instance, shard, format, chain) values (60000000, 1, now(), 1, 0, 0, 1, 'x')`,
+    `insert into daybook.log_batch (last_position, batch_no, at, event_count, instance, shard, format, chain)
+      values (60000000, 1, now(), 1, 0, 0, 1, 'x')`,
   );
   expect(await makePartitions(owner)).toBe(2);
   const { rows } = await owner.query(
-    'select name, first_position::float8 as first, end_position::float8 as end from daybook.log_partition order by number',
+    `select name, first_position::float8 as first, end_position::float8 as end
+      from daybook.log_partition order by number`,
   );
   expect(rows).toEqual([
     { name: 'log_000000', first: 0, end: 50e6 },

@@ -152,7 +152,11 @@ class Audit {
       const version = this.#history.get(subject)?.findLast((each) => each.position <= terms);
       for (const limit of version?.terms.limits ?? []) {
         const start = windowStart(limit.window, minute);
-        const name = `${limit.meter} of ${subject}, ${limit.window} from minute ${start}, reset ${limit.reset}`;
+        const name = [
+          `${limit.meter} of ${subject}`,
+          `${limit.window} from minute ${start}`,
+          `reset ${limit.reset}`,
+        ].join(', ');
         const charge: Charge = {
           name,
           subject,

@@ -60,7 +60,8 @@ export async function openAppender(
 /** The processes of the appender's sessions. */
 export async function backends(superuser: Client): Promise<number[]> {
   const { rows } = await superuser.query<{ pid: number }>(
-    "select pid from pg_stat_activity where application_name = 'daybook-relay' and datname = current_database()",
+    `select pid from pg_stat_activity
+      where application_name = 'daybook-relay' and datname = current_database()`,
   );
   return rows.map(({ pid }) => pid);
 }

@@ -2,7 +2,7 @@ import type { ControlEvent } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
 import type { Stored } from '#db/fold/stored.ts';
 
-/** Control events as a log has them from position 1 on: a minute apart, with the versions of their streams. */
+/** Control events as stored in a log from position 1: a minute apart, with the versions of their streams. */
 export function storedEvents<E extends ControlEvent>(events: readonly E[]): Stored<E>[] {
   const versions = new Map<string, number>();
   return events.map((event, index) => {

@@ -83,9 +83,11 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
 }
 
 const EMPTY: Row = Object.fromEntries(
-  `request position end_position accepted_at ended_at hold_tokens hold_cost_microusd cost_microusd terms_position instance
-   admitted_minute body_bytes input_tokens cached_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
-   rejected_count status end_reason usage_source attempt_count retry_count sse account key model upstream error_code`
+  `request position end_position accepted_at ended_at
+   hold_tokens hold_cost_microusd cost_microusd terms_position instance admitted_minute body_bytes
+   input_tokens cached_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
+   rejected_count status end_reason usage_source attempt_count retry_count sse
+   account key model upstream error_code`
     .split(/\s+/)
     .map((name) => [name, null]),
 );

@@ -44,8 +44,8 @@ function chatOf(more: object): { body: Buffer; chat: ParsedRequest } {
 const anyLimit = fc.option(fc.nat(50_000));
 const anyChoices = fc.integer({ min: 1, max: 8 });
 
-describe('under a soft limit a call holds what it will likely use', () => {
-  test('its prompt by an estimate, and its reply as replies were, at most its own limit for each choice', () => {
+describe('under a soft limit a request reserves its expected usage', () => {
+  test('the estimated prompt and the learned completion length, capped by max_tokens per choice', () => {
     fc.assert(
       fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
         const { body, chat } = chatOf({ max_tokens, n });
@@ -58,7 +58,7 @@ describe('under a soft limit a call holds what it will likely use', () => {
     );
   });
 
-  test('and nothing is asked of the upstream', () => {
+  test('and the upstream gets no token limit', () => {
     const { body, chat } = chatOf({});
     const reckoning = estimateCall(body, chat, SOFT, PRICES, 500);
     expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
@@ -66,7 +66,7 @@ describe('under a soft limit a call holds what it will likely use', () => {
 });
 
 describe('under a hard quota', () => {
-  test('whatever part of its needs a call is given, it can use no more than that when the upstream keeps the limit', () => {
+  test("a request can't use more than its reservation if the upstream honors the token limit", () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     fc.assert(
       fc.property(
@@ -104,20 +104,20 @@ describe('under a hard quota', () => {
     );
   });
 
-  test('a call that is given all that it wanted keeps its own limit, untouched', () => {
+  test('a request whose whole need is reserved keeps its own max_tokens', () => {
     const { body, chat } = chatOf({ max_tokens: 123 });
     const reckoning = estimateCall(body, chat, HARD, PRICES, 500);
     expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 
-  test('the cost held covers the dearest way in which the tokens can be used', () => {
+  test('the reserved cost covers the most expensive use of the tokens', () => {
     const { body, chat } = chatOf({ max_tokens: 100 });
     const { need } = estimateCall(body, chat, HARD, PRICES, 500);
     expect(need.wanted.cost).toBe(costBound(promptBound(body), 100, PRICES));
   });
 });
 
-test('a hold fits into the log whatever a call asks for', () => {
+test('a reservation fits into the log whatever a request asks for', () => {
   const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
   for (const subjects of [HARD, SOFT, []]) {
     const { need } = estimateCall(body, chat, subjects, PRICES, TOKENS_MAX);

@@ -38,7 +38,11 @@ const CODE = readFileSync(
   'utf8',
 );
 
-const ENGLISH = `The harbour lay quiet in the early morning. Two fishermen mended their nets and spoke of the weather, which had been kind to them this spring. Nobody had seen the ferry since Tuesday, and the keeper of the light said that he would write to the company if nothing came before the end of the week.`;
+/** Texts by language or format. */
+const SAMPLES = JSON.parse(
+  readFileSync(path.join(import.meta.dirname, '../../fixtures/texts/samples.json'), 'utf8'),
+) as Record<string, string>;
+const ENGLISH = SAMPLES['English prose'] as string;
 const PYTHON = `def tides(harbour: str, *, days: int = 7) -> list[Tide]:
     """Return the tides of a harbour, highest first."""
     rows = [row for row in load(harbour) if row["height_m"] > 0.5 and not row.get("estimated")]
@@ -49,7 +53,7 @@ const PYTHON = `def tides(harbour: str, *, days: int = 7) -> list[Tide]:
 
 /** Texts of one kind each; many times over they fill bodies of any size. */
 const TEXTS: Record<string, string> = {
-  'English prose': ENGLISH,
+  ...SAMPLES,
   TypeScript: CODE,
   Python: PYTHON,
   JSON: JSON.stringify(
@@ -63,49 +67,6 @@ const TEXTS: Record<string, string> = {
     null,
     2,
   ),
-  Markdown:
-    '## Tides\n\n- **High**: at *noon*, see [the table](https://example.com/tides#high)\n- **Low**: `06:12`, then `18:40`\n\n| harbour | high | low |\n| --- | --- | --- |\n| Leith | 5.2 m | 0.7 m |\n',
-  HTML: '<div class="row mt-4" id="main"><ul><li><a href="https://example.com/a/b?c=1&d=2">Tides &amp; more</a></li><li style="color:#ff00aa;margin:0 4px">noon</li></ul></div>\n',
-  'a log':
-    '2026-11-21 04:11:09.123 [INFO ] worker-3 n.h.tides.TideClient - [Client id=producer-17] Node 17 disconnected after 0x1f3a ms, retrying in 250ms (attempt 3/5)\n',
-  capitals:
-    'WARNING: DO NOT REMOVE THIS TABLE. SELECT HARBOUR_ID FROM TIDES WHERE HEIGHT_M IS NOT NULL GROUP BY HARBOUR_ID;\n',
-  German:
-    'Der Hafen lag am frühen Morgen still. Zwei Fischer flickten ihre Netze und sprachen über das Wetter, das in diesem Frühjahr freundlich zu ihnen gewesen war. Niemand hatte seit Dienstag die Fähre gesehen, und der Wärter wollte schreiben.',
-  French:
-    "Le port était tranquille au petit matin. Deux pêcheurs raccommodaient leurs filets et parlaient du temps, qui avait été clément ce printemps. Personne n'avait vu le bac depuis mardi, et le gardien du phare écrirait à la compagnie.",
-  Polish:
-    'Wczesnym rankiem w porcie było cicho. Dwóch rybaków naprawiało sieci i rozmawiało o pogodzie, która tej wiosny była dla nich łaskawa. Nikt nie widział promu od wtorku.',
-  Turkish:
-    'Sabahın erken saatlerinde liman sessizdi. İki balıkçı ağlarını onarıyor ve bu bahar kendilerine iyi davranan havadan söz ediyordu.',
-  Vietnamese:
-    'Bến cảng yên tĩnh vào sáng sớm. Hai ngư dân vá lưới và nói chuyện về thời tiết, vốn đã tốt với họ suốt mùa xuân này.',
-  Chinese:
-    '清晨的港口十分安静。两个渔夫一边修补渔网，一边谈论天气，今年春天的天气一直很好。自从星期二以来，没有人见过渡轮，灯塔看守人说，如果这个星期结束之前还没有消息，他就要给公司写信。',
-  'Chinese, traditional':
-    '清晨的港口十分安靜。兩個漁夫一邊修補漁網，一邊談論天氣，今年春天的天氣一直很好。自從星期二以來，沒有人見過渡輪。',
-  Japanese:
-    '早朝の港は静かだった。二人の漁師が網を繕いながら、この春ずっと穏やかだった天気について話していた。火曜日から誰も渡し船を見ておらず、コンピューターも動かない。',
-  Korean:
-    '이른 아침 항구는 조용했다. 두 어부가 그물을 손질하며 올봄 내내 좋았던 날씨에 대해 이야기했다. 화요일 이후로 아무도 여객선을 보지 못했다.',
-  Russian:
-    'Ранним утром в порту было тихо. Двое рыбаков чинили сети и говорили о погоде, которая этой весной была к ним добра. Никто не видел паром со вторника.',
-  Ukrainian:
-    'Рано-вранці в порту було тихо. Двоє рибалок лагодили сіті й розмовляли про погоду, яка цієї весни була до них прихильною.',
-  Arabic:
-    'كان الميناء هادئا في الصباح الباكر. كان صيادان يصلحان شباكهما ويتحدثان عن الطقس الذي كان لطيفا معهما هذا الربيع. لم ير أحد العبارة منذ يوم الثلاثاء.',
-  Hebrew:
-    'הנמל היה שקט בשעות הבוקר המוקדמות. שני דייגים תיקנו את הרשתות שלהם ודיברו על מזג האוויר, שהיה נעים באביב הזה.',
-  Hindi:
-    'सुबह-सुबह बंदरगाह शांत था। दो मछुआरे अपने जाल ठीक कर रहे थे और मौसम के बारे में बात कर रहे थे, जो इस वसंत में उनके लिए अच्छा रहा था।',
-  Tamil: 'அதிகாலையில் துறைமுகம் அமைதியாக இருந்தது. இரண்டு மீனவர்கள் தங்கள் வலைகளைச் சரிசெய்து வானிலை பற்றிப் பேசினர்.',
-  Thai: 'ท่าเรือเงียบสงบในตอนเช้าตรู่ ชาวประมงสองคนกำลังซ่อมแหและพูดคุยเรื่องสภาพอากาศซึ่งดีมาตลอดฤดูใบไม้ผลินี้',
-  Georgian: 'დილით ადრე ნავსადგური წყნარი იყო. ორი მეთევზე ბადეებს აკეთებდა და ამინდზე საუბრობდა.',
-  Greek:
-    'Το λιμάνι ήταν ήσυχο νωρίς το πρωί. Δύο ψαράδες επιδιόρθωναν τα δίχτυα τους και μιλούσαν για τον καιρό.',
-  emoji: '🎉🚀😀😂❤️👍🏽👩‍🚀🌍🔥✨🙏😭🥰🤔💯🇩🇪🇯🇵👨‍👩‍👧‍👦🧑🏿‍💻🫠🪿⚡️☀️🍕🎂',
-  formulas: '∀x∈ℝ: ∃y≥0 ∑ᵢ αᵢ·βᵢ ≤ ∫₀^∞ e^{−t²} dt ≈ √π⁄2 → ∂f/∂x ≠ ∇·F ⇒ λ⊂Ω',
-  TeX: '\\begin{equation} \\int_{0}^{\\infty} e^{-x^2} \\, dx = \\frac{\\sqrt{\\pi}}{2} \\end{equation}\n',
   base64: noise(3_000).toString('base64'),
   'base64 of URLs': noise(3_000).toString('base64url'),
   hex: noise(2_000).toString('hex'),
@@ -117,11 +78,10 @@ const TEXTS: Record<string, string> = {
   ).join('\n'),
   numbers: Array.from(noise(600), (byte, index) => ((byte * 7919 + index) / 13).toFixed(byte % 5)).join(', '),
   digits: Array.from(noise(3_000), (byte) => byte % 10).join(''),
-  'a CSV table': Array.from(
-    { length: 60 },
-    (_, index) =>
-      `${index},2026-11-${10 + (index % 20)}T04:${10 + index}:09Z,${(index * 0.7331).toFixed(6)},row-${index}`,
-  ).join('\n'),
+  'a CSV table': Array.from({ length: 60 }, (_, index) => {
+    const at = `2026-11-${10 + (index % 20)}T04:${10 + index}:09Z`;
+    return [index, at, (index * 0.7331).toFixed(6), `row-${index}`].join(',');
+  }).join('\n'),
   'letters by chance': Array.from(noise(2_000), (byte) => 'acgt'[byte % 4]).join(''),
 };
 /** Of these an estimate is at most twice too large; of the others tokenizers themselves differ by more. */

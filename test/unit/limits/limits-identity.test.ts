@@ -116,7 +116,7 @@ const [one, two, three] = [call(), call(), call()];
 const verdict = (...events: Parameters<typeof logOf>[0]) =>
   checkLimits(logOf(events)).map(({ rule, position, message }) => `${position} ${rule}: ${message}`);
 
-describe('a log in which all is well has no violation', () => {
+describe('a consistent log has no violation', () => {
   test.each<[string, (Event | { at: number })[]]>([
     [
       'holds and what is settled just fill the quota',
@@ -193,32 +193,32 @@ describe('a log in which all is well has no violation', () => {
   });
 });
 
-describe('it is found when', () => {
-  test('more is held than a hard quota allows', () => {
+describe('a violation is found when', () => {
+  test('reservations exceed a hard quota', () => {
     expect(verdict(...setup({ quotas: [quota(119)] }), one, two, end(one, 0), end(two, 0))).toEqual([
       expect.stringMatching(/^6 limit: tokens of account.*0 settled and 120 held exceed 119$/),
     ]);
   });
 
-  test('a hard quota is exceeded by what was settled', () => {
+  test('settled usage exceeds a hard quota', () => {
     expect(verdict(...setup({ quotas: [quota(60)] }), one, end(one, 61))).toEqual([
       expect.stringContaining('6 limit: tokens'),
     ]);
   });
 
-  test('an abandoned request takes its hold out of what others may spend, and others spend it all the same', () => {
+  test('others spend the reservation of an abandoned request', () => {
     expect(verdict(...setup({ quotas: [quota(100)] }), one, abandoned(one), two, end(two, 0))).toEqual([
       expect.stringContaining('7 limit: tokens'),
     ]);
   });
 
-  test('a hold grows beyond what is left', () => {
+  test('a reservation grows beyond what remains', () => {
     expect(verdict(...setup({ quotas: [quota(60)] }), one, grown(one, 61), end(one, 10))).toEqual([
       expect.stringContaining('6 limit: tokens'),
     ]);
   });
 
-  test('more run at once, or come in a minute, than may', () => {
+  test('more requests run concurrently, or start in a minute, than allowed', () => {
     expect(verdict(...setup({ concurrent_requests: 1 }), one, two, end(one, 0), end(two, 0))).toEqual([
       expect.stringContaining('6 limit: concurrent'),
     ]);
@@ -228,7 +228,7 @@ describe('it is found when', () => {
     ]);
   });
 
-  test('a soft limit overdraws by more than was declared, in tokens or in money', () => {
+  test('a soft limit is overdrawn by more than declared, in tokens or cost', () => {
     const terms = { concurrent_requests: 1, reply_tokens_max: 100 };
     expect(verdict(...setup({ ...terms, quotas: [quota(60, 'soft')] }), one, end(one, 161))).toEqual([
       expect.stringContaining('exceed 60 and 100 of overdraft'),
@@ -287,12 +287,12 @@ describe('it is found when', () => {
     ]);
   });
 
-  test('a request claims terms that came after it', () => {
+  test('a request was admitted under later terms', () => {
     const early = call({ terms_position: 5 });
     expect(verdict(...setup({}), early, end(early, 0))).toEqual([expect.stringContaining('5 terms: ')]);
   });
 
-  test('a request has no end, or two, or began twice, or never', () => {
+  test('a request has no end, two ends, two starts or no start', () => {
     expect(verdict(...setup({}), one)).toEqual([
       expect.stringContaining('5 ending: was accepted, but has no ending'),
     ]);

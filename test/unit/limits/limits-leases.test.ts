@@ -49,7 +49,7 @@ const operation = fc.oneof(
 );
 
 describe('a lease', () => {
-  test('keeps account of every unit: what was granted is returned, used, held or free, whatever happens in which order', () => {
+  test('accounts for every granted unit as returned, used, held or free, over random operations', () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
         const { counter } = leaseOf();
@@ -93,7 +93,7 @@ describe('a lease', () => {
     );
   });
 
-  test('that is strict gives back all that is free with its next report, and holds what calls hold', () => {
+  test('in strict mode returns all free units with its next report, and keeps reserved ones', () => {
     const { counter } = leaseOf();
     counter.applyResponse(answer(100));
     counter.reserve(30);
@@ -102,7 +102,7 @@ describe('a lease', () => {
     expect(counter.free).toBe(0);
   });
 
-  test('that was forgotten while it was idle goes on from the totals that the store has', () => {
+  test('dropped while idle continues from the totals of the store', () => {
     const { counter } = leaseOf();
     counter.settle(0, 7);
     expect(counter.report(null)).toMatchObject({ returned: 0, used: 0, overdrawn: 0 });
@@ -112,7 +112,7 @@ describe('a lease', () => {
     expect(counter.report(null)).toMatchObject({ returned: 40, used: 50, overdrawn: 10 });
   });
 
-  test('that learns of another cap, or is recalled, while an answer is on its way stays strict until it has said so', () => {
+  test('stays strict until reported, after a new cap or a recall during a pending response', () => {
     for (const change of [
       (counter: Counter) => counter.setCap(500, 6),
       (counter: Counter) => counter.setCap(5_000, 6),
@@ -131,7 +131,7 @@ describe('a lease', () => {
     }
   });
 
-  test('that is strict already presses no more when it is recalled: instances that wait for one another must pause', () => {
+  test('in strict mode sends no extra report on recall, so that waiting instances pause', () => {
     const { counter, presses } = leaseOf();
     counter.applyResponse(answer(0, { near: true }));
     counter.report(null);
@@ -141,7 +141,7 @@ describe('a lease', () => {
     expect(presses()).toBe(before);
   });
 
-  test('that was overdrawn says so at once', () => {
+  test('reports an overdraft at once', () => {
     const { counter, presses } = leaseOf();
     counter.applyResponse(answer(10));
     counter.reserve(10);
@@ -150,7 +150,7 @@ describe('a lease', () => {
     expect(counter.report(null)).toMatchObject({ used: 10, overdrawn: 15 });
   });
 
-  test('takes newer terms only, and remembers the oldest that a call was charged under', () => {
+  test('accepts only newer terms, and remembers the oldest that a request was charged under', () => {
     const { counter } = leaseOf();
     counter.setCap(2_000, 9);
     counter.setCap(1, 3);
@@ -158,7 +158,7 @@ describe('a lease', () => {
   });
 });
 
-describe('a hold', () => {
+describe('a reservation', () => {
   const holding = (amounts: Amounts): { hold: Reservation; counters: Counter[] } => {
     const counters = METER_NAMES.map((meter) => leaseOf({ meter }).counter);
     for (const counter of counters) {
@@ -179,7 +179,7 @@ describe('a hold', () => {
   const usage = fc.record({ input_tokens: amount, output_tokens: amount, cost_microusd: amount });
   const WHOLE = { input_tokens: 100, output_tokens: 100, cost_microusd: 100 };
 
-  test('settles once: afterwards nothing is held, and what was spent is used, whatever else is tried', () => {
+  test('settles once: nothing stays reserved, the usage is charged, and later calls have no effect', () => {
     fc.assert(
       fc.property(amounts, usage, fc.array(fc.boolean(), { maxLength: 3 }), (reserved, spent, again) => {
         const { hold, counters } = holding(reserved);
@@ -195,7 +195,7 @@ describe('a hold', () => {
     );
   });
 
-  test('that is released, since its call was never recorded, has spent nothing', () => {
+  test('released for a request that was never recorded charges nothing', () => {
     fc.assert(
       fc.property(amounts, (held) => {
         const { hold, counters } = holding(held);
@@ -206,7 +206,7 @@ describe('a hold', () => {
     );
   });
 
-  test('that has grown gives back what it has grown by, too', () => {
+  test('that has grown releases its growth, too', () => {
     fc.assert(
       fc.property(amounts, amounts, (held, more) => {
         const { hold, counters } = holding(held);
@@ -238,7 +238,7 @@ describe('the limits of terms', () => {
     ),
   });
 
-  test('are as many as the terms name, no two of the same meter and window, and none where nothing is named', () => {
+  test('are exactly those that the terms name, at most one per meter and window', () => {
     fc.assert(
       fc.property(terms, fc.nat(), (each, reset) => {
         const limits = limitsOf(each, reset);
@@ -255,7 +255,7 @@ describe('the limits of terms', () => {
     expect(limitsOf({}, 7)).toEqual([]);
   });
 
-  test('begin anew with a reset, but for what runs at once, which goes on running', () => {
+  test('restart at a reset, except the concurrency limit', () => {
     fc.assert(
       fc.property(terms, fc.nat(), (each, reset) => {
         for (const limit of limitsOf(each, reset))

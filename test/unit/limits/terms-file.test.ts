@@ -89,7 +89,10 @@ describe('a file of terms', () => {
     [
       'a route that is none',
       { routes: ['/v1/images'] },
-      'routes[0] must be one of /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models, /v1/usage, /v1/requests, /v1/live.',
+      [
+        'routes[0] must be one of /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses',
+        '/v1/messages, /v1/models, /v1/usage, /v1/requests, /v1/live.',
+      ].join(', '),
     ],
     ['an origin without its scheme', { origins: ['none', 'app.example.com'] }, `origins[1] ${origin}.`],
     ['an origin with a path', { origins: ['https://app.example.com/'] }, `origins[0] ${origin}.`],

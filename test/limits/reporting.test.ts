@@ -9,7 +9,7 @@ import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstre
 import { limitOf } from './refused.ts';
 import { IS_LONG } from './seeds.ts';
 
-/** What is told of limits: in the log of refusals, by `GET /v1/usage`, in bodies of errors. */
+/** How limits are reported: by events of rejected requests, by `GET /v1/usage`, in bodies of errors. */
 
 let upstream: ScriptedUpstream;
 let fleet: Fleet;
@@ -42,7 +42,7 @@ async function refusalsOf(key: string, count: number): Promise<EventOf<'request.
   );
 }
 
-test('a flood of refusals is recorded to the last one, in a few events', async () => {
+test('a flood of rejected requests is recorded completely, in a few events', async () => {
   const { secret, key, account } = await fleet.tenant('flood', { requests_per_minute: 0 });
   const flood = IS_LONG ? 5_000 : 1_500;
   let sent = 0;
@@ -97,7 +97,7 @@ test('each 403 and 429 of a known account is recorded under its code, and a 401 
   expect(new Set(codes)).toEqual(new Set([403, 429]));
 });
 
-test('GET /v1/usage tells all limits of a key as the log has them, and what they declare', async () => {
+test('GET /v1/usage reports every limit of a key with the usage of the log', async () => {
   const { secret, key, account } = await fleet.tenant('usage', {
     requests_per_minute: 500,
     concurrent_requests: 7,
@@ -164,7 +164,7 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
     if (told.window !== 'minute') expect([told.meter, told.used]).toEqual([told.meter, spent[told.meter]]);
 });
 
-test('GET /v1/usage asks for the key and its permissions, may be read by pages, and takes no other method', async () => {
+test('GET /v1/usage requires a key with the permission, allows CORS, and rejects other methods', async () => {
   const { secret } = await fleet.tenant('asking', { routes: ['/v1/chat/completions'] });
   const ask = (
     bearer: string | null,
@@ -196,7 +196,7 @@ test('GET /v1/usage asks for the key and its permissions, may be read by pages, 
   expect(preflight.headers.get('access-control-allow-headers')?.toLowerCase()).toContain('authorization');
 });
 
-test('the body of a refusal names the limit, what is left of it, and when it begins anew', async () => {
+test('the body of a 429 has the limit, what remains of it, and when it resets', async () => {
   const { secret } = await fleet.tenant('bodies', {
     quotas: [{ meter: 'cost_microusd', window: 'month', limit: 300, enforcement: 'hard' }],
     reply_tokens_max: 50,
