@@ -97,7 +97,7 @@ export function keyState(key: Key, now: Date): KeyState {
 }
 
 /** Whether it is good at a moment: calls with a secret of it are let in. */
-export function isGoodKey(key: Key, now: Date): boolean {
+export function isActiveKey(key: Key, now: Date): boolean {
   const state = keyState(key, now);
   return state === 'active' || state === 'rotating';
 }

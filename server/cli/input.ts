@@ -59,7 +59,7 @@ async function fromInput({ surroundings }: Command): Promise<string> {
 }
 
 /** Asks whoever gave the command. @throws {DecisionError} when nobody is there to be asked. */
-export async function askYes({ surroundings }: Command, question: string): Promise<boolean> {
+export async function confirm({ surroundings }: Command, question: string): Promise<boolean> {
   const input = surroundings.input?.();
   if (input?.isTTY !== true)
     throw new DecisionError(

@@ -19,16 +19,16 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 /** The instance that changes are appended as, and the numbers of its batches. */
 export type BatchNumbers = Pick<InstanceSession, 'instance' | 'nextBatchNo'>;
 
-/** An account by its name, as people at a command line know it, or by its id. */
+/** An account, by its name (from the command line) or by its id. */
 export type AccountRef = string | { id: string };
 
-/** What was decided: the events to append in one stream, and the version of the first. */
+/** The result of a decision: the events to append to one stream, and the version of the first. */
 export type Decided = { events: readonly ControlEvent[]; version: number };
 
 /**
- * What changes are decided on, and how they come into the log: the state is read from the log
- * itself, and appended to with the version that the decision was made on. What is asked by its id
- * takes a few streams and no longer when there are many; names take a walk over all control events.
+ * Loads the state that a change is decided on, and appends the resulting events with the version of that
+ * state. The state is read from the log itself. A lookup by id reads a few streams, however large the log is;
+ * a lookup by name reads all control events.
  */
 export class ControlLog {
   readonly #client: Client;
@@ -39,7 +39,7 @@ export class ControlLog {
     this.#batches = batches;
   }
 
-  /** The state of everything, as the log has it now. */
+  /** The whole state as of the log's current head. */
   async load(): Promise<ReadModel> {
     const model = new ReadModel();
     for (;;) {
@@ -51,8 +51,8 @@ export class ControlLog {
   }
 
   /**
-   * A key with all that its calls depend on: its account, and the plans that the account has been
-   * on. A few streams, so it takes no longer when there are many keys.
+   * A key with the state that its calls depend on: its account and the plans that the account has had. It
+   * reads a few streams, however many keys there are.
    */
   async loadKey(id: string): Promise<{ model: ReadModel; key: Key }> {
     const ofKey = await this.#read([`key/${id}`]);
@@ -73,7 +73,7 @@ export class ControlLog {
     return { model, key: requireKey(model.key(id), id) };
   }
 
-  /** @throws {DecisionError} when there is none. */
+  /** @throws {DecisionError} when there is no such account. */
   async loadAccount(ref: AccountRef): Promise<Account> {
     if (typeof ref === 'string') return requireAccount((await this.load()).accountNamed(ref), ref);
     const model = await this.#fold(`account/${ref.id}`);
@@ -81,7 +81,7 @@ export class ControlLog {
   }
 
   /**
-   * An account and how many keys it has, which takes a walk over all control events.
+   * An account and the number of its keys. It reads all control events.
    * @throws {DecisionError} when there is no such account.
    */
   async loadAccountWithKeys(ref: AccountRef): Promise<{ account: Account; existing: KeyCounts }> {
@@ -97,12 +97,12 @@ export class ControlLog {
     return (await this.#fold(`plan/${name}`)).plan(name);
   }
 
-  /** @returns also one that was removed. */
+  /** @returns the upstream, even if it was removed. */
   async loadUpstream(name: string): Promise<Upstream | undefined> {
     return (await this.#fold(`upstream/${name}`)).directory.upstream(name);
   }
 
-  /** Where a model's calls go. @returns also one that was retired. */
+  /** The definition of a model. @returns the model, even if it was retired. */
   async loadModel(name: string): Promise<Model | undefined> {
     return (await this.#fold(`dispatch/${name}`)).directory.model(name);
   }
@@ -111,7 +111,7 @@ export class ControlLog {
     return (await this.#fold(`model/${pattern}`)).prices.get(pattern);
   }
 
-  /** The prices that were set for just these names and patterns. */
+  /** The prices set for exactly these names and patterns. */
   async loadPrices(patterns: readonly string[]): Promise<Map<string, Price>> {
     const model = new ReadModel();
     model.apply(await this.#read(patterns.map((pattern) => `model/${pattern}`)));
@@ -143,10 +143,10 @@ export class ControlLog {
   }
 
   /**
-   * Loads, decides and appends. When somebody else was faster it is decided once more, on what is then there.
-   * @param claim a name that this change takes for ever, so that it is made once.
-   * @returns the newest event that was appended; none where the decision was that nothing has to change.
-   * @throws {DecisionError} `already_done` where the claim is taken.
+   * Loads, decides and appends. On a conflict with a concurrent change, it loads and decides once more.
+   * @param claim a unique name that this change takes permanently, so that it is made at most once.
+   * @returns the newest appended event; none if nothing had to change.
+   * @throws {DecisionError} `already_done` if the claim is taken.
    */
   async decide(decide: () => Promise<Decided>, claim?: string): Promise<Change> {
     for (let attempt = 1; ; attempt++) {
@@ -170,9 +170,9 @@ export class ControlLog {
   }
 
   /**
-   * Appends what was decided, all of it or nothing.
+   * Appends the events of a decision atomically.
    * @returns the position of the last event.
-   * @throws {ConflictError} when it was decided on what is no longer so.
+   * @throws {ConflictError} when the state changed since the decision.
    */
   append(appends: readonly ControlAppend[]): Promise<number> {
     return appendControl(this.#client, this.#batches.instance, this.#batches.nextBatchNo(), appends);

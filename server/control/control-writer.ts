@@ -30,7 +30,9 @@ const CROWDED = new ApiError('relay_overloaded', {
 });
 
 const TOO_MANY = new ApiError('rate_limit_exceeded', {
-  message: `You have ${CONTROL_WAITING_PER_MEMBER_MAX} pending changes, the maximum. Wait for a reply before the next one.`,
+  message:
+    `You have ${CONTROL_WAITING_PER_MEMBER_MAX} pending changes, the maximum. ` +
+    'Wait for a reply before the next one.',
 });
 
 const TOO_OFTEN = `You made ${CHANGES_PER_HOUR_MAX} changes within an hour, the maximum. Try again later.`;
@@ -39,15 +41,15 @@ type Open = { client: Client; session: InstanceSession; isBroken: boolean };
 type Use<T> = (control: Control, client: Client) => Promise<T>;
 
 /**
- * Makes the changes of members to accounts, keys and plans: one instance session over one connection, opened
- * at the first change and closed when it was idle for a while. It has no requests and no leases, so limits
- * are not divided by it.
+ * Writes the changes that members make to accounts, keys and plans. It uses one instance session over one
+ * connection, opened at the first change and closed after an idle time. The session has no requests and no
+ * leases, so it takes no share of the limits.
  *
- * Changes are serialized; they are rare, and are rejected when the queue is full or a change has waited for
- * too long. Sign-ins and changes by administrators have a queue of their own, which goes first; all others
- * are limited per hour. A connection that failed, or an instance that was fenced, is closed, and the next
- * change begins with a new session; the old instance is retired as soon as the database can be reached, so
- * that no peer has to recover an instance without open requests.
+ * Changes are serialized. They are rejected when the queue is full or a change has waited too long. Sign-ins
+ * and changes by administrators have a queue of their own with priority; all others are rate limited per
+ * hour. When the connection fails or the instance is fenced, the session is closed and the next change opens
+ * a new one. The old instance is retired as soon as the database is reachable, so that no peer has to recover
+ * an instance without open requests.
  */
 export class ControlWriter {
   readonly #store: Store;
@@ -59,12 +61,12 @@ export class ControlWriter {
   readonly #mutex = new PriorityMutex();
   readonly #rate = new ChangeRate(CHANGES_PER_HOUR_MAX);
   readonly #waiting: Record<Priority, number> = { first: 0, ordinary: 0 };
-  /** The same by who makes them. */
-  readonly #places = new KeyedSemaphore();
+  /** Pending changes per actor. */
+  readonly #perActor = new KeyedSemaphore();
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** @param waitMs how long a change waits for those before it. */
+  /** @param waitMs how long a change may wait in the queue. */
   constructor(store: Store, log: Logger, waitMs = CONTROL_WAIT_MS) {
     this.#store = store;
     this.#log = log;
@@ -72,14 +74,13 @@ export class ControlWriter {
   }
 
   /**
-   * Runs one change. Where the instance turns out to be declared dead, nothing was written, and it
-   * is run once more as another.
-   * @param actor who makes it, as the events tell: `member/<id>`.
-   * @param lane `ordinary` for what anybody may do as often as they like, who is therefore held to so many in
-   * an hour.
-   * @returns what `use` returns; 503 where too many wait or the store is away, 429 where it is the person's
-   * turn to wait.
-   * @throws whatever `use` throws that is no fault of the store.
+   * Runs one change. If the instance was fenced, nothing was written, and the change runs once more as a new
+   * instance.
+   * @param actor the actor recorded in the events: `member/<id>`.
+   * @param lane `ordinary` for changes that any member may make; these are rate limited per hour.
+   * @returns the result of `use`; 503 if the queue is full or the database is unavailable, 429 if the member
+   *   has too many pending or recent changes.
+   * @throws errors of `use` other than database failures.
    */
   async change<T>(actor: string, use: Use<T>, lane: Priority = 'first'): Promise<T | ApiError> {
     if (this.#isClosed) return new ApiError('shutting_down');
@@ -90,7 +91,7 @@ export class ControlWriter {
     const begun = Promise.withResolvers<void>();
     const turn = this.#mutex.run(lane, () => {
       begun.resolve();
-      return isGivenUp ? UNAVAILABLE : this.#carryOut(actor, use);
+      return isGivenUp ? UNAVAILABLE : this.#attempt(actor, use);
     });
     const patience = setTimeout(() => {
       isGivenUp = true;
@@ -98,7 +99,7 @@ export class ControlWriter {
     }, this.#waitMs);
     try {
       await begun.promise;
-      // Its turn never comes: whoever is before it waits for the store.
+      // The change before it is still waiting for the database.
       if (isGivenUp) return UNAVAILABLE;
       return await turn;
     } finally {
@@ -107,9 +108,9 @@ export class ControlWriter {
     }
   }
 
-  /** Takes a place among those who wait. @returns what gives it back, or why there is none. */
+  /** Enters the queue. @returns a function that leaves the queue, or the error that rejects the change. */
   #enter(actor: string, lane: Priority): (() => void) | ApiError {
-    const leave = this.#places.acquire(
+    const leave = this.#perActor.acquire(
       `${lane} ${actor}`,
       actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity,
     );
@@ -123,7 +124,7 @@ export class ControlWriter {
     return () => {
       this.#waiting[lane]--;
       leave();
-      if (this.#isIdle) this.#rest();
+      if (this.#isIdle) this.#closeWhenIdle();
     };
   }
 
@@ -138,25 +139,25 @@ export class ControlWriter {
     return this.#waiting.first + this.#waiting.ordinary === 0;
   }
 
-  /** Leaves in order. What still waits is carried out before. */
+  /** Closes the session in order, after the changes that are still queued. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#idle);
-    await this.#mutex.run('ordinary', () => this.#leave());
-    // Where the store is away, others will end them.
-    await this.#retireFromAside().catch(() => {});
+    await this.#mutex.run('ordinary', () => this.#closeSession());
+    // If the database is unavailable, peers will retire them.
+    await this.#retireOverNewConnection().catch(() => {});
   }
 
-  async #carryOut<T>(actor: string, use: Use<T>): Promise<T | ApiError> {
+  async #attempt<T>(actor: string, use: Use<T>): Promise<T | ApiError> {
     for (let attempt = 1; ; attempt++) {
       let open: Open | null = null;
       try {
-        open = await this.#opened();
+        open = await this.#openSession();
         return await use(new Control(open.client, open.session, actor), open.client);
       } catch (error) {
-        // What was decided says nothing against the connection.
+        // A rejected or conflicting change leaves the connection usable.
         if (error instanceof DecisionError || error instanceof ConflictError) throw error;
-        if (open && !(await isClean(open.client, error))) this.#break(open);
+        if (open && !(await isClean(open.client, error))) this.#discard(open);
         if (error instanceof FencedError && attempt === 1) continue;
         if (!(error instanceof FencedError || isStoreFault(error))) throw error;
         this.#log.warn(errorFields(error), 'control write failed: database unavailable');
@@ -165,13 +166,13 @@ export class ControlWriter {
     }
   }
 
-  async #opened(): Promise<Open> {
+  async #openSession(): Promise<Open> {
     if (this.#open && !this.#open.isBroken) return this.#open;
-    await this.#leave();
+    await this.#closeSession();
     const client = await connectRelay(this.#store);
     try {
       await this.#retireStranded(client);
-      const broken = (): void => this.#break(open);
+      const broken = (): void => this.#discard(open);
       const session = new InstanceSession({
         name: `dashboard ${hostname()} ${process.pid}`,
         connection: client,
@@ -189,7 +190,7 @@ export class ControlWriter {
     }
   }
 
-  async #leave(): Promise<void> {
+  async #closeSession(): Promise<void> {
     const open = this.#open;
     this.#open = null;
     if (!open) return;
@@ -205,28 +206,28 @@ export class ControlWriter {
   }
 
   /**
-   * Leaves a connection behind whatever is under way on it: others would take an instance that is silent for
-   * dead.
+   * Marks the session as broken and closes it after the running change, because peers treat a silent instance
+   * as dead.
    */
-  #break(open: Open): void {
+  #discard(open: Open): void {
     if (open.isBroken || this.#open !== open) return;
     open.isBroken = true;
-    void this.#mutex.run('first', () => this.#clear());
+    void this.#mutex.run('first', () => this.#cleanUp());
   }
 
   /**
-   * Leaves what is broken and retires what it left, again and again until the store takes it. Never throws.
+   * Closes a broken session and retires its instance, retrying until the database accepts it. Never throws.
    */
-  async #clear(): Promise<void> {
-    if (this.#open?.isBroken === true) await this.#leave().catch(() => {});
+  async #cleanUp(): Promise<void> {
+    if (this.#open?.isBroken === true) await this.#closeSession().catch(() => {});
     if (this.#isClosed) return;
-    await this.#retireFromAside().catch(() => {
-      setTimeout(() => void this.#mutex.run('first', () => this.#clear()), HEARTBEAT_MS).unref();
+    await this.#retireOverNewConnection().catch(() => {
+      setTimeout(() => void this.#mutex.run('first', () => this.#cleanUp()), HEARTBEAT_MS).unref();
     });
   }
 
-  /** Retires what was left broken, over a connection for the moment. */
-  async #retireFromAside(): Promise<void> {
+  /** Retires stranded instances over a temporary connection. */
+  async #retireOverNewConnection(): Promise<void> {
     if (this.#stranded.length === 0) return;
     const client = await connectRelay(this.#store);
     try {
@@ -243,13 +244,13 @@ export class ControlWriter {
     }
   }
 
-  /** Leaves when nobody has changed anything for a while, behind whatever comes in between. */
-  #rest(): void {
+  /** Closes the session after an idle time, after any change that is queued meanwhile. */
+  #closeWhenIdle(): void {
     if (this.#isClosed) return;
     this.#idle = setTimeout(() => {
       void this.#mutex.run('ordinary', async () => {
-        if (this.#isIdle) await this.#leave().catch(() => {});
-        await this.#clear();
+        if (this.#isIdle) await this.#closeSession().catch(() => {});
+        await this.#cleanUp();
       });
     }, CONTROL_IDLE_MS);
     this.#idle.unref();
@@ -257,8 +258,8 @@ export class ControlWriter {
 }
 
 /**
- * Whether a connection is as good as before, although a statement was refused: what it was asked was
- * wrong, and whatever it had begun is rolled back. Of all else nobody knows what state it is left in.
+ * Whether a connection is still usable after a failed statement. It is after errors in the data (classes 22
+ * and 23), once the transaction is rolled back; after any other error its state is unknown.
  */
 async function isClean(client: Client, error: unknown): Promise<boolean> {
   if (!(error instanceof DatabaseError) || !['22', '23'].includes((error.code ?? '').slice(0, 2)))

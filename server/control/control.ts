@@ -34,30 +34,30 @@ import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server
 import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
 
-/** What is made with a key's new secret. The secret is here and nowhere else. */
-export type Made = Change & { id: string; secret: string };
+/** A created or rotated key with its new secret, which is stored nowhere. */
+export type KeyWithSecret = Change & { id: string; secret: string };
 
 /**
- * Changes to accounts, plans, keys and prices. Each says which event it appended, none where nothing
- * had to change, and throws a {@link DecisionError} where it can't be carried out.
+ * Changes to accounts, plans, keys and prices. Each method returns the event that it appended, or none if
+ * nothing had to change, and throws a {@link DecisionError} if the change is rejected.
  */
 export class Control extends ControlLog {
   readonly #actor: string;
 
-  /** @param actor who makes the changes, as their events tell. */
+  /** @param actor the actor recorded in the events. */
   constructor(client: Client, batches: BatchNumbers, actor: string) {
     super(client, batches);
     this.#actor = actor;
   }
 
-  /** Who is told of in what is appended. */
+  /** The actor recorded in the appended events. */
   get actor(): string {
     return this.#actor;
   }
 
   /**
    * Registers an account.
-   * @param plan the plan that it is on from the start; absent: on none.
+   * @param plan the initial plan; absent: no plan.
    * @throws {DecisionError} when the name is taken.
    */
   async createAccount(name: string, plan?: string): Promise<Change & { id: string; name: string }> {
@@ -88,7 +88,7 @@ export class Control extends ControlLog {
     return this.#changeAccount(account, (each) => reinstateAccount(each, this.#actor));
   }
 
-  /** Creates a key. The secret is in the reply and nowhere else. */
+  /** Creates a key. Only the reply contains the secret. */
   async createKey(
     pepper: Buffer,
     command: {
@@ -96,10 +96,10 @@ export class Control extends ControlLog {
       name: string;
       expiresAt: Date | null;
       terms?: KeyTerms;
-      /** The keys that the account has; absent: they are counted in the log, all of which is read for it. */
+      /** The account's number of keys; absent: they are counted by reading all control events. */
       existing?: KeyCounts;
     },
-  ): Promise<Made> {
+  ): Promise<KeyWithSecret> {
     const { account, existing } = command.existing
       ? { account: await this.loadAccount(command.account), existing: command.existing }
       : await this.loadAccountWithKeys(command.account);
@@ -115,10 +115,10 @@ export class Control extends ControlLog {
   }
 
   /**
-   * Gives a key a new secret; the old one is good for `overlapMs` more.
-   * @param rotation the sender's own id of this rotation: under the same id the key is never rotated again.
+   * Rotates a key's secret; the old one stays valid for `overlapMs`.
+   * @param rotation the client's idempotency key: the same key is never rotated twice under one id.
    */
-  async rotateKey(pepper: Buffer, id: string, overlapMs: number, rotation?: string): Promise<Made> {
+  async rotateKey(pepper: Buffer, id: string, overlapMs: number, rotation?: string): Promise<KeyWithSecret> {
     const secret = createSecret(id);
     const known = describeSecret(pepper, secret);
     const claim = rotation === undefined ? undefined : `rotation/${id}/${rotation}`;
@@ -130,8 +130,8 @@ export class Control extends ControlLog {
     return { id, secret, ...change };
   }
 
-  /** The same for a key whose secret has got about: every older secret ends with it. */
-  async replaceLeaked(pepper: Buffer, id: string): Promise<Made> {
+  /** Replaces a leaked secret: every older secret becomes invalid at once. */
+  async replaceLeaked(pepper: Buffer, id: string): Promise<KeyWithSecret> {
     const secret = createSecret(id);
     const known = describeSecret(pepper, secret);
     return {
@@ -147,12 +147,12 @@ export class Control extends ControlLog {
     return this.#changeKey(id, (key) => [revokeKey(key, this.#actor)]);
   }
 
-  /** Narrows what a key may use. */
+  /** Restricts a key. */
   restrictKey(id: string, restriction: Restriction): Promise<Change> {
     return this.changeKey(id, { restriction });
   }
 
-  /** Gives a key another name, or narrows what it may use, or both at once. */
+  /** Renames a key, restricts it, or both in one append. */
   changeKey(
     id: string,
     { name, restriction }: { name?: string; restriction?: Restriction },
@@ -163,17 +163,17 @@ export class Control extends ControlLog {
     ]);
   }
 
-  /** Gives a plan its terms, the first time or anew. */
+  /** Creates a plan, or replaces its terms. */
   definePlan(name: string, terms: PlanTerms, windows: WindowsChoice): Promise<Change> {
     return this.#changePlan(name, (plan) => definePlan(plan, { name, terms, windows, actor: this.#actor }));
   }
 
-  /** Ends a plan for good. */
+  /** Retires a plan permanently. */
   retirePlan(name: string): Promise<Change> {
     return this.#changePlan(name, (plan) => retirePlan(requirePlan(plan, name), this.#actor));
   }
 
-  /** Puts an account on a plan, or with null on none. */
+  /** Assigns a plan to an account; null removes its plan. */
   setPlan(account: AccountRef, plan: string | null, windows: WindowsChoice): Promise<Change> {
     return this.#changeAccount(account, async (each) => {
       const chosen = plan === null ? null : requirePlan(await this.loadPlan(plan), plan);
@@ -181,14 +181,14 @@ export class Control extends ControlLog {
     });
   }
 
-  /** Gives an account terms of its own, none with {}. */
+  /** Overrides the terms of an account's plan; {} removes the override. */
   overrideTerms(account: AccountRef, terms: PlanTerms, windows: WindowsChoice): Promise<Change> {
     return this.#changeAccount(account, (each) =>
       overrideTerms(each, { terms, windows, actor: this.#actor }),
     );
   }
 
-  /** Sets what calls of a model cost. */
+  /** Sets the price of a model. */
   setPrice(pattern: string, prices: Prices): Promise<Change> {
     return this.decide(async () => {
       const price = await this.loadPrice(pattern);
@@ -198,8 +198,8 @@ export class Control extends ControlLog {
   }
 
   /**
-   * Sets those of the offered prices that differ from the ones in force.
-   * @param command.dryRun to say only what would be done.
+   * Sets the offered prices that differ from the current ones.
+   * @param command.dryRun only report the changes.
    */
   async importPrices(
     offers: readonly Offer[],
@@ -217,7 +217,7 @@ export class Control extends ControlLog {
         }
         return { ...plan, event: { type: last.event.type, position } };
       } catch (error) {
-        // What was appended before somebody else's change came between is found unchanged next time.
+        // Prices appended before the conflicting change are found unchanged next time.
         if (!(error instanceof ConflictError) || attempt === 2) throw error;
       }
     }
@@ -259,7 +259,7 @@ function describeSecret(pepper: Buffer, secret: string): Secret {
   return { digest: digestSecret(pepper, secret), last4: secret.slice(-4) };
 }
 
-/** Runs commands as an instance of their own, which lives as long as they take. */
+/** Runs commands as an instance of their own, which is retired when they end. */
 export async function withControl<T>(
   store: Store,
   actor: string,

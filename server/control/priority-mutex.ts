@@ -1,9 +1,7 @@
 /** `first` goes before `ordinary`: sign-ins and changes by administrators don't wait behind all others. */
 export type Priority = 'first' | 'ordinary';
 
-/**
- * Runs one task at a time: those of the first priority before ordinary ones, each in the order of arrival.
- */
+/** Runs one task at a time: tasks of the first priority before ordinary ones, each in FIFO order. */
 export class PriorityMutex {
   readonly #waiting: Record<Priority, (() => Promise<void>)[]> = { first: [], ordinary: [] };
   #isLocked = false;

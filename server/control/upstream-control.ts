@@ -26,22 +26,23 @@ import { inTransaction } from '#server/sign-in/transaction.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
-/** What the control of upstreams needs to know of the configuration. */
+/** The part of the configuration that changes to upstreams depend on. */
 export type Configured = Pick<Config, 'upstreams' | 'DAYBOOK_DATA' | 'DAYBOOK_MASTER_KEY_FILE'>;
 
-/** Events, and the rows that come and go with them. */
-export type Together = {
+/** Events, and the rows that are inserted and deleted in the same transaction. */
+export type ChangeSet = {
   appends: readonly ControlAppend[];
-  /** Credentials whose events are among them, with their secrets in clear. */
+  /** Credentials added by these events, with their plaintext secrets. */
   seal: readonly (Owner & { secret: string })[];
-  /** The ids of credentials that end with them. */
+  /** The ids of credentials removed by these events. */
   remove: readonly string[];
 };
 
 /**
- * Changes to upstreams, their credentials, and the models that go to them, for the command line and
- * the dashboard alike. Each says which event it appended, none where nothing had to change, and throws
- * a `DecisionError` where it can't be carried out. Each is a transaction of its own: don't begin one.
+ * Changes to upstreams, their credentials and the models routed to them, for the command line and the
+ * dashboard. Each method returns the event that it appended, or none if nothing had to change, and throws a
+ * `DecisionError` if the change is rejected. Each is a transaction of its own, so the caller must not begin
+ * one.
  */
 export class UpstreamControl {
   readonly #control: Control;
@@ -69,28 +70,29 @@ export class UpstreamControl {
   }
 
   /**
-   * Gives an upstream other terms.
-   * @param change makes them of those that it has, all of them.
+   * Changes the terms of an upstream.
+   * @param change returns all new terms from the current ones.
    */
   changeUpstream(name: string, change: (terms: UpstreamTerms) => UpstreamTerms): Promise<Change> {
     return this.#control.decide(async () => {
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       const terms = change(upstream.terms);
-      // One that is only paused need not be what would be added today.
+      // An unchanged address is not checked again: an upstream can be paused even if it couldn't be added
+      // today.
       if (terms.base_url !== upstream.terms.base_url || terms.network !== upstream.terms.network)
         checkAddress(terms);
       return decided([changeUpstream(upstream, terms, this.#control.actor)], upstream);
     });
   }
 
-  /** Stops or resumes what is sent to an upstream. */
+  /** Pauses or resumes an upstream. */
   pauseUpstream(name: string, paused: boolean): Promise<Change> {
     return this.changeUpstream(name, (terms) => ({ ...terms, paused }));
   }
 
-  /** Removes an upstream, and its credentials for good. */
+  /** Removes an upstream and its credentials permanently. */
   removeUpstream(name: string): Promise<Change> {
-    return this.#together(async () => {
+    return this.#changeAtomically(async () => {
       const { directory } = await this.#control.load();
       const upstream = requireUpstream(directory.upstream(name), name);
       const { events, version } = decided(
@@ -101,15 +103,15 @@ export class UpstreamControl {
     });
   }
 
-  /** Adds a credential. Its secret is sealed, and never shown again. */
+  /** Adds a credential. Its secret is encrypted and never shown again. */
   async addCredential(
     name: string,
     command: { label: string; secret: string },
   ): Promise<Change & { id: string; last4: string }> {
     const id = publicId();
     let last4 = '';
-    const change = await this.#together(async () => {
-      // First of all, so that of those who add at once each decides on what the one before has left.
+    const change = await this.#changeAtomically(async () => {
+      // Before anything is read, so that concurrent additions are serialized.
       await lockMasterKey(this.#client);
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       const event = addCredential(upstream, { id, ...command, actor: this.#control.actor });
@@ -123,9 +125,9 @@ export class UpstreamControl {
     return { ...change, id, last4 };
   }
 
-  /** Removes a credential for good. */
+  /** Removes a credential permanently. */
   removeCredential(name: string, id: string): Promise<Change> {
-    return this.#together(async () => {
+    return this.#changeAtomically(async () => {
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       return {
         ...decided([removeCredential(upstream, id, this.#control.actor)], upstream),
@@ -135,7 +137,7 @@ export class UpstreamControl {
     });
   }
 
-  /** Says where the calls of a model go, the first time or anew. */
+  /** Defines the targets of a model, or replaces them. */
   defineModel(name: string, terms: ModelTerms): Promise<Change> {
     return this.#control.decide(async () => {
       const { directory } = await this.#control.load();
@@ -147,7 +149,7 @@ export class UpstreamControl {
     });
   }
 
-  /** Ends a model's own directions. */
+  /** Removes the definition of a model. */
   retireModel(name: string): Promise<Change> {
     return this.#control.decide(async () => {
       const { directory } = await this.#control.load();
@@ -157,16 +159,18 @@ export class UpstreamControl {
   }
 
   /**
-   * Appends what was decided before with the rows that belong to it, all of it or nothing.
+   * Appends the events of an earlier decision and changes the rows that belong to them, atomically.
    * @returns the position of the last event.
-   * @throws {ConflictError} when it was decided on what is no longer so.
+   * @throws {ConflictError} when the state changed since the decision.
    */
-  carryOut(together: Together): Promise<number> {
-    return inTransaction(this.#client, () => this.#append(together));
+  commit(changes: ChangeSet): Promise<number> {
+    return inTransaction(this.#client, () => this.#append(changes));
   }
 
-  /** Decides and appends within one transaction; once more where somebody else was faster. */
-  async #together(decide: () => Promise<Decided & Pick<Together, 'seal' | 'remove'>>): Promise<Change> {
+  /** Decides and appends within one transaction; once more after a conflict with a concurrent change. */
+  async #changeAtomically(
+    decide: () => Promise<Decided & Pick<ChangeSet, 'seal' | 'remove'>>,
+  ): Promise<Change> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await inTransaction(this.#client, async () => {
@@ -183,10 +187,10 @@ export class UpstreamControl {
   }
 
   /**
-   * Rows go first: from the append to the commit everybody else waits. Those that end make room for a new
-   * master key.
+   * Changes the rows first, because all other writers wait from the append to the commit. Credentials are
+   * deleted before others are inserted, so that a new master key can be created if none is left.
    */
-  async #append({ appends, seal, remove }: Together): Promise<number> {
+  async #append({ appends, seal, remove }: ChangeSet): Promise<number> {
     if (remove.length > 0) await deleteCredentials(this.#client, remove);
     if (seal.length > 0) {
       await lockMasterKey(this.#client);
@@ -198,7 +202,7 @@ export class UpstreamControl {
   }
 }
 
-/** What models may be directed to. */
+/** The valid targets of models. */
 export function reachable(
   { upstreams, models }: Pick<UpstreamDirectory, 'upstreams' | 'models'>,
   { upstreams: configured }: Pick<Configured, 'upstreams'>,
@@ -215,7 +219,7 @@ export function reachable(
   };
 }
 
-/** @throws {DecisionError} where nothing may be sent to. */
+/** @throws {DecisionError} when calls must not be sent to the address. */
 function checkAddress({ base_url, network }: UpstreamTerms): void {
   const fault = base_url === undefined ? null : checkBaseUrl(base_url, network);
   if (fault !== null) throw new DecisionError('invalid', fault);

@@ -5,13 +5,13 @@ import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { WEBHOOKS_MAX, WEBHOOK_URL_CHARACTERS_MAX } from '#server/control/bounds.ts';
 
-/** Where alerts are sent: the command line and the dashboard manage it alike. */
+/** The webhooks that receive alerts, as the command line and the dashboard manage them. */
 
-/** A webhook as people see it: of its address only scheme, host and port, and never its secret. */
+/** A webhook as it is shown: the origin of its address, and never its secret. */
 export type Webhook = {
   id: string;
   origin: string;
-  /** Its id; null: of all. */
+  /** The id of the account whose alerts it receives; null: all accounts. */
   account: string | null;
   alerts: AlertKind[];
   allow_private: boolean;
@@ -22,9 +22,9 @@ export type Webhook = {
 };
 
 /**
- * Sends alerts to an address from here on.
- * @returns the secret that they are signed with, this once.
- * @throws {DecisionError} when the address is none that can be sent to, or there are too many.
+ * Adds a webhook.
+ * @returns the signing secret, which is never returned again.
+ * @throws {DecisionError} when the address is invalid, or there are too many webhooks.
  */
 export async function addWebhook(
   client: ClientBase,
@@ -68,13 +68,15 @@ function checkUrl(text: string): URL {
 /** All webhooks, the oldest first. */
 export async function listWebhooks(client: ClientBase): Promise<Webhook[]> {
   const { rows } = await client.query<Webhook>(
-    'select id, origin, account, alerts, allow_private, created_at, failures, failing_since, switched_off_at from daybook.webhook order by created_at',
+    `select id, origin, account, alerts, allow_private, created_at, failures, failing_since, switched_off_at
+      from daybook.webhook order by created_at`,
   );
   return rows;
 }
 
 /**
- * Sends nothing there any more; what waits to be sent is dropped. @throws {DecisionError} when there is none.
+ * Removes a webhook; its pending deliveries are dropped. @throws {DecisionError} when there is no such
+ * webhook.
  */
 export async function removeWebhook(client: ClientBase, id: string): Promise<void> {
   const { rowCount } = await client.query('delete from daybook.webhook where id = $1', [id]);
@@ -82,9 +84,9 @@ export async function removeWebhook(client: ClientBase, id: string): Promise<voi
 }
 
 /**
- * Has a worker send a test.
- * @returns the id of its delivery.
- * @throws {DecisionError} when there is no such webhook, or nobody who sends.
+ * Queues a test delivery, which a worker sends.
+ * @returns the id of the delivery.
+ * @throws {DecisionError} when there is no such webhook, or no worker has run on this database.
  */
 export async function testWebhook(client: ClientBase, id: string): Promise<string> {
   const { rows: known } = await client.query('select id from daybook.webhook where id = $1', [id]);

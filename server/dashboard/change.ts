@@ -24,7 +24,7 @@ export async function makeChange<T extends Change>(
     member.role === 'administrator' ? 'first' : 'ordinary',
   );
   if (changed instanceof ApiError || changed.event === null) return changed;
-  await readModel.heard(changed.event.position);
+  await readModel.untilPosition(changed.event.position);
   return changed;
 }
 

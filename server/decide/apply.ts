@@ -18,38 +18,38 @@ import {
   removeUpstream,
 } from '#server/decide/upstream.ts';
 
-/** What a file declares. A section that is absent says nothing. */
-export type Wanted = {
-  upstreams?: ReadonlyMap<string, WantedUpstream>;
+/** The desired state that a file declares. An absent section leaves its objects unchanged. */
+export type DesiredState = {
+  upstreams?: ReadonlyMap<string, DesiredUpstream>;
   models?: ReadonlyMap<string, ModelTerms>;
   plans?: ReadonlyMap<string, PlanTerms>;
   prices?: ReadonlyMap<string, Prices>;
 };
-export type WantedUpstream = {
+export type DesiredUpstream = {
   terms: UpstreamTerms;
-  /** Whether the file says so itself; else one that was paused by hand stays paused. */
+  /** Whether the file has the field `paused`; if not, a manually paused upstream stays paused. */
   saysPaused: boolean;
-  /** By their labels; null where the file says nothing of them. */
+  /** By label; null if the file does not declare credentials. */
   credentials: ReadonlyMap<string, { secret: string }> | null;
 };
-export type Section = keyof Wanted;
+export type Section = keyof DesiredState;
 
-/** What is there before. */
-export type Ground = {
+/** The state before the file is applied. */
+export type CurrentState = {
   upstreams: Iterable<Upstream>;
   models: Iterable<Model>;
   plan: (name: string) => Plan | undefined;
   price: (pattern: string) => Price | undefined;
-  /** The names of the environment's upstreams. */
+  /** The names of upstreams configured by the environment. */
   configured: ReadonlySet<string>;
-  /** Whether one of these upstreams, or of the environment's, lists a model of this name. */
+  /** Whether one of these upstreams, or one configured by the environment, lists this model. */
   isListed: (model: string, upstreams: readonly Upstream[]) => boolean;
-  /** Whether a credential's secret is this one; null where that can't be told. */
+  /** Whether a credential has this secret; null if it can't be decrypted. */
   isSecret: (credential: string, secret: string) => boolean | null;
   newId: () => string;
 };
 
-/** A value before and after; absent: there was or is none. */
+/** A value before and after the change; absent: not set. */
 export type FieldChange = { field: string; before?: unknown; after?: unknown };
 export type Difference = {
   section: Section;
@@ -66,36 +66,37 @@ export type ApplyPlan = {
 };
 
 /**
- * Plans what makes the ground as a file declares it, in an order in which each step can be decided on
- * what those before it leave. Nothing is to do where it is so already.
- * @param command.prune whether what the sections of the file don't name goes: upstreams, models, and
- * credentials of upstreams that name some. Plans end for good and prices can't be taken away, so they stay.
- * @param command.placeOf where the file speaks of something, to stand before a message.
- * @throws {DecisionError} where a step can't be carried out.
+ * Plans the changes from the current state to the desired one, ordered so that each step is valid after the
+ * steps before it. The plan is empty if the states are equal.
+ * @param command.prune whether to remove upstreams and models that their sections don't name, and credentials
+ *   that the upstreams' lists don't name. Plans and prices are never removed: retiring a plan is permanent,
+ *   and a price can't be unset.
+ * @param command.placeOf the place in the file that declares an object, as the prefix of a message.
+ * @throws {DecisionError} when a step is rejected.
  */
 export function planApply(
-  ground: Ground,
-  wanted: Wanted,
+  current: CurrentState,
+  wanted: DesiredState,
   command: { prune: boolean; actor: string; placeOf: (section: Section, name: string) => string },
 ): ApplyPlan {
-  return new Planner(ground, wanted, command).plan();
+  return new Planner(current, wanted, command).plan();
 }
 
 class Planner {
-  readonly #ground: Ground;
-  readonly #wanted: Wanted;
+  readonly #before: CurrentState;
+  readonly #wanted: DesiredState;
   readonly #command: Parameters<typeof planApply>[2];
-  /** As they will be, step by step. */
+  /** The state after the steps planned so far. */
   readonly #upstreams: Map<string, Upstream>;
   readonly #models: Map<string, Model>;
   readonly #plan: ApplyPlan = { differences: [], appends: [], seal: [], remove: [] };
 
-  constructor(ground: Ground, wanted: Wanted, command: Parameters<typeof planApply>[2]) {
-    this.#ground = ground;
+  constructor(current: CurrentState, wanted: DesiredState, command: Parameters<typeof planApply>[2]) {
+    this.#before = current;
     this.#wanted = wanted;
     this.#command = command;
-    this.#upstreams = new Map([...ground.upstreams].map((each) => [each.name, each]));
-    this.#models = new Map([...ground.models].map((each) => [each.name, each]));
+    this.#upstreams = new Map([...current.upstreams].map((each) => [each.name, each]));
+    this.#models = new Map([...current.models].map((each) => [each.name, each]));
   }
 
   plan(): ApplyPlan {
@@ -111,7 +112,7 @@ class Planner {
       this.#command.prune && this.#wanted.models
         ? [...this.#models.values()].filter(({ name, state }) => state === 'active' && !models.has(name))
         : [];
-    // What stands for others comes after them, and goes before them.
+    // Aliases are defined after the models that they name, and retired before them.
     for (const { name } of unnamed.filter(isAlias)) this.#at('models', name, () => this.#retire(name));
     const inOrder = [...models].toSorted(
       ([, one], [, other]) => Number(isAlias({ terms: one })) - Number(isAlias({ terms: other })),
@@ -130,14 +131,14 @@ class Planner {
     return this.#plan;
   }
 
-  #upstream(name: string, { terms: said, saysPaused, credentials }: WantedUpstream): void {
+  #upstream(name: string, { terms: said, saysPaused, credentials }: DesiredUpstream): void {
     const { actor } = this.#command;
     const before = this.#upstreams.get(name);
     const isThere = before?.state === 'active';
     const terms = isThere && !saysPaused ? { ...said, paused: before.terms.paused } : said;
     const event = isThere
       ? changeUpstream(before, terms, actor)
-      : addUpstream(before, { name, terms, actor }, this.#ground.configured);
+      : addUpstream(before, { name, terms, actor }, this.#before.configured);
     const fields = event ? changesOf(isThere ? before.terms : {}, terms) : [];
     if (event) this.#appendUpstream(event, name);
     if (credentials) fields.push(...this.#credentials(name, credentials));
@@ -150,16 +151,16 @@ class Planner {
       });
   }
 
-  /** Those that are new come before those that go, so that at no moment there is none. */
+  /** Adds credentials before it removes others, so that the upstream always has one. */
   #credentials(upstream: string, wanted: ReadonlyMap<string, { secret: string }>): FieldChange[] {
     const changes: FieldChange[] = [];
     const there = this.#current(upstream).credentials;
     const gone: string[] = [];
     for (const [label, { secret }] of wanted) {
       const same = there.filter((each) => each.label === label);
-      if (same.some(({ id }) => this.#ground.isSecret(id, secret) === true)) continue;
+      if (same.some(({ id }) => this.#before.isSecret(id, secret) === true)) continue;
       const [before] = same;
-      const id = this.#ground.newId();
+      const id = this.#before.newId();
       const event = addCredential(this.#current(upstream), {
         id,
         label,
@@ -216,7 +217,7 @@ class Planner {
   }
 
   #definePlan(name: string, terms: PlanTerms): void {
-    const before = this.#ground.plan(name);
+    const before = this.#before.plan(name);
     const event = definePlan(before, {
       name: checkPlanName(name),
       terms,
@@ -234,9 +235,9 @@ class Planner {
   }
 
   #setPrice(pattern: string, prices: Prices): void {
-    const before = this.#ground.price(pattern);
+    const before = this.#before.price(pattern);
     const fields = changesOf(before?.prices ?? {}, prices);
-    // What costs the same is left alone, whatever list it is from.
+    // An equal price is unchanged, whatever its source.
     if (fields.length === 0) return;
     const event = setPrice(before, { pattern, prices, source: MANUAL, actor: this.#command.actor });
     if (!event) return;
@@ -252,9 +253,9 @@ class Planner {
   get #reachable(): Reachable {
     const active = [...this.#upstreams.values()].filter(({ state }) => state === 'active');
     return {
-      upstreams: new Set([...active.map(({ name }) => name), ...this.#ground.configured]),
+      upstreams: new Set([...active.map(({ name }) => name), ...this.#before.configured]),
       models: this.#models.values(),
-      isListed: (model) => this.#ground.isListed(model, active),
+      isListed: (model) => this.#before.isListed(model, active),
     };
   }
 
@@ -276,7 +277,7 @@ class Planner {
     this.#models.set(name, evolveModel(before, { event, version, ...NOT_STORED }) as Model);
   }
 
-  /** Has an error say where the file speaks of it. */
+  /** Prefixes an error with the place in the file. */
   #at(section: Section, name: string, work: () => void): void {
     try {
       work();
@@ -288,12 +289,12 @@ class Planner {
   }
 }
 
-/** In place of what an event has in the log alone. */
+/** Placeholders for the fields that an event gets when it is appended. */
 const NOT_STORED = { at: new Date(0), position: 0 };
 
 const ending = (last4: string): string => (last4 === '' ? '(set)' : `…${last4}`);
 
-/** Fields whose values differ; those that are added to an empty one are told as such. */
+/** The fields whose values differ. */
 function changesOf(before: object, after: object): FieldChange[] {
   const [old, now] = [before as Record<string, unknown>, after as Record<string, unknown>];
   return [...new Set([...Object.keys(old), ...Object.keys(now)])]

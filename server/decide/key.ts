@@ -1,20 +1,20 @@
 import type { EventOf, KeyTerms } from '#db/events/events.ts';
-import { isGoodKey, type Key, keyState, type Secret } from '#db/fold/key.ts';
+import { isActiveKey, type Key, keyState, type Secret } from '#db/fold/key.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
 import { sameTerms } from '#server/decide/terms.ts';
 import { KEYS_ACTIVE_MAX, KEYS_EVER_MAX, OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
 
-/** How many keys an account has: those that can be used now, and those that it ever had. */
+/** An account's number of active keys, and of all keys it ever had. */
 export type KeyCounts = { active: number; ever: number };
 
 export function countKeys(keys: readonly Key[], now: Date): KeyCounts {
-  return { active: keys.filter((key) => isGoodKey(key, now)).length, ever: keys.length };
+  return { active: keys.filter((key) => isActiveKey(key, now)).length, ever: keys.length };
 }
 
 /**
  * Creates a key. An expiry in the past is rejected: it is always a mistake.
- * @throws {DecisionError} `not_allowed` where the account has as many keys as it may.
+ * @throws {DecisionError} `not_allowed` when the account has the maximum number of keys.
  */
 export function createKey(
   command: {
@@ -29,7 +29,7 @@ export function createKey(
   },
   now: Date,
 ): EventOf<'key.created'> {
-  if (command.expiresAt) requireToCome(command.expiresAt, now);
+  if (command.expiresAt) requireFuture(command.expiresAt, now);
   const { active, ever } = command.existing;
   if (ever >= KEYS_EVER_MAX) {
     throw new DecisionError(
@@ -56,7 +56,7 @@ export function createKey(
   };
 }
 
-/** The same with terms of its own from the start. Both events are one append: no call comes between them. */
+/** Creates a key with restrictions. Both events are one append, so no call sees the key without them. */
 export function createNarrowedKey(
   command: Parameters<typeof createKey>[0] & { terms: KeyTerms },
   now: Date,
@@ -68,20 +68,20 @@ export function createNarrowedKey(
   return [created, { type: 'key.restricted', account, key, terms, windows: 'keep', actor }];
 }
 
-/** Gives a key another name; null when it has this one. */
+/** Renames a key; null if the name is unchanged. */
 export function renameKey(key: Key, name: string, actor: string): EventOf<'key.renamed'> | null {
   if (key.revokedAt)
     throw new DecisionError('not_allowed', `Key ${key.id} is revoked; its name stays as it is in the log.`);
   return key.name === name ? null : { type: 'key.renamed', account: key.account, key: key.id, name, actor };
 }
 
-/** Gives a key a new secret. The old one ends at once, or after an overlap of up to 30 days. */
+/** Rotates a key's secret. The old one becomes invalid at once, or after an overlap of up to 30 days. */
 export function rotateKey(
   key: Key,
   command: { secret: Secret; overlapMs: number; actor: string },
   now: Date,
 ): EventOf<'key.rotated'> {
-  requireGood(key, now);
+  requireActiveKey(key, now);
   if (!(command.overlapMs >= 0 && command.overlapMs <= OVERLAP_MAX_MS)) {
     throw new DecisionError('invalid', 'The overlap must be between 0 and 30 days.');
   }
@@ -98,9 +98,9 @@ export function rotateKey(
 }
 
 /**
- * Gives a key whose secret has got about a new one. Without an overlap, so that the old secret ends
- * with this event; and since a key remembers one old secret alone, whatever was left of an earlier
- * overlap ends as well: it may be that older one which leaked.
+ * Replaces the secret of a key that leaked. There is no overlap, so the old secret becomes invalid at once. A
+ * key has at most one previous secret, so an earlier overlap ends too: the older secret may be the one that
+ * leaked.
  */
 export function replaceLeaked(
   key: Key,
@@ -110,35 +110,33 @@ export function replaceLeaked(
   return rotateKey(key, { ...command, overlapMs: 0 }, now);
 }
 
-/** Ends a key for good, its overlap too; null when it is revoked already. */
+/** Revokes a key and its overlap permanently; null if it is revoked already. */
 export function revokeKey(key: Key, actor: string): EventOf<'key.revoked'> | null {
   return key.revokedAt ? null : { type: 'key.revoked', account: key.account, key: key.id, actor };
 }
 
-/** What is to be changed of a key's terms. */
+/** A change to a key's restrictions. */
 export type Restriction = {
-  /** These fields take the place of those the key had. */
+  /** Fields to set. */
   set: KeyTerms;
-  /** These fields are taken away, so that they no longer narrow anything. */
+  /** Fields to remove, which lifts their restrictions. */
   drop: readonly (keyof KeyTerms)[];
-  /** Takes away all that the key had, before the others. */
+  /** Whether to remove all restrictions first. */
   clear: boolean;
-  /** When the key ends; null: never; undefined: as before. */
+  /** When the key expires; null: never; undefined: unchanged. */
   expiresAt: Date | null | undefined;
   windows: WindowsChoice;
 };
 
-/**
- * Narrows what a key may use, or widens it again up to what its account may; null when that changes nothing.
- */
+/** Changes a key's restrictions within the terms of its account; null if nothing changes. */
 export function restrictKey(
   key: Key,
   command: Restriction & { actor: string },
   now: Date,
 ): EventOf<'key.restricted'> | null {
   const { set, drop, clear, expiresAt, windows, actor } = command;
-  requireGood(key, now);
-  if (expiresAt) requireToCome(expiresAt, now);
+  requireActiveKey(key, now);
+  if (expiresAt) requireFuture(expiresAt, now);
   const terms: KeyTerms = { ...(clear ? {} : key.terms), ...set };
   for (const field of drop) delete terms[field];
   const sameExpiry = expiresAt === undefined || expiresAt?.getTime() === key.expiresAt?.getTime();
@@ -154,13 +152,13 @@ export function restrictKey(
   };
 }
 
-function requireGood(key: Key, now: Date): void {
+function requireActiveKey(key: Key, now: Date): void {
   const state = keyState(key, now);
   if (state !== 'revoked' && state !== 'expired') return;
   throw new DecisionError('not_allowed', `Key ${key.id} is ${state}; create a new key instead.`);
 }
 
-function requireToCome(expiresAt: Date, now: Date): void {
+function requireFuture(expiresAt: Date, now: Date): void {
   if (expiresAt <= now)
     throw new DecisionError('invalid', `The expiry ${expiresAt.toISOString()} is in the past.`);
 }

@@ -5,19 +5,19 @@ import type { ModelTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
 
-/** What a model's targets may name. */
+/** The valid targets of models. */
 export type Reachable = {
-  /** The names of all upstreams, those of the environment among them. */
+  /** The names of all upstreams, including those configured by the environment. */
   upstreams: ReadonlySet<string>;
-  /** All models, the retired ones too. */
+  /** All models, including retired ones. */
   models: Iterable<Model>;
   /** Whether some upstream lists a model of this name. */
   isListed: (model: string) => boolean;
 };
 
 /**
- * Says where the calls of a public model name go, the first time or anew; null when they go there already.
- * @throws {DecisionError} when it would lead nowhere, or round in a circle.
+ * Defines the targets of a public model name, or replaces them; null if nothing changes.
+ * @throws {DecisionError} when a target does not exist, or aliases would form a chain.
  */
 export function defineModel(
   model: Model | undefined,
@@ -30,7 +30,7 @@ export function defineModel(
   if (name.includes('*'))
     throw new DecisionError(
       'invalid',
-      `"${name}" has a *: patterns stand with an upstream, as what it serves, and a model has one name.`,
+      `"${name}" contains a *. Patterns belong to the models that an upstream lists; define one exact name.`,
     );
   if ('alias_of' in terms) checkAlias(name, terms.alias_of, reachable);
   else checkTargets(terms.targets, reachable);
@@ -39,8 +39,8 @@ export function defineModel(
 }
 
 /**
- * Ends a model's own directions; null when it has none any more.
- * @throws {DecisionError} naming the aliases that would lead nowhere.
+ * Removes the definition of a model; null if it is retired already.
+ * @throws {DecisionError} naming the aliases that would lose their target.
  */
 export function retireModel(
   model: Model,
@@ -52,7 +52,7 @@ export function retireModel(
   if (aliases.length > 0)
     throw new DecisionError(
       'not_allowed',
-      `"${model.name}" is what ${named(aliases)} for: retire ${aliases.length === 1 ? 'that' : 'those'} first.`,
+      `"${model.name}" has ${named(aliases)}. Retire ${aliases.length === 1 ? 'it' : 'them'} first.`,
     );
   return { type: 'model.retired', model: model.name, actor };
 }
@@ -69,13 +69,13 @@ function checkTargets(
     if (seen.has(target))
       throw new DecisionError(
         'invalid',
-        `Upstream "${upstream}" is named twice for the same model: give one target the weight of both.`,
+        `Upstream "${upstream}" is listed twice for the same model. Use one target with the sum of both weights.`,
       );
     seen.add(target);
   }
 }
 
-/** One step and no more, so that whoever reads an alias sees where it leads. */
+/** Rejects chains of aliases, so that the target of an alias is visible in its own definition. */
 function checkAlias(name: string, of: string, { models, isListed }: Reachable): void {
   if (of === name) throw new DecisionError('invalid', `"${name}" can't be an alias of itself.`);
   const known = [...models];
@@ -83,18 +83,15 @@ function checkAlias(name: string, of: string, { models, isListed }: Reachable): 
   if (meant && 'alias_of' in meant.terms)
     throw new DecisionError(
       'not_allowed',
-      `"${of}" is an alias itself, of "${meant.terms.alias_of}": name that one.`,
+      `"${of}" is itself an alias of "${meant.terms.alias_of}". Use that name instead.`,
     );
   if (!meant && !isListed(of))
-    throw new DecisionError(
-      'not_found',
-      `There is no model "${of}", and no upstream lists one of this name.`,
-    );
+    throw new DecisionError('not_found', `There is no model "${of}", and no upstream lists it.`);
   const aliases = aliasesOf(name, known);
   if (aliases.length > 0)
     throw new DecisionError(
       'not_allowed',
-      `"${name}" can't become an alias: it is what ${named(aliases)} for, and an alias of an alias is refused.`,
+      `"${name}" can't become an alias: it has ${named(aliases)}, and an alias of an alias is not allowed.`,
     );
 }
 
@@ -104,11 +101,11 @@ const aliasesOf = (name: string, models: Iterable<Model>): string[] =>
     .map((each) => each.name);
 
 const named = (aliases: readonly string[]): string =>
-  `${aliases.map((each) => `"${each}"`).join(', ')} ${aliases.length === 1 ? 'stands' : 'stand'}`;
+  `the ${aliases.length === 1 ? 'alias' : 'aliases'} ${aliases.map((each) => `"${each}"`).join(', ')}`;
 
-/** The model that a command names, as long as it has directions of its own. */
+/** The model that a command names. @throws {DecisionError} when it has no definition. */
 export function requireModel(model: Model | undefined, name: string): Model {
   if (model?.state !== 'active')
-    throw new DecisionError('not_found', `There is no model named "${name}" that was defined here.`);
+    throw new DecisionError('not_found', `There is no definition of a model named "${name}".`);
   return model;
 }

@@ -4,15 +4,15 @@ import type { Plan } from '#db/fold/plan.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
 
-/** Stands for no plan on the command line; so no plan can be named so. */
+/** Means "no plan" on the command line, so no plan can have this name. */
 export const NO_PLAN = 'none';
 
-/** Whether usage of the running windows counts on, or they begin at zero. */
+/** Whether the usage of the current windows is kept, or reset to zero. */
 export type WindowsChoice = 'keep' | 'reset';
 
 /**
- * Gives a plan its terms, the first time or anew; null when that changes nothing. What is retired
- * stays so: accounts that were left on it must not come back to life by the way.
+ * Creates a plan, or replaces its terms; null if nothing changes. A retired plan stays retired, because
+ * accounts that still have it must not become active as a side effect.
  */
 export function definePlan(
   plan: Plan | undefined,
@@ -21,22 +21,26 @@ export function definePlan(
   const { name, terms, windows, actor } = command;
   if (!plan) return { type: 'plan.defined', plan: name, terms, actor };
   if (plan.state === 'retired')
-    throw new DecisionError('not_allowed', `Plan "${name}" is retired for good; define one of another name.`);
+    throw new DecisionError(
+      'not_allowed',
+      `Plan "${name}" is retired permanently. Define a plan with another name.`,
+    );
   if (windows === 'keep' && sameTerms(plan.terms, terms)) return null;
   return { type: 'plan.changed', plan: name, terms, windows, actor };
 }
 
-/** Ends a plan for good: accounts that are on it are refused. Null when it is retired already. */
+/** Retires a plan permanently: calls of its accounts are rejected. Null if it is retired already. */
 export function retirePlan(plan: Plan, actor: string): EventOf<'plan.retired'> | null {
   return plan.state === 'retired' ? null : { type: 'plan.retired', plan: plan.name, actor };
 }
 
-/** @throws {DecisionError} when no plan can be named so. */
+/** @throws {DecisionError} when the name is not valid for a plan. */
 export function checkPlanName(name: string): string {
   if (PlanName.safeParse(name).success && name !== NO_PLAN) return name;
   throw new DecisionError(
     'invalid',
-    `A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "${NO_PLAN}".`,
+    'A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, ' +
+      `and is not "${NO_PLAN}".`,
   );
 }
 

@@ -4,13 +4,13 @@ import type { Price } from '#db/fold/price.ts';
 import type { Prices } from '#db/money.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** The source of a price that a person set. */
+/** The source of a manually set price. */
 export const MANUAL = 'manual';
 
-/** A price that could be set, and what should be known of it. */
+/** A price that can be imported, with notes about it. */
 export type Offer = { pattern: string; prices: Prices; source: string; notes: readonly string[] };
 
-/** Sets what calls of a model cost; null when they cost that already, by hand. */
+/** Sets the price of a model; null if it has this price from this source already. */
 export function setPrice(
   price: Price | undefined,
   command: { pattern: string; prices: Prices; source: string; actor: string },
@@ -21,7 +21,7 @@ export function setPrice(
       'A model name has 1 to 256 printable ASCII characters; * at its end stands for any rest.',
     );
   }
-  // A star elsewhere is no pattern here, and a price that never applies is always a mistake.
+  // A * elsewhere is not a pattern, so the price would never apply.
   if (command.pattern.slice(0, -1).includes('*')) {
     throw new DecisionError('invalid', `"${command.pattern}" has a * that is not at its end.`);
   }
@@ -35,17 +35,17 @@ export function setPrice(
   };
 }
 
-/** What an import would do. */
+/** The changes that an import makes. */
 export type ImportPlan = {
   changes: { event: EventOf<'model.priced'>; version: number; before: Prices | null; offer: Offer }[];
-  /** Set by hand to something else, and left so. */
+  /** Manually set prices that differ and are kept. */
   kept: { offer: Offer; price: Price }[];
   unchanged: number;
 };
 
 /**
- * Compares offered prices with those in force. Equal ones are left alone, whatever their source, and
- * those set by hand are, unless they are to be replaced.
+ * Compares offered prices with the current ones. Equal prices are unchanged, whatever their source; manually
+ * set prices are kept unless `replaceManual` is set.
  */
 export function planImport(
   inForce: (pattern: string) => Price | undefined,

@@ -1,6 +1,4 @@
-/**
- * Whether two terms say the same, whatever the order of their fields. A list in another order is another one.
- */
+/** Whether two terms are equal, whatever the order of their fields. The order of a list matters. */
 export function sameTerms(one: object, other: object): boolean {
   return inOrder(one) === inOrder(other);
 }

@@ -8,9 +8,9 @@ import { sameTerms } from '#server/decide/terms.ts';
 import { CREDENTIALS_MAX, SECRET_CHARACTERS_MAX, SECRET_SHOWN_MIN } from '#server/decide/bounds.ts';
 
 /**
- * Adds an upstream, or one of the name of one that was removed.
- * @param configured the names that the environment has taken.
- * @throws {DecisionError} when the name is taken, or can't be one.
+ * Adds an upstream. The name of a removed one can be used again.
+ * @param configured the names of upstreams configured by the environment.
+ * @throws {DecisionError} when the name is taken or invalid.
  */
 export function addUpstream(
   upstream: Upstream | undefined,
@@ -34,7 +34,7 @@ export function addUpstream(
   return { type: 'upstream.added', upstream: name, terms, actor };
 }
 
-/** Gives an upstream terms in place of those it had; null when it has just these. */
+/** Replaces the terms of an upstream; null if nothing changes. */
 export function changeUpstream(
   upstream: Upstream,
   terms: UpstreamTerms,
@@ -47,8 +47,8 @@ export function changeUpstream(
 
 /**
  * Removes an upstream with its credentials.
- * @param models all there are.
- * @throws {DecisionError} naming the models that would have nowhere to go.
+ * @param models all models.
+ * @throws {DecisionError} naming the models that would lose their only target.
  */
 export function removeUpstream(
   upstream: Upstream,
@@ -64,16 +64,17 @@ export function removeUpstream(
     const names = stranded.map((model) => `"${model.name}"`).join(', ');
     throw new DecisionError(
       'not_allowed',
-      `Upstream "${name}" is all that ${names} can go to. Direct or retire ${stranded.length === 1 ? 'that model' : 'those models'} first.`,
+      `Upstream "${name}" is the only target of ${names}. ` +
+        `Redefine or retire ${stranded.length === 1 ? 'that model' : 'those models'} first.`,
     );
   }
   return { type: 'upstream.removed', upstream: name, actor };
 }
 
 /**
- * Adds a credential, whose secret is sealed elsewhere.
- * @param command.replaces the id of one that is about to be removed, whose label this one may have.
- * @throws {DecisionError} when the label is taken, or there are too many.
+ * Adds a credential. The caller encrypts its secret.
+ * @param command.replaces the id of a credential that is removed next, whose label may be used again.
+ * @throws {DecisionError} when the label is taken, the secret is invalid, or there are too many credentials.
  */
 export function addCredential(
   upstream: Upstream,
@@ -116,8 +117,8 @@ export function removeCredential(
 }
 
 /**
- * What goes into a header has to fit into one; a package may want anything, such as the file of an account.
- * The messages never repeat it.
+ * A secret sent in a header must be valid in one; a package may need any text, such as a service account
+ * file. The messages never contain the secret.
  */
 function checkSecret(secret: string, provider: ProviderName): void {
   if (secret === '') throw new DecisionError('invalid', 'The secret is empty.');
@@ -130,7 +131,7 @@ function checkSecret(secret: string, provider: ProviderName): void {
     );
 }
 
-/** The upstream that a command names, as long as it is there. */
+/** The upstream that a command names. @throws {DecisionError} when it doesn't exist or was removed. */
 export function requireUpstream(upstream: Upstream | undefined, name: string): Upstream {
   if (upstream?.state !== 'active')
     throw new DecisionError('not_found', `There is no upstream named "${name}".`);

@@ -190,7 +190,7 @@ export class Feed {
     const tail: Tail = new Tail({
       config: this.#config,
       after,
-      heard: (position) => this.#relay.readModel.heard(position),
+      heard: (position) => this.#relay.readModel.untilPosition(position),
       onPage: (events, from) => this.#sendPage(events, from),
       channels: {
         [PROGRESS_CHANNEL]: (payload) =>

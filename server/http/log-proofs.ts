@@ -113,7 +113,7 @@ export class LogProofs {
    * again changes nothing.
    * @returns why none was taken.
    */
-  async takeCosignatures(cosigned: string): Promise<ApiError | null> {
+  async addCosignatures(cosigned: string): Promise<ApiError | null> {
     const read = await this.#verify(cosigned);
     if (read instanceof ApiError) return read;
     try {
@@ -194,7 +194,7 @@ export class LogProofs {
  * Keeps cosignatures, over a connection of its own: the other ones for figures can't write, and a witness
  * comes every ten seconds.
  */
-export async function keepCosignatures(
+export async function storeCosignatures(
   store: Store,
   of: StoredCheckpoint,
   signatures: readonly Signature[],

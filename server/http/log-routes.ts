@@ -109,7 +109,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
         return new ApiError(
           (failed as { status?: number }).status === 413 ? 'request_too_large' : 'bad_request',
         );
-      const refusal = await proofs.takeCosignatures(typeof request.body === 'string' ? request.body : '');
+      const refusal = await proofs.addCosignatures(typeof request.body === 'string' ? request.body : '');
       if (refusal) return refusal;
       sendJson(response, 200, { object: 'cosignatures', taken: true });
       return null;

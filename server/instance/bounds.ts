@@ -4,9 +4,9 @@ import { assertIncreasing } from '#db/assert-increasing.ts';
 /** Fixed bounds of what one instance appends to the log, each with its reason. */
 
 /** Rejected calls of the same kind are recorded as one event per this interval. */
-export const REFUSALS_COALESCE_MS = 1_000;
+export const REJECTIONS_COALESCE_MS = 1_000;
 /** Kinds of rejected calls that are collected before they are recorded early. */
-export const REFUSALS_KINDS_MAX = 10_000;
+export const REJECTION_KINDS_MAX = 10_000;
 
 /** Events in one append: beyond this a batch gets no cheaper per event, only slower. */
 export const APPEND_BATCH_MAX = 1_000;

@@ -1,6 +1,6 @@
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import { REFUSALS_COALESCE_MS, REFUSALS_KINDS_MAX } from '#server/instance/bounds.ts';
+import { REJECTIONS_COALESCE_MS, REJECTION_KINDS_MAX } from '#server/instance/bounds.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
 type Refused = EventOf<'request.rejected'>;
@@ -27,7 +27,7 @@ export class RejectionLog {
       known.rejected_count++;
       return;
     }
-    if (this.#pending.size >= REFUSALS_KINDS_MAX) this.flush();
+    if (this.#pending.size >= REJECTION_KINDS_MAX) this.flush();
     this.#pending.set(name, {
       type: 'request.rejected',
       request,
@@ -37,7 +37,7 @@ export class RejectionLog {
       status,
       rejected_count: 1,
     });
-    this.#timer ??= setTimeout(() => this.flush(), REFUSALS_COALESCE_MS);
+    this.#timer ??= setTimeout(() => this.flush(), REJECTIONS_COALESCE_MS);
   }
 
   /** Hands on what has been gathered. */

@@ -22,7 +22,7 @@ import type { Logger } from '#server/process/logger.ts';
 
 /** What a child tells the primary. */
 type Ready = Pick<Served, 'baseUrl' | 'models'>;
-type Told = { ready: Ready } | { problem: string };
+type ChildMessage = { ready: Ready } | { problem: string };
 /** What the primary tells a child: no new calls, and an end when the running ones have. */
 const STOP = 'stop';
 
@@ -55,7 +55,7 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
       if (port !== null && listening.size === 0) asked = port;
       const child = cluster.fork({ PORT: asked });
       passOnConnections(child, () => listening.size > 0);
-      child.on('message', (told: Told) => {
+      child.on('message', (told: ChildMessage) => {
         if ('problem' in told) {
           problem = told.problem;
           return;
@@ -128,7 +128,7 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   process.on('message', (told) => {
     if (told === STOP) stop();
   });
-  const tell = (told: Told): Promise<void> =>
+  const tell = (told: ChildMessage): Promise<void> =>
     new Promise((resolve) => process.send?.(told, undefined, undefined, () => resolve()));
   try {
     const { serve } = await import('#server/process/server.ts');

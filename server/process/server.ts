@@ -20,7 +20,7 @@ import { Live } from '#server/feed/upgrade.ts';
 import { ReadStore } from '#server/read/store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { startDemoUpstream } from '#server/upstreams/demo-upstream.ts';
-import { keepCosignatures, LogProofs } from '#server/http/log-proofs.ts';
+import { storeCosignatures, LogProofs } from '#server/http/log-proofs.ts';
 import { CompletionLengths } from '#server/limits/completion-lengths.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/process/prepare-store.ts';
@@ -110,7 +110,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   credentials.onChange(openUpstreams);
   directory.onChange(openUpstreams);
   openUpstreams();
-  const endReviving = startHealthProbes(upstreams);
+  const stopHealthProbes = startHealthProbes(upstreams);
 
   const instance = new ServerInstance(store, readModel, log);
   const relay: Relay = {
@@ -145,7 +145,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
 
   const reads = new ReadStore(store.config('relay'));
   const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) =>
-    keepCosignatures(store, of, signatures),
+    storeCosignatures(store, of, signatures),
   );
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(upstreams);
@@ -200,7 +200,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       relay.rejections.flush();
       await instance.close();
       await follower.close();
-      endReviving();
+      stopHealthProbes();
       await credentials.close();
       await upstreams.close();
       await demo.close();

@@ -47,7 +47,7 @@ async function main(): Promise<void> {
     return { firstKey, served, setupLink };
   }
   const { firstKey, served, setupLink } = await started;
-  const worker = config.DAYBOOK_WORKER === 'on' ? keepWorker(config, log) : null;
+  const worker = config.DAYBOOK_WORKER === 'on' ? superviseWorker(config, log) : null;
   process.stdout.write(greet({ ...served, firstKey, setupLink }));
 
   let stopping = false;
@@ -81,7 +81,7 @@ const WORKER = path.join(import.meta.dirname, '../../worker/main.ts');
 const WORKER_FLAGS = ['--max-semi-space-size=1'];
 
 /** The worker beside this server. It ends when its channel to us closes, whoever closes it. */
-function keepWorker(config: Config, log: Logger): SupervisedProcess {
+function superviseWorker(config: Config, log: Logger): SupervisedProcess {
   const { DAYBOOK_DATA, LOG_LEVEL } = config;
   // What it signs with and where it publishes is what this server has checked its log against.
   const places = {

@@ -11,15 +11,15 @@ export const READ_MODEL_STALE_MS = 5_000;
 /** Model names whose price is cached. */
 export const PRICES_FOUND_MAX = 10_000;
 /** How long a change waits until this process has read it from the log, before it is answered regardless. */
-export const HEARD_WAIT_MS = 2_000;
+export const CATCH_UP_WAIT_MS = 2_000;
 /** Changes that wait so at once: more than can be under way. */
-export const WAITERS_MAX = 1_000;
+export const PENDING_PREDICATES_MAX = 1_000;
 
 assertIncreasing(
   { QUERY_TIMEOUT_MS, READ_MODEL_STALE_MS },
   'One query that times out must not make the read model stale.',
 );
 assertIncreasing(
-  { HEARD_WAIT_MS, READ_MODEL_STALE_MS },
+  { HEARD_WAIT_MS: CATCH_UP_WAIT_MS, READ_MODEL_STALE_MS },
   'A change must be answered while the read model that it waits for is current.',
 );

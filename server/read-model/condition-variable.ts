@@ -1,4 +1,4 @@
-import { WAITERS_MAX } from '#server/read-model/bounds.ts';
+import { PENDING_PREDICATES_MAX } from '#server/read-model/bounds.ts';
 
 type Waiter = { predicate: () => boolean; end: (holds: boolean) => void };
 
@@ -17,7 +17,7 @@ export class ConditionVariable {
    */
   until(predicate: () => boolean, timeoutMs: number): Promise<boolean> {
     if (predicate()) return Promise.resolve(true);
-    if (this.#waiting.size >= WAITERS_MAX) return Promise.resolve(false);
+    if (this.#waiting.size >= PENDING_PREDICATES_MAX) return Promise.resolve(false);
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const end = (holds: boolean): void => {
       clearTimeout(timer);

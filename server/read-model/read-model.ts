@@ -10,7 +10,7 @@ import type { SubjectLimits } from '#db/limits/limits.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
-import { HEARD_WAIT_MS } from '#server/read-model/bounds.ts';
+import { CATCH_UP_WAIT_MS } from '#server/read-model/bounds.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
@@ -66,11 +66,11 @@ export class ReadModel {
 
   /** Resolves when something of this is so, or after a while: what follows asks again. */
   async until(isSo: () => boolean): Promise<void> {
-    await this.#waiters.until(isSo, HEARD_WAIT_MS);
+    await this.#waiters.until(isSo, CATCH_UP_WAIT_MS);
   }
 
   /** Resolves when the log was heard of up to a position, or after a while. */
-  heard(position: number): Promise<void> {
+  untilPosition(position: number): Promise<void> {
     return this.until(() => this.#position >= position);
   }
 

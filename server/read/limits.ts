@@ -1,4 +1,4 @@
-import { isGoodKey, type Key } from '#db/fold/key.ts';
+import { isActiveKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
 import { type LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
@@ -31,7 +31,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
         return new ApiError('not_found');
 
       const now = new Date(readModel.nowMs());
-      const keys = key === null ? readModel.keysOf(id).filter((each) => isGoodKey(each, now)) : [key];
+      const keys = key === null ? readModel.keysOf(id).filter((each) => isActiveKey(each, now)) : [key];
       const ofAccount = readModel.accountAccess(account)?.limits ?? null;
       const subjects = [
         ...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]),

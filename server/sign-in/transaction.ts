@@ -34,7 +34,7 @@ export async function change<T>(
   const changed = await changeWithoutWait(control, actor, work);
   if (changed instanceof ApiError) return changed;
   const { position, done } = changed;
-  if (position !== null) await readModel.heard(position);
+  if (position !== null) await readModel.untilPosition(position);
   return done;
 }
 

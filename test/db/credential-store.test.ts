@@ -210,7 +210,7 @@ test('a credential and its event are committed together or not at all', async ()
     seal: [{ id: 'Cred0001', upstream: name, secret: SECRET }],
     remove: [],
   };
-  await expect(change((upstreams) => upstreams.carryOut(together))).rejects.toThrow(ConflictError);
+  await expect(change((upstreams) => upstreams.commit(together))).rejects.toThrow(ConflictError);
   expect(await withRow('select id from daybook.credential')).toEqual([]);
   const { id } = await change((upstreams) =>
     upstreams.addCredential(name, { label: 'first', secret: SECRET }),
@@ -230,7 +230,7 @@ test('a credential and its event are committed together or not at all', async ()
     seal: [],
     remove: [id],
   };
-  await expect(change((upstreams) => upstreams.carryOut(removal))).rejects.toThrow(ConflictError);
+  await expect(change((upstreams) => upstreams.commit(removal))).rejects.toThrow(ConflictError);
   expect(await withRow('select id from daybook.credential')).toEqual([{ id }]);
   await change((upstreams) => upstreams.removeUpstream(name));
 });

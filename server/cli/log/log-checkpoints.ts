@@ -46,7 +46,7 @@ export function logCheckpointCommands(log: Command): void {
             `there is nothing to give up: the log holds all that was published of it in ${directory}`,
           );
         const begun = options.yes === true ? await startEpoch(client, directory, loss, ACTOR) : null;
-        print(command, { ...tellable(loss), begun }, () => `${showLoss(loss)}\n${showBegun(begun)}`);
+        print(command, { ...toOutput(loss), begun }, () => `${showLoss(loss)}\n${showBegun(begun)}`);
         if (begun === null) throw new FoundFault();
       }),
     );
@@ -70,7 +70,7 @@ export async function newestCheckpoint(
 }
 
 /** As JSON has it, with the names that all output of commands has. */
-function tellable({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: PublicationGap) {
+function toOutput({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: PublicationGap) {
   const { origin, size, root } = published;
   return {
     problem,

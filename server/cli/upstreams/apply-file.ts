@@ -7,7 +7,7 @@ import { parseDollars, type Prices } from '#db/money.ts';
 import { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { readSecretFile } from '#server/cli/input.ts';
 import { describeIssue } from '#server/cli/accounts/terms-file.ts';
-import type { Section, Wanted, WantedUpstream } from '#server/decide/apply.ts';
+import type { Section, DesiredState, DesiredUpstream } from '#server/decide/apply.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
 
@@ -36,7 +36,7 @@ const PricesInFile = z.strictObject({
 });
 
 type Path = readonly PropertyKey[];
-export type AppliedFile = { wanted: Wanted; placeOf: (section: Section, name: string) => string };
+export type AppliedFile = { wanted: DesiredState; placeOf: (section: Section, name: string) => string };
 
 /**
  * Reads what a file declares, with the secrets that it names.
@@ -68,7 +68,7 @@ class ApplyFile {
 
   read(): AppliedFile {
     const sections = this.#check(Sections, this.#value() ?? {}, []);
-    const wanted: Wanted = {};
+    const wanted: DesiredState = {};
     if (sections.upstreams)
       wanted.upstreams = this.#each('upstreams', sections.upstreams, (value, path) =>
         this.#upstream(value, path),
@@ -102,7 +102,7 @@ class ApplyFile {
     return new Map(Object.entries(values).map(([name, value]) => [name, read(value, [section, name])]));
   }
 
-  #upstream({ credentials, ...rest }: Record<string, unknown>, path: Path): WantedUpstream {
+  #upstream({ credentials, ...rest }: Record<string, unknown>, path: Path): DesiredUpstream {
     const terms = this.#check(UpstreamTerms, rest, path);
     const fault = terms.base_url === undefined ? null : checkBaseUrl(terms.base_url, terms.network);
     if (fault !== null) throw this.#fault([...path, 'base_url'], fault);

@@ -8,7 +8,7 @@ import { publicId } from '#db/ids.ts';
 import { ConflictError } from '#db/log/append.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { type AppliedFile, readApplyFile } from '#server/cli/upstreams/apply-file.ts';
-import { askYes } from '#server/cli/input.ts';
+import { confirm } from '#server/cli/input.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { type ApplyPlan, type Difference, type FieldChange, planApply } from '#server/decide/apply.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -96,11 +96,11 @@ async function apply(
   if (dryRun === true) return { outcome: 'would change', differences, position: null };
   if (yes !== true) {
     command.surroundings.err(`${showDifferences(differences)}\n`);
-    if (!(await askYes(command, 'Make these changes?')))
+    if (!(await confirm(command, 'Make these changes?')))
       return { outcome: 'left', differences: [], position: null };
   }
   try {
-    const position = await new UpstreamControl(control, client, config).carryOut({ appends, seal, remove });
+    const position = await new UpstreamControl(control, client, config).commit({ appends, seal, remove });
     return { outcome: 'applied', differences, position };
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;

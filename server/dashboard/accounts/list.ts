@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { db, rowsOf } from '#db/schema/query.ts';
 import type { Account } from '#db/fold/account.ts';
-import { isGoodKey } from '#db/fold/key.ts';
+import { isActiveKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
 import { ACCOUNTS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { AccountRow } from '#server/contract/accounts.ts';
@@ -71,7 +71,7 @@ export function accountRows(
   return accounts.flatMap(({ id, name, state, plan, override }) => {
     const known = facts.get(id);
     if (!known) return [];
-    const keys = readModel.keysOf(id).filter((key) => isGoodKey(key, now));
+    const keys = readModel.keysOf(id).filter((key) => isActiveKey(key, now));
     return [
       {
         id,
