@@ -7,7 +7,7 @@ import type { SecretUse } from '#server/secrets/secret-use.ts';
 /** The scheme in any letter case (HTTP says so), one space, visible ASCII to the end. */
 const BEARER = /^bearer ([\x21-\x7e]+)$/i;
 
-// One object each, since floods of them are refused.
+// Allocated once, since rejected calls can come in floods.
 const MISSING = new ApiError('missing_api_key');
 const INVALID = new ApiError('invalid_api_key');
 const EXPIRED = new ApiError('api_key_expired');
@@ -17,9 +17,9 @@ const REVOKED = new ApiError('api_key_revoked');
 const BARE = /^[\x21-\x7e]+$/;
 
 /**
- * Identifies the caller: exactly one key was sent, and it is active. Runs before the body is read. Every
- * is wrong with the header or unknown is the same `invalid_api_key`; that a key has expired or was
- * revoked is only reported to a caller that holds its secret.
+ * Identifies the caller: exactly one key was sent, and it is active. Runs before the body is read. A
+ * malformed header and an unknown key are both `invalid_api_key`; that a key has expired or was revoked is
+ * only reported to a caller that has its secret.
  * @param uses notes by which secret a key that is being rotated was used.
  * @param read extracts the secret from the headers.
  */
@@ -53,8 +53,8 @@ export function readBearerSecret(rawHeaders: readonly string[]): string | null |
 }
 
 /**
- * The same for routes that also accept `x-api-key`. Two headers that differ are invalid: it is not certain who
- * calls.
+ * The same for routes that also accept `x-api-key`. Two different secrets are invalid, since the caller is
+ * ambiguous.
  */
 export function readSecretFromEither(rawHeaders: readonly string[]): string | null | undefined {
   const bearer = readBearerSecret(rawHeaders);

@@ -53,7 +53,10 @@ export function authorizeModel(key: Key, model: string, readModel: ReadModel): A
   if (ofAccount === null && ofKey === null) return null;
   const by = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.models?.has(model) ?? true);
   if (!by) return null;
-  const message = `${by.subject} may not use the model "${printable(model)}". GET /v1/models lists those that it may. ${by.ask}`;
+  const message = [
+    `${by.subject} may not use the model "${printable(model)}".`,
+    `GET /v1/models lists those that it may. ${by.ask}`,
+  ].join(' ');
   return new ApiError('model_not_permitted', { message, param: 'model' });
 }
 
@@ -79,14 +82,20 @@ function refuser(
 }
 
 function refusePlan({ plan }: Account): ApiError {
-  const message = `The key is valid, but the plan "${plan}" of its account is retired. Ask the administrator of this relay to put the account on another one.`;
+  const message = [
+    `The key is valid, but the plan "${plan}" of its account is retired.`,
+    'Ask the administrator of this relay to put the account on another one.',
+  ].join(' ');
   return new ApiError('plan_not_active', { message });
 }
 
 function refuseOrigin({ subject, ask }: Refuser, origin: string | null): ApiError {
   const message =
     origin === null
-      ? `${subject} may be used from certain web origins only, and this call has no Origin header. Browsers send one; other programs need "none" among the permitted origins. ${ask}`
+      ? [
+          `${subject} may be used from certain web origins only, and this call has no Origin header.`,
+          `Browsers send one; other programs need "none" among the permitted origins. ${ask}`,
+        ].join(' ')
       : `${subject} may not be used from the origin ${printable(origin)}. ${ask}`;
   return new ApiError('origin_not_allowed', { message });
 }
@@ -94,7 +103,10 @@ function refuseOrigin({ subject, ask }: Refuser, origin: string | null): ApiErro
 function refuseNetwork(address: string): ApiError {
   const message =
     address === ''
-      ? `${BY_KEY.subject} may be used from certain networks only, and the address of this call is not known. ${BY_KEY.ask}`
+      ? [
+          `${BY_KEY.subject} may be used from certain networks only,`,
+          `and the address of this call is not known. ${BY_KEY.ask}`,
+        ].join(' ')
       : `${BY_KEY.subject} may not be used from the address ${printable(address)}. ${BY_KEY.ask}`;
   return new ApiError('network_not_allowed', { message });
 }

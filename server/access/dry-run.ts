@@ -8,21 +8,21 @@ import { countsCost } from '#server/relay/call-estimate.ts';
 import { checkKey } from '#server/access/authenticate.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
 
-/** A call as it might be made. */
+/** A hypothetical call. */
 export type DryRunCall = {
   route: Route;
   /** The Origin header; null: absent. */
   origin: string | null;
-  /** Null: from somewhere, so that networks are not judged. */
+  /** Null: unknown, so networks are not checked. */
   address: string | null;
-  /** Null: of some model, so that models are not judged. */
+  /** Null: unknown, so models are not checked. */
   model: string | null;
 };
 
 /**
- * The dry run: the refusal that a call with this key would get now, or null when it would pass. It
- * asks what a real call is asked, in the same order, and changes nothing.
- * @param serve the refusal of a model that goes to no upstream, or null.
+ * The dry run: the error that a call with this key would get now, or null if it would be admitted. It makes
+ * the checks of a real call in the same order, and changes nothing.
+ * @param serve the error of a model that no upstream serves, or null.
  */
 export function dryRun(
   key: Key,
@@ -44,9 +44,9 @@ export function dryRun(
 }
 
 /**
- * The same for limits: the refusal of the first that has nothing left, or null. What a call would
- * need of the others depends on its content, so a small remainder lets it pass here.
- * @param counters as the store knows them now.
+ * The dry run of limits: the error of the first exhausted limit, or null. The amount that a call needs
+ * depends on its content, so any remainder passes here.
+ * @param counters the current counters of the database.
  */
 export function checkLimits(counters: readonly Counter[], nowMs: number): ApiError | null {
   const spent = counters.find(({ cap, reported }) => cap - reported.used - reported.held < 1);

@@ -3,16 +3,16 @@ import { isIP } from 'node:net';
 import type { Route } from '#db/limits/limits.ts';
 import { isWithin, type AddressSet, plainAddress } from '#server/access/networks.ts';
 
-/** From where a call comes, and to which route: what permissions ask besides the key. */
+/** The route and the source of a call, which permissions are checked against. */
 export type RequestContext = {
   readonly route: Route;
-  /** The Origin header; null: there was none. */
+  /** The Origin header; null: absent. */
   readonly origin: string | null;
   /** The client's address; empty where it can't be known. */
   readonly address: string;
 };
 
-/** The caller of an HTTP request. Its address is found out only where a key asks for it. */
+/** The context of an HTTP request. The address is determined only if a key restricts networks. */
 export function requestContextOf(
   request: IncomingMessage,
   route: Route,
@@ -49,9 +49,9 @@ class HttpCaller implements RequestContext {
 }
 
 /**
- * Whose address counts: that of the socket or, where it is a trusted proxy's, the last one in
- * X-Forwarded-For that is not a trusted proxy's. Entries before it could have been forged.
- * @returns an empty text where that entry is no address.
+ * The client's address: the address of the socket or, if that is a trusted proxy, the last entry of
+ * X-Forwarded-For that is not a trusted proxy. Earlier entries could be forged.
+ * @returns an empty text if that entry is not an address.
  */
 export function clientAddress(
   socketAddress: string,
@@ -66,7 +66,7 @@ export function clientAddress(
   return address;
 }
 
-/** Some proxies write the port too. */
+/** Some proxies include the port. */
 const WITH_PORT = /^(?:\[([^\]]*)\](?::\d{1,5})?|(\d+\.\d+\.\d+\.\d+):\d{1,5})$/;
 
 function forwardedAddress(entry: string): string {

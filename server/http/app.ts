@@ -55,8 +55,8 @@ export type App = {
 const MODELS = '/v1/models';
 
 /**
- * The HTTP server. Relay paths are picked off before Express, which routes everything else: a
- * relayed call pays for no middleware.
+ * The HTTP server. Relayed routes are handled before Express, which routes everything else, so relayed calls
+ * run no middleware.
  */
 export function createServer(app: App): Server {
   const routes = otherRoutes(app);
@@ -77,7 +77,7 @@ export function createServer(app: App): Server {
       handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
         app.log.error(
           { request: reply.requestId, ...errorFields(error) },
-          'a relayed request failed in the relay',
+          'relayed request failed: internal error',
         );
         if (response.headersSent) response.destroy();
         else sendError(request, response, reply, new ApiError('internal_error'));
@@ -85,8 +85,7 @@ export function createServer(app: App): Server {
       return;
     }
     request.url = path + queryOf(request.url ?? '');
-    // What goes with a cookie is for the dashboard's own page alone: no page on another origin may read a
-    // reply.
+    // The routes under /api authenticate by cookie, so no page on another origin may read their replies.
     if (request.url.startsWith('/api/')) reply.extraHeaders = [];
     (response as WithReply).reply = reply;
     routes(request, response);
@@ -98,16 +97,16 @@ export function createServer(app: App): Server {
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
     noDelay: true,
-    // Node's own answer to a missing Host has no body; ours is an error object.
+    // Node's own reply to a missing Host header has no body; ours is an error object.
     requireHostHeader: false,
-    // Whoever wants to upgrade to anything else, or elsewhere, is answered as if it did not say so.
+    // Any other upgrade request is handled as a plain request, as HTTP allows.
     shouldUpgradeCallback: (request: IncomingMessage) =>
       isWebSocket(request) && [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
   };
   const server = app.tls
     ? createHttpsServer({ ...options, ...app.tls }, handle)
     : createHttpServer(options, handle);
-  // The body is asked for only when the head has been found good.
+  // The handlers send 100 Continue only after the headers have been accepted.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     sendError(
@@ -124,7 +123,7 @@ export function createServer(app: App): Server {
   return server;
 }
 
-/** What every reply to a request carries, in the way of the clients that ask at its path. */
+/** The headers and the error format of every reply to a request, as clients of its path expect them. */
 function replyTo({ headers }: IncomingMessage, path: string): Reply {
   const requestId = uuidv7();
   const { errorFormat: shape, requestIdHeader } = errorFormatOf(path);
@@ -136,15 +135,15 @@ function replyTo({ headers }: IncomingMessage, path: string): Reply {
   };
 }
 
-/** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
+/** The path without its query, and without the doubled or trailing slashes that some base URLs lead to. */
 function normalPath(url: string): string {
   if (url === CHAT_COMPLETIONS) return url;
-  // HTTP lets a client, such as one behind a proxy, name the whole address; only its path counts.
+  // HTTP allows the absolute form, which clients behind a proxy send; only its path counts.
   const path = url.replace(/^https?:\/\/[^/?]*/i, '').split('?', 1)[0] as string;
   return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '') || '/';
 }
 
-/** The query with its question mark; empty where there is none. */
+/** The query with its question mark; empty if absent. */
 function queryOf(url: string): string {
   const at = url.indexOf('?');
   return at < 0 ? '' : url.slice(at);
@@ -156,7 +155,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.disable('etag');
   routes.set('case sensitive routing', true);
 
-  // Agents look whether anybody is there before they make their first call.
+  // Agents check that the server is reachable before their first call.
   routes.head('/', (request, response, next) => {
     if (/\btext\/html\b/i.test(request.headers.accept ?? '')) return next();
     response.writeHead(200, ['x-request-id', replyOf(response).requestId, ...replyOf(response).extraHeaders]);
@@ -207,7 +206,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }),
   );
 
-  // As a WebSocket it never comes here.
+  // WebSocket upgrades are handled before Express.
   routes.get([LIVE, LIVE_SIGNED_IN], (request, response) =>
     sendApiError(request, response, new ApiError('upgrade_required', { headers: ['upgrade', 'websocket'] })),
   );
@@ -233,7 +232,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.use(pages(PAGE_DIRECTORY, headers));
   routes.use((request, response) => sendApiError(request, response, notFound(request.path)));
   routes.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
-    // Express itself refuses a path that it can't decode.
+    // Express rejects a path that it can't decode.
     const status = (error as { status?: unknown } | null)?.status;
     if (status === 400) return sendApiError(request, response, new ApiError('bad_request'));
     log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'request failed');
@@ -242,22 +241,23 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   return routes;
 }
 
-/** Base addresses without their end are what people get wrong first. */
+/** The most common mistake in a base URL is a missing /v1. */
 const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;
 
 function notFound(path: string): ApiError {
   if (WITHOUT_V1.test(path))
     return new ApiError('route_not_found', {
-      message: 'There is no such route here. The base URL of the API ends in /v1.',
+      message: 'There is no such route. The base URL of the API ends in /v1.',
     });
   if (path === `${MESSAGES.route}/count_tokens`)
     return new ApiError('route_not_found', {
       message:
-        'Tokens are not counted in advance here: a call is counted when it is made. Clients estimate them where there is no such route.',
+        'This relay does not count tokens in advance: a call is counted when it is made. ' +
+        'Clients estimate the number if there is no such route.',
     });
   if (path === '/')
     return new ApiError('route_not_found', {
-      message: 'The API is under /v1. The dashboard is at this address for browsers.',
+      message: 'The API is under /v1. In a browser, this address is the dashboard.',
     });
   return new ApiError('route_not_found');
 }
@@ -265,11 +265,11 @@ function notFound(path: string): ApiError {
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
 
 /**
- * Answers what the HTTP parser refuses, on the bare socket, since there is no response object yet.
- * When the offending line is the Authorization header, its key is what is wrong: 401.
+ * Replies to requests that the HTTP parser rejects, on the raw socket, since there is no response object yet.
+ * If the offending line is the Authorization header, its key is malformed: 401.
  */
 function answerParserError(error: ParserError, socket: Socket): void {
-  // The reply that Node is writing to this connection, if it is. Another one inside it would tear it.
+  // The reply that Node may be writing to this connection, which a second reply would corrupt.
   const running =
     (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
   const answered = running !== null && (running.headersSent || running.req.complete);
@@ -279,8 +279,8 @@ function answerParserError(error: ParserError, socket: Socket): void {
   }
   const refusal = parserProblem(error);
   socket.end(answered ? '' : bareRefusal(refusal, uuidv7()));
-  // What the client still sends is thrown away for a moment: closing with unread bytes would reset
-  // the connection and take our answer with it.
+  // The client's remaining bytes are discarded for a moment: closing with unread bytes would reset the
+  // connection before the client reads the reply.
   socket.removeAllListeners('data');
   let discarded = 0;
   socket.on('data', (chunk: Buffer) => {
@@ -297,7 +297,7 @@ function parserProblem(error: ParserError): ApiError {
   if (line !== null && /^(authorization|x-api-key)[ \t]*:/i.test(line))
     return new ApiError('invalid_api_key');
   if (error.code !== 'HPE_HEADER_OVERFLOW') return new ApiError('bad_request');
-  // A line that began in an earlier packet has no name here: it may be the key's, and none was read.
+  // A line that began in an earlier packet has no header name here; it may be the key's, so no key was read.
   if (line !== null && !/^[\w-]+[ \t]*:|^[A-Z]+ /.test(line)) {
     return new ApiError('invalid_api_key', {
       message: 'No API key could be read: the request headers are too large.',
@@ -306,7 +306,7 @@ function parserProblem(error: ParserError): ApiError {
   return new ApiError('headers_too_large');
 }
 
-/** The beginning of the line that the parser stumbled over, as far as it is in the last packet. */
+/** The beginning of the line that the parser rejected, as far as the last packet contains it. */
 function offendingLine({ rawPacket: packet, bytesParsed }: ParserError): string | null {
   if (!packet) return null;
   const at = Math.min(bytesParsed ?? packet.length, packet.length);

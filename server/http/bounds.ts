@@ -20,7 +20,7 @@ export const SLOW_READER_MS = 60_000;
 /** The kernel refuses connections beyond this many that wait to be accepted. */
 export const LISTEN_BACKLOG = 4096;
 
-/** What is read and discarded after a parser error, so that the client reads the reply before the reset. */
+/** Bytes read and discarded after a parser error, so that the client reads the reply before the reset. */
 export const PARSER_ERROR_DRAIN_BYTES = 4 * MIB;
 export const PARSER_ERROR_DRAIN_MS = 1_000;
 
@@ -46,5 +46,5 @@ assertIncreasing(
 );
 assertIncreasing(
   { LOG_READS_PER_ADDRESS_MAX, LOG_READERS_MAX },
-  'One address must not take all places of the public log.',
+  'One address must not take all concurrent reads of the public log.',
 );

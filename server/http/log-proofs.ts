@@ -18,32 +18,32 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { CHECKPOINT_CACHE_MS } from '#server/http/bounds.ts';
 
-/** The newest checkpoint, and for how long the oldest event has been there that it does not cover. */
+/** The newest checkpoint, and the age of the oldest event that it does not cover. */
 export type PublishedHead = StoredCheckpoint & { waitingMs: number };
 
-/** Where the event at a position stands in a tree. Hashes are base64. */
+/** The inclusion proof of the event at a position. Hashes are base64. */
 export type InclusionProof = { position: number; index: number; size: number; leaf: string; proof: string[] };
 
-/** No projection's tables are asked. */
+/** Proofs read no tables of a projection. */
 const LOG: Source = { projection: 'requests', tables: [] };
 
 const NONE = new ApiError('checkpoint_not_found');
 const base64 = (hash: Buffer): string => hash.toString('base64');
 
 /**
- * What anybody may know of the log: its checkpoints and the proofs between them and its events, which
- * are hashes alone. It is read where people's figures are, so that no call waits for it.
+ * The public part of the log: its checkpoints, and inclusion and consistency proofs, which contain only
+ * hashes. It is read over the connections of the dashboard, so that no relayed call waits for it.
  */
 export class LogProofs {
   readonly #reads: ReadStore;
   readonly #witnesses: readonly Verifier[];
   readonly #keep: (of: StoredCheckpoint, signatures: readonly Signature[]) => Promise<void>;
-  /** Everybody who asks within a moment is told the same, by one reading. */
+  /** The cached checkpoint: concurrent and closely following requests share one query. */
   #head: { at: number; read: Promise<PublishedHead | ApiError> } | null = null;
 
   /**
-   * @param witnesses whose cosignatures are taken.
-   * @param keep stores those of a checkpoint, which were verified.
+   * @param witnesses the verifiers of accepted cosignatures.
+   * @param keep stores the verified cosignatures of a checkpoint.
    */
   constructor(
     reads: ReadStore,
@@ -55,7 +55,7 @@ export class LogProofs {
     this.#keep = keep;
   }
 
-  /** The newest checkpoint, as of a moment ago. */
+  /** The newest checkpoint, up to CHECKPOINT_CACHE_MS old. */
   async head(): Promise<PublishedHead | ApiError> {
     const now = performance.now();
     if (this.#head === null || now - this.#head.at > CHECKPOINT_CACHE_MS)
@@ -66,7 +66,7 @@ export class LogProofs {
     return head;
   }
 
-  /** The lines of the keys that have signed checkpoints, the newest last. */
+  /** The verifier keys that have signed checkpoints, the newest last. */
   async keys(): Promise<string[] | ApiError> {
     const keys = await this.#read(async (client) =>
       (await readLogState(client)).signing.keys.map(({ verifierKey }) => verifierKey),
@@ -74,11 +74,11 @@ export class LogProofs {
     return keys instanceof ApiError || keys.length > 0 ? keys : NONE;
   }
 
-  /** What proves that the tree of one size begins with that of another, as base64. */
+  /** The consistency proof between the trees of two sizes, as base64. */
   async consistency(from: number, to: number): Promise<string[] | ApiError> {
     if (from > to)
       return new ApiError('invalid_value', {
-        message: '"from" is more than "to", and no tree shrinks.',
+        message: '"from" is larger than "to". Swap them.',
         param: 'from',
       });
     return this.#proved(to, async (client) =>
@@ -86,11 +86,11 @@ export class LogProofs {
     );
   }
 
-  /** What proves that an event is in the tree of a size. */
+  /** The inclusion proof of an event in the tree of a size. */
   async inclusion(position: number, size: number): Promise<InclusionProof | ApiError> {
     if (position > size)
       return new ApiError('invalid_value', {
-        message: 'A tree of that size does not reach to that position.',
+        message: 'The tree of that size does not contain that position.',
         param: 'position',
       });
     return this.#proved(size, async (client) => {
@@ -109,9 +109,8 @@ export class LogProofs {
   }
 
   /**
-   * Takes the cosignatures of known witnesses below a note which is one of this log's. To send them
-   * again changes nothing.
-   * @returns why none was taken.
+   * Adds the cosignatures of known witnesses to a checkpoint of this log. Idempotent.
+   * @returns the error if no cosignature was added.
    */
   async addCosignatures(cosigned: string): Promise<ApiError | null> {
     const read = await this.#verify(cosigned);
@@ -142,19 +141,19 @@ export class LogProofs {
       if (stored === null || parseNote(stored.note).text !== note.text)
         return new ApiError('cosignature_rejected', {
           status: 409,
-          message: 'That is no checkpoint of this log.',
+          message: 'The note is not a checkpoint of this log.',
         });
       return { stored, signatures };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      return new ApiError('cosignature_rejected', { message: `That proves nothing: ${error.message}.` });
+      return new ApiError('cosignature_rejected', { message: `The note is not valid: ${error.message}.` });
     }
   }
 
-  /** Reads what is proved to a tree of a size, which must have been published. */
+  /** Reads a proof for the tree of a size, which a checkpoint must cover. */
   async #proved<T>(size: number, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> {
     let head = await this.head();
-    // Another server may have told of one that is newer than what this one read last.
+    // Another server may have served a newer checkpoint than the cached one.
     if (!(head instanceof ApiError) && size > head.size) {
       this.#head = null;
       head = await this.head();
@@ -162,7 +161,7 @@ export class LogProofs {
     if (head instanceof ApiError) return head;
     if (size > head.size)
       return new ApiError('invalid_value', {
-        message: `The newest checkpoint has the size ${head.size}: beyond that nothing is proved.`,
+        message: `The newest checkpoint has the size ${head.size}. There are no proofs for larger trees.`,
       });
     return this.#read(work);
   }
@@ -181,7 +180,8 @@ export class LogProofs {
         if (error instanceof MissingHashesError)
           return new ApiError('events_archived', {
             message:
-              'The events that it takes have left the database: ask the operator for the published tiles, or the files of the archive.',
+              'The events needed for this proof are archived. ' +
+              'Ask the operator for the published tiles, or for the files of the archive.',
           });
         throw error;
       }),
@@ -191,8 +191,8 @@ export class LogProofs {
 }
 
 /**
- * Keeps cosignatures, over a connection of its own: the other ones for figures can't write, and a witness
- * comes every ten seconds.
+ * Stores cosignatures over a connection of its own: the dashboard's connections are read-only, and a witness
+ * sends one request every ten seconds.
  */
 export async function storeCosignatures(
   store: Store,

@@ -11,8 +11,8 @@ import { clientAddress } from '#server/access/request-context.ts';
 import { LOG_READERS_MAX, LOG_READS_PER_ADDRESS_MAX, COSIGNATURES_BYTES_MAX } from '#server/http/bounds.ts';
 
 /**
- * What the log publishes of itself, for everybody: no key is asked for, since a witness and whoever
- * holds a receipt are strangers. Nothing here tells what an event says.
+ * The public routes of the log. They need no key, since witnesses and holders of receipts have none, and they
+ * reveal no content of an event.
  */
 
 const Size = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -20,14 +20,14 @@ const Consistency = z.strictObject({ from: Size, to: Size });
 const Inclusion = z.strictObject({ position: Size.min(1), size: Size.min(1) });
 const Nothing = z.strictObject({});
 
-/** A second answers most who ask, and is far below the ten after which there is a newer one. */
+/** Far below the ten seconds between checkpoints. */
 const BRIEFLY = 'public, max-age=2';
-/** A proof between two sizes never becomes another. */
+/** A proof between two sizes never changes. */
 const FOREVER = 'public, max-age=31536000, immutable';
 const TILE = /^\/log\/tile\/([0-5])\/((?:x\d{3}\/)*\d{3})(?:\.p\/([1-9]\d{0,2}))?$/;
 const TILE_HASHES = 256;
 
-/** Refuses, or sends by itself and returns null. */
+/** Returns an error, or sends the reply and returns null. */
 type Answer = (request: Request, response: Response) => Promise<ApiError | null>;
 
 export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null): Router {
@@ -35,7 +35,8 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   const places = new KeyedSemaphore();
 
   /**
-   * Answers while there is a place for who asks, so that no stranger takes all the connections for figures.
+   * Limits concurrent reads per address and in total, so that no client takes all connections of the
+   * dashboard.
    */
   async function answer(request: Request, response: Response, work: Answer): Promise<void> {
     const address = clientAddress(
@@ -49,7 +50,9 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
         request,
         response,
         new ApiError('rate_limit_exceeded', {
-          message: `The log may be asked ${LOG_READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.`,
+          message:
+            `Your address has ${LOG_READS_PER_ADDRESS_MAX} concurrent requests to the log, the maximum. ` +
+            'Wait for a reply before the next one.',
         }),
       );
     const leaveAll = places.acquire('all', LOG_READERS_MAX);
@@ -68,7 +71,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
     const query = readQuery(Nothing, request.url);
     const head = query instanceof ApiError ? query : await proofs.head();
     if (head instanceof ApiError) return head;
-    // What no checkpoint covers for long says that none is made any more.
+    // A large value shows that no new checkpoints are being signed.
     response.setHeader('x-waiting-ms', String(head.waitingMs));
     return sendText(response, withCosignatures(head), BRIEFLY);
   });

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { ApiError } from '#server/errors/api-error.ts';
 import { sendError, type Reply } from '#server/relay/reply.ts';
 
-/** How routes other than the relay's answer: the reply's own headers travel with Express' response. */
+/** Replies of the routes other than relayed ones. The reply's headers are attached to Express' response. */
 
 export type WithReply = ServerResponse & { reply: Reply };
 

@@ -14,23 +14,23 @@ import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 /**
  * Group commit: many callers, one append.
  *
- * One batch is under way at a time; what arrives meanwhile forms the next one, so batches grow by
- * themselves under load and stay small and quick without it. The appender is in one of four modes:
+ * One batch is in flight at a time, and events queued meanwhile form the next one. So batches grow under load
+ * and stay small and fast without it. The appender is in one of four modes:
  *
- * - *up*: batches go out. An accepted event starts one at once; a settled event, which nobody waits
- *   for, lingers two milliseconds for company.
- * - *down*: the store failed or timed out. Callers that wait for an accepted event are refused, but
- *   their events stay in the batch, because the lost reply may have been a commit. The same batch
- *   is sent again under the same number until the store answers, which writes it once whatever
- *   happened. New accepted events are refused at once; endings wait in a bounded queue.
- * - *fenced*: this instance was declared dead. Nothing can be written any more; the owner is told,
- *   and must cut what still runs.
+ * - *up*: batches are sent. An accepted event starts one at once; a settled event, which no caller waits for,
+ *   lingers for two milliseconds so that more events share its commit.
+ * - *down*: the database failed or timed out. Callers that wait for an accepted event are rejected, but their
+ *   events stay in the batch, because the lost reply may have been a commit. The same batch is retried under
+ *   the same number until the database replies, so it is written exactly once. New accepted events are
+ *   rejected at once; settled events wait in a bounded queue.
+ * - *fenced*: this instance was declared dead. Nothing can be written any more; the owner is notified, and
+ *   must end the running calls.
  * - *closed*: after {@link Appender.close}.
  *
  * Order in the log is the order of the calls.
  */
 
-/** The store can't take the event. `pending` says whether it may be written all the same, later. */
+/** The event could not be written. With `pending` it may still be written later. */
 export class StoreUnavailable extends Error {
   override name = 'StoreUnavailable';
   readonly pending: boolean;
@@ -42,7 +42,7 @@ export class StoreUnavailable extends Error {
 
 type Accepted = EventOf<'request.accepted'>;
 type Ending = EventOf<'request.settled'>;
-/** What is worth recording and nobody waits for. */
+/** Events that no caller waits for. */
 type Note = EventOf<'request.extended'> | EventOf<'request.rejected'>;
 type Entry = {
   event: RequestEvent;
@@ -53,7 +53,7 @@ type Entry = {
 type Mode = 'up' | 'down' | 'fenced' | 'closed';
 
 export type AppenderOptions = {
-  /** Opens a connection to the store, with time-outs, so that a frozen server can't hang us. */
+  /** Opens a connection to the database with timeouts, so that a frozen server can't block the appender. */
   connect: () => Promise<Client>;
   instance: number;
   /** The position of the log's newest event when the instance was registered. */
@@ -96,12 +96,12 @@ export class Appender {
     return this.#open.size === 0 && this.#queue.length === 0 && this.#working === undefined;
   }
 
-  /** The position of the last event known to be written: all endings up to it have been told. */
+  /** The position of the last event known to be written: all `written` callbacks up to it were called. */
   get head(): number {
     return this.#head;
   }
 
-  /** No open request of this instance was accepted before this position: where recovery begins. */
+  /** The position from which recovery starts: no open request of this instance was accepted before it. */
   get openFrom(): number {
     const oldest = this.#open.values().next();
     return oldest.done === true ? this.#head : oldest.value;
@@ -109,8 +109,8 @@ export class Appender {
 
   /**
    * Resolves when the event is durable.
-   * @throws {StoreUnavailable} when it is not; with `pending` it may become so, and the caller must
-   *   settle the request.
+   * @throws {StoreUnavailable} when it is not; with `pending` it may still become durable, and the caller
+   *   must settle the request.
    */
   accept(event: Accepted): Promise<void> {
     if (this.#mode !== 'up' || this.#acceptsQueued >= ACCEPT_QUEUE_MAX) {
@@ -124,14 +124,14 @@ export class Appender {
   }
 
   /**
-   * Records the one ending of an accepted request, as soon as the store takes it.
+   * Records the end of an accepted request as soon as the database accepts it.
    * @param written called when it is durable, which may be never.
    */
   settle(event: Ending, written: () => void = () => {}): void {
     this.#enqueue({ event, written });
   }
 
-  /** Records something of a request that is neither its beginning nor its end. */
+  /** Records an event of a request other than its start and its end. */
   note(event: Note): void {
     this.#enqueue({ event });
   }
@@ -146,7 +146,7 @@ export class Appender {
     if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), SETTLE_LINGER_MS);
   }
 
-  /** Writes what is queued and ends. Endings that the store doesn't take within `graceMs` are left. */
+  /** Writes the queued events and closes. Events not written within `graceMs` are dropped. */
   async close(graceMs: number): Promise<void> {
     const deadline = performance.now() + graceMs;
     this.#start();
@@ -154,7 +154,7 @@ export class Appender {
       await Promise.race([this.#working, new Promise((resolve) => setTimeout(resolve, 50))]);
     }
     this.#mode = 'closed';
-    // Nobody will write what has not been sent by now, so nobody may wait for it.
+    // Queued events are never written now, so their callers must not wait.
     for (const { reject } of this.#queue) reject?.(new StoreUnavailable(false));
     this.#queue = [];
     await this.#disconnect();
@@ -183,8 +183,8 @@ export class Appender {
   }
 
   /**
-   * Waits while each turn of the event loop brings more: under load a batch then takes all that is
-   * in motion, and what a commit costs is shared by more calls. A lone call waits for one turn.
+   * Waits while each turn of the event loop adds events, so that under load more calls share a commit. A lone
+   * call waits for one turn.
    */
   async #gather(): Promise<void> {
     const deadline = performance.now() + GATHER_MAX_MS;
@@ -194,7 +194,7 @@ export class Appender {
     }
   }
 
-  /** Sends one batch until the store has said yes or no to it. */
+  /** Sends one batch until the database has written or rejected it. */
   async #write(batch: readonly Entry[]): Promise<void> {
     const batchNo = ++this.#batchNo;
     const events = batch.map(({ event }) => event);
@@ -216,7 +216,7 @@ export class Appender {
         );
       }
     }
-    // Closed in doubt: what may be in the log without its ending counts as open.
+    // Closed with the outcome unknown: accepted events that may be in the log count as open.
     for (const { event, reject } of batch) {
       if (event.type === 'request.accepted') this.#open.set(event.request, this.#head);
       reject?.(new StoreUnavailable(true));
@@ -239,7 +239,7 @@ export class Appender {
   #goDown(batch: readonly Entry[]): void {
     if (this.#mode !== 'closed') this.#mode = 'down';
     for (const { reject } of batch) reject?.(new StoreUnavailable(true));
-    // Those that had not been sent yet never will be: they are not in doubt.
+    // Queued accepted events were not sent and never will be, so their outcome is certain.
     const waiting = this.#queue;
     this.#queue = waiting.filter(({ reject }) => !reject);
     this.#acceptsQueued = 0;
@@ -254,7 +254,9 @@ export class Appender {
     this.#options.onFenced();
   }
 
-  /** One bad event must not cost the others of its batch: each goes alone, the bad one is refused. */
+  /**
+   * An invalid event must not fail the others of its batch: each is sent alone, the invalid one is rejected.
+   */
   async #isolate(batch: readonly Entry[], error: unknown): Promise<void> {
     if (batch.length > 1) {
       for (const entry of batch) await this.#write([entry]);
@@ -277,12 +279,12 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A row for which there is no partition is the store's fault, and making one mends it. */
+/** A missing partition is a fault of the database, not of the event; creating the partition resolves it. */
 const NO_PARTITION = '23514';
 
 /**
- * A number that its column can't hold, which is found before anything is sent, and the classes 22
- * and 23: bad data and violated constraints. Trying again would fail again.
+ * A number out of range for its column, which is detected before anything is sent, and the error classes 22
+ * and 23: invalid data and violated constraints. A retry would fail again.
  */
 function refusesTheEvents(error: unknown): boolean {
   if (error instanceof RangeError) return true;

@@ -10,7 +10,7 @@ export const REJECTION_KINDS_MAX = 10_000;
 
 /** Events in one append: beyond this a batch gets no cheaper per event, only slower. */
 export const APPEND_BATCH_MAX = 1_000;
-/** How long a batch may gather while more events arrive: well below what a commit takes under load. */
+/** How long a batch may gather while more events are queued: well below what a commit takes under load. */
 export const GATHER_MAX_MS = 2;
 /** A settled event that no caller waits for may wait this long for others: fewer, larger commits. */
 export const SETTLE_LINGER_MS = 2;

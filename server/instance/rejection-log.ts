@@ -6,9 +6,9 @@ import type { ApiError } from '#server/errors/api-error.ts';
 type Refused = EventOf<'request.rejected'>;
 
 /**
- * Writes down calls of known accounts that were refused by permission or limit. Those of one key
- * with one code within a second become one event with their number: a flood of refusals costs the
- * log a line a second.
+ * Records calls of known accounts that were rejected by a permission or a limit. Rejections of one key with
+ * the same code within a second become one event with a count, so a flood of them costs the log one event per
+ * second.
  */
 export class RejectionLog {
   readonly #record: (event: Refused) => void;
@@ -40,7 +40,7 @@ export class RejectionLog {
     this.#timer ??= setTimeout(() => this.flush(), REJECTIONS_COALESCE_MS);
   }
 
-  /** Hands on what has been gathered. */
+  /** Records the pending events. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

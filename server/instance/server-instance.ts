@@ -11,12 +11,10 @@ import { LeaseClient } from '#server/limits/lease-client.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
-/** What one registered instance writes to the log with, and spends what it has leased with. */
+/** The appender and the lease client of one registered instance. */
 export type ActiveInstance = { appender: Appender; limits: LeaseClient };
 
-/**
- * The instance that a server process relays calls as. Where it is fenced, the process goes on as a new one.
- */
+/** The instance of a server process. If it is fenced, the process registers a new one. */
 export class ServerInstance {
   readonly #store: Store;
   readonly #readModel: ReadModel;
@@ -26,9 +24,9 @@ export class ServerInstance {
   /** Whether this process may still write for its instance. */
   readonly guard = new FencingGuard();
   readonly #ticking = keepTicking(this.guard);
-  /** The instance was fenced: nothing more of its running calls may reach a client. */
+  /** Called when the instance was fenced: its running calls must send nothing more to clients. */
   onFenced: () => void = () => {};
-  /** A new instance took the place of a fenced one. */
+  /** Called when a new instance replaced a fenced one. */
   onReplaced: (instance: ActiveInstance) => void = () => {};
 
   constructor(store: Store, readModel: ReadModel, log: Logger) {
@@ -64,15 +62,15 @@ export class ServerInstance {
     return this.#current as ActiveInstance;
   }
 
-  /** Records what has ended, gives back the leases, and retires the instance. */
+  /** Records the settled requests, returns the leases, and retires the instance. */
   async close(): Promise<void> {
     await this.#session.close(async () => {
       await this.#current?.appender.close(LAST_ENDINGS_MS);
       await this.#current?.limits.close(LAST_REPORT_MS);
-      // What could not be settled is left to be recovered, like that of an instance that was killed.
+      // Requests that could not be settled are left to recovery, like those of a killed instance.
       const isSettled = this.#current?.appender.isSettled === true;
       if (!isSettled)
-        this.#log.warn('last request ends not recorded; another start will abandon those calls');
+        this.#log.warn('settled events not recorded before exit; recovery will abandon those requests');
       return isSettled;
     });
     this.#ticking.close();
@@ -99,7 +97,7 @@ export class ServerInstance {
     this.#current = { appender, limits };
   }
 
-  /** An idle server's next request comes behind all that it has read of the log: it delays no recovery. */
+  /** An idle server's next request is appended after all events it has read, so recovery can start there. */
   #openFrom(): number | null {
     if (!this.#current) return null;
     const { isSettled, openFrom } = this.#current.appender;

@@ -20,7 +20,7 @@ const Milliseconds = Numeric.int()
   .max(24 * 60 * 60 * 1000);
 const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
   const url = URL.parse(text);
-  // What is no URL at all has been reported as that.
+  // An invalid URL is reported by z.url.
   if (url === null) return true;
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
 }, 'must have no user, query or fragment');
@@ -43,10 +43,10 @@ export const UpstreamConfig = UPSTREAM_TERMS.omit({
       .regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks')
       .default(''),
     models: z.array(ModelPattern).min(1),
-    /** Absent: private where the address that is written out is. */
+    /** Absent: private if the base address is a private IP address or a local host name. */
     network: z.enum(['public', 'private']).optional(),
   })
-  // A base address that ends otherwise is almost always a mistake, unless it is known whose it is.
+  // Another ending is almost always a mistake, unless the dialect is known.
   .refine(
     ({ provider, dialect, base_url }) =>
       provider !== 'openai' || dialect !== undefined || base_url.endsWith('/v1'),
@@ -70,14 +70,14 @@ const Upstreams = z
   .pipe(z.array(UpstreamConfig))
   .refine((list) => new Set(list.map(({ name }) => name)).size === list.length, 'names must differ');
 
-/** Lines as witnesses print them of themselves, with blanks or commas between them. */
+/** Verifier keys as witnesses print them, separated by blanks or commas. */
 const Witnesses = z.string().transform((text, context) => {
   const lines = text.split(/[\s,]+/).filter((line) => line !== '');
   for (const line of lines) {
     try {
       if (parseVerifierKey(line).kind === 'cosignature') continue;
     } catch {
-      // It is none, whatever is wrong with it.
+      // Not a verifier key; reported below.
     }
     context.addIssue({
       code: 'custom',
@@ -97,17 +97,17 @@ const Environment = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
-  /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
+  /** The secret that key digests are computed with; hosts on the same DATABASE_URL share it. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
-  /** The key that what upstreams ask for is sealed under; several hosts on one DATABASE_URL share it. */
+  /** The key that upstream credentials are encrypted with; hosts on the same DATABASE_URL share it. */
   DAYBOOK_MASTER_KEY_FILE: z.string().optional(),
   /** The key that signs checkpoints, for the worker beside the server and for commands. */
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
-  /** Where checkpoints are published: a server starts on no log that contradicts them. */
+  /** Where checkpoints are published: a server doesn't start on a log that contradicts them. */
   PUBLISH_DIR: z.string().optional(),
-  /** Whose cosignatures of checkpoints are taken, by their verifier keys. */
+  /** The verifier keys of witnesses whose cosignatures are accepted. */
   WITNESSES: Witnesses.default([]),
-  /** Server processes on the one port. */
+  /** Server processes on the same port. */
   DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
   DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
@@ -133,7 +133,7 @@ const Environment = z.object({
     .optional(),
   TLS_CERT: z.string().optional(),
   TLS_KEY: z.string().optional(),
-  /** Where people find the dashboard, and programs the API; links that are sent begin with it. */
+  /** The origin of the dashboard and the API; links in emails begin with it. */
   PUBLIC_URL: HttpUrl.refine((text) => URL.parse(text)?.pathname === '/', 'must have no path')
     .transform((text) => new URL(text).origin)
     .optional(),
@@ -142,7 +142,7 @@ const Environment = z.object({
     .regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://')
     .optional(),
   SMTP_FROM: z.string().optional(),
-  /** The first administrator, where nobody is there to follow the setup link. */
+  /** The first administrator, for unattended setups without the setup link. */
   ADMIN_EMAIL: Email.optional(),
   ADMIN_PASSWORD: Password.optional(),
   ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),
@@ -151,12 +151,12 @@ const Environment = z.object({
 
 export type Config = z.infer<typeof Environment> & {
   upstreams: UpstreamConfig[];
-  /** Whose X-Forwarded-For is believed; null: nobody's. */
+  /** Proxies whose X-Forwarded-For is trusted; null: none. */
   trustedProxies: AddressSet | null;
   tls: { cert: Buffer; key: Buffer } | null;
 };
 
-/** Never shown; each may stand in a file that `<NAME>_FILE` names. */
+/** Never shown; each can also be read from the file that `<NAME>_FILE` names. */
 const SECRETS = new Set([
   'DATABASE_URL',
   'DAYBOOK_UPSTREAMS',
@@ -165,7 +165,7 @@ const SECRETS = new Set([
   'ADMIN_PASSWORD',
 ]);
 
-/** What works only together with others: the name, and those that it needs. */
+/** Variables that require others. */
 const NEEDS = {
   SMTP_URL: ['SMTP_FROM', 'PUBLIC_URL'],
   ADMIN_EMAIL: ['ADMIN_PASSWORD'],
@@ -198,7 +198,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   if (config.OPENAI_API_KEY !== undefined || config.OPENAI_BASE_URL !== undefined) {
     if (upstreams.some(({ name }) => name === 'openai')) {
       throw new ConfigError(
-        'OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS names too. Drop one.',
+        'OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS also defines. Remove one of them.',
       );
     }
     upstreams.push({

@@ -1,19 +1,19 @@
 import type { Worker } from 'node:cluster';
 import { LAST_MESSAGES_MS } from '#server/process/bounds.ts';
 
-/** What node:cluster sends for a new connection, and the child's word on it. */
+/** The message of node:cluster for a new connection, and the child's acknowledgment. */
 type Internal = { cmd?: string; act?: string; seq?: number; ack?: number };
 /** The connection itself. */
 type Handle = { close(): void };
 
 /**
- * Passes connections on that were handed to a child which died before it took them. Node keeps them
- * open and forgets them, and their clients wait until they lose patience: of 30 children that were
- * killed under load 28 left one behind. For Node it then looks as if the child had declined, and it
- * gives the connection to the next; where there is none the connection is closed. This reads messages of
- * node:cluster that are its own affair; should they change some day, nothing is passed on and
- * test/process/server-cluster.test.ts tells.
- * @param hasOthers whether another child listens.
+ * Passes on connections that were handed to a child which died before it accepted them. Node keeps such
+ * connections open and never handles them, so their clients wait until they time out: of 30 children killed
+ * under load, 28 left one behind. This makes Node believe that the child declined the connection, so that it
+ * gives the connection to the next child; if no child is left, the connection is closed. The messages of
+ * node:cluster that this reads are internal. If they change, connections are no longer passed on and
+ * test/process/server-cluster.test.ts fails.
+ * @param hasOthers whether another child is listening.
  */
 export function passOnConnections(
   { process: child }: Pick<Worker, 'process'>,

@@ -1,6 +1,6 @@
 import type { RunningServer } from '#server/process/server.ts';
 
-/** What a person reads when the server is up; on the very first start with a key and a first call. */
+/** The message printed when the server is ready; on the first start with a key and a first call. */
 export function greet({
   baseUrl,
   firstKey,
@@ -12,7 +12,7 @@ export function greet({
   if (setupLink !== null)
     lines.push(
       '',
-      'Open this to become the administrator. It is good once, for an hour:',
+      'Open this link to become the administrator. It works once and expires in an hour:',
       '',
       `  ${setupLink}`,
     );

@@ -3,8 +3,8 @@ import { type Logger, pino } from 'pino';
 export type { Logger };
 
 /**
- * The diagnostic log, on standard output as JSON lines. Only named fields of known shape are ever
- * passed to it: never a header, a body, a URL with its query, or an upstream's own words.
+ * The diagnostic log, on standard output as JSON lines. Only named fields of known shape are ever passed to
+ * it: never a header, a body, a URL with its query, or text from an upstream.
  */
 export function createLogger(level: string): Logger {
   return pino({
@@ -15,7 +15,7 @@ export function createLogger(level: string): Logger {
   });
 }
 
-/** What may be said of an error in a log line: its class and code. Messages may hold secrets. */
+/** The fields of an error that are safe to log: its class and code. Messages may contain secrets. */
 export function errorFields(error: unknown): { error: string; code?: string } {
   if (!(error instanceof Error)) return { error: typeof error };
   const code = (error as NodeJS.ErrnoException).code;

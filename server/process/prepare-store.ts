@@ -11,17 +11,17 @@ import { withControl } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 
-/** The key of the very first start. Its secret is nowhere else. */
+/** The key created on the first start. Its secret is stored nowhere. */
 export type FirstKey = { account: string; secret: string };
 
-/** The account of the very first start, which the first administrator joins. */
+/** The account created on the first start, which the first administrator joins. */
 export const FIRST_ACCOUNT = 'first';
 
 /**
- * What is done once before servers run on a store, however many they are: its schema, the log's
- * partitions, a look whether the log is what was published of it, the pepper, and on an empty log the
- * first account with its key.
- * @returns the first key, null when there was an account already.
+ * Prepares the database once before any server runs on it: migrates the schema, creates the log's partitions,
+ * checks the log against the published checkpoint, loads the pepper, and creates the first account and its
+ * key if the log is empty.
+ * @returns the first key; null if there was an account already.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function prepareStore(opened: Store, config: Config): Promise<FirstKey | null> {
@@ -42,9 +42,9 @@ export async function prepareStore(opened: Store, config: Config): Promise<First
 }
 
 /**
- * That the log holds what was published of it. Where its tree isn't built so far, or was archived in
- * part, it can't be told here; the worker tells it before it signs.
- * @throws {StaleLogError} where it doesn't.
+ * Checks that the log is consistent with the published checkpoint. If the tree isn't built that far, or a
+ * part of the log is archived, the check is left to the worker, which makes it before it signs.
+ * @throws {StaleLogError} when the log is not consistent.
  */
 async function requirePublished(client: Client, directory: string): Promise<void> {
   try {
@@ -54,7 +54,7 @@ async function requirePublished(client: Client, directory: string): Promise<void
   }
 }
 
-/** Null when another server, which started on this empty database at the same moment, was first. */
+/** @returns null if another server, which started on the same empty database, was first. */
 async function createFirstKey(store: Store, pepper: Buffer): Promise<FirstKey | null> {
   return withControl(store, 'first-start', async (control) => {
     try {

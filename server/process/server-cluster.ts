@@ -9,64 +9,64 @@ import type { Served } from '#server/process/server.ts';
 import type { Logger } from '#server/process/logger.ts';
 
 /**
- * Several server processes on one port. The *primary* has opened and prepared the store, and does
- * nothing else than keep its children running; each *child* is a whole server with an instance
- * number of its own. They share the port and Postgres, and nothing else.
+ * Several server processes on one port. The *primary* opens and prepares the database, then only supervises
+ * its children. Each *child* is a complete server with an instance of its own. The children share the port
+ * and the database.
  *
- * Connections are handed out in turn by the primary (SCHED_RR). Left to the kernel they go to
- * whoever wakes first, and clients keep theirs for hours: of 30 keep-alive connections to three
- * processes the busiest got 44 to 54 % on average and once all of them; in turn it gets 33 to 38 %.
- * What it costs is a message per connection, not per call. A frozen child is handed one at most, and
- * one that a child took with it into death is passed on.
+ * The primary distributes connections round-robin (SCHED_RR). The kernel would give each connection to the
+ * process that wakes first, and clients keep connections for hours: of 30 keep-alive connections to three
+ * processes the busiest got 44 to 54 % on average and once all of them; round-robin it gets 33 to 38 %. The
+ * cost is a message per connection, not per call. A frozen child gets at most one connection, and a
+ * connection handed to a child that died is passed on to another.
  */
 
-/** What a child tells the primary. */
+/** A message from a child to the primary. */
 type Ready = Pick<Served, 'baseUrl' | 'models'>;
 type ChildMessage = { ready: Ready } | { problem: string };
-/** What the primary tells a child: no new calls, and an end when the running ones have. */
+/** The message from the primary to a child: drain, then exit. */
 const STOP = 'stop';
 
-/** Whether this process is such a child. */
+/** Whether this process is a child. */
 export const { isWorker: isChild } = cluster;
 
 /**
- * Runs `DAYBOOK_INSTANCES` children and resolves when all of them take calls. One that ends later
- * is replaced, and what it left open is recovered like that of any dead instance.
- * @throws {ConfigError} with what the first child that could not start has said.
+ * Runs `DAYBOOK_INSTANCES` children and resolves when all of them accept calls. A child that exits later is
+ * replaced, and its open requests are recovered like those of any dead instance.
+ * @throws {ConfigError} with the message of the first child that could not start.
  */
 export async function serveByChildren(config: Config, log: Logger): Promise<Served> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   const failed = Promise.withResolvers<never>();
   const begun: Promise<Ready>[] = [];
   const children: SupervisedProcess[] = [];
-  /** The port that all of them share, once it is known, and who listens on it. */
+  /** The shared port, once it is known, and the children that listen on it. */
   let port: string | null = null;
   const listening = new Set<Worker>();
   let asked = String(config.PORT);
 
-  function keep(): void {
+  function startChild(): void {
     const ready = Promise.withResolvers<Ready>();
     begun.push(ready.promise);
     let isBegun = false;
     let problem: string | null = null;
     const start = (): Worker['process'] => {
-      // A free port that was taken once stays ours as long as anybody listens on it. When all have
-      // gone it is asked for by its number, because clients know it.
+      // With PORT=0 the first child picks a free port, which stays reserved while a child listens on it. When
+      // no child is left, the port is requested by its number, because clients know it.
       if (port !== null && listening.size === 0) asked = port;
       const child = cluster.fork({ PORT: asked });
       passOnConnections(child, () => listening.size > 0);
-      child.on('message', (told: ChildMessage) => {
-        if ('problem' in told) {
-          problem = told.problem;
+      child.on('message', (message: ChildMessage) => {
+        if ('problem' in message) {
+          problem = message.problem;
           return;
         }
-        const own = new URL(told.ready.baseUrl).port;
+        const own = new URL(message.ready.baseUrl).port;
         port ??= own;
-        // It came too late to share the port, and is of no use on another.
+        // It started too late to share the port, and clients don't know another one.
         if (own !== port) return void child.process.kill('SIGKILL');
         listening.add(child);
         isBegun = true;
-        ready.resolve(told.ready);
+        ready.resolve(message.ready);
       });
       child.on('exit', () => listening.delete(child));
       return child.process;
@@ -89,7 +89,7 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
   const kill = (): void => {
     for (const child of children) child.kill();
   };
-  for (let count = 0; count < config.DAYBOOK_INSTANCES; count++) keep();
+  for (let count = 0; count < config.DAYBOOK_INSTANCES; count++) startChild();
   try {
     const [first] = await Promise.race([Promise.all(begun), failed.promise]);
     return {
@@ -105,9 +105,9 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
   }
 }
 
-/** The life of a child: serves until the primary says stop, or is gone. */
+/** Runs a child: serves until the primary sends STOP or exits. */
 export async function serveAsChild(config: Config, log: Logger): Promise<void> {
-  // A terminal's Ctrl-C and a service manager reach all processes at once; the primary decides.
+  // A terminal's Ctrl-C and a service manager signal all processes at once; only the primary acts on it.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
   let served: Served | null = null;
   let stopping = false;
@@ -121,23 +121,23 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   };
   const self = cluster.worker as Worker;
   self.on('disconnect', () => {
-    // Node would end this process on the spot, and its running calls with it.
+    // Node would exit at once and interrupt the running calls.
     self.exitedAfterDisconnect = true;
     stop();
   });
-  process.on('message', (told) => {
-    if (told === STOP) stop();
+  process.on('message', (message) => {
+    if (message === STOP) stop();
   });
-  const tell = (told: ChildMessage): Promise<void> =>
-    new Promise((resolve) => process.send?.(told, undefined, undefined, () => resolve()));
+  const send = (message: ChildMessage): Promise<void> =>
+    new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
   try {
     const { serve } = await import('#server/process/server.ts');
     served = await serve(config, log, await attachStore(config));
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;
-    await tell({ problem: error.message });
+    await send({ problem: error.message });
     process.exit(1);
   }
   const { baseUrl, models } = served;
-  await tell({ ready: { baseUrl, models } });
+  await send({ ready: { baseUrl, models } });
 }

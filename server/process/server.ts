@@ -44,26 +44,26 @@ import { startHealthProbes } from '#server/upstreams/health-probe.ts';
 import { Upstreams } from '#server/upstreams/upstreams.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** A server that takes calls. */
+/** A running server. */
 export type Served = {
   /** What clients set as their base URL. */
   baseUrl: string;
   /** The upstreams with the models each serves, a line each. */
   models: string[];
-  /** Takes no new calls, lets running replies end, and closes everything in order, but not the store. */
+  /** Rejects new calls, drains running ones, and closes everything in order except the store. */
   stop(): Promise<void>;
-  /** Ends processes of its own at once, for one that ends itself right after. */
+  /** Kills child processes at once, for a caller that exits right after. */
   kill(): void;
 };
 
 /**
- * `firstKey` is that of the very first start, else null; `setupLink` is there while no administrator is.
- * `stop` closes the store too.
+ * `firstKey` is set on the first start, else null; `setupLink` is set while there is no administrator. `stop`
+ * closes the store too.
  */
 export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null; setupLink: string | null };
 
 /**
- * A whole server in this process: opens the store, prepares it, serves.
+ * Runs a complete server in this process: opens the store, prepares it, serves.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function startServer(config: Config, log: Logger): Promise<RunningServer> {
@@ -85,7 +85,7 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
 }
 
 /**
- * Composes a server on a store that is open and prepared: log, read model, upstreams, HTTP.
+ * Composes a server on an open and prepared store: log, read model, upstreams, HTTP.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function serve(config: Config, log: Logger, store: Store): Promise<Served> {
@@ -134,7 +134,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     draining: false,
     running: new Set(),
   };
-  // Others have ended our requests already.
+  // A peer has settled the requests of this instance already.
   instance.onFenced = () => {
     for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');
   };
@@ -250,7 +250,7 @@ function listen(http: Server, config: Config): Promise<number> {
     http.once('error', (error: NodeJS.ErrnoException) => {
       const why =
         error.code === 'EADDRINUSE'
-          ? `something listens on ${config.HOST}:${config.PORT} already`
+          ? `another process is listening on ${config.HOST}:${config.PORT}`
           : error.code;
       const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST';
       reject(new ConfigError(`${variable} is not usable: ${why}.`));
@@ -261,7 +261,7 @@ function listen(http: Server, config: Config): Promise<number> {
   });
 }
 
-/** Resolves when nothing runs any more, at the latest when the time for draining is over. */
+/** Resolves when no call is running, or when the time for draining is over. */
 async function drained(relay: Relay): Promise<void> {
   const deadline = performance.now() + DRAIN_MS;
   while (relay.running.size > 0 && performance.now() < deadline)

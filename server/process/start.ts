@@ -14,17 +14,17 @@ import { offerSetup } from '#server/sign-in/setup.ts';
 import { createLogger, type Logger } from '#server/process/logger.ts';
 import { buildPage } from '#server/process/web-build.ts';
 
-/** `npm start`: one command, from the configuration to servers that answer, and back down. */
+/** `npm start`: reads the configuration, starts the servers and the worker, and stops them on a signal. */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = createLogger(config.LOG_LEVEL);
   process.on('unhandledRejection', (error) => {
-    log.fatal({ error: error instanceof Error ? error.name : typeof error }, 'an unhandled rejection');
+    log.fatal({ error: error instanceof Error ? error.name : typeof error }, 'unhandled rejection; exiting');
     process.exit(1);
   });
   if (isChild) return serveAsChild(config, log);
 
-  // What a server is made of is loaded while its store opens; who has children serve needs none of it.
+  // The server's modules are loaded while the database starts. A primary with children doesn't need them.
   const server = config.DAYBOOK_INSTANCES === 1 ? import('#server/process/server.ts') : null;
   const built = buildPage(log);
   const { store, close } = await openStore(config, (line) => log.info(line));
@@ -59,7 +59,7 @@ async function main(): Promise<void> {
     }
     stopping = true;
     process.stdout.write(
-      `${signal}: no new calls; ending when the running ones have. Once more to end at once.\n`,
+      `${signal} received; waiting for running calls to end. Send it again to exit at once.\n`,
     );
     served
       .stop()
@@ -77,13 +77,13 @@ async function main(): Promise<void> {
 }
 
 const WORKER = path.join(import.meta.dirname, '../../worker/main.ts');
-/** It has little to do at a time, and no need for the nursery of a busy process. */
+/** A worker allocates little at a time, so a small young generation saves memory. */
 const WORKER_FLAGS = ['--max-semi-space-size=1'];
 
-/** The worker beside this server. It ends when its channel to us closes, whoever closes it. */
+/** Runs the worker beside this server. It exits when its IPC channel closes on either side. */
 function superviseWorker(config: Config, log: Logger): SupervisedProcess {
   const { DAYBOOK_DATA, LOG_LEVEL } = config;
-  // What it signs with and where it publishes is what this server has checked its log against.
+  // The worker must use the signing key and the directory that this server has checked the log against.
   const places = {
     DAYBOOK_DATA,
     DAYBOOK_SIGNING_KEY_FILE: signingKeyFile(config),
@@ -105,8 +105,8 @@ function superviseWorker(config: Config, log: Logger): SupervisedProcess {
 }
 
 /**
- * npm does not pass SIGTERM on: it ends, and so does the shell between us. A server that npm has
- * started takes the loss of its parent for that signal, instead of running on unseen.
+ * npm does not forward SIGTERM: it exits, and so does the shell between npm and this process. A server
+ * started by npm treats the loss of its parent as that signal, so that it isn't left running.
  */
 function whenOrphaned(stop: () => void): void {
   if (process.env['npm_lifecycle_event'] === undefined) return;
@@ -119,7 +119,7 @@ function whenOrphaned(stop: () => void): void {
   timer.unref();
 }
 
-// Whoever reads our output may go away; that is no reason to go down.
+// The reader of the output may close the pipe; the server goes on.
 process.stdout.on('error', () => {});
 process.stderr.on('error', () => {});
 

@@ -1,25 +1,25 @@
 import type { ChildProcess } from 'node:child_process';
 import { CHILD_RESTART_FIRST_MS, CHILD_RESTART_MAX_MS, CHILD_STABLE_MS } from '#server/process/bounds.ts';
 
-/** A process beside or below this one that is started again whenever it ends, until it is stopped. */
+/** A process that is restarted whenever it exits, until it is stopped. */
 export type SupervisedProcess = {
-  /** Asks it to end, and ends it by force when it hasn't within `graceMs`. */
+  /** Asks the process to exit, and kills it after `graceMs`. */
   stop(graceMs: number): Promise<void>;
-  /** Ends it at once and for good. */
+  /** Kills the process without a restart. */
   kill(): void;
 };
 
 export type SupervisedProcessOptions = {
   start: () => ChildProcess;
-  /** Asks it to end in good order. */
+  /** Asks the process to shut down. */
   ask: (child: ChildProcess) => void;
-  /** It has ended unasked, and is started again after this pause. */
+  /** The process exited unexpectedly, and is restarted after this backoff. */
   onEnd: (child: ChildProcess, restartMs: number) => void;
 };
 
 /**
- * Starts a child and keeps it. The pause before the next start doubles as long as it dies young, so
- * that one which can't run costs little, and one that was killed is back at once.
+ * Starts a process and restarts it when it exits. The backoff doubles while the process exits soon after its
+ * start, so that a process which can't run costs little, and one that was killed is back at once.
  */
 export function superviseProcess({ start, ask, onEnd }: SupervisedProcessOptions): SupervisedProcess {
   let child: ChildProcess | undefined;
@@ -34,7 +34,7 @@ export function superviseProcess({ start, ask, onEnd }: SupervisedProcessOptions
     child = launched;
     const ended = Promise.withResolvers<void>();
     gone = ended.promise;
-    // A process that could not be started at all reports an error and no exit.
+    // A process that could not be spawned emits an error and no exit.
     launched.once('error', () => over());
     launched.once('exit', () => over());
     let isOver = false;

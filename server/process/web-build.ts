@@ -9,10 +9,10 @@ const ROOT = path.join(import.meta.dirname, '../..');
 const WEB = path.join(ROOT, 'web');
 const VITE = path.join(ROOT, 'node_modules/vite/bin/vite.js');
 
-/** Where the built page lies. */
+/** The directory of the built dashboard. */
 export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 
-/** What the page is made of besides its own room. */
+/** Sources of the dashboard outside its own directory. */
 const SHARED = [
   'package-lock.json',
   'server/contract/filter.ts',
@@ -22,8 +22,8 @@ const SHARED = [
 ];
 
 /**
- * Builds the page where its sources are here and newer than it is. Never fails: without a page the
- * relay serves calls all the same, and the address of the dashboard tells how to build one.
+ * Builds the dashboard if its sources are present and newer than the last build. Never throws: without a
+ * build the relay serves calls all the same, and the address of the dashboard shows how to build it.
  */
 export async function buildPage(log: Logger): Promise<void> {
   try {
@@ -53,7 +53,7 @@ async function modifiedMs(name: string): Promise<number> {
   return (await stat(name)).mtimeMs;
 }
 
-/** Builds it aside and puts it in its place at once, so that nobody is served a part of it. */
+/** Builds into a temporary directory and renames it, so that no partial build is served. */
 async function build(): Promise<void> {
   const aside = path.join(ROOT, `node_modules/.daybook-page-${process.pid}`);
   try {
@@ -65,7 +65,7 @@ async function build(): Promise<void> {
   }
 }
 
-/** It needs none of our variables, which hold secrets. */
+/** Runs the build without the environment variables of this process, some of which are secrets. */
 function run(args: readonly string[]): Promise<void> {
   const { PATH, HOME, TMPDIR } = process.env;
   const env = Object.fromEntries(

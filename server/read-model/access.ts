@@ -6,21 +6,21 @@ import { limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Permissions, permissionsOf } from '#db/limits/permissions.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 
-/** What the terms of an account or a key amount to, compiled for the hot path. Pure. */
+/** The terms of an account or a key, compiled for the hot path. Pure. */
 export type Access = {
-  /** False where nothing may be called, because the account's plan is not in force. */
+  /** False if no call is allowed, because the account's plan is retired. */
   isActive: boolean;
   /** Null: nothing is forbidden. */
   permissions: Permissions | null;
-  /** From where a key may be used; null: from anywhere. */
+  /** The networks that a key may be used from; null: any. */
   networks: AddressSet | null;
   /** Null: nothing is limited. */
   limits: SubjectLimits | null;
 };
 
 /**
- * What an account with a plan or an override may use.
- * @param plan its plan; undefined: it is on none, or on one that is not there.
+ * The compiled terms of an account with a plan or an override.
+ * @param plan the account's plan; undefined: it has no plan, or an unknown one.
  */
 export function accessOfAccount(account: Account, plan: Plan | undefined): Access {
   const terms = accountTerms(account, plan);
@@ -33,7 +33,7 @@ export function accessOfAccount(account: Account, plan: Plan | undefined): Acces
   };
 }
 
-/** What a key with terms of its own may use of what its account may; null for a key without. */
+/** The compiled restrictions of a key; null for a key without any. */
 export function accessOfKey({ id, terms, resetPosition, termsPosition }: Key): Access | null {
   if (terms === null) return null;
   return {

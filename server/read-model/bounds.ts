@@ -1,7 +1,7 @@
 import { QUERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { assertIncreasing } from '#db/assert-increasing.ts';
 
-/** Fixed bounds of what a process keeps in memory of the log, each with its reason. */
+/** Fixed bounds of the read model, each with its reason. */
 
 /**
  * The read model is current when it has read the log's head within this time. Keys that were revoked since
@@ -10,9 +10,9 @@ import { assertIncreasing } from '#db/assert-increasing.ts';
 export const READ_MODEL_STALE_MS = 5_000;
 /** Model names whose price is cached. */
 export const PRICES_FOUND_MAX = 10_000;
-/** How long a change waits until this process has read it from the log, before it is answered regardless. */
+/** How long the reply to a change waits until this process has read the change from the log. */
 export const CATCH_UP_WAIT_MS = 2_000;
-/** Changes that wait so at once: more than can be under way. */
+/** Concurrent callers waiting for a predicate: more than changes can be pending. */
 export const PENDING_PREDICATES_MAX = 1_000;
 
 assertIncreasing(

@@ -1,18 +1,20 @@
 import { PENDING_PREDICATES_MAX } from '#server/read-model/bounds.ts';
 
-type Waiter = { predicate: () => boolean; end: (holds: boolean) => void };
+type Pending = { predicate: () => boolean; end: (holds: boolean) => void };
 
-/** Resolves callers once their predicate holds. Whatever may change a predicate calls `notifyAll`. */
+/**
+ * A condition variable: callers wait until their predicate holds. Call `notifyAll` after each state change.
+ */
 export class ConditionVariable {
-  readonly #waiting = new Set<Waiter>();
+  readonly #waiting = new Set<Pending>();
 
-  /** Checks the predicates of all callers. */
+  /** Checks the predicates of all waiting callers. */
   notifyAll(): void {
     for (const { predicate, end } of this.#waiting) if (predicate()) end(true);
   }
 
   /**
-   * Resolves when the predicate holds, or after the timeout; at once where too many callers wait already.
+   * Resolves when the predicate holds, or after the timeout; at once if too many callers are waiting.
    * @returns whether it holds.
    */
   until(predicate: () => boolean, timeoutMs: number): Promise<boolean> {
@@ -21,12 +23,12 @@ export class ConditionVariable {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const end = (holds: boolean): void => {
       clearTimeout(timer);
-      this.#waiting.delete(waiter);
+      this.#waiting.delete(pending);
       resolve(holds);
     };
-    const waiter = { predicate, end };
+    const pending = { predicate, end };
     const timer = setTimeout(end, timeoutMs, false);
-    this.#waiting.add(waiter);
+    this.#waiting.add(pending);
     return promise;
   }
 }

@@ -11,15 +11,15 @@ import {
 } from '#server/read-model/price-snapshot.ts';
 
 /**
- * What the list that is installed with Daybook offers. It takes some megabytes of memory, so servers load it
- * when it is asked for.
+ * Prices from the list that is installed with Daybook. The list takes some megabytes of memory, so servers
+ * load it on demand.
  */
 export type Offered = { source: string; providers: string[]; offers: Offer[]; skipped: Skipped[] };
 
 /**
- * Offers of the providers that are named, else of those whose addresses are configured.
- * @param models only these, each under just its name; absent: all.
- * @throws {DecisionError} where the list knows none.
+ * Offers the prices of the named providers, or else of the providers of the configured upstreams.
+ * @param models offer only these, under exactly these names; absent: all.
+ * @throws {DecisionError} when the list has no such provider.
  */
 export function offerPrices(
   named: readonly string[],
@@ -49,7 +49,7 @@ function chooseProviders(named: readonly string[], upstreams: Config['upstreams'
   if (found.length === 0) {
     throw new DecisionError(
       'not_found',
-      'No configured upstream has an address that the price list knows. Name a provider, such as openai.',
+      'The price list has no provider for the configured upstreams. Name a provider, such as openai.',
     );
   }
   return [...new Set(found)];

@@ -11,9 +11,9 @@ import { PRICE_MAX, type Prices } from '#db/money.ts';
 import type { Offer } from '#server/decide/price.ts';
 
 /**
- * The price list that is installed with Daybook, as of its release. It is read and never fetched:
- * prices change only when somebody imports them. A provider's list is made into names and beginnings
- * of names; what it says by other rules is left out and told.
+ * The price list that is installed with Daybook, as of its release. It is never fetched from the network, and
+ * prices change only by an import. The rules of a provider's list become exact names and prefixes; models
+ * matched only by other rules are skipped and reported.
  */
 export type Skipped = { provider: string; model: string; why: string };
 
@@ -26,7 +26,7 @@ export function snapshotSource(): string {
 /** The provider with this id, or undefined. */
 export function providerById(id: string): Provider | undefined {
   const provider = findProvider({ providerId: id });
-  // The package also finds providers whose name is only a part of what was asked for.
+  // The package also returns providers whose id is only a part of the requested one.
   return provider?.id === id ? provider : undefined;
 }
 
@@ -36,10 +36,10 @@ export function providerAt(baseUrl: string): Provider | undefined {
 }
 
 /**
- * The prices of providers' lists, each under its names and beginnings; or just those of the models
- * that are named, each under that name alone, for which any rule of a list is good. Where several
- * providers price a name the first of them counts.
- * @param list.at the moment whose prices are taken: lists also have past and future ones.
+ * The prices of the providers' lists under their names and prefixes; or only those of the named models under
+ * exactly these names, matched by any rule of a list. If several providers price a name, the first provider
+ * counts.
+ * @param list.at the time whose prices are used: lists also have past and future prices.
  */
 export function gatherOffers(
   providers: readonly Provider[],
@@ -69,7 +69,7 @@ export function gatherOffers(
   };
 }
 
-/** Every price of a provider's list that can be told by a name or its beginning. */
+/** The prices of a provider's list that are matched by a name or a prefix. */
 function readList(
   provider: Provider,
   { source, at }: { source: string; at: Date },
@@ -82,9 +82,9 @@ function readList(
     const { patterns, others } = patternsOf(provider, model);
     if (typeof priced === 'string') skip(model.id, priced);
     else if (patterns.length === 0)
-      skip(model.id, others > 0 ? `told only by ${rules(others)}` : "its names are another model's");
+      skip(model.id, others > 0 ? `matched only by ${rules(others)}` : "its names are another model's");
     else {
-      if (others > 0) skip(model.id, `${rules(others)} beside its names`);
+      if (others > 0) skip(model.id, `${rules(others)} besides its names`);
       for (const pattern of patterns)
         if (!offers.has(pattern)) offers.set(pattern, { pattern, source, ...priced });
     }
@@ -92,7 +92,9 @@ function readList(
   return { offers: [...offers.values()], skipped };
 }
 
-/** The price of one model under its own name, found by any rule of the lists; or why there is none. */
+/**
+ * The price of one model under exactly its name, matched by any rule of the lists; or why it has no price.
+ */
 function readOne(
   providers: readonly Provider[],
   model: string,
@@ -110,7 +112,7 @@ function readOne(
 }
 
 const rules = (count: number): string =>
-  count === 1 ? 'a rule that is no name or beginning' : `${count} rules that are no names or beginnings`;
+  count === 1 ? 'a rule that is not a name or prefix' : `${count} rules that are not names or prefixes`;
 
 /** The list's own order decides where several models fit a name. */
 function modelNamed(provider: Provider, name: string): ModelInfo | undefined {
@@ -128,8 +130,8 @@ function fits(match: MatchLogic, name: string): boolean {
 }
 
 /**
- * A model's names and beginnings, without those that an earlier model of the list takes; and how many rules
- * are neither.
+ * A model's names and prefixes, without those that match an earlier model of the list; and the number of
+ * rules that are neither.
  */
 function patternsOf(provider: Provider, model: ModelInfo): { patterns: string[]; others: number } {
   const clauses = 'or' in model.match ? model.match.or : [model.match];
@@ -140,7 +142,7 @@ function patternsOf(provider: Provider, model: ModelInfo): { patterns: string[];
     else if ('starts_with' in clause) patterns.push(`${clause.starts_with}*`);
     else others += 1;
   }
-  // A model that is told by other rules alone is at least known by its id.
+  // A model matched only by other rules is still known by its id.
   if (patterns.length === 0) patterns.push(model.id);
   const usable = patterns.filter((pattern) => {
     const name = pattern.replace(/\*$/, '');
@@ -149,7 +151,7 @@ function patternsOf(provider: Provider, model: ModelInfo): { patterns: string[];
   return { patterns: [...new Set(usable)], others };
 }
 
-/** What a model costs at a moment, or why that can't be said in prices of tokens. */
+/** The price of a model at a time, or why it can't be expressed as token prices. */
 function priceOf(model: ModelInfo, at: Date): { prices: Prices; notes: string[] } | string {
   const { lists, notes } = listsAt(model, at);
   const dearest = (name: string): number | null => {
@@ -158,7 +160,7 @@ function priceOf(model: ModelInfo, at: Date): { prices: Prices; notes: string[] 
   };
   const input = dearest('input_mtok');
   const output = dearest('output_mtok');
-  if (input === null || output === null) return 'not priced by tokens in and out';
+  if (input === null || output === null) return 'not priced per input and output token';
   const prices = {
     input,
     cached_input: dearest('cache_read_mtok') ?? input,
@@ -169,13 +171,12 @@ function priceOf(model: ModelInfo, at: Date): { prices: Prices; notes: string[] 
     return 'its price is out of range';
   const tierStart = lists.flatMap(tierStarts).toSorted((a, b) => a - b)[0];
   if (tierStart !== undefined)
-    notes.push(`the base tier: above ${tierStart} input tokens its provider charges more`);
-  if (lists.some((list) => 'requests_kcount' in list))
-    notes.push('its provider charges for each request, too');
+    notes.push(`base tier: the provider charges more above ${tierStart} input tokens`);
+  if (lists.some((list) => 'requests_kcount' in list)) notes.push('the provider also charges per request');
   return { prices, notes };
 }
 
-/** The price lists in force at a moment: more than one where they vary with the time of day. */
+/** The price lists in effect at a time: more than one if they vary with the time of day. */
 function listsAt({ prices }: ModelInfo, at: Date): { lists: ModelPrice[]; notes: string[] } {
   if (!Array.isArray(prices)) return { lists: [prices], notes: [] };
   const notes: string[] = [];
@@ -184,14 +185,14 @@ function listsAt({ prices }: ModelInfo, at: Date): { lists: ModelPrice[]; notes:
   for (const { constraint, prices: list } of prices) {
     if (constraint?.type === 'time_of_date') lists.push(list);
     else if (constraint && new Date(constraint.start_date) > at)
-      notes.push(`its provider changes it on ${constraint.start_date}`);
-    // Of those that begin at a date the last to have begun is in force, and the first has no date.
+      notes.push(`the provider changes it on ${constraint.start_date}`);
+    // Of the lists with a start date, the latest that has started is in effect; the first list has no date.
     else if ((constraint?.start_date ?? '') >= from) {
       from = constraint?.start_date ?? '';
       lists[0] = list;
     }
   }
-  if (lists.length > 1) notes.push('its price varies with the time of day: the dearest is taken');
+  if (lists.length > 1) notes.push('the price varies with the time of day: the highest is used');
   return { lists, notes };
 }
 

@@ -4,19 +4,18 @@ import type { Stored } from '#db/fold/stored.ts';
 import { PRICES_FOUND_MAX } from '#server/read-model/bounds.ts';
 
 /**
- * What each model costs, folded from the log. A price by the model's full name goes before any by
- * its beginning (`gpt-4o*`), and of those the longest decides. Letter case makes no difference:
- * price lists write `llama` where providers call the model `Llama`; of two prices that differ in
- * nothing else the one set last counts.
+ * The prices of models, folded from the log. An exact name takes precedence over prefixes (`gpt-4o*`), and
+ * the longest prefix over shorter ones. Names are case-insensitive, since price lists have `llama` for the
+ * provider's `Llama`; of two patterns that differ only in case, the one set last counts.
  */
 export class PriceTable {
   readonly #streams = new Map<string, Price>();
   readonly #exact = new Map<string, Price>();
   readonly #prefixes = new Map<string, Price>();
-  /** What was found for names that were asked for; clients choose names, so it is bounded. */
+  /** A cache of lookups by name; clients choose the names, so it is bounded. */
   readonly #found = new Map<string, Price | undefined>();
 
-  /** Takes in the next price of the log. */
+  /** Applies the next price of the log. */
   apply(stored: Stored<EventOf<'model.priced'>>): void {
     const price = evolvePrice(stored);
     this.#streams.set(price.pattern, price);
@@ -26,7 +25,7 @@ export class PriceTable {
     this.#found.clear();
   }
 
-  /** What calls of a model cost; the same object until it changes. Undefined: nothing is known. */
+  /** The price of a model; the same object until it changes. Undefined: no price set. */
   find(model: string): Price | undefined {
     const known = this.#found.get(model);
     if (known !== undefined || this.#found.has(model)) return known;
@@ -46,7 +45,7 @@ export class PriceTable {
     return undefined;
   }
 
-  /** The price that was set for just this name or pattern. */
+  /** The price set for exactly this name or pattern. */
   get(pattern: string): Price | undefined {
     return this.#streams.get(pattern);
   }

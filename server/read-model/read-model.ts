@@ -14,18 +14,17 @@ import { CATCH_UP_WAIT_MS } from '#server/read-model/bounds.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
-/** Told once for each page of the log, with the accounts whose calls it may concern. */
+/** Called once per page of the log, with the accounts whose calls it may affect. */
 export type ChangeListener = (accounts: ReadonlySet<string>) => void;
 
 const UNLIMITED: readonly SubjectLimits[] = [];
 
-/** Told of each event that may end a session: it was closed, or its member changed. */
+/** Called with each event that may end a session: the session was closed, or its member changed. */
 export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) => void;
 
 /**
  * Accounts, keys, plans, prices and upstreams in memory, folded from the log by following it. The hot path
- * reads only this; it never asks the database. It is only as good as it is {@link ReadModel.isCurrent
- * current}.
+ * reads only this, never the database. Check {@link ReadModel.isCurrent isCurrent} before relying on it.
  */
 export class ReadModel {
   readonly prices = new PriceTable();
@@ -38,22 +37,19 @@ export class ReadModel {
   readonly #members = new Map<string, Member>();
   readonly #administrators = new Set<string>();
   #registration: Registration = REGISTRATION_FIRST;
-  /**
-   * What terms amount to, compiled when first asked for and until they change. Subjects without terms have no
-   * entry.
-   */
+  /** Compiled terms, cached at the first use until they change. Subjects without terms have no entry. */
   readonly #accountAccess = new Map<string, Access>();
   readonly #keyAccess = new Map<string, Access>();
   readonly #listeners: ChangeListener[] = [];
   readonly #sessionListeners: SessionListener[] = [];
-  readonly #waiters = new ConditionVariable();
+  readonly #applied = new ConditionVariable();
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
   #head = 0;
   /** Postgres' clock minus this process's monotonic clock. */
   #clockOffsetMs = Date.now() - performance.now();
 
-  /** Takes in the next events of the log, in order. */
+  /** Applies the next events of the log, in order. */
   apply(events: readonly Placed[]): void {
     const changed = new Set<string>();
     for (const placed of events) {
@@ -61,20 +57,20 @@ export class ReadModel {
       if (isControl(placed)) this.#applyControl(placed, changed);
     }
     if (changed.size > 0) for (const listener of this.#listeners) listener(changed);
-    this.#waiters.notifyAll();
+    this.#applied.notifyAll();
   }
 
-  /** Resolves when something of this is so, or after a while: what follows asks again. */
-  async until(isSo: () => boolean): Promise<void> {
-    await this.#waiters.until(isSo, CATCH_UP_WAIT_MS);
+  /** Resolves when the predicate holds, or after a timeout, so the caller must check it again. */
+  async until(predicate: () => boolean): Promise<void> {
+    await this.#applied.until(predicate, CATCH_UP_WAIT_MS);
   }
 
-  /** Resolves when the log was heard of up to a position, or after a while. */
+  /** Resolves when the events up to a position are applied, or after a timeout. */
   untilPosition(position: number): Promise<void> {
     return this.until(() => this.#position >= position);
   }
 
-  /** @param changed takes the accounts whose calls may be judged otherwise from here on. */
+  /** @param changed collects the accounts whose running calls must be authorized again. */
   #applyControl({ event, at, position, version }: Placed<ControlEvent>, changed: Set<string>): void {
     switch (event.type) {
       case 'account.registered':
@@ -104,7 +100,7 @@ export class ReadModel {
       case 'member.reset_link_created':
         return this.#applyMember({ event, at, position, version });
       case 'session.closed':
-        return this.#tellSessions(event);
+        return this.#notifySessions(event);
       case 'registration.changed':
         this.#registration = evolveRegistration({ event, at, position, version });
         return;
@@ -136,8 +132,7 @@ export class ReadModel {
     if (!key) return;
     this.#keys.set(key.id, key);
     if (event.type === 'key.created') this.#noteOwner(key);
-    // The clock decides when a key ends. What happens to its running calls must not depend on whether a
-    // worker is there to put it down.
+    // A key expires by the clock. Its running calls must not depend on whether a worker records the expiry.
     if (event.type === 'key.created' || event.type === 'key.expired' || event.type === 'key.renamed') return;
     if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
     changed.add(key.account);
@@ -167,14 +162,14 @@ export class ReadModel {
     this.#members.set(member.id, member);
     if (member.role === 'administrator' && member.state === 'active') this.#administrators.add(member.id);
     else this.#administrators.delete(member.id);
-    this.#tellSessions(event);
+    this.#notifySessions(event);
   }
 
-  #tellSessions(event: Parameters<SessionListener>[0]): void {
+  #notifySessions(event: Parameters<SessionListener>[0]): void {
     for (const listener of this.#sessionListeners) listener(event);
   }
 
-  /** A walk over the accounts, which is rare: plans change by the hand of people. */
+  /** Iterates over all accounts, which is rare: only administrators change plans. */
   #applyPlan(stored: Stored<PlanEvent>, changed: Set<string>): void {
     const plan = evolvePlan(this.#plans.get(stored.event.plan), stored);
     if (!plan) return;
@@ -187,33 +182,33 @@ export class ReadModel {
     }
   }
 
-  /** Has `listener` told of each change to accounts, plans and keys that calls may depend on. */
+  /** Calls `listener` on changes to accounts, plans and keys that may affect calls. */
   onChange(listener: ChangeListener): void {
     this.#listeners.push(listener);
   }
 
-  /** Has `listener` told of each event that may end sessions or change what they may see. */
+  /** Calls `listener` on each event that may end sessions or change their permissions. */
   onSession(listener: SessionListener): void {
     this.#sessionListeners.push(listener);
   }
 
-  /** Notes that the log was just read to its head, which was at least there. */
+  /** Records that the log was just read up to this head. */
   markCurrent(head: number): void {
     this.#currentAtMs = performance.now();
     this.#head = Math.max(this.#head, head);
   }
 
-  /** The newest position of the whole log that was seen; events above it may be there by now. */
+  /** The newest known position of the full log; there may be newer events by now. */
   get head(): number {
     return this.#head;
   }
 
-  /** Whether revocations and suspensions of more than a few seconds ago are known here. */
+  /** Whether all revocations and suspensions older than a few seconds are applied. */
   isCurrent(): boolean {
     return performance.now() - this.#currentAtMs < READ_MODEL_STALE_MS;
   }
 
-  /** Sets the clock by Postgres', which decides expiry whatever this machine's clock says. */
+  /** Synchronizes with the clock of PostgreSQL, which decides expiry whatever the clock of this machine. */
   setClock(postgresNow: Date): void {
     this.#clockOffsetMs = postgresNow.getTime() - performance.now();
   }
@@ -227,7 +222,7 @@ export class ReadModel {
     return this.#accounts.get(id);
   }
 
-  /** Names are unique. A walk: only commands of people name accounts. */
+  /** Names are unique. Iterates over all accounts: only commands look accounts up by name. */
   accountNamed(name: string): Account | undefined {
     return this.#accounts.values().find((account) => account.name === name);
   }
@@ -248,7 +243,7 @@ export class ReadModel {
     return this.#administrators.size > 0;
   }
 
-  /** Who may register, and on which plan new accounts land. */
+  /** The registration policy, and the plan of new accounts. */
   get registration(): Registration {
     return this.#registration;
   }
@@ -261,7 +256,9 @@ export class ReadModel {
     return this.#accounts.values();
   }
 
-  /** What an account may use; null: it has neither plan nor override, and so everything. */
+  /**
+   * The compiled terms of an account; null: it has neither a plan nor an override, so nothing is restricted.
+   */
   accountAccess(account: Account): Access | null {
     if (account.plan === null && account.override === null) return null;
     let access = this.#accountAccess.get(account.id);
@@ -272,7 +269,7 @@ export class ReadModel {
     return access;
   }
 
-  /** What a key may use of what its account may; null: all of that. */
+  /** The compiled restrictions of a key; null: none beyond its account's. */
   keyAccess(key: Key): Access | null {
     if (key.terms === null) return null;
     const known = this.#keyAccess.get(key.id);
@@ -295,9 +292,9 @@ export class ReadModel {
   }
 
   /**
-   * The position of the newest control event that a key's terms come from, its account's and its
-   * plan's included; 0 when there is none. Also where nothing is limited any more: the log must tell
-   * that a call was admitted after a limit was taken away.
+   * The position of the newest control event that a key's terms depend on, including its account's and its
+   * plan's; 0 if there is no such event. It is recorded even when nothing is limited, so that the log shows
+   * that a call was admitted after a limit was removed.
    */
   termsPosition(key: Key): number {
     const account = this.#accounts.get(key.account);
@@ -309,7 +306,7 @@ export class ReadModel {
     return this.#keys.get(id);
   }
 
-  /** The keys of an account, those that have ended too; the oldest first. */
+  /** The keys of an account, including revoked and expired ones; the oldest first. */
   keysOf(account: string): Key[] {
     return (this.#keysOf.get(account) ?? []).map((id) => this.#keys.get(id) as Key);
   }
@@ -319,7 +316,7 @@ export class ReadModel {
     return this.#keys.values();
   }
 
-  /** The position of the last event taken in. */
+  /** The position of the last applied event. */
   get position(): number {
     return this.#position;
   }

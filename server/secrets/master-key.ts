@@ -13,7 +13,7 @@ import { MASTER_KEYS_MAX, readMasterKeys } from '#db/secrets/master-key.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** The key that credentials are sealed under, in a file outside the database and its backups. */
+/** The master key that encrypts credentials, in a file outside the database and its backups. */
 
 const fault = (line: string): ConfigError => new ConfigError(line);
 
@@ -21,10 +21,10 @@ const fault = (line: string): ConfigError => new ConfigError(line);
 export const readKeys = (file: string): MasterKeys | null => readMasterKeys(file, fault);
 
 /**
- * The keys to seal a credential with. The first one makes the master key; not so where the database
- * has credentials already, since they would be lost without notice. The caller holds the
- * master key (`holdMasterKey`).
- * @throws {ConfigError} when the file can't be used, or lacks a key that is needed.
+ * The keys to encrypt a credential with. The first credential creates the master key, but not if the database
+ * has credentials already: they would be lost without notice. The caller must hold the lock
+ * (`lockMasterKey`).
+ * @throws {ConfigError} when the file can't be used, or lacks a key in use.
  */
 export async function keysToSeal(client: ClientBase, file: string): Promise<MasterKeys> {
   const inUse = await masterKeysInUse(client);
@@ -41,7 +41,9 @@ function requireAll(
   const missing = [...inUse].filter((id) => keys?.all.has(id) !== true);
   if (keys !== null && missing.length === 0) return;
   throw new ConfigError(
-    `DAYBOOK_MASTER_KEY_FILE is needed: credentials in this database are sealed under the master key ${missing.join(' and ')}, which ${file} does not hold. Copy it from the host where they were added, or from where you keep it; or remove these credentials and add them again.`,
+    'DAYBOOK_MASTER_KEY_FILE is needed: credentials in this database are encrypted with the master key ' +
+      `${missing.join(' and ')}, which ${file} does not contain. Copy the key from the host where they were ` +
+      'added, or from your backup; or remove these credentials and add them again.',
   );
 }
 
@@ -49,18 +51,16 @@ export type Rekeyed = {
   /** The id of the master key that is current now. */
   master_key: string;
   rewrapped: number;
-  /** Credentials that don't open: they stay as they are. */
+  /** Credentials that can't be decrypted; they are unchanged. */
   damaged: string[];
-  /**
-   * Those that went from the file, since nothing needs them any more, and that stayed because something does.
-   */
+  /** Old keys that were removed from the file, and old keys that were kept because they are still in use. */
   dropped: string[];
   kept: string[];
 };
 
 /**
- * Wraps all data keys by a new master key, while everything runs. Broken off at any point it leaves
- * credentials that open, and can be done again.
+ * Wraps all data keys with a new master key, without downtime. If interrupted, all credentials can still be
+ * decrypted and the command can be repeated.
  * @param byHand the file has the new key as its first line already, and is not written to.
  * @throws {DecisionError} when there is no master key yet.
  * @throws {ConfigError} when the file can't be used or written.
@@ -71,7 +71,7 @@ export function rekey(client: ClientBase, file: string, byHand: boolean): Promis
     if (before === null && (await masterKeysInUse(client)).size === 0) {
       throw new DecisionError(
         'not_found',
-        `There is no master key yet: it is made in ${file} with the first credential.`,
+        `There is no master key yet: it is created in ${file} with the first credential.`,
       );
     }
     requireAll(before, await masterKeysInUse(client), file);
@@ -114,7 +114,7 @@ async function rewrapAll(
   return { rewrapped, damaged };
 }
 
-/** What a damaged row can't give. */
+/** The result of `work`; null if a damaged row makes it throw. */
 function attempt<T>(work: () => T): T | null {
   try {
     return work();
@@ -126,7 +126,10 @@ function attempt<T>(work: () => T): T | null {
 function withNew({ all }: MasterKeys): MasterKeys {
   if (all.size === MASTER_KEYS_MAX)
     throw new ConfigError(
-      "DAYBOOK_MASTER_KEY_FILE is not usable: it is full of keys that are still needed. Remove the credentials that don't open.",
+      [
+        'DAYBOOK_MASTER_KEY_FILE is not usable: it is full of keys that are still in use.',
+        "Remove the credentials that can't be decrypted.",
+      ].join(' '),
     );
   const key = randomBytes(MASTER_KEY_BYTES);
   const current = masterKeyId(key);
@@ -157,7 +160,11 @@ function writeKeys(file: string, keys: readonly Buffer[]): void {
     if (process.platform !== 'win32') syncDirectory(path.dirname(file));
   } catch (error) {
     throw new ConfigError(
-      `DAYBOOK_MASTER_KEY_FILE is not usable: ${file} can't be written (${(error as NodeJS.ErrnoException).code}). Where a file is handed over read-only, write a new key as its first line yourself, and run: daybook rekey --by-hand`,
+      [
+        `DAYBOOK_MASTER_KEY_FILE is not usable: ${file} can't be written`,
+        `(${(error as NodeJS.ErrnoException).code}). If the file is mounted read-only, add the new key as its`,
+        'first line where it comes from, and run: daybook rekey --by-hand',
+      ].join(' '),
     );
   }
 }

@@ -8,9 +8,9 @@ import { type Config, ConfigError } from '#server/process/config.ts';
 const PEPPER_BYTES = 32;
 
 /**
- * The secret that key digests are made with. It lives in a file outside the database, so that
- * an attacker who can write to the database still can't mint a key. The database remembers a check value:
- * with another pepper every key would look wrong, and a fault of ours must never be a 401.
+ * The secret that key digests are computed with. It is in a file outside the database, so that an attacker
+ * who can write to the database still can't mint a key. The database remembers a check value: with another
+ * pepper every key would look wrong, and a fault of ours must never be a 401.
  * @throws {ConfigError} when the file is missing, readable by others, or not the right one.
  */
 export async function loadPepper(
@@ -25,7 +25,10 @@ export async function loadPepper(
   const pepper = readPepper(file, fault) ?? (expected === null ? createPepper(file) : null);
   if (pepper === null) {
     throw new ConfigError(
-      `DAYBOOK_PEPPER_FILE is needed: the keys in this database were made with a pepper that ${file} should hold. Copy it from the host where the database was first used, or from your backup.`,
+      [
+        'DAYBOOK_PEPPER_FILE is needed: the keys in this database were created with a pepper,',
+        `which is not in ${file}. Copy it from the host where the database was first used, or from your backup.`,
+      ].join(' '),
     );
   }
   const check = pepperCheck(pepper);
@@ -34,7 +37,7 @@ export async function loadPepper(
   ]);
   if (claimed.rows[0]?.claimed !== check) {
     throw new ConfigError(
-      `DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper that this database's keys were made with.`,
+      `DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper of this database's keys.`,
     );
   }
   return pepper;

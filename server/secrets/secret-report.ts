@@ -8,8 +8,8 @@ import { errorFields, type Logger } from '#server/process/logger.ts';
 export type SecretReport = { close(): Promise<void> };
 
 /**
- * Writes down which secrets of keys in rotation are in use, over a connection for the moment: most
- * of the time nothing is rotated. A use that could not be written is reported again by the next one.
+ * Records which secrets of rotating keys are in use, over temporary connections, since keys rarely rotate. A
+ * use that could not be recorded is recorded with the next one.
  * @param nowMs Postgres' time, in milliseconds since 1970.
  */
 export function reportSecretUse(
@@ -30,10 +30,7 @@ export function reportSecretUse(
         await closeClient(client);
       }
     } catch (error) {
-      log.warn(
-        errorFields(error),
-        'writing down which secrets are in use failed; the next use is written down again',
-      );
+      log.warn(errorFields(error), 'recording secret use failed; retrying at the next use');
     }
   }
   const timer = setInterval(() => {

@@ -6,8 +6,8 @@ import { sameDigest } from '#server/secrets/key-secret.ts';
 type Noted = { key: string; last4: string; usedMs: number; reportedMs: number };
 
 /**
- * Which secret of a key is in use while its rotation is under way, noted in memory by the calls
- * themselves: all other keys cost a call nothing. Pure: secret-report.ts writes it to the database.
+ * Notes in memory which secret of a rotating key is in use. Keys that are not rotating cost a call nothing.
+ * Pure: secret-report.ts writes the uses to the database.
  */
 export class SecretUse {
   readonly #noted = new Map<string, Noted>();
@@ -29,8 +29,8 @@ export class SecretUse {
   }
 
   /**
-   * What should be written down now: a first use soon, later ones once in a while. Those that rest are
-   * forgotten.
+   * The uses to record now: a first use soon, later ones once per SECRET_USE_REPORT_MS. Secrets that are no
+   * longer used are removed.
    */
   takeDue(nowMs: number): SecretUsed[] {
     const due: SecretUsed[] = [];
@@ -42,7 +42,7 @@ export class SecretUse {
     return due;
   }
 
-  /** All that was not written down yet. */
+  /** All uses that were not recorded yet. */
   takeAll(nowMs: number): SecretUsed[] {
     return [...this.#noted.values()]
       .filter(({ usedMs, reportedMs }) => usedMs > reportedMs)

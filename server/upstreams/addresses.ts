@@ -22,6 +22,11 @@ export function checkBaseUrl(baseUrl: string, network: Network): string | null {
   const reach = reachOfHost(url.hostname);
   if (reach === null || mayConnect(reach, network)) return null;
   if (reach === 'never')
-    return `Requests to ${url.hostname} are never sent: it is a metadata service or not a single host. Use the address of the model provider.`;
-  return `${url.hostname} is on this machine or in a private network. Set "network" to "private" to allow it.`;
+    return (
+      `Requests to ${url.hostname} are never sent: it is a metadata service or not a single host. ` +
+      'Use the address of the model provider.'
+    );
+  return (
+    `${url.hostname} is on this machine or in a private network. ` + 'Set "network" to "private" to allow it.'
+  );
 }

@@ -61,22 +61,22 @@ assertIncreasing(
     RETRY_PAUSE_MS,
     RETRY_WAIT_MAX_MS,
     RETRY_AFTER_MAX_MS,
-    NEW_TRY_WITHIN_MS: NEW_ATTEMPT_WITHIN_MS,
-    LEFT_AFTER_MS: REMOVED_UPSTREAM_KEPT_MS,
+    NEW_ATTEMPT_WITHIN_MS,
+    REMOVED_UPSTREAM_KEPT_MS,
   },
   'A retry must be able to begin within the time that a call has for its attempts.',
 );
 assertIncreasing(
-  { HEAD_KEPT_MS: HEAD_HELD_MS, NEW_TRY_WITHIN_MS: NEW_ATTEMPT_WITHIN_MS },
+  { HEAD_HELD_MS, NEW_ATTEMPT_WITHIN_MS },
   'A reply whose head was held back must leave time for another attempt.',
 );
 assertIncreasing(
-  { EJECTION_MS: CIRCUIT_OPEN_MS, WRONG_CREDENTIAL_MS, EJECTION_MAX_MS: CIRCUIT_OPEN_MAX_MS },
+  { CIRCUIT_OPEN_MS, WRONG_CREDENTIAL_MS, CIRCUIT_OPEN_MAX_MS },
   'The time that a circuit stays open must be able to grow.',
 );
 assertIncreasing(
   { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS },
-  'A credential without a Retry-After must not rest longer than one with it.',
+  'A credential without a Retry-After must not be unused for longer than one with it.',
 );
 assertIncreasing(
   { PROBE_CHECK_MS, PROBE_TIMEOUT_MS, PROBE_EVERY_MS },

@@ -1,15 +1,13 @@
 import { CIRCUIT_OPEN_MAX_MS, CIRCUIT_OPEN_MS, OPEN_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
 
 /**
- * The circuit breaker of an upstream, or of one credential of it. Its states:
+ * The circuit breaker of an upstream, or of one of its credentials. Its states:
  *
  * - *closed*: calls are allowed. Failures in a row are counted, and so are replies in a row that began and
- *   were
- *   interrupted.
+ *   were interrupted.
  * - *open*: no call is allowed until {@link CircuitBreaker.openUntilMs}.
  * - *half-open*: that time is over, and the upstream has not answered since. One call at a time is allowed,
- *   the
- *   trial; health probes try it too.
+ *   the trial; health probes try it too.
  *
  * Transitions: closed → open by OPEN_AFTER_FAILURES failures or interruptions in a row, or by one failure
  * that says for how long the upstream is of no use (Retry-After, a rejected credential). open → half-open by
@@ -28,7 +26,7 @@ export class CircuitBreaker {
   #opened = 0;
   #openUntilMs = Number.NEGATIVE_INFINITY;
   #openedMs = Number.NEGATIVE_INFINITY;
-  /** When the trial call of the half-open circuit began; null: there is none. */
+  /** When the trial call of the half-open circuit began; null: no trial call is running. */
   #trialMs: number | null = null;
   #running = 0;
   #problem: string | null = null;

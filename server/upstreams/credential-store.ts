@@ -10,7 +10,7 @@ import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 import { CREDENTIAL_RETRY_MS } from '#server/upstreams/bounds.ts';
 
-/** A credential that could not be decrypted, with the reason, which shows no part of it. */
+/** A credential that could not be decrypted, with the reason, which contains no part of the secret. */
 export type Unopened = { id: string; upstream: string; why: string };
 
 /**

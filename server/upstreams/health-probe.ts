@@ -37,8 +37,9 @@ export function dueProbes(upstreams: readonly Upstream[], nowMs: number): ProbeT
 }
 
 /**
- * Applies the result of a probe: the circuit closes, opens again, or stays half-open because only a call can
- * tell. A list that is rejected or unreadable is no failure: calls may pass without one.
+ * Applies the result of a probe: the circuit closes, opens again, or stays half-open because only a call
+ * shows whether the upstream works. A list that is rejected or unreadable is no failure: calls may pass
+ * without one.
  */
 export function applyProbeResult(
   circuit: CircuitBreaker,

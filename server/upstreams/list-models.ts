@@ -76,7 +76,7 @@ export function explainModelListError(error: unknown, timeoutMs: number): ModelL
     return failure('timed_out', `It did not answer within ${timeoutMs / 1_000} s.`);
   if (/ECONNRESET|EPIPE|UND_ERR_SOCKET/.test(code)) return failure('cut', 'It closed the connection early.');
   if (code.startsWith('HPE_'))
-    return failure('unreadable', 'What answers at its address does not use HTTP, or only over TLS.');
+    return failure('unreadable', 'The server at its address does not use HTTP, or only over TLS.');
   return failure('unreachable', explainUnreachable(code));
 }
 
@@ -99,12 +99,13 @@ function explainFault(fault: ModelListFault): ModelListProblem {
     case 'not_json':
       return failure(
         'unreadable',
-        'Its reply is not JSON: the address may not be an API. Is the path right, such as /v1 at its end?',
+        'Its reply is not JSON, so the address may not be an API. Check its path, such as /v1 at the end.',
       );
     case 'not_a_list':
       return failure(
         'unreadable',
-        'Its reply is not a list of models: the address may be another API. Is the path right, such as /v1 at its end?',
+        'Its reply is not a list of models, so the address may be another API. ' +
+          'Check its path, such as /v1 at the end.',
       );
     case 'too_large':
       return failure('unreadable', 'Its list of models is too large.');

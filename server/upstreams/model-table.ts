@@ -5,8 +5,8 @@ import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**
- * The targets of a model's calls, or why there are none: no upstream serves it, none by that route, or all
- * that do are paused or lack their credential.
+ * The targets of a model's calls, or why it has no target: no upstream serves it, no upstream supports the
+ * route, or all upstreams that do are paused or lack their credential.
  */
 export type Found = readonly Target[] | 'unknown' | 'route' | 'paused';
 

@@ -220,8 +220,8 @@ describe('a file that declares a relay', () => {
     expect(await text('apply', name, '--yes', '--prune')).toContain('Nothing to do');
     const { stderr } = await daybook('apply', await file('upstreams: {}'), '--yes', '--prune');
     expect(stderr).toBe(
-      'daybook: relay.yaml:1: Upstream "openai" is all that "new" can go to. ' +
-        'Direct or retire that model first.\n',
+      'daybook: relay.yaml:1: Upstream "openai" is the only target of "new". ' +
+        'Redefine or retire that model first.\n',
     );
   });
 

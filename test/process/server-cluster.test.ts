@@ -326,7 +326,7 @@ describe('all of them end', () => {
       const code = own.stop();
       await until(
         () => own.output(),
-        (text) => text.includes('Once more to end at once'),
+        (text) => text.includes('Send it again to exit at once'),
         'the first signal',
       );
       process.kill(own.pid, 'SIGTERM');
@@ -353,7 +353,7 @@ test('what keeps the processes from starting is told once, in one line', async (
       (error: Error) => error.message,
     );
     expect(failure).toMatch(
-      /^the server ended:\ndaybook: PORT is not usable: something listens on [^\n]+\n$/,
+      /^the server ended:\ndaybook: PORT is not usable: another process is listening on [^\n]+\n$/,
     );
   } finally {
     taken.close();

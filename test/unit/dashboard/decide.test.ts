@@ -220,7 +220,7 @@ describe('given a plan', () => {
   test('when it is retired, then it is, for good, and a second time nothing happens', () => {
     expect(retirePlan(free, actor)).toEqual({ type: 'plan.retired', plan: 'free', actor });
     expect(retirePlan(retired, actor)).toBeNull();
-    expect(() => define(retired, {})).toThrow(fails('not_allowed', 'is retired for good'));
+    expect(() => define(retired, {})).toThrow(fails('not_allowed', 'is retired permanently'));
   });
 
   test('that is not there, when a command names it, then its sender is told', () => {

@@ -73,7 +73,7 @@ describe('a price list', () => {
     });
   });
 
-  test('with other rules tells that they are left out, and takes the id where it is one of the names', () => {
+  test('reports skipped rules, and uses the id if it is one of the names', () => {
     const { offers, skipped } = gather(
       model('both', { match: { or: [{ equals: 'both' }, { contains: 'oth' }] } }),
       model('by-id', { match: { contains: 'by-i' } }),
@@ -81,9 +81,9 @@ describe('a price list', () => {
     );
     expect(offers.map(({ pattern }) => pattern)).toEqual(['both', 'by-id']);
     expect(skipped.map((each) => [each.model, each.why])).toEqual([
-      ['both', expect.stringContaining('beside its names')],
-      ['by-id', expect.stringContaining('beside its names')],
-      ['region.any', expect.stringContaining('told only by')],
+      ['both', expect.stringContaining('besides its names')],
+      ['by-id', expect.stringContaining('besides its names')],
+      ['region.any', expect.stringContaining('matched only by')],
     ]);
   });
 
@@ -105,7 +105,7 @@ describe('a price list', () => {
     ['beyond what a price can be', { input_mtok: PRICE_MAX / 1_000_000 + 1, output_mtok: 1 }],
     ['with nonsense', { input_mtok: Number.NaN, output_mtok: 1 }],
     ['below nothing', { input_mtok: -1, output_mtok: 1 }],
-  ])('priced %s is skipped, and told', (_, prices) => {
+  ])('priced %s is skipped and reported', (_, prices) => {
     const { offers, skipped } = gather(model('odd', { prices }));
     expect(offers).toEqual([]);
     expect(skipped).toMatchObject([{ provider: 'made', model: 'odd' }]);
@@ -223,7 +223,7 @@ describe('the installed list', () => {
       }
       const wrong = offers
         .filter(({ notes }) =>
-          notes.every((note) => note.startsWith('the base tier') || note.includes('changes it')),
+          notes.every((note) => note.startsWith('base tier') || note.includes('changes it')),
         )
         .map(({ pattern }) => pattern.replace(/\*$/, '-unheard-of'))
         .filter((name) => {

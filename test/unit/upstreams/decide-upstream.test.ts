@@ -98,7 +98,7 @@ describe('given an upstream', () => {
       going('gone', ['one'], 'retired'),
     ];
     expect(failing(() => removeUpstream(upstream, models, actor))).toEqual(
-      fails('not_allowed', '"fast", "twice" can go to'),
+      fails('not_allowed', 'is the only target of "fast", "twice"'),
     );
     expect(
       removeUpstream(upstream, [going('both', ['one', 'two']), going('gone', ['one'], 'retired')], actor),
