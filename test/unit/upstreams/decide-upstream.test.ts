@@ -248,10 +248,10 @@ describe('given models', () => {
       terms: { alias_of: 'fast' },
     });
     expect(define('new', { alias_of: 'gpt-4o' })).toMatchObject({ type: 'model.defined' });
-    expect(define('new', { alias_of: 'quick' })).toEqual(fails('not_allowed', 'alias itself, of "fast"'));
+    expect(define('new', { alias_of: 'quick' })).toEqual(fails('not_allowed', 'itself an alias of "fast"'));
     expect(define('new', { alias_of: 'new' })).toEqual(fails('invalid', 'itself'));
     expect(define('fast', { alias_of: 'quick' }, fast)).toEqual(fails('not_allowed', 'alias'));
-    expect(define('fast', { alias_of: 'gpt-4o' }, fast)).toEqual(fails('not_allowed', '"quick" stands'));
+    expect(define('fast', { alias_of: 'gpt-4o' }, fast)).toEqual(fails('not_allowed', 'the alias "quick"'));
     for (const nowhere of ['typo', 'old'])
       expect(define('new', { alias_of: nowhere })).toEqual(fails('not_found', `"${nowhere}"`));
   });
@@ -260,7 +260,7 @@ describe('given models', () => {
     expect(retireModel(quick, reachable, actor)).toEqual({ type: 'model.retired', model: 'quick', actor });
     expect(retireModel(old, reachable, actor)).toBeNull();
     expect(failing(() => retireModel(fast, reachable, actor))).toEqual(
-      fails('not_allowed', '"quick" stands'),
+      fails('not_allowed', 'the alias "quick"'),
     );
     expect(retireModel(fast, { ...reachable, isListed: () => true }, actor)).toMatchObject({
       type: 'model.retired',
