@@ -20,7 +20,9 @@ export function codeOfStore(error: Error): string | null {
   return error instanceof StoreError ? 'unavailable' : null;
 }
 
-/** Builds a program with all its commands, without running any: for its help, and for docs generated from it. */
+/**
+ * Builds a program with all its commands, without running any: for its help, and for docs generated from it.
+ */
 export function buildCommands(
   { name, description, groups }: Omit<Program, 'codeOf'>,
   surroundings: Surroundings,

@@ -17,8 +17,8 @@ export type AppliedSchema = {
 
 /**
  * Waits until no other session migrates, be it our tables or the job queue's: reading the catalog fails while
- * another session renames its objects. The lock is released with the connection. Other sessions may migrate for
- * up to MIGRATION_TIMEOUT_MS, whatever the lock_timeout of this session is.
+ * another session renames its objects. The lock is released with the connection. Other sessions may migrate
+ * for up to MIGRATION_TIMEOUT_MS, whatever the lock_timeout of this session is.
  */
 export async function awaitMigrationTurn(client: Queryable): Promise<void> {
   await client.query(

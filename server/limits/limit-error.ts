@@ -30,8 +30,8 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const waitMs = resetMs(counter, nowMs);
   if (counter.window === 'none') {
     const message =
-      `${whose} limit of ${counter.cap} ${METERS[counter.meter].name} is reached: ${limit.reserved} are running. ` +
-      'Wait for one to end.';
+      `${whose} limit of ${counter.cap} ${METERS[counter.meter].name} is reached: ` +
+      `${limit.reserved} are running. Wait for one to end.`;
     return new ApiError('rate_limit_exceeded', {
       message,
       limit,
@@ -59,7 +59,8 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
       'Send a smaller request, limit the reply with max_tokens, or ask the administrator for a larger quota.'
     : `Quota ${limit.remaining > 0 ? 'too low' : 'exceeded'} until ${limit.resets_at}. ` +
       `${whose} quota is ${counter.cap} ${per}: ${limit.used} used, ` +
-      `${limit.reserved} reserved by running requests, ${limit.remaining} free; this request needs ${minimum}. ` +
+      `${limit.reserved} reserved by running requests, ${limit.remaining} free; ` +
+      `this request needs ${minimum}. ` +
       'Wait for the reset, or ask the administrator for a larger quota.';
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
   return new ApiError('insufficient_quota', {

@@ -32,7 +32,8 @@ import { restoreBody } from '#server/wire/splice-body.ts';
  *
  * - *recording*: `request.accepted` is being written to the log. Nothing is sent to an upstream.
  * - *attempting*: one {@link Attempt} runs, and the client has received nothing. If the attempt fails, the
- *   next one begins at once (attempting again) or after a pause (waiting), as {@link AttemptSequence} decides.
+ *   next one begins at once (attempting again) or after a pause (waiting), as {@link AttemptSequence}
+ *   decides.
  * - *waiting*: the backoff before the same upstream is retried.
  * - *streaming*: the head of a streamed reply has been sent to the client. No other upstream can take over.
  * - *ended*: the outcome is known, and nothing is under way any more.
@@ -47,7 +48,8 @@ import { restoreBody } from '#server/wire/splice-body.ts';
  * - No byte of a reply, not even an error, is sent to the client before the call is recorded; only that it
  *   could not be recorded is.
  * - At most one attempt runs at a time, and none begins once the client has received a byte.
- * - Each recorded call is settled exactly once, after it was recorded. Its reservation becomes its usage then.
+ * - Each recorded call is settled exactly once, after it was recorded. Its reservation becomes its usage
+ *   then.
  * - The body's memory is released with the settlement, so no attempt may read it afterwards.
  *
  * The client disconnecting, deadlines, shutdown, fencing and revoked keys can end a call in every state

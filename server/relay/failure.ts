@@ -23,7 +23,7 @@ export type AttemptFailure = {
 export type RetryPolicy = {
   /** Whether another upstream, or another credential, may succeed. */
   retryElsewhere: boolean;
-  /** Whether the same one may succeed after a pause. */
+  /** Whether a retry at the same upstream may succeed after a pause. */
   retrySame: boolean;
   /** Whose circuit breaker counts the failure; null: none. */
   blames: 'upstream' | 'credential' | null;

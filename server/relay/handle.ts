@@ -11,7 +11,7 @@ import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import { type Body, ClientDisconnected, readBody, releaseBody } from '#server/wire/read-body.ts';
 import { Call } from '#server/relay/call.ts';
 import { requestContextOf } from '#server/access/request-context.ts';
-import { findTargets } from '#server/relay/find-targets.ts';
+import { findTargets } from '#server/upstreams/find-targets.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
 import { checkMedia, clientRetryCount, type Reply, sendError } from '#server/relay/reply.ts';
@@ -135,7 +135,8 @@ function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): re
 function promptElsewhere(param: string): ApiError {
   const message =
     `The field "${param}" refers to content outside the request, and this account has a hard quota, ` +
-    'under which the usage of a request must be bounded before it is sent. Send the whole conversation instead.';
+    'under which the usage of a request must be bounded before it is sent. ' +
+    'Send the whole conversation instead.';
   return new ApiError('invalid_value', { message, param });
 }
 

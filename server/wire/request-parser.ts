@@ -22,7 +22,9 @@ export type ParsedRequest = {
 export type RouteSchema = {
   /** The member that holds the prompt, and how it may be written. */
   prompt: { name: string; forms: readonly ('array' | 'string')[]; isOptional?: true };
-  /** `always`: the protocol has no stream options, and reports usage unasked. `never`: no reply is streamed. */
+  /**
+   * `always`: the protocol has no stream options, and reports usage unasked. `never`: no reply is streamed.
+   */
   usage: 'asked' | 'always' | 'never';
   /**
    * Where the client's own limit on the reply may stand; the first that does counts. None: nothing is

@@ -41,7 +41,8 @@ export function parseResponse(body: Buffer): ParsedRequest | ApiError {
   if (background && valueOf(body, background) !== false && valueOf(body, background) !== null) {
     return new ApiError('invalid_value', {
       message:
-        'The field "background" must be false here: what a response uses in the background can\'t be known. Ask for it with "stream": true instead.',
+        'The field "background" must be false here: the usage of a background response can\'t be known. ' +
+        'Use "stream": true instead.',
       param: 'background',
     });
   }

@@ -10,7 +10,7 @@ import { demoConfig } from '#server/upstreams/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/read-counters.ts';
 import { countsCost } from '#server/relay/call-estimate.ts';
-import { apiErrorOfModel } from '#server/relay/find-targets.ts';
+import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';

@@ -3,7 +3,7 @@ import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import type { CheckKey, CheckStep, KeyCheckResult } from '#server/contract/keys.ts';
 import { LIMITS_UNAVAILABLE } from '#server/read/store.ts';
-import { apiErrorOfModel } from '#server/relay/find-targets.ts';
+import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';

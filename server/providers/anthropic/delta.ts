@@ -14,8 +14,16 @@ export type Delta = {
 };
 
 /** Up to the text itself, with blanks where some servers write them. */
-const HEAD =
-  /(?:event: ?content_block_delta\n)?data: ?\{"type": ?"content_block_delta", ?"index": ?(0|[1-9]\d{0,3}), ?"delta": ?\{"type": ?"(text|input_json|thinking)_delta", ?"(text|partial_json|thinking)": ?"/y;
+const HEAD = new RegExp(
+  [
+    /(?:event: ?content_block_delta\n)?/,
+    /data: ?\{"type": ?"content_block_delta", ?"index": ?(0|[1-9]\d{0,3}), ?/,
+    /"delta": ?\{"type": ?"(text|input_json|thinking)_delta", ?"(text|partial_json|thinking)": ?"/,
+  ]
+    .map(({ source }) => source)
+    .join(''),
+  'y',
+);
 const KINDS: Record<string, Delta['kind']> = {
   'text text': 'text',
   'input_json partial_json': 'arguments',

@@ -157,7 +157,10 @@ export class MessageSse implements SseReader {
     if (this.#head !== null) return '';
     const id = insideQuotes(message.get('id')) ?? '';
     const model = insideQuotes(message.get('model')) ?? '';
-    this.#head = `data: {"id":"${id}","object":"chat.completion.chunk","created":${this.#created},"model":"${model}","choices":[`;
+    const created = this.#created;
+    this.#head =
+      `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},` +
+      `"model":"${model}","choices":[`;
     this.#choiceHead = `${this.#head}{"index":0,"delta":`;
     this.#contentHead = `${this.#choiceHead}{"content":"`;
     this.#prompt = parseReportedUsage(message.get('usage'));
@@ -188,7 +191,8 @@ export class MessageSse implements SseReader {
     const position = this.#calls++;
     this.#openCalls.set(index, { position, isEmpty: true });
     const first = this.#chunk(
-      `{"tool_calls":[{"index":${position},"id":"${id}","type":"function","function":{"name":"${name}","arguments":""}}]}`,
+      `{"tool_calls":[{"index":${position},"id":"${id}","type":"function",` +
+        `"function":{"name":"${name}","arguments":""}}]}`,
     );
     // Some servers with this protocol send the whole input at once.
     const input = block.get('input') ?? '{}';
@@ -206,7 +210,8 @@ export class MessageSse implements SseReader {
       case 'thinking':
         this.#written.add(inside.length);
         return this.#chunk(
-          `{"reasoning_content":"${inside}","reasoning_details":[${thinkingDetail(index, `"${inside}"`, undefined)}]}`,
+          `{"reasoning_content":"${inside}",` +
+            `"reasoning_details":[${thinkingDetail(index, `"${inside}"`, undefined)}]}`,
         );
       case 'arguments': {
         const call = this.#openCalls.get(index);
@@ -250,7 +255,8 @@ export class MessageSse implements SseReader {
     this.#isFinished = true;
     const rest = [...this.#openCalls.keys()].map((index) => this.#closeCall(index)).join('');
     const refusal = explanation?.[0] === '"' ? this.#chunk(`{"refusal":${explanation}}`) : '';
-    return `${rest}${refusal}${this.#choiceHead}{},"finish_reason":${finishReason(reason, this.#calls > 0)}}]}\n\n`;
+    const finish = finishReason(reason, this.#calls > 0);
+    return `${rest}${refusal}${this.#choiceHead}{},"finish_reason":${finish}}]}\n\n`;
   }
 
   #stop(): string {

@@ -12,8 +12,8 @@ const FINISHES: Record<string, string> = {
 };
 
 /**
- * @param stopReason as JSON; null, absent or unknown where the provider gave no reason. @returns a finish reason,
- * as JSON.
+ * @param stopReason as JSON; null, absent or unknown where the provider gave no reason. @returns a finish
+ * reason, as JSON.
  */
 export function finishReason(stopReason: string | undefined, hasToolCalls: boolean): string {
   return FINISHES[stopReason ?? ''] ?? (hasToolCalls ? '"tool_calls"' : '"stop"');

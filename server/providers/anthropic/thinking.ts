@@ -1,7 +1,7 @@
 import { membersOf } from '#server/providers/anthropic/raw.ts';
 
 /**
- * How hard the model is to think, which Anthropic takes in one of two forms. Its models up to 4.5, and
+ * How hard the model is to think, which Anthropic accepts in one of two forms. Its models up to 4.5, and
  * compatible models of others, take a budget in tokens; all of its newer ones take a level of
  * effort and decide for themselves, and refuse budgets as well as a temperature of the client's. The
  * models that came before that are a closed list; an unknown Claude is a newer one. Pure.

@@ -118,8 +118,8 @@ function retryAfterOf(headers: Record<string, unknown>): string | null {
 }
 
 /**
- * Packages wrap what `fetch` has thrown; who reads it wants the error of the connection, which has a
- * code. Errors without one may quote the reply, and are not passed on.
+ * Packages wrap the error that `fetch` threw. The caller needs the connection's own error, which has a
+ * code; errors without a code may quote the reply, and are not passed on.
  */
 function innermost(error: unknown): Error {
   let at = error;

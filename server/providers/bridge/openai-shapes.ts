@@ -97,7 +97,9 @@ const PARAMETERS: Record<string, string> = {
   reasoning: 'reasoning_effort',
 };
 
-/** The parameters that a package says it has unsupported. Others of its words may hold parts of the request. */
+/**
+ * The parameters that a package says it has unsupported. Others of its words may hold parts of the request.
+ */
 export function unsupportedBy(warnings: readonly Warning[]): string[] {
   return warnings.flatMap((warning) => {
     if (warning.type !== 'unsupported' || !/^[A-Za-z]{1,40}$/.test(warning.feature)) return [];

@@ -60,8 +60,8 @@ export function modelsOf(name: string, exported: Record<string, unknown>, settin
     if (specificationVersion === 'v3' || specificationVersion === 'v4') return found;
     throw new PackageError(
       'provider_package_unfit',
-      `The package ${name} implements version ${String(specificationVersion)} of the AI SDK's specification, ` +
-        `and Daybook supports v3 and v4. Install a newer one: npm install ${name}@latest`,
+      `The package ${name} implements version ${String(specificationVersion)} ` +
+        `of the AI SDK's specification, and Daybook supports v3 and v4. Install a newer one: npm install ${name}@latest`,
     );
   };
 }
@@ -100,7 +100,8 @@ async function importPackage(name: string): Promise<Record<string, unknown>> {
   } catch (error) {
     throw new PackageError(
       'provider_package_failed',
-      `The package ${name} can't be loaded (${codeOf(error)}). In Daybook's directory run: npm install ${name}`,
+      `The package ${name} can't be loaded (${codeOf(error)}). ` +
+        `In Daybook's directory run: npm install ${name}`,
     );
   }
 }
@@ -157,7 +158,8 @@ function makeProvider(name: string, exported: Record<string, unknown>, settings:
   }
   throw new PackageError(
     'provider_package_unfit',
-    `The package ${name} makes no provider from the upstream's options (${problem}). See its documentation for the options that it needs.`,
+    `The package ${name} creates no provider from the upstream's options (${problem}). ` +
+      'See its documentation for the options that it needs.',
   );
 }
 

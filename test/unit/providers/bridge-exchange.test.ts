@@ -213,7 +213,7 @@ describe("a package that can't be used", () => {
     [
       '@ai-sdk/provider-utils',
       'provider_package_unfit',
-      "makes no provider from the upstream's options (it is not known which of its functions does it)",
+      "creates no provider from the upstream's options (it is not known which of its functions does it)",
     ],
   ])('makes each call a 502 that says why, and the operator a line: %s', async (name, code, line) => {
     const unfit = open(name);

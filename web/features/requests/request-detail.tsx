@@ -62,8 +62,7 @@ export function RequestDetailView({ detail, soFar }: { detail: RequestDetail; so
             ['Model', detail.model],
             [
               'Upstream',
-              detail.upstream !== null &&
-                `${detail.upstream}${(detail.attempt_count ?? 1) > 1 ? ` (${detail.attempt_count} attempts)` : ''}`,
+              detail.upstream !== null && upstreamText(detail.upstream, detail.attempt_count ?? 1),
             ],
             ['Response', detail.sse !== null && (detail.sse ? 'Streamed' : 'Not streamed')],
             ['Request body', detail.body_bytes !== null && `${showCount(detail.body_bytes)} bytes`],
@@ -207,3 +206,6 @@ function Quotas({ quotas }: { quotas: readonly RequestQuota[] }) {
     </ul>
   );
 }
+
+const upstreamText = (upstream: string, attempts: number): string =>
+  attempts > 1 ? `${upstream} (${attempts} attempts)` : upstream;

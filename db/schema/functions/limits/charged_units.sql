@@ -1,6 +1,7 @@
--- The units of a meter that a request is charged by the event: of request.settled (101) those that it settled;
--- of any other event those that it had reserved, for an abandoned request. Its twin are the rows of
--- db/limits/meters.ts, and test/db/meters.test.ts compares the two for every meter. Null for an unknown meter.
+-- The units of a meter that a request is charged by the event: of request.settled (101) those that it
+-- settled; of any other event those that it had reserved, for an abandoned request. Its twin are the rows of
+-- db/limits/meters.ts, and test/db/meters.test.ts compares the two for every meter. Null for an unknown
+-- meter.
 create or replace function daybook.charged_units(_meter smallint, _event daybook.log) returns bigint
 language sql immutable
 begin atomic

@@ -1,7 +1,8 @@
 -- Closes the leases of an instance that can't spend any more, from the log: units settled since its last
--- report and the whole reservation of each open request stay used; the rest is returned. Leases with no units left to
--- spend, or of a window that has ended, stay as reported: the log is read from the oldest report of the
--- others. `_open` are the positions of the newest reservations of open requests, null for no open requests.
+-- report and the whole reservation of each open request stay used; the rest is returned. Leases with no units
+-- left to spend, or of a window that has ended, stay as reported: the log is read from the oldest report of
+-- the others. `_open` are the positions of the newest reservations of open requests, null for no open
+-- requests.
 create or replace function daybook.close_leases(_instance integer, _open bigint[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

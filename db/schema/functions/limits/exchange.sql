@@ -17,8 +17,8 @@ create or replace function daybook.exchange(
   _strict boolean[], _stock bigint[],
   _request integer[], _line integer[], _minimum bigint[], _wanted bigint[],
   out allowance bigint[], out cap bigint[], out granted bigint[], out free bigint[], out near boolean[],
-  out used bigint[], out held bigint[], out recallable boolean[], out own_returned bigint[], out own_used bigint[],
-  out own_overdrawn bigint[],
+  out used bigint[], out held bigint[], out recallable boolean[],
+  out own_returned bigint[], out own_used bigint[], out own_overdrawn bigint[],
   out grants bigint[], out now timestamptz
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -3,10 +3,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { ModelTable } from '#server/upstreams/model-table.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
-/**
- * Where calls of a model may go by a route, or the refusal that says why nowhere. The model is to be resolved
- * before.
- */
+/** The targets of a resolved model for a route, or the error that says why it has none. */
 export function findTargets(
   models: ModelTable,
   model: string,
@@ -18,7 +15,7 @@ export function findTargets(
       return new ApiError('model_not_found', { param: 'model' });
     case 'route':
       return new ApiError('model_not_found', {
-        message: `No upstream serves this model by ${route}. Ask by another route, or for another model.`,
+        message: `No upstream serves this model by ${route}. Use another route or another model.`,
         param: 'model',
       });
     case 'paused':
@@ -28,7 +25,7 @@ export function findTargets(
   }
 }
 
-/** Why calls of a model may go nowhere by a route; null where they may. */
+/** The error of a model without targets for a route, else null. */
 export function apiErrorOfModel(models: ModelTable, model: string, route: RelayedRoute): ApiError | null {
   const found = findTargets(models, model, route);
   return found instanceof ApiError ? found : null;
