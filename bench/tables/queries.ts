@@ -45,7 +45,7 @@ export function questions(nowMs: number): Question[] {
     list('list: a status that never was, 30 days of an account', MIDDLE, { status: 418 }, 30),
     list('list: running, all accounts', ALL, { outcome: 'running' }),
     list('list: running, largest account', LARGEST, { outcome: 'running' }),
-    story('story of a request'),
+    viewRequest('view request'),
     usage('usage: today, all accounts', 1, ALL, {}),
     usage('usage: 24 h by hour, all accounts', 1, ALL, { bucket: 'hour' }),
     usage('usage: 24 h by hour, largest account', 1, LARGEST, { bucket: 'hour' }),
@@ -87,7 +87,7 @@ export function questions(nowMs: number): Question[] {
     return { name, days: 1, ask };
   }
 
-  function story(name: string): Question {
+  function viewRequest(name: string): Question {
     let known: string[] = [];
     const ask: Question['ask'] = async (reads, turn) => {
       if (known.length === 0)
@@ -96,7 +96,7 @@ export function questions(nowMs: number): Question[] {
       const told = unless(
         await reads.read(REQUEST_DETAIL, (client) => readRequestDetail(client, LARGEST, request)),
       );
-      if (told.found?.has_all_events !== true) throw new Error(`the story of ${request} is not whole`);
+      if (told.found?.has_all_events !== true) throw new Error(`request ${request} lacks events`);
     };
     return { name, days: 1, ask };
   }
