@@ -1,5 +1,5 @@
 /**
- * The way back from what is stored: the name that each code stands for. A newer version's code has none.
+ * Maps stored codes back to their names. A code of a newer version has no name.
  * Pure.
  */
 export function namesByCode<T extends string>(codes: Readonly<Record<T, number>>): ReadonlyMap<number, T> {

@@ -62,7 +62,7 @@ const AccountReinstated = Control.extend({ type: z.literal('account.reinstated')
 /** Whether usage of the running windows counts against the new limits, or they begin at zero. */
 export const Windows = z.enum(['keep', 'reset']);
 
-/** What an account may use; what is absent is not limited. */
+/** The models and limits of an account; an absent field means no limit. */
 export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape });
 export type PlanTerms = z.infer<typeof PlanTerms>;
 
@@ -70,8 +70,8 @@ export type PlanTerms = z.infer<typeof PlanTerms>;
 export const Reads = z.enum(['key', 'account']);
 
 /**
- * What a key may use of what its account may; what is absent it does not narrow, but `reads`: then it reads
- * its own.
+ * Limits of a key below those of its account. An absent field does not restrict the key further, except
+ * `reads`: without it the key reads only its own requests.
  */
 export const KeyTerms = z.strictObject({
   ...PermissionsShape,
@@ -121,7 +121,7 @@ const KeyRotated = Control.extend({
   key: Id,
   digest: Digest,
   last4: z.string().length(4),
-  /** Until when the old secret is still good; absent: it ended with this event. */
+  /** When the old secret stops being valid; absent: it ended with this event. */
   overlap_ends_at: Time.optional(),
 });
 const KeyRevoked = Control.extend({ type: z.literal('key.revoked'), account: Id, key: Id });
@@ -161,11 +161,11 @@ const ModelPriced = Control.extend({
 
 /** Which call it is, and for what. */
 const call = { request: RequestId, account: Id, key: Id, model: ModelName };
-/** What ties a request to its limits. Events from before there were limits carry none of it. */
+/** The fields that link a request to its limits. */
 const admission = {
   /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
   admitted_minute: Count.optional(),
-  /** The position of the newest control event that its terms come from; 0 when there is none. */
+  /** The position of the newest control event that its terms come from, or 0. */
   terms_position: Count.optional(),
 };
 /** What a request may spend until it settles, or until a `request.extended` says more. */
@@ -178,13 +178,13 @@ const RequestAccepted = z.object({
   body_bytes: Count,
   ...hold,
   ...admission,
-  /** The client's own count of retries (`x-stainless-retry-count`), when it told one. */
+  /** The client's own retry count (`x-stainless-retry-count`), if it was sent. */
   retry_count: Count.optional(),
   /** By which route it came; absent: chat completions, as all did once. */
   route: z.enum(RELAYED_ROUTES).optional(),
 });
 
-/** A running reply was given more to spend; the hold is the whole of it from here on. */
+/** The reservation of a running request was extended; `hold` is the new total. */
 const RequestExtended = z.object({
   type: z.literal('request.extended'),
   ...call,
@@ -224,7 +224,7 @@ const RequestSettled = z.object({
 const RequestAbandoned = z.object({
   type: z.literal('request.abandoned'),
   ...ending,
-  /** The full hold stays charged: nobody knows what the dead instance had relayed. */
+  /** The full reservation stays charged, because the usage on the dead instance is unknown. */
   ...hold,
 });
 /** Calls of a known account that were refused with 403 or 429; many alike are one event. */
@@ -353,7 +353,7 @@ export type Placed<E extends Event = Event> = {
   event: E;
 } & (E extends ControlEvent ? InStream : InNoStream);
 
-/** The stream of a control event's subject, and the version that the event took in it: 1, 2, … */
+/** The stream of a control event's subject, and the event's version in that stream: 1, 2, … */
 type InStream = { stream: string; version: number };
 type InNoStream = { stream: null; version: null };
 

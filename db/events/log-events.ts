@@ -16,9 +16,8 @@ export const LogSignerChanged = Control.extend({
 });
 
 /**
- * The log goes on from a backup although more of it had been published: what came behind this event's
- * place is given up on purpose. Its checkpoints have another name from here on, so that nobody takes
- * the two histories for one.
+ * The log continues from a backup although later events had been published: those events are deliberately
+ * abandoned. From here on its checkpoints have another origin, so that the two histories are not confused.
  */
 export const LogEpochStarted = Control.extend({
   type: z.literal('log.epoch_started'),
@@ -39,7 +38,7 @@ export const LOG_READINGS = [
   'trace',
   'backup',
 ] as const;
-/** Somebody has read the log, beyond what the dashboard shows to each of their own. */
+/** The log was read beyond the member's own data. */
 export const LogRead = Control.extend({
   type: z.literal('log.read'),
   what: z.enum(LOG_READINGS),

@@ -19,14 +19,14 @@ export const AccountName = z.string().trim().min(1).max(100);
 export const PlanName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
 export const KeyName = z.string().trim().min(1).max(100);
 
-/** What somebody who signs in may do. Members see their own account; the others see all of them. */
+/** The permissions of a signed-in user. Members see their own account; the other roles see all accounts. */
 export const ROLES = ['member', 'administrator', 'auditor'] as const;
 export type Role = (typeof ROLES)[number];
 export const RoleName = z.enum(ROLES);
 
 /**
- * Who may register an account of their own: anybody, or those alone whom an administrator gave a link;
- * `closed` says so to strangers.
+ * Who can register an account: anyone, only people with a link from an administrator, or no one; with
+ * `closed` the sign-up page says so.
  */
 export const REGISTRATION_POLICIES = ['open', 'invite', 'closed'] as const;
 export type RegistrationPolicy = (typeof REGISTRATION_POLICIES)[number];

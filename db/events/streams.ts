@@ -39,7 +39,7 @@ export function streamOf(event: ControlEvent): string {
       return `plan/${event.plan}`;
     case 'model.priced':
       return `model/${event.model}`;
-    // Not that of its price, whose versions are told by what was charged.
+    // Not the stream of its price: requests state the price version by which they were charged.
     case 'model.defined':
     case 'model.retired':
       return `dispatch/${event.model}`;

@@ -8,7 +8,7 @@ export type KeyEvent = Of<'key'>;
 export type PlanEvent = Of<'plan'>;
 export type MemberEvent = Of<'member'>;
 export type UpstreamEvent = Of<'upstream'>;
-/** Where the calls of a model go; what they cost is another subject. */
+/** The routing of a model; its price is a separate subject. */
 export type ModelEvent = EventOf<'model.defined' | 'model.retired'>;
 /** What concerns the log as a whole: who signs it, and where a history was given up. */
 export type SigningEvent = EventOf<'log.signer_changed' | 'log.epoch_started'>;

@@ -7,13 +7,13 @@ import { RELAYED_ROUTES } from '#db/limits/limits.ts';
  */
 
 /**
- * The wire protocols that are spoken to upstreams: the chat-completions convention itself, Anthropic's
- * messages, or whatever an AI SDK package of the operator's choice speaks.
+ * The wire protocols for upstreams: OpenAI's chat completions, Anthropic's messages, or the protocol of an
+ * AI SDK package that the operator chooses.
  */
 export const PROVIDERS = ['openai', 'anthropic', 'bridge'] as const;
 export type ProviderName = (typeof PROVIDERS)[number];
 
-/** Who speaks the convention, as far as that makes a difference in headers, paths, usage or errors. */
+/** Providers whose headers, paths, usage or errors differ within one protocol. */
 export const DIALECTS = [
   'openai',
   'azure',
@@ -71,25 +71,25 @@ export const UPSTREAM_TERMS = z.strictObject({
     .regex(/^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/, 'must be the name of an npm package')
     .max(100)
     .optional(),
-  /** What is given to that package beside the credential, such as a region. Never a secret. */
+  /** Options of that package besides the credential, such as a region. Never a secret. */
   options: z
     .record(z.string().regex(/^[A-Za-z]\w{0,63}$/), z.union([z.string().max(500), z.number(), z.boolean()]))
     .refine((options) => Object.keys(options).length <= OPTIONS_MAX, `has more than ${OPTIONS_MAX} members`)
     .optional(),
-  /** What it serves under the very names that clients ask for; models may be directed to it besides. */
+  /** Models that it serves under the names that clients request; others can be routed to it as well. */
   models: z.array(ModelPattern).max(PATTERNS_MAX).default([]),
-  /** Which routes it speaks; absent: those of its dialect. */
+  /** The routes that it supports; absent: those of its dialect. */
   routes: z.array(z.enum(RELAYED_ROUTES)).max(RELAYED_ROUTES.length).optional(),
   token_limit: TokenLimitMember.optional(),
   /** `private`: its address may lie in a private network or on this machine. Metadata services never may. */
   network: z.enum(['public', 'private']).default('public'),
   /**
-   * What happens to its call when the client leaves: it is cancelled, or read to its end to know what it
-   * cost.
+   * What happens to the upstream request when the client disconnects: it is canceled, or read to its end so
+   * that its cost is known.
    */
   on_client_disconnect: z.enum(['cancel', 'drain']).default('cancel'),
   /**
-   * How often a call is tried again here before its first byte; the clients' SDKs try again by themselves.
+   * How often the relay retries a request before the first byte; the clients' SDKs have retries of their own.
    */
   retries: z.int().min(0).max(RETRIES_MAX).default(0),
   /** Nothing is sent to it. */
@@ -128,7 +128,7 @@ export const ModelTerms = z.union([
 ]);
 export type ModelTerms = z.infer<typeof ModelTerms>;
 
-/** What people tell a credential by. */
+/** The label by which people recognize a credential. */
 export const CredentialLabel = z.string().trim().min(1).max(100);
 
 export const UpstreamAdded = Control.extend({
@@ -152,7 +152,7 @@ export const UpstreamCredentialAdded = Control.extend({
   upstream: UpstreamName,
   credential: Id,
   label: CredentialLabel,
-  /** Empty where the secret is too short to show a part of it. */
+  /** Empty if the secret is too short to show a part. */
   last4: z.string().max(4),
 });
 export const UpstreamCredentialRemoved = Control.extend({
@@ -161,7 +161,7 @@ export const UpstreamCredentialRemoved = Control.extend({
   credential: Id,
 });
 
-/** The first time or anew: all of it, in place of what was. */
+/** Creates or replaces the definition of a model. */
 export const ModelDefined = Control.extend({
   type: z.literal('model.defined'),
   model: ModelName,
@@ -174,7 +174,7 @@ export const ModelRetired = Control.extend({ type: z.literal('model.retired'), m
 export const Attempt = z.strictObject({
   upstream: UpstreamName,
   credential: Id.optional(),
-  /** How it ended: `delivered`, a status of the upstream, or what went wrong on the way. */
+  /** How it ended: `delivered`, a status of the upstream, or a transport error. */
   outcome: z.string().regex(/^[a-z0-9_]{1,40}$/),
   duration_ms: z.int().min(0),
 });

@@ -12,11 +12,10 @@ export type Account = {
   plan: string | null;
   /** Terms of its own, each field in place of the plan's. */
   override: PlanTerms | null;
-  /** The position of its newest event that changed its plan or its override; 0 when there is none. */
+  /** The position of its newest event that changed its plan or its override, or 0. */
   termsPosition: number;
   /**
-   * The position of the newest event, its own or its plan's, that began its windows anew; 0 when there is
-   * none.
+   * The position of the newest event, its own or its plan's, that reset its windows, or 0.
    */
   resetPosition: number;
   /** The version that its stream has reached; the next event takes `version + 1`. */

@@ -9,17 +9,17 @@ export type Key = {
   name: string;
   createdAt: Date;
   expiresAt: Date | null;
-  /** When its expiry was put down, which is at or after `expiresAt`; null while it has not been. */
+  /** When its expiry was recorded, at or after `expiresAt`; null before that. */
   expiredAt: Date | null;
   revokedAt: Date | null;
   secret: Secret;
   /** The secret before the last rotation, while its overlap lasts. */
   previous: (Secret & { endsAt: Date }) | null;
-  /** What it may use of what its account may; null: all of that. */
+  /** Its limits below those of its account; null: no further limits. */
   terms: KeyTerms | null;
-  /** The position of its newest event that changed its terms; 0 when there is none. */
+  /** The position of its newest event that changed its terms, or 0. */
   termsPosition: number;
-  /** The position of its newest event that began its windows anew; 0 when there is none. */
+  /** The position of its newest event that reset its windows, or 0. */
   resetPosition: number;
   /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
@@ -96,7 +96,7 @@ export function keyState(key: Key, now: Date): KeyState {
   return 'active';
 }
 
-/** Whether it is good at a moment: calls with a secret of it are let in. */
+/** Whether requests with a secret of this key are authenticated at that time. */
 export function isActiveKey(key: Key, now: Date): boolean {
   const state = keyState(key, now);
   return state === 'active' || state === 'rotating';

@@ -1,15 +1,15 @@
 import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events/events.ts';
 
-/** What happens to a relayed call. One that is refused was none. */
+/** The events of a relayed request. A rejected request is not relayed. */
 export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.rejected'>>;
 
-/** One relayed call as the log tells it: accepted, perhaps given more to spend, then ended exactly once. */
+/** One relayed request in the log: accepted, perhaps extended, then ended exactly once. */
 export type Request = {
   id: string;
   account: string;
   key: string;
   model: string;
-  /** What it may spend, or might have spent until it ended. */
+  /** The tokens reserved for it, until it ended. */
   holdTokens: number;
   /** Null where its model had no price. */
   holdCostMicrousd: number | null;
@@ -28,7 +28,7 @@ export class RequestOrderError extends Error {
 
 /**
  * The request after one more event of its own.
- * @throws {RequestOrderError} when the event can't follow what came before.
+ * @throws {RequestOrderError} when the event can't follow the previous ones.
  */
 export function evolveRequest(request: Request | undefined, event: RequestLifeEvent): Request {
   switch (event.type) {

@@ -3,11 +3,11 @@ import type { Stored } from '#db/fold/stored.ts';
 
 /** Who signs the log's checkpoints, and which of its histories this is. */
 export type Signing = {
-  /** 1, and one more each time that the log was taken up from an older backup on purpose. */
+  /** 1, plus one for each time that the log was deliberately continued from an older backup. */
   epoch: number;
   /** The lines of the keys that have signed, the newest last, each from the position of its event on. */
   keys: readonly { verifierKey: string; position: number }[];
-  /** Histories that were given up: what had been published of each. */
+  /** Abandoned histories, with the last published checkpoint of each. */
   lost: readonly { epoch: number; size: number; root: string; position: number }[];
   /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
@@ -32,8 +32,8 @@ function changeBy({ keys, lost }: Signing, { event, position }: Stored<SigningEv
 }
 
 /**
- * The name of a log, which stands at the head of its checkpoints. Each epoch has another: two
- * histories under one name are what nobody may ever sign.
+ * The origin of a log: the first line of its checkpoints. Each epoch has another one, because two histories
+ * must never be signed under one origin.
  */
 export function originOf(logId: string, epoch: number): string {
   return epoch === 1 ? `daybook/${logId}` : `daybook/${logId}/${epoch}`;

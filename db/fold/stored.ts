@@ -10,6 +10,6 @@ export type Stored<E extends ControlEvent> = {
   /** The event's time in the log. */
   at: Date;
   position: number;
-  /** The version that the event took in its stream. */
+  /** The event's version in its stream. */
   version: number;
 };

@@ -16,7 +16,7 @@ export async function appendOnce(client: ClientBase, name: string, append: Contr
     );
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;
-    throw new StoreError('somebody else has just changed the same: look at what is there now', {
+    throw new StoreError('the object was changed concurrently; check its current state and try again', {
       cause: error,
     });
   }

@@ -20,8 +20,8 @@ export class ConflictError extends Error {
 }
 
 /**
- * A control event with the version it takes in its stream: one more than the state it was decided
- * on. `claim` names a stream that must not exist yet, which is how a name is kept unique.
+ * A control event with its version in its stream: one more than the version of the state that it was
+ * decided on. `claim` names a stream that must not exist yet, which is how a name is kept unique.
  */
 export type ControlAppend = { event: ControlEvent; version: number; claim?: string };
 
@@ -82,7 +82,7 @@ export async function appendRequests(
   return position;
 }
 
-/** Columns to be filled again: buffers made anew for each batch would cost garbage collections. */
+/** Reusable columns: new buffers for each batch would cost garbage collections. */
 const spares: ReturnType<typeof newRequestColumns>[] = [];
 const SPARES_MAX = 2;
 
@@ -115,7 +115,7 @@ export async function appendControl(
   return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...values]);
 }
 
-/** Whether somebody has claimed this name, or there is a stream of it. */
+/** Whether this name is claimed, or a stream with this name exists. */
 export async function isClaimed(client: pg.ClientBase, claim: string): Promise<boolean> {
   const { rows } = await client.query('select from daybook.stream_head where stream = $1', [claim]);
   return rows.length > 0;

@@ -32,8 +32,8 @@ function isPlain(value: string): boolean {
  * An array that is filled element by element. Row by row over plain methods, because a function
  * per column, called for each row, costs three times as much.
  *
- * A column that not every row has is told the row of each element; those that were left out become
- * nulls. So a row costs nothing in columns that it lacks, and a column that no row has is not sent.
+ * For a sparse column the caller gives the row of each element; rows without one become nulls. So a row
+ * costs nothing in columns that it lacks, and a column without values is not sent.
  */
 export class ArrayColumn {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
@@ -47,13 +47,13 @@ export class ArrayColumn {
     this.#bytes.writeInt32BE(1, 16);
   }
 
-  /** Empty again, to be filled once more. What was made of it before must have been sent. */
+  /** Empties the array for reuse. The buffer of the last `finish` must have been sent. */
   reset(): void {
     this.#at = HEADER_BYTES;
     this.#count = 0;
   }
 
-  /** What has been added, as the parameter's value. */
+  /** The added elements, as the parameter's value. */
   finish(): Buffer {
     this.#bytes.writeInt32BE(this.#count, COUNT_AT);
     return this.#bytes.subarray(0, this.#at);

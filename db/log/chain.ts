@@ -103,7 +103,7 @@ export type Damage = { position: number; problem: string };
  * Checks batches and their rows against the chain, in log order, from a trusted starting point.
  * @param rows the rows of exactly these batches, in position order. A leaf hash that stands for a row
  *   proves the others of its batch; of itself it says nothing.
- * @returns null when all agree, else the first bad position that can be told: the first missing or
+ * @returns null when all agree, else the first invalid position that can be located: the first missing or
  *   surplus position, a row with a value that its format does not cover, or the first of the batch
  *   whose hash differs.
  */

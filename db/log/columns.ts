@@ -141,8 +141,7 @@ export function columnsOf(type: RequestType): { needed: readonly Column[]; optio
 }
 
 /**
- * The columns of a row that is read, in the order of {@link Row}: all but the shard, which whoever reads
- * knows.
+ * The columns of a row that is read, in the order of {@link Row}: all but the shard, which is known.
  */
 type ReadColumns = typeof COLUMNS extends readonly [unknown, ...infer Rest] ? Rest : never;
 const [, ...READ_COLUMNS] = COLUMNS;
@@ -176,7 +175,7 @@ type CellsOf<Tuple extends readonly unknown[]> = { [I in keyof Tuple]: Cell<Tupl
 /** A row of {@link SELECT_COLUMNS} as `pg` returns it in array mode. */
 export type Row = CellsOf<ReadColumns>;
 
-/** The type of a column by its name. @throws {TypeError} where there is none of that name. */
+/** The type of a column by its name. @throws {TypeError} if the column does not exist. */
 export function typeOf(name: string): SqlType {
   const column = columns.find((each) => each.name === name);
   if (column === undefined) throw new TypeError(`the log has no column ${name}`);

@@ -5,21 +5,21 @@ import { appendControl, ConflictError } from '#db/log/append.ts';
 import { readStream } from '#db/log/read.ts';
 
 /**
- * Puts down that a key has ended by its expiry. Nobody waits for it: whoever judges a call looks at
- * the clock. It is for those who read the log, and are to see the end of a key where it happened.
+ * Records in the log that a key has expired. Authentication does not depend on this event, because it
+ * compares `expiresAt` with the clock; readers of the log see the end of a key at its place.
  */
 
-/** The event that a key is due at a moment; null where its end was put down, was another, or has not come. */
+/** The expiry event of a key; null if it is recorded already, the key was revoked, or it has not expired. */
 export function expireKey(key: Key, now: Date): EventOf<'key.expired'> | null {
   if (key.revokedAt || key.expiredAt || key.expiresAt === null || key.expiresAt > now) return null;
   return { type: 'key.expired', account: key.account, key: key.id, actor: 'worker' };
 }
 
 /**
- * Reads a key's stream, decides, and appends with the version that was read; when somebody else was
- * faster it is decided once more.
+ * Reads a key's stream, decides, and appends with the version that was read; on a conflict it decides once
+ * more.
  * @param writer under whose number it is appended, and the next of its batches.
- * @returns whether the key's end was put down by this call.
+ * @returns whether this call recorded the expiry.
  */
 export async function recordExpiry(
   client: ClientBase,

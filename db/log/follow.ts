@@ -33,13 +33,13 @@ export type FollowOptions = {
   /** Gets each page in order. The next page is read when its promise has resolved. */
   onPage: (events: Placed[]) => void | Promise<void>;
   /**
-   * Gets each row that can't be read, which is then left out of its page. Absent: the follower does
-   * not go past such a row, and tries it again and again.
+   * Gets each row that can't be read, which is then skipped. Absent: the follower does not go past such a
+   * row, and retries it.
    */
   onUnreadable?: (error: UnreadableEventError) => void;
   /**
-   * Other channels to LISTEN on, with who takes what is said there. It must not throw. What is said
-   * while the connection is away is not heard.
+   * Other channels to LISTEN on, with a handler for their notifications, which must not throw.
+   * Notifications sent while the connection is lost are missed.
    */
   channels?: Readonly<Record<string, (payload: string) => void>>;
   /** Called after each complete look at the log, with the head seen: "known to be current then". */
@@ -105,7 +105,7 @@ export function follow(options: FollowOptions): Follower {
       const last = page.at(-1)?.position ?? position;
       // The database reads the next page while this one is handled.
       next = page.length === PAGE_ROWS ? readRows(client, last, options.scope) : null;
-      // Whatever becomes of it is seen at the next turn, unless this page fails first.
+      // The next iteration handles a rejection, unless this page fails first.
       next?.catch(() => {});
       const events = readable(page);
       if (events.length > 0) await options.onPage(events);

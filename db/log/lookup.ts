@@ -9,7 +9,7 @@ import { placeRows, type Read } from '#db/log/read.ts';
  * control events have an index, so each look is at a stretch of a bounded length.
  */
 
-/** Which events are meant; what is absent does not narrow. */
+/** A filter of events; an absent field matches all. */
 export type EventFilter = {
   types?: readonly EventType[];
   account?: string;
@@ -58,7 +58,8 @@ export async function lookThrough(
 ): Promise<Read[]> {
   const values: unknown[] = [SHARD, after, upTo];
   const conditions = conditionsOf(filter, values);
-  const text = `select ${SELECT_COLUMNS} from daybook.log where shard = $1 and position > $2 and position <= $3 and ${conditions}
+  const text = `select ${SELECT_COLUMNS} from daybook.log
+    where shard = $1 and position > $2 and position <= $3 and ${conditions}
     ${ORDER[direction]} limit $${values.push(limit)}`;
   const { rows } = await client.query<Row>({ text, values, rowMode: 'array' });
   return placeRows(rows);
@@ -83,14 +84,19 @@ export async function lookThroughControl(
   const look = `$${values.push(lookMax)}`;
   const stream = filter.key === undefined ? '' : `and stream = $${values.push(`key/${filter.key}`)}`;
   const part = (table: string, more: string): string => `(select * from ${table}
-    where shard = $1 and stream is not null and position > $2 and position <= $3 ${stream} ${more} ${ORDER[direction]} limit ${look})`;
+    where shard = $1 and stream is not null and position > $2 and position <= $3 ${stream} ${more}
+    ${ORDER[direction]} limit ${look})`;
   const text = `with looked as materialized (
       select ${SELECT_COLUMNS} from (
-        ${part('daybook.log_kept', '')} union all ${part('daybook.log', 'and position > daybook.kept_through($1)')}
+        ${part('daybook.log_kept', '')}
+        union all
+        ${part('daybook.log', 'and position > daybook.kept_through($1)')}
       ) parts ${ORDER[direction]} limit ${look})
     select found.*, looked_at.count, looked_at.last
-      from (select count(*), ${direction === 'newest' ? 'min' : 'max'}(position) as last from looked) looked_at
-      left join lateral (select * from looked where ${conditions} ${ORDER[direction]} limit $${values.push(limit)}) found on true`;
+      from (select count(*), ${direction === 'newest' ? 'min' : 'max'}(position) as last
+        from looked) looked_at
+      left join lateral (select * from looked where ${conditions}
+        ${ORDER[direction]} limit $${values.push(limit)}) found on true`;
   const { rows } = await client.query<[...Row, count: string, last: string | null]>({
     text,
     values,
@@ -106,8 +112,9 @@ export async function lookThroughControl(
 }
 
 /**
- * The first position whose event is of this time or later; behind the head where there is none. Times
- * never decrease along the log, so it takes as many small reads as the log's length has binary digits.
+ * The first position whose event is of this time or later; behind the head if there are no such
+ * events. Times never decrease along the log, so it takes as many small reads as the log's length has binary
+ * digits.
  */
 export async function positionAt(client: pg.ClientBase, time: Date, head: number): Promise<number> {
   let from = 1;
@@ -116,7 +123,8 @@ export async function positionAt(client: pg.ClientBase, time: Date, head: number
     const middle = Math.floor((from + to) / 2);
     const { rows } = await client.query<[isBefore: boolean, last: string]>({
       name: 'batch_at',
-      text: `select at < $3, last_position from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1`,
+      text: `select at < $3, last_position from daybook.log_batch
+        where shard = $1 and last_position >= $2 order by last_position limit 1`,
       values: [SHARD, middle, time],
       rowMode: 'array',
     });

@@ -8,14 +8,15 @@ export const PARTITIONS_TIMEOUT_MS = 30_000;
 export const PARTITIONS_CHECK_MS = 10 * 60_000;
 
 /**
- * So much of the log, at the present rate, always has a place: what is out of order for that long is noticed.
+ * Partitions exist for so many seconds ahead at the present rate, which is time to notice a failure to
+ * create them.
  */
 const AHEAD_S = 3_600;
 /** One that is being filled next, and one for a log that suddenly grows faster. */
 const AHEAD_MIN = 2;
 /** Empty tables cost little, but each of them is planned for. */
 const AHEAD_MAX = 64;
-/** The newest batches tell the rate: seconds of a busy log, hours of an idle one. */
+/** The rate is measured over the newest batches: seconds of a busy log, hours of an idle one. */
 const RATE_BATCHES = 1_000;
 
 const READ_RATE = `select i.partition_size::text as size,
@@ -46,7 +47,7 @@ export async function makePartitions(client: ClientBase): Promise<number> {
   return made.rows[0]?.made ?? 0;
 }
 
-/** Makes them again and again while a process runs; a failure is told and made good the next time. */
+/** Creates partitions periodically while a process runs; a failure is reported, and retried the next time. */
 export function keepPartitions(
   connect: () => Promise<Client>,
   everyMs: number,

@@ -18,25 +18,29 @@ export class UnreadableEventError extends Error {
   }
 }
 
-/** What is to be read has left the log for its archive. */
+/** The requested events were moved to the archive. */
 export class ArchivedError extends Error {
   override name = 'ArchivedError';
   /** From here on the log is whole. */
   readonly firstPosition: number;
   constructor(first: number, files: readonly string[]) {
     super(
-      `the log before position ${first} is in its archive; to read it, restore ${files.join(', ')} (daybook archive restore)`,
+      `the log before position ${first} is in its archive; to read it, restore ${files.join(', ')} ` +
+        '(daybook archive restore)',
     );
     this.firstPosition = first;
   }
 }
 
-const READ_ALL = `select ${SELECT_COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
+const READ_ALL = `select ${SELECT_COLUMNS} from daybook.log
+  where shard = $1 and position > $2 order by position limit $3`;
 const READ_CONTROL = `
-  (select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and position > $2 order by position limit $3)
+  (select ${SELECT_COLUMNS} from daybook.log_kept
+    where shard = $1 and position > $2 order by position limit $3)
   union all
   (select ${SELECT_COLUMNS} from daybook.log
-    where shard = $1 and position > greatest($2, daybook.kept_through($1)) and stream is not null order by position limit $3)
+    where shard = $1 and position > greatest($2, daybook.kept_through($1)) and stream is not null
+    order by position limit $3)
   order by position limit $3`;
 const READ_SUBJECT = `select ${SELECT_COLUMNS} from daybook.log
   where shard = $1 and position > $2 and position <= $3
@@ -105,17 +109,17 @@ export async function readRows(
     values: [SHARD, after, limit],
     rowMode: 'array',
   });
-  // What stays of an archived part are its control events; whoever wants all must not take that for all.
+  // Only control events of an archived partition are retained, which a full read must not take for all.
   if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][AT.position]) !== after + 1)
     await requireWhole(client, after);
   return placeRows(result.rows);
 }
 
 /**
- * A part of the log as it concerns one account, or one key of it: their events, and the control
+ * The events of one account, or of one of its keys, within a range, and the control
  * events of no account, such as changes of plans. Finds them by a walk over the positions above
  * `after` up to `upTo`, so that range is to be a bounded one.
- * @param subject what is null does not narrow.
+ * @param subject null matches any account or key.
  */
 export async function readSubject(
   client: pg.ClientBase,
@@ -218,7 +222,7 @@ export async function readHead(client: pg.ClientBase): Promise<number> {
 }
 
 /**
- * From this position to the head the log is whole; what is before it is, at least in part, in the archive.
+ * The first position from which the log is complete; older events are, at least in part, archived.
  */
 export async function firstPosition(client: pg.ClientBase): Promise<number> {
   const result = await client.query<[string]>({ text: 'select daybook.first_position()', rowMode: 'array' });
@@ -226,8 +230,8 @@ export async function firstPosition(client: pg.ClientBase): Promise<number> {
 }
 
 /**
- * For those who read the log's tables by their own SQL: to be asked after reading and before anything
- * made of it is committed, since a partition may leave the log between two statements.
+ * For code that reads the log's tables by its own SQL: call it after reading and before the result is
+ * committed, since a partition may leave the log between two statements.
  * @throws {ArchivedError} when the log above `after` is not whole.
  */
 export async function requireWhole(client: pg.ClientBase, after: number): Promise<void> {
@@ -235,7 +239,8 @@ export async function requireWhole(client: pg.ClientBase, after: number): Promis
   if (first <= after + 1) return;
   const { rows } = await client.query<{ file: string }>(
     `select manifest->>'file' as file from daybook.log_partition
-      where end_position > $1 + 1 and archived_at is not null and not daybook.is_attached(name) order by number`,
+      where end_position > $1 + 1 and archived_at is not null and not daybook.is_attached(name)
+      order by number`,
     [after],
   );
   throw new ArchivedError(
