@@ -129,7 +129,11 @@ test('calls that were refused alike within a second are one frame with their num
     ({ frames }) => frames('refused').reduce((sum, { rejected_count }) => sum + rejected_count, 0) === 5,
   );
   expect(viewer.frames('refused').length).toBeLessThanOrEqual(2);
-  expect(viewer.frames('refused')[0]).toMatchObject({ key: id, refusal: 'model_not_permitted', status: 403 });
+  expect(viewer.frames('refused')[0]).toMatchObject({
+    key: id,
+    error_code: 'model_not_permitted',
+    status: 403,
+  });
   expect(viewer.frames('started')).toEqual([]);
 });
 

@@ -130,7 +130,7 @@ test("the openai package doesn't retry when a quota is exhausted", async () => {
   const refused = events.flatMap(({ event }) =>
     event.type === 'request.rejected' && event.key === key ? [event] : [],
   );
-  expect(refused).toMatchObject([{ refusal: 'insufficient_quota', status: 429, rejected_count: 1 }]);
+  expect(refused).toMatchObject([{ error_code: 'insufficient_quota', status: 429, rejected_count: 1 }]);
 });
 
 test('the openai package honors retry-after of the concurrency limit, and then succeeds', async () => {
