@@ -7,13 +7,13 @@ import { borrowStore } from '#db/postgres/store.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
 import { type Control, withControl } from '#server/control/control.ts';
 
-/** What a command has to work with. */
+/** The configuration and the connection of a command. */
 export type Session = { config: Config; control: Control; client: Client };
 
 /**
- * Runs a command on the store of this configuration: that of the running server, or one started
- * for the moment. What it returns is printed: as JSON, or by `show` for people.
- * @param actor who makes its changes, as their events tell.
+ * Runs a command on the configured database: that of the running server, or one started for the command. The
+ * result is printed as JSON, or formatted by `show`.
+ * @param actor the actor recorded in the events.
  */
 export async function run<T>(
   command: Command,

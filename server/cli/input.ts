@@ -6,17 +6,17 @@ import { SECRET_CHARACTERS_MAX } from '#server/decide/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 /**
- * What commands are told by their input and by files: secrets never stand among the arguments, which all
- * users of a machine can see.
+ * Input of commands from the terminal, pipes and files. Secrets are never arguments, which all users of a
+ * machine can see.
  */
 
-/** A character has four bytes at most; the line's end and a mark of order come on top. */
+/** At most four bytes per character, plus a line ending and a byte order mark. */
 const SECRET_BYTES_MAX = SECRET_CHARACTERS_MAX * 4 + 16;
 
 /**
- * Reads a secret from a file, or else from the input; whoever types it does not see it. A line's end
- * behind it is no part of it.
- * @throws {DecisionError} in one line that never repeats it.
+ * Reads a secret from a file, or else from the input; a terminal doesn't echo it. A trailing line ending is
+ * removed.
+ * @throws {DecisionError} with one line that never contains the secret.
  */
 export async function readSecret(command: Command, file: string | undefined): Promise<string> {
   const text = file === undefined ? await fromInput(command) : readSecretFile(file);
@@ -39,43 +39,43 @@ export function readSecretFile(file: string): string {
 async function fromInput({ surroundings }: Command): Promise<string> {
   const input = surroundings.input?.();
   if (!input)
-    throw new DecisionError('invalid', 'There is no secret: pipe it in, or name a file with --file.');
+    throw new DecisionError('invalid', 'No secret was given. Pipe it in, or name a file with --file.');
   if (input.isTTY === true) {
     surroundings.err('The secret, which is not shown: ');
-    const silent = new Writable({ write: (_piece, _encoding, done) => done() });
+    const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
     const line = await readLine({ input, output: silent, terminal: true });
     surroundings.err('\n');
     return line;
   }
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const piece of input) {
-    pieces.push(Buffer.from(piece));
-    bytes += Buffer.byteLength(piece);
+  for await (const chunk of input) {
+    chunks.push(Buffer.from(chunk));
+    bytes += Buffer.byteLength(chunk);
     if (bytes > SECRET_BYTES_MAX)
-      throw new DecisionError('invalid', 'What was piped in is too long for a secret.');
+      throw new DecisionError('invalid', 'The piped input is too long for a secret.');
   }
-  return Buffer.concat(pieces).toString();
+  return Buffer.concat(chunks).toString();
 }
 
-/** Asks whoever gave the command. @throws {DecisionError} when nobody is there to be asked. */
+/** Asks the user to confirm. @throws {DecisionError} when the input is not a terminal. */
 export async function confirm({ surroundings }: Command, question: string): Promise<boolean> {
   const input = surroundings.input?.();
   if (input?.isTTY !== true)
     throw new DecisionError(
       'invalid',
-      'Nobody is there to be asked: add --yes to go ahead, or --dry-run to look only.',
+      'The input is not a terminal to confirm the changes. Add --yes, or --dry-run to show them only.',
     );
   surroundings.err(`${question} [y/N] `);
   return /^y(es)?$/i.test((await readLine({ input })).trim());
 }
 
-/** @throws {DecisionError} when whoever is asked ends the input, or breaks off. */
+/** @throws {DecisionError} when the user ends or interrupts the input. */
 async function readLine(options: ReadLineOptions): Promise<string> {
   const lines = createInterface(options);
   const ended = Promise.withResolvers<never>();
   lines.once('close', () =>
-    ended.reject(new DecisionError('invalid', 'There was no answer, so nothing was done.')),
+    ended.reject(new DecisionError('invalid', 'The input ended without an answer, so nothing was done.')),
   );
   try {
     return await Promise.race([lines.question(''), ended.promise]);

@@ -15,7 +15,7 @@ import {
 } from '#server/control/webhooks.ts';
 
 const DELIVERIES_SHOWN = 50;
-/** A little longer than the worker gives a receiver. */
+/** A little longer than the worker's timeout of a delivery. */
 const TEST_WAIT_MS = 15_000;
 const TEST_POLL_MS = 200;
 
@@ -60,10 +60,10 @@ export function webhookCommands(program: Command): void {
         (session) => test(session, id),
         ({ state, reply }) =>
           state === 'delivered'
-            ? `Webhook ${id} has taken the test (${reply}).`
+            ? `Webhook ${id} accepted the test (${reply}).`
             : state === 'failed'
-              ? `Webhook ${id} has not taken the test: ${reply}.`
-              : 'The test is still waiting: is a worker running? See webhook deliveries.',
+              ? `Webhook ${id} did not accept the test: ${reply}.`
+              : 'The test is still pending. Check that a worker is running, and see webhook deliveries.',
       ),
     );
 
@@ -91,12 +91,17 @@ function checkKinds(text: string): AlertKind[] {
   const kinds = text.split(',').map((each) => each.trim());
   const unknown = kinds.find((kind) => !(ALERT_KINDS as readonly string[]).includes(kind));
   if (unknown !== undefined)
-    throw new DecisionError('invalid', `--alerts: "${unknown}" is none of ${ALERT_KINDS.join(', ')}.`);
+    throw new DecisionError('invalid', `--alerts: "${unknown}" is not one of ${ALERT_KINDS.join(', ')}.`);
   return [...new Set(kinds as AlertKind[])];
 }
 
 function showAdded({ id, origin, secret }: Added): string {
-  return `Webhook ${id} to ${origin}. Its secret is shown this once; the receiver checks signatures with it:\n\n  ${secret}\n`;
+  return [
+    `Webhook ${id} to ${origin}. Its secret is shown only once; the receiver verifies signatures with it:`,
+    '',
+    `  ${secret}`,
+    '',
+  ].join('\n');
 }
 
 async function list({ control, client }: Session): Promise<Webhook[]> {
@@ -145,12 +150,13 @@ async function test({ client }: Session, id: string): Promise<Tested> {
   }
 }
 
-/** Deliveries with what came of the last attempt, newest first. */
+/** Deliveries with the result of the last attempt, newest first. */
 const DELIVERIES = `select d.id, d.webhook, a.kind || '.' || a.state as alert, d.state, d.created_at,
-    (select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id) as attempts, last.reply, last.duration_ms
+    (select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id) as attempts,
+    last.reply, last.duration_ms
   from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert
-  left join lateral (select coalesce(t.status::text, t.fault) as reply, t.duration_ms from daybook.webhook_attempt t
-    where t.delivery = d.id order by t.attempted_at desc limit 1) last on true
+  left join lateral (select coalesce(t.status::text, t.fault) as reply, t.duration_ms
+    from daybook.webhook_attempt t where t.delivery = d.id order by t.attempted_at desc limit 1) last on true
   where ($1::text is null or d.webhook = $1) and ($2::uuid is null or d.id = $2)
   order by d.id desc limit ${DELIVERIES_SHOWN}`;
 

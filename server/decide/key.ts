@@ -34,8 +34,8 @@ export function createKey(
   if (ever >= KEYS_EVER_MAX) {
     throw new DecisionError(
       'not_allowed',
-      `This account already has ${KEYS_EVER_MAX} keys, revoked and expired ones included, which is the most ` +
-        'it may have. Rotate a key instead of creating one, or use another account.',
+      `This account already has ${KEYS_EVER_MAX} keys, revoked and expired ones included, ` +
+        'which is the maximum. Rotate a key instead of creating one, or use another account.',
     );
   }
   if (active >= KEYS_ACTIVE_MAX) {

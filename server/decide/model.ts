@@ -69,7 +69,7 @@ function checkTargets(
     if (seen.has(target))
       throw new DecisionError(
         'invalid',
-        `Upstream "${upstream}" is listed twice for the same model. Use one target with the sum of both weights.`,
+        `Upstream "${upstream}" is listed twice for the same model. Add up their weights in one target.`,
       );
     seen.add(target);
   }

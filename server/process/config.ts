@@ -198,7 +198,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   if (config.OPENAI_API_KEY !== undefined || config.OPENAI_BASE_URL !== undefined) {
     if (upstreams.some(({ name }) => name === 'openai')) {
       throw new ConfigError(
-        'OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS also defines. Remove one of them.',
+        'OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS has too. Remove one.',
       );
     }
     upstreams.push({

@@ -42,8 +42,8 @@ function requireAll(
   if (keys !== null && missing.length === 0) return;
   throw new ConfigError(
     'DAYBOOK_MASTER_KEY_FILE is needed: credentials in this database are encrypted with the master key ' +
-      `${missing.join(' and ')}, which ${file} does not contain. Copy the key from the host where they were ` +
-      'added, or from your backup; or remove these credentials and add them again.',
+      `${missing.join(' and ')}, which ${file} does not contain. Copy the key from the host ` +
+      'where they were added, or from your backup; or remove these credentials and add them again.',
   );
 }
 
@@ -162,8 +162,8 @@ function writeKeys(file: string, keys: readonly Buffer[]): void {
     throw new ConfigError(
       [
         `DAYBOOK_MASTER_KEY_FILE is not usable: ${file} can't be written`,
-        `(${(error as NodeJS.ErrnoException).code}). If the file is mounted read-only, add the new key as its`,
-        'first line where it comes from, and run: daybook rekey --by-hand',
+        `(${(error as NodeJS.ErrnoException).code}). If the file is mounted read-only, add the new key`,
+        'as its first line where it comes from, and run: daybook rekey --by-hand',
       ].join(' '),
     );
   }

@@ -27,7 +27,7 @@ export async function loadPepper(
     throw new ConfigError(
       [
         'DAYBOOK_PEPPER_FILE is needed: the keys in this database were created with a pepper,',
-        `which is not in ${file}. Copy it from the host where the database was first used, or from your backup.`,
+        `which is not in ${file}. Copy it from the host that first used the database, or from your backup.`,
       ].join(' '),
     );
   }

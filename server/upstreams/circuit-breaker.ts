@@ -10,9 +10,9 @@ import { CIRCUIT_OPEN_MAX_MS, CIRCUIT_OPEN_MS, OPEN_AFTER_FAILURES } from '#serv
  *   the trial; health probes try it too.
  *
  * Transitions: closed → open by OPEN_AFTER_FAILURES failures or interruptions in a row, or by one failure
- * that says for how long the upstream is of no use (Retry-After, a rejected credential). open → half-open by
- * time. half-open → closed by an answer to any call or probe. half-open → open by a failure, for twice as
- * long as the time before, up to CIRCUIT_OPEN_MAX_MS.
+ * that says for how long the upstream is of no use (Retry-After, a rejected credential). open → half-open
+ * by time. half-open → closed by an answer to any call or probe. half-open → open by a failure, for twice
+ * as long as the time before, up to CIRCUIT_OPEN_MAX_MS.
  *
  * Callers may still send a call to an open circuit where every circuit is open. All times are of the
  * monotonic clock. Pure but for its own state.
@@ -53,7 +53,8 @@ export class CircuitBreaker {
   }
 
   /**
-   * A call ended, with whatever result. Where it was the trial and no result was reported, the next call is.
+   * A call ended, with whatever result. Where it was the trial and no result was reported, the next call
+   * is.
    */
   ended(beganMs: number): void {
     this.#running--;

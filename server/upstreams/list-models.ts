@@ -120,14 +120,14 @@ function explainStatus(status: number): ModelListProblem {
   if (status === 403)
     return unsure(
       code,
-      'It does not list its models for this credential (403). A restricted credential may be valid for calls ' +
-        'all the same: only a call shows it.',
+      'It does not list its models for this credential (403). A restricted credential may be valid for ' +
+        'calls all the same: only a call shows it.',
     );
   if (status === 404 || status === 405 || status === 501)
     return unsure(
       code,
-      `It answers, but has no list of models at this address (${status}). If the address is right, only a call ` +
-        'shows whether calls pass.',
+      `It answers, but has no list of models at this address (${status}). If the address is right, only ` +
+        'a call shows whether calls pass.',
     );
   if (status === 429) return failure(code, 'It answers that this credential is over its limit (429).');
   if (status < 400)

@@ -126,7 +126,7 @@ describe('a file that declares a relay', () => {
     expect(await commandLine(env, () => silent).daybook('apply', name)).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringMatching(/There was no answer, so nothing was done\.\n$/) as string,
+      stderr: expect.stringMatching(/The input ended without an answer, so nothing was done\.\n$/) as string,
     });
     expect(await events()).toEqual([]);
   });
@@ -145,7 +145,7 @@ describe('a file that declares a relay', () => {
       { type: 'model.priced', model: 'gpt-4o*', actor },
     ]);
     expect(await secrets()).toEqual([SECRET]);
-    expect(await text('apply', name)).toBe('Nothing to do: all is as the file declares it.\n');
+    expect(await text('apply', name)).toBe('Nothing to do: the current state matches the file.\n');
     expect(await text('apply', name, '--dry-run', '--prune')).toContain('Nothing to do');
     expect(await types()).toHaveLength(6);
   });
@@ -265,7 +265,7 @@ describe('a file that declares a relay', () => {
     const between = await types();
     input.end('y\n');
     expect(await applying).toBe(1);
-    expect(stderr).toContain('daybook: Somebody changed something');
+    expect(stderr).toContain('daybook: The state changed meanwhile');
     expect(await types()).toEqual(between);
   });
 });

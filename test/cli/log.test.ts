@@ -82,7 +82,7 @@ describe('the keys that sign', () => {
     });
     expect(await daybook('log', 'drop-key')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('no checkpoint was signed by the newer key yet'),
+      stderr: expect.stringContaining('the newer key has not signed a checkpoint yet'),
     });
     await publish();
     expect(
@@ -130,7 +130,7 @@ describe('a log that lost its end', () => {
     const old = await nameOf();
     expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('nothing to give up'),
+      stderr: expect.stringContaining('no events are lost'),
     });
     await cutAfter(0);
     await fill(900);
@@ -157,7 +157,7 @@ describe('a log that lost its end', () => {
     });
     expect(await ask(database.config('auditor'), 'select daybook.head(0::smallint)::int')).toBe(900);
     expect(await text('log', 'new-epoch', '--yes')).toContain(
-      `Epoch 2 begins at position 901. Checkpoints go on as ${old}/2;`,
+      `Epoch 2 begins at position 901. New checkpoints have the origin ${old}/2;`,
     );
 
     // The rows of the new history stand where nodes of the old one stood.
@@ -225,7 +225,7 @@ describe('a log that lost its end', () => {
       code: 1,
       stdout: expect.stringContaining("can't be told from here"),
     });
-    expect(await text('log', 'new-epoch', '--yes')).toContain('Nothing is given up');
+    expect(await text('log', 'new-epoch', '--yes')).toContain('No events are lost');
     await fill(1);
     expect(await publish()).toMatchObject({ size: 702 });
   });

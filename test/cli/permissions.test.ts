@@ -75,7 +75,7 @@ describe('plans', () => {
       outcome: 'defined',
     });
     expect(await text('plan', 'define', 'free', '--file', plan)).toBe(
-      'Plan "free" has just these terms already.\n',
+      'Plan "free" has these terms already.\n',
     );
     expect(await json('plan', 'define', 'free', '--file', plan, '--windows', 'reset')).toEqual({
       name: 'free',
@@ -86,7 +86,7 @@ describe('plans', () => {
       plan: 'free',
       changed: true,
     });
-    expect(await text('account', 'set-plan', 'first', 'free')).toContain('It was before.');
+    expect(await text('account', 'set-plan', 'first', 'free')).toContain('Nothing changed.');
     await until(
       () => call('other'),
       ({ code }) => code === 'model_not_permitted',
@@ -108,7 +108,7 @@ describe('plans', () => {
       overdrafts: [{ quota: 'tokens/day', tokens: 20_000 }],
     });
     const people = await text('plan', 'show', 'free');
-    expect(people).toContain('tokens/day may be overdrawn by 20000 tokens');
+    expect(people).toContain('tokens/day can be exceeded by at most 20000 tokens');
     // What is shown can be the next file.
     const next = await file('next.json', people.slice(people.indexOf('{'), people.lastIndexOf('}') + 1));
     expect(await json('plan', 'define', 'free', '--file', next)).toEqual({
@@ -126,7 +126,7 @@ describe('plans', () => {
       { name: 'first', state: 'active', plan: 'free', overrides: ['models'], keys: 1 },
     ]);
     expect(await text('account', 'override', 'first', '--file', await file('none.json', {}))).toBe(
-      'Account "first" has the terms of its plan.\n',
+      'Account "first" has no override.\n',
     );
     await becomes(undefined);
   });
@@ -235,7 +235,7 @@ describe('keys', () => {
       /^The call would be rejected: 403 account_disabled\. The API key is valid/,
     );
     await daybook('account', 'reinstate', 'first');
-    expect(await text('key', 'check', id)).toBe('The call would pass.\n');
+    expect(await text('key', 'check', id)).toBe('The call would be admitted.\n');
   });
 
   test("that have ended are tried, and can't be restricted any more", async () => {

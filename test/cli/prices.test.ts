@@ -52,7 +52,7 @@ describe('the command line', () => {
       stderr: '',
       stdout:
         'Price of gpt-4o: input 0.15, cached input 0.075, output 0.60, reasoning 0.000001, ' +
-        'in US dollars for a million tokens.\n',
+        'in US dollars per million tokens.\n',
     });
   });
 
@@ -104,7 +104,7 @@ describe('the command line', () => {
     );
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      /^Would take from genai-prices \d+\.\d+\.\d+, provider deepseek:\n {2}new +deepseek-/,
+      /^Would import from genai-prices \d+\.\d+\.\d+, provider deepseek:\n {2}new +deepseek-/,
     );
     expect(stdout).not.toContain(CREDENTIAL);
     expect(await json('price', 'list')).toHaveLength(2);

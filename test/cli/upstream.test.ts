@@ -97,7 +97,7 @@ describe('the command line', () => {
       code: 1,
     });
     const { stderr } = await commandLine(env).daybook('credential', 'add', 'openai', '--label', 'third');
-    expect(stderr).toBe('daybook: There is no secret: pipe it in, or name a file with --file.\n');
+    expect(stderr).toBe('daybook: No secret was given. Pipe it in, or name a file with --file.\n');
     expect(await json('credential', 'list', 'openai')).toHaveLength(2);
   });
 
@@ -275,7 +275,7 @@ describe('the command line', () => {
     const before = (await readFile(file, 'utf8')).trim();
     const { stdout } = await daybook('rekey');
     expect(stdout).toMatch(
-      /^The master key is [0-9a-f]{16} now, in .*data\.master-key\. Credentials sealed under it anew: 1\.\n/,
+      /^The master key is now [0-9a-f]{16}, in .*data\.master-key\. Credentials encrypted with it: 1\.\n/,
     );
     const after = (await readFile(file, 'utf8')).trim();
     expect(after).toMatch(/^[0-9a-f]{64}$/);
@@ -339,18 +339,18 @@ describe('the command line', () => {
     await json('upstream', 'remove', 'probed');
   });
 
-  test('tells by doctor whether all credentials open', async () => {
+  test('reports in doctor whether all credentials can be decrypted', async () => {
     const finding = async (more: Record<string, string> = {}): Promise<object | undefined> => {
       const { stdout } = await commandLine(() => ({ ...env(), ...more })).daybook('doctor', '--json');
       expect(stdout).not.toContain(SECRET);
       return (JSON.parse(stdout) as { findings: { check: string }[] }).findings.find(
-        ({ check }) => check === 'credentials of upstreams',
+        ({ check }) => check === 'upstream credentials',
       );
     };
-    expect(await finding()).toMatchObject({ ok: true, detail: 'all 2 open' });
+    expect(await finding()).toMatchObject({ ok: true, detail: 'all 2 can be decrypted' });
     expect(await finding({ DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'none') })).toMatchObject({
       ok: false,
-      detail: expect.stringContaining('2 of 2 do not open') as string,
+      detail: expect.stringContaining("2 of 2 can't be decrypted") as string,
     });
   });
 

@@ -225,7 +225,7 @@ describe('the commands work beside the running server', () => {
       'embedded PostgreSQL',
       'worker and projections',
       'checkpoints',
-      'credentials of upstreams',
+      'upstream credentials',
       'upstream upstream-1',
     ];
     expect(report.findings).toMatchObject(checks.map((check) => ({ check, ok: true })));
@@ -240,7 +240,7 @@ describe('the commands work beside the running server', () => {
     });
     expect([wrong.code, wrong.stdout]).toEqual([
       1,
-      expect.stringMatching(/FAIL upstream upstream-1: refuses its api_key/),
+      expect.stringMatching(/FAIL upstream upstream-1: rejects its api_key/),
     ]);
   });
 

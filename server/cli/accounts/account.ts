@@ -77,9 +77,9 @@ export function accountCommands(program: Command): void {
         ({ plan: chosen, changed }) => {
           const state =
             chosen === null
-              ? `Account "${name}" is on no plan: nothing limits it but terms of its own.`
-              : `Account "${name}" is on plan "${chosen}".`;
-          return changed ? state : `${state} It was before.`;
+              ? `Account "${name}" has no plan; only an override can limit it.`
+              : `Account "${name}" has the plan "${chosen}".`;
+          return changed ? state : `${state} Nothing changed.`;
         },
       ),
     );
@@ -96,10 +96,10 @@ export function accountCommands(program: Command): void {
           return { name, terms, changed: isChange(await control.overrideTerms(name, terms, window)) };
         },
         ({ terms, changed }) => {
-          if (!changed) return `Account "${name}" has just these terms already.`;
+          if (!changed) return `Account "${name}" has these terms already.`;
           return Object.keys(terms).length === 0
-            ? `Account "${name}" has the terms of its plan.`
-            : `Account "${name}" has terms of its own: ${Object.keys(terms).join(', ')}.`;
+            ? `Account "${name}" has no override.`
+            : `Account "${name}" overrides its plan: ${Object.keys(terms).join(', ')}.`;
         },
       ),
     );
@@ -129,7 +129,7 @@ async function listAccounts(control: Control): Promise<Listed[]> {
 
 function showAccounts(accounts: Listed[]): string {
   return showTable(
-    ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'TERMS OF ITS OWN'],
+    ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'OVERRIDES'],
     accounts.map(({ id, state, plan, keys, name, overrides }) => [
       id,
       state,

@@ -20,8 +20,8 @@ import { makeSetupLink } from '#server/sign-in/setup.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
 
 /**
- * `daybook setup-link` and `daybook member …`: for who has a shell here, and may have locked themselves out
- * of the dashboard.
+ * `daybook setup-link` and `daybook member …`: for operators with shell access, who may have lost access to
+ * the dashboard.
  */
 export function memberCommands(program: Command): void {
   withJson(program.command('setup-link'))
@@ -65,7 +65,7 @@ async function setupLink({ client, config }: Session): Promise<{ link: string }>
   if (await hasAdministrator(client)) {
     throw new DecisionError(
       'not_allowed',
-      'There is an administrator already. To let somebody be one: daybook member role <email> administrator',
+      'There is an administrator already. To add another: daybook member role <email> administrator',
     );
   }
   return { link: await makeSetupLink(client, config, ownOrigin(config)) };
@@ -99,7 +99,7 @@ async function list({ control, client }: Session): Promise<Listed[]> {
 
 function showList(members: Listed[]): string {
   return showTable(
-    ['ID', 'ROLE', 'CODE', 'ADDED', 'EMAIL', 'ACCOUNT'],
+    ['ID', 'ROLE', '2FA', 'ADDED', 'EMAIL', 'ACCOUNT'],
     members.map(({ id, role, code, added_at, email, account }) => [
       id,
       role,
@@ -139,6 +139,6 @@ async function resetLink(
 async function requireMember({ client }: Pick<Session, 'client'>, email: string): Promise<MemberRow> {
   const address = Email.safeParse(email);
   const row = address.success ? await memberByEmail(client, address.data) : null;
-  if (!row) throw new DecisionError('not_found', `There is no member with the address ${email}.`);
+  if (!row) throw new DecisionError('not_found', `There is no member with the email address ${email}.`);
   return row;
 }

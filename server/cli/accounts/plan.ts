@@ -38,7 +38,7 @@ export function planCommands(program: Command): void {
         },
         ({ outcome }) =>
           outcome === 'unchanged'
-            ? `Plan "${name}" has just these terms already.`
+            ? `Plan "${name}" has these terms already.`
             : `Plan "${name}" is ${outcome}.`,
       ),
     );
@@ -121,13 +121,14 @@ function describePlan({ name, state, version, terms }: Plan, accounts: number): 
 }
 
 function showPlan({ name, state, version, accounts, terms, overdrafts }: Described): string {
+  const assigned = `${accounts} ${accounts === 1 ? 'account' : 'accounts'}`;
   return [
-    `Plan "${name}" is ${state}, version ${version}, with ${accounts} ${accounts === 1 ? 'account' : 'accounts'}.`,
+    `Plan "${name}" is ${state}, version ${version}, with ${assigned}.`,
     JSON.stringify(terms, null, 2),
     ...overdrafts.map(({ quota, tokens }) =>
       reservedAmount(quota.split('/')[0] as Meter) === 'tokens'
-        ? `The quota ${quota} may be overdrawn by ${tokens} tokens at most.`
-        : `The quota ${quota} may be overdrawn by what ${tokens} tokens of replies cost at most.`,
+        ? `The soft quota ${quota} can be exceeded by at most ${tokens} tokens.`
+        : `The soft quota ${quota} can be exceeded by at most the cost of ${tokens} reply tokens.`,
     ),
   ].join('\n');
 }

@@ -5,7 +5,7 @@ import type { z } from 'zod';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
 
-/** Whether a change lets the usage of the running windows count on. */
+/** The option that keeps or resets the usage of the current windows. */
 export function windowsOption(flag: '--windows' | '--window'): Option {
   return new Option(`${flag} <choice>`, 'keep the usage of the current windows, or reset it to zero')
     .choices(['keep', 'reset'] satisfies WindowsChoice[])
@@ -33,8 +33,8 @@ export function readTerms<T extends z.ZodType>(schema: T, file: string): z.infer
 }
 
 /**
- * Checks terms, wherever they are from.
- * @param source stands before the field in the message.
+ * Checks terms from any source.
+ * @param source the prefix of the field in the message.
  * @throws {DecisionError} with one line that names the field.
  */
 export function checkTerms<T extends z.ZodType>(schema: T, value: unknown, source: string): z.infer<T> {
@@ -52,15 +52,18 @@ const NAMES: Record<string, string> = {
   object: 'an object',
 };
 
-/** A finding of zod in plain words, with its place written as in JavaScript: `quotas[0].limit must be …`. */
+/** An issue of zod as a message, with its path in JavaScript's notation: `quotas[0].limit must be …`. */
 export function describeIssue(issue: z.core.$ZodIssue): string {
   const place = issue.path
-    .map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${String(part)}`))
+    .map((part, index) => {
+      if (typeof part === 'number') return `[${part}]`;
+      return `${index > 0 ? '.' : ''}${String(part)}`;
+    })
     .join('');
   const field = place === '' ? 'it' : place;
   switch (issue.code) {
     case 'unrecognized_keys':
-      return `${place === '' ? '' : `${place}.`}${issue.keys[0]} is no known field`;
+      return `${place === '' ? '' : `${place}.`}${issue.keys[0]} is not a known field`;
     case 'invalid_type':
       return `${field} must be ${NAMES[issue.expected] ?? issue.expected}`;
     case 'invalid_value':

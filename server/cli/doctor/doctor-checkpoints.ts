@@ -6,21 +6,26 @@ import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
 import type { Config } from '#server/process/config.ts';
 
-/**
- * A checkpoint covers an event within ten seconds, and within far more than that even where workers change.
- */
+/** A checkpoint covers an event within ten seconds, and within this even when another worker takes over. */
 const UNCOVERED_MAX_MS = 60_000;
 
 /**
- * What no checkpoint covers of the newest epoch, for how long, and whether somebody appends who expects it to
- * be covered.
+ * The number of events of the newest epoch that no checkpoint covers, the age of the oldest of them, and
+ * whether a server is running that expects them to be covered.
  */
-const READ_COVERED = `select c.size::float8 as size, extract(epoch from clock_timestamp() - c.published_at)::float8 as age_secs,
+const READ_COVERED = `select c.size::float8 as size,
+    extract(epoch from clock_timestamp() - c.published_at)::float8 as age_secs,
     daybook.head($1)::float8 - coalesce(c.size, 0)::float8 as uncovered,
-    extract(epoch from clock_timestamp() - (select at from daybook.log_batch where shard = $1 and last_position > coalesce(c.size, 0) order by last_position limit 1))::float8 * 1000 as uncovered_ms,
+    extract(epoch from clock_timestamp() - (
+      select at from daybook.log_batch
+      where shard = $1 and last_position > coalesce(c.size, 0)
+      order by last_position limit 1
+    ))::float8 * 1000 as uncovered_ms,
     exists (select from daybook.instance where dead_at is null and name like 'server %') as serves
-  from (values (1)) one left join lateral
-    (select size, published_at from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1) c on true`;
+  from (values (1)) one left join lateral (
+    select size, published_at from daybook.checkpoint
+    where shard = $1 order by epoch desc, size desc limit 1
+  ) c on true`;
 type Covered = {
   size: number | null;
   age_secs: number | null;
@@ -29,10 +34,7 @@ type Covered = {
   serves: boolean;
 };
 
-/**
- * The newest checkpoint, and what none covers; a fault where that is old, or the log is not what was
- * published of it.
- */
+/** Checks the age of the events that no checkpoint covers, and the log against the published checkpoint. */
 export async function checkCheckpoints(
   client: Client,
   config: Pick<Config, 'DAYBOOK_DATA' | 'PUBLISH_DIR'>,
@@ -49,12 +51,12 @@ export async function checkCheckpoints(
   const newest =
     size === null ? 'none yet' : `the newest covers position ${size}, ${Math.round(age_secs ?? 0)} s ago`;
   if (uncovered <= 0 || uncovered_ms === null)
-    return { check, ok: true, detail: `${newest}; nothing is newer` };
-  const behind = `${uncovered} events are newer, the oldest of them ${Math.round(uncovered_ms / 1_000)} s old`;
+    return { check, ok: true, detail: `${newest}; no newer events` };
+  const behind = `${uncovered} newer events, the oldest ${Math.round(uncovered_ms / 1_000)} s old`;
   const isOverdue = serves && uncovered_ms > UNCOVERED_MAX_MS;
   return {
     check,
     ok: !isOverdue,
-    detail: `${newest}; ${behind}${isOverdue ? ': no worker runs, or it has said why it publishes none' : ''}`,
+    detail: `${newest}; ${behind}${isOverdue ? ': start a worker, or see its log for the reason' : ''}`,
   };
 }

@@ -10,7 +10,7 @@ import { type Config, describeConfig, readConfig } from '#server/process/config.
 
 type Finding = { check: string; ok: boolean; detail: string };
 
-/** `daybook doctor`: the configuration as understood, secrets masked, and whether the parts answer. */
+/** `daybook doctor`: prints the configuration with secrets masked, and checks the components. */
 export function doctorCommand(program: Command): void {
   withJson(program.command('doctor'))
     .description(
@@ -49,9 +49,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
   }
 }
 
-/**
- * Workers and what they project. Being behind is no fault; to be stuck, or to have left something out, is.
- */
+/** Checks the projections. A lag is not a fault; a detached projection or a parked event is. */
 async function checkProjections(client: Client): Promise<Finding> {
   const { rows } = await client.query<{ live: string }>(
     `select count(*) as live from daybook.instance where dead_at is null and name like 'worker %'`,
@@ -59,9 +57,9 @@ async function checkProjections(client: Client): Promise<Finding> {
   const workers = Number(rows[0]?.live);
   const statuses = await readProjectionStatus(client);
   const stuck = statuses.filter(({ state, parked }) => state === 'detached' || parked > 0);
-  const told = statuses.map(({ projection, position, behind, parked, state }) => {
+  const lines = statuses.map(({ projection, position, behind, parked, state }) => {
     const more = [
-      state === 'detached' ? 'detached, waits for a rebuild' : `${behind} behind`,
+      state === 'detached' ? 'detached until rebuilt' : `${behind} behind`,
       ...(parked > 0 ? [`${parked} parked events`] : []),
     ];
     return `${projection} at ${position} (${more.join(', ')})`;
@@ -69,7 +67,7 @@ async function checkProjections(client: Client): Promise<Finding> {
   return {
     check: 'worker and projections',
     ok: stuck.length === 0,
-    detail: [`${workers} worker(s) running`, ...told].join('; '),
+    detail: [`${workers} worker(s) running`, ...lines].join('; '),
   };
 }
 
@@ -97,11 +95,11 @@ async function checkUpstream(upstream: Config['upstreams'][number]): Promise<Fin
     return {
       check,
       ok: !refused,
-      detail: refused ? `refuses its api_key (${reply.status})` : `answers (${reply.status})`,
+      detail: refused ? `rejects its api_key (${reply.status})` : `responds (${reply.status})`,
     };
   } catch (error) {
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
-    return { check, ok: false, detail: `does not answer (${cause?.code ?? (error as Error).name})` };
+    return { check, ok: false, detail: `does not respond (${cause?.code ?? (error as Error).name})` };
   }
 }
 
@@ -115,9 +113,13 @@ function show({
   findings: Finding[];
 }): string {
   const settings = Object.entries(configuration).map(
-    ([name, value]) =>
-      `  ${name.padEnd(32)} ${value === null ? '(not set)' : typeof value === 'string' ? value : JSON.stringify(value)}`,
+    ([name, value]) => `  ${name.padEnd(32)} ${showValue(value)}`,
   );
   const checks = findings.map(({ check, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${check}: ${detail}`);
   return [`Node ${node}`, 'Configuration', ...settings, 'Checks', ...checks].join('\n');
+}
+
+function showValue(value: unknown): string {
+  if (value === null) return '(not set)';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -23,9 +23,9 @@ type Options = { model?: string; route: Route; origin?: string; address?: string
 type Checked = {
   passes: boolean;
   refusal: { status: number; code: string; message: string } | null;
-  /** What was left open, because the command did not name it, and the key is restricted in it. */
+  /** Restrictions of the key that were not checked because their option is absent. */
   not_checked: string[];
-  /** How the limits stand that the call would be charged to. */
+  /** The usage of the limits that the call would be charged to. */
   limits: Figures[];
 };
 
@@ -50,7 +50,8 @@ async function check(
   if (address !== undefined && isIP(address) === 0)
     throw new DecisionError('invalid', `--address: "${address}" is not an IP address.`);
   const { model: loaded, key } = await control.loadKey(id);
-  // Prices matter only to a quota in money, and upstreams to a model; they are many.
+  // Prices matter only for a cost quota, and upstreams only for a model. Loading them reads all control
+  // events.
   const state = model !== undefined || loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
   const models = modelsAt(state.directory, config);
   const relayed = RELAYED_ROUTES.find((each) => each === route);
@@ -78,10 +79,7 @@ async function check(
   };
 }
 
-/**
- * Where a server with this configuration would send the calls of each model. Nothing is connected to, and so
- * no secret is needed.
- */
+/** The model table of a server with this configuration. It opens no connections, so it needs no secrets. */
 function modelsAt({ upstreams, models }: UpstreamDirectory, config: Session['config']): ModelTable {
   const configured = [...config.upstreams, demoConfig('http://127.0.0.1/v1', '')].map(definitionOf);
   const definitions = definitionsOf(
@@ -99,19 +97,18 @@ function show({ refusal, not_checked, limits }: Checked): string {
   const open = not_checked.map((each) => `--${each}`).join(' and ');
   const verdict = refusal
     ? `The call would be rejected: ${refusal.status} ${refusal.code}. ${refusal.message}`
-    : `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
+    : `The call would be admitted.${open === '' ? '' : ` Not checked: ${open}.`}`;
   if (limits.length === 0) return verdict;
-  const rows = limits.map(
-    ({ scope, meter, window, limit, used, reserved: held, remaining: free, resets_at }) => [
-      scope,
-      meter,
-      window,
-      String(limit),
-      String(used),
-      String(held),
-      String(free),
-      resets_at ?? '',
-    ],
-  );
-  return `${verdict}\n${showTable(['OF', 'LIMIT ON', 'WINDOW', 'LIMIT', 'USED', 'HELD', 'FREE', 'RESETS'], rows)}`;
+  const rows = limits.map(({ scope, meter, window, limit, used, reserved, remaining, resets_at }) => [
+    scope,
+    meter,
+    window,
+    String(limit),
+    String(used),
+    String(reserved),
+    String(remaining),
+    resets_at ?? '',
+  ]);
+  const columns = ['SCOPE', 'METER', 'WINDOW', 'LIMIT', 'USED', 'RESERVED', 'REMAINING', 'RESETS'];
+  return `${verdict}\n${showTable(columns, rows)}`;
 }

@@ -26,7 +26,7 @@ export type RestrictOptions = {
   window: WindowsChoice;
 };
 
-/** In place of a value: the key is not narrowed by this field. */
+/** The value of an option that removes its restriction. */
 const ANY = 'any';
 const NEVER = 'never';
 
@@ -40,7 +40,8 @@ export function restrictCommand(key: Command): void {
     .option('--routes <list>', 'allowed routes, separated by commas, such as /v1/chat/completions')
     .option(
       '--origins <list>',
-      'allowed web origins: https://*.example.com for all subdomains, none for requests without an Origin header',
+      'allowed web origins: https://*.example.com for all subdomains, none for requests without an Origin ' +
+        'header',
     )
     .option('--networks <list>', 'allowed client addresses and networks, such as 10.0.0.0/8')
     .option('--expires <time>', `when the key expires, as ISO 8601, or ${NEVER}`)
@@ -49,7 +50,8 @@ export function restrictCommand(key: Command): void {
     .option('--concurrent <n>', 'maximum concurrent requests')
     .option(
       '--quota <quota>',
-      'a quota such as tokens/day=100000 or requests/hour=50:hard; repeatable, replaces all quotas of the key',
+      'a quota such as tokens/day=100000 or requests/hour=50:hard; repeatable, replaces all quotas of the ' +
+        'key',
       collect,
     )
     .addOption(
@@ -87,11 +89,11 @@ export function restrictCommand(key: Command): void {
     );
 }
 
-/** What the options ask for. @throws {DecisionError} with one line that names the option. */
+/** Parses the options. @throws {DecisionError} with one line that names the option. */
 export function readRestriction(options: RestrictOptions): Restriction {
   const set: KeyTerms = options.file === undefined ? {} : readTerms(KeyTerms, options.file);
   const drop: (keyof KeyTerms)[] = [];
-  /** @param read makes of the option's text what the file would have for the field. */
+  /** @param read parses the option's text into the value of the field in a file. */
   const take = (
     option: string,
     field: keyof KeyTerms,
@@ -113,7 +115,7 @@ export function readRestriction(options: RestrictOptions): Restriction {
   take('--tokens-per-minute', 'tokens_per_minute', options.tokensPerMinute, readNumber);
   take('--concurrent', 'concurrent_requests', options.concurrent, readNumber);
   take('--quota', 'quotas', options.quota?.join(','), (text) => readList(text).map(readQuota));
-  // Its own alone is what a key without the field reads.
+  // A key without the field reads only its own requests.
   if (options.reads === 'key') drop.push('reads');
   else if (options.reads !== undefined) set.reads = options.reads;
   return {
@@ -132,7 +134,7 @@ function readExpiry(text: string | undefined): Date | null | undefined {
 
 const readList = (text: string): string[] => text.split(',').map((each) => each.trim());
 
-/** The text itself where it is no number, so that the terms' own check names it. */
+/** Returns the text if it is not a number, so that the check of the terms reports it. */
 const readNumber = (text: string): number | string => (/^\d{1,16}$/.test(text) ? Number(text) : text);
 
 function readQuota(text: string): object {
@@ -146,7 +148,7 @@ function readQuota(text: string): object {
   return { meter, window, limit: Number(limit), ...(enforcement === undefined ? {} : { enforcement }) };
 }
 
-/** @throws {DecisionError} when the text is no time. */
+/** @throws {DecisionError} when the text is not a time. */
 export function parseTime(text: string): Date {
   const time = new Date(text);
   if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(time.getTime())) {

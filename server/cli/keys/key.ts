@@ -87,7 +87,7 @@ type Listed = {
   created_at: string;
   expires_at: string | null;
   overlap_ends_at: string | null;
-  /** What it may use of what its account may; empty: all of that. */
+  /** Its restrictions; empty: none beyond those of its account. */
   terms: KeyTerms;
 };
 

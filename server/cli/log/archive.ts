@@ -44,7 +44,8 @@ export function archiveCommands(program: Command): void {
           keep: readCount(options.keep),
           drop: options.drop === true,
         });
-        if (result === null) throw new StoreError('the archive is at work already');
+        if (result === null)
+          throw new StoreError('another process is archiving already; try again when it has finished');
         print(command, result, showResult);
       }),
     );
@@ -55,7 +56,8 @@ export function archiveCommands(program: Command): void {
       .argument('[files...]', 'archive files; all that this log has archived when absent'),
   )
     .description(
-      'verify archive files and their order, without a database; without files, all that this log has archived',
+      'verify archive files and their order, without a database; without files, all that this log has ' +
+        'archived',
     )
     .option(
       '--dir <directory>',
@@ -98,7 +100,7 @@ export function archiveCommands(program: Command): void {
     );
 }
 
-/** Runs a command as the owner, who alone may take a part out of the log. */
+/** Runs a command as the owner role, which alone may detach a partition of the log. */
 async function onStore(
   command: Command,
   work: (connect: () => Promise<Client>) => Promise<void>,
@@ -136,7 +138,7 @@ async function verify(
   else {
     if (directory === undefined)
       throw new StoreError(
-        'which files? Name them, or the directory of the archive by --dir or ARCHIVE_DIR.',
+        'no files were given. Name them, or the directory of the archive with --dir or ARCHIVE_DIR',
       );
     await onStore(command, (connect) =>
       withClient(connect, async (client) => {
@@ -158,11 +160,7 @@ function showPartitions(partitions: readonly PartitionStatus[]): string {
   const where = ({ attachment, restored_at, archived_at }: PartitionStatus): string => {
     if (attachment === 'attached') return restored_at === null ? 'in the log' : 'in the log, restored';
     if (attachment === 'detaching') return 'being detached';
-    return attachment === 'detached'
-      ? 'archived, its table stands'
-      : archived_at === null
-        ? 'lost'
-        : 'archived';
+    return attachment === 'detached' ? 'archived, table kept' : archived_at === null ? 'lost' : 'archived';
   };
   const rows = partitions.map((each) => [
     each.name,
@@ -172,7 +170,7 @@ function showPartitions(partitions: readonly PartitionStatus[]): string {
     each.manifest?.file ?? '',
     String(each.manifest?.bytes ?? ''),
   ]);
-  return showTable(['PARTITION', 'FROM', 'TO', 'WHERE', 'FILE', 'BYTES'], rows);
+  return showTable(['PARTITION', 'FROM', 'TO', 'STATE', 'FILE', 'BYTES'], rows);
 }
 
 function showResult({ archived, detached, dropped, waiting }: ArchiveResult): string {
@@ -180,7 +178,7 @@ function showResult({ archived, detached, dropped, waiting }: ArchiveResult): st
     names.length > 0 ? [`${what}: ${names.join(', ')}`] : [];
   return [
     ...line('archived', archived),
-    ...line('left the log', detached),
+    ...line('detached', detached),
     ...line('dropped', dropped),
     ...(waiting === null ? [] : [waiting]),
   ].join('\n');
@@ -195,5 +193,6 @@ function showVerified({ verified }: { verified: readonly Manifest[] }): string {
     String(each.batch_count),
     each.chain_after.chain,
   ]);
-  return `${showTable(['SOUND', 'FROM', 'TO', 'BATCHES', 'CHAIN'], rows)}\nEach continues the one before it.`;
+  const table = showTable(['VALID FILE', 'FROM', 'TO', 'BATCHES', 'CHAIN'], rows);
+  return `${table}\nEach file continues the one before it.`;
 }

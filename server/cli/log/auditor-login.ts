@@ -6,7 +6,7 @@ import { migrate } from '#db/schema/migrate.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
 
-/** `daybook auditor-login …`: who may read the log in PostgreSQL itself, and nothing else there. */
+/** `daybook auditor-login …`: PostgreSQL logins that can read the log and nothing else. */
 export function auditorLoginCommands(program: Command): void {
   const login = program
     .command('auditor-login')
@@ -50,5 +50,11 @@ async function onStore(
 }
 
 function showMade({ login, database_url }: { login: string; database_url: string }): string {
-  return `${login} may read the log, and change nothing. The address, shown this once:\n\n  export DATABASE_URL='${database_url}'\n\nWith it, from a copy of this program: npm run -s audit -- verify`;
+  return [
+    `${login} can read the log and change nothing. Its connection URL is shown only once:`,
+    '',
+    `  export DATABASE_URL='${database_url}'`,
+    '',
+    'To verify the log with it, from a copy of this program: npm run -s audit -- verify',
+  ].join('\n');
 }

@@ -16,7 +16,8 @@ const ACTOR = 'command-line';
 export function logCheckpointCommands(log: Command): void {
   withJson(log.command('checkpoint'))
     .description(
-      'print the newest signed checkpoint; a copy kept elsewhere proves later that the log up to it was not changed',
+      'print the newest signed checkpoint; a copy kept elsewhere proves later that the log up to it ' +
+        'was not changed',
     )
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
@@ -34,7 +35,8 @@ export function logCheckpointCommands(log: Command): void {
 
   withJson(log.command('new-epoch'))
     .description(
-      'begin a new epoch of a log that was restored from an older backup or truncated; shows what is lost first',
+      'begin a new epoch of a log that was restored from an older backup or truncated; shows the lost ' +
+        'events first',
     )
     .option('--yes', 'give up the lost events')
     .action((options: { yes?: boolean }, command: Command) =>
@@ -43,7 +45,7 @@ export function logCheckpointCommands(log: Command): void {
         const loss = await findPublicationGap(client, directory);
         if (loss === null)
           throw new StoreError(
-            `there is nothing to give up: the log holds all that was published of it in ${directory}`,
+            `no events are lost: the log is consistent with the checkpoint published in ${directory}`,
           );
         const begun = options.yes === true ? await startEpoch(client, directory, loss, ACTOR) : null;
         print(command, { ...toOutput(loss), begun }, () => `${showLoss(loss)}\n${showBegun(begun)}`);
@@ -53,8 +55,7 @@ export function logCheckpointCommands(log: Command): void {
 }
 
 /**
- * The newest checkpoint: that of the directory in which they are published, and where that is elsewhere, the
- * database's copy.
+ * The newest checkpoint: from the publication directory or, if that is on another host, the database's copy.
  */
 export async function newestCheckpoint(
   client: Client,
@@ -69,7 +70,7 @@ export async function newestCheckpoint(
   return rows[0] ?? null;
 }
 
-/** As JSON has it, with the names that all output of commands has. */
+/** The JSON output, with snake_case names. */
 function toOutput({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: PublicationGap) {
   const { origin, size, root } = published;
   return {
@@ -93,22 +94,28 @@ function showLoss({
   return [
     `${problem}.`,
     `  published   up to position ${published.size}${time(publishedAt)}`,
-    `  the log     ends at position ${head}`,
+    `  log         ends at position ${head}`,
     agreesUpTo === null
-      ? '  they agree  up to a position that can\'t be told from here: "daybook audit verify" names the place'
-      : `  they agree  up to position ${agreesUpTo}${time(agreesUntil)}`,
+      ? '  consistent  up to an unknown position; "daybook audit verify" finds it'
+      : `  consistent  up to position ${agreesUpTo}${time(agreesUntil)}`,
     ...(agreesUpTo === null
       ? []
       : [
-          `  given up    ${published.size - agreesUpTo} events that were published, positions ${agreesUpTo + 1} to ${published.size}`,
+          [
+            `  lost        ${published.size - agreesUpTo} published events,`,
+            `positions ${agreesUpTo + 1} to ${published.size}`,
+          ].join(' '),
         ]),
   ].join('\n');
 }
 
 function showBegun(begun: EpochStart | null): string {
   if (begun === null)
-    return 'Nothing is done yet. To go on with the log as it is: daybook log new-epoch --yes';
+    return 'Nothing was changed. To give up the lost events and continue: daybook log new-epoch --yes';
   if (begun === 'repaired')
-    return 'Only the tree over the log was wrong, and it was made anew. Nothing is given up.';
-  return `Epoch ${begun.epoch} begins at position ${begun.position}. Checkpoints go on as ${begun.origin}; those of before are set aside beside them.`;
+    return 'Only the tree over the log was wrong, and it was rebuilt. No events are lost.';
+  return [
+    `Epoch ${begun.epoch} begins at position ${begun.position}.`,
+    `New checkpoints have the origin ${begun.origin}; older ones were moved to a directory beside them.`,
+  ].join(' ');
 }

@@ -12,7 +12,7 @@ import { readLogState } from '#db/tlog/log-state.ts';
 import { newestCheckpoint } from '#server/cli/log/log-checkpoints.ts';
 import { onLog } from '#server/cli/log/on-log.ts';
 
-/** Who gives these commands, as their events tell. */
+/** The actor recorded in the events of these commands. */
 const ACTOR = 'command-line';
 
 /** A key as `daybook log keys` shows it. */
@@ -30,7 +30,8 @@ export function logKeyCommands(log: Command): void {
 
   withJson(log.command('rotate-key'))
     .description(
-      'create a new signing key beside the current one, which signs too until it is dropped; run it where the worker runs',
+      'create a new signing key beside the current one, which signs too until it is dropped; run it where ' +
+        'the worker runs',
     )
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
@@ -40,19 +41,20 @@ export function logKeyCommands(log: Command): void {
         const known = signing.keys.at(-1)?.verifierKey;
         if (known === undefined)
           throw new StoreError(
-            'no key has signed this log yet: the worker makes one with the first checkpoint',
+            'no key has signed this log yet: the worker creates one with the first checkpoint',
           );
         if (!inUse.includes(known))
           throw new StoreError(
-            `${file} does not hold the key that signs this log: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`,
+            `${file} does not contain the key that signs this log. Run this command where the worker runs, ` +
+              'with its DAYBOOK_SIGNING_KEY_FILE',
           );
         change(file, addSigningKey);
         const [added] = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
-        print(
-          command,
-          { file, added, in_use: known },
-          ({ added: line }) =>
-            `The next checkpoint is signed by both. Tell auditors and witnesses of the new key, and when they have it: daybook log drop-key\n\n${line}`,
+        print(command, { file, added, in_use: known }, ({ added: line }) =>
+          [
+            'The next checkpoint is signed by both keys. Give the new key to auditors and witnesses.',
+            `When they have it, run: daybook log drop-key\n\n${line}`,
+          ].join(' '),
         );
       }),
     );
@@ -67,14 +69,14 @@ export function logKeyCommands(log: Command): void {
         const newer = readSigners(file, origin)?.map(formatVerifierKey)[0];
         if (newer !== undefined && !keys.some(({ verifier_key, signs }) => verifier_key === newer && signs)) {
           throw new StoreError(
-            'no checkpoint was signed by the newer key yet: wait until "daybook log keys" shows that it signs',
+            'the newer key has not signed a checkpoint yet: wait until "daybook log keys" shows it signing',
           );
         }
         change(file, dropOldKey);
         print(
           command,
           { file, in_use: newer },
-          ({ in_use }) => `From the next checkpoint on this one signs alone:\n\n${in_use}`,
+          ({ in_use }) => `From the next checkpoint on, only this key signs:\n\n${in_use}`,
         );
       }),
     );
@@ -88,7 +90,8 @@ export function logKeyCommands(log: Command): void {
       onLog(command, 'relay', async (client, config) => {
         if (options.yes !== true) {
           throw new StoreError(
-            'The lost key signed nothing that vouches for the new one, so you must give the new key to auditors and witnesses yourself. To continue: daybook log replace-key --yes',
+            'the lost key cannot vouch for the new one, so you must give the new key to auditors ' +
+              'and witnesses yourself. To continue: daybook log replace-key --yes',
           );
         }
         const replaced = await replaceSigner(client, signingKeyFile(config), ACTOR);
@@ -96,16 +99,13 @@ export function logKeyCommands(log: Command): void {
           command,
           replaced,
           ({ verifier_key, position }) =>
-            `Put down at position ${position}. This one signs from the next checkpoint on:\n\n${verifier_key}`,
+            `Recorded at position ${position}. The next checkpoint is signed by:\n\n${verifier_key}`,
         );
       }),
     );
 }
 
-/**
- * Changes the file of the key. @throws {StoreError} where it lies so that nobody may, such as a secret of a
- * container.
- */
+/** Changes the key file. @throws {StoreError} when the file is read-only, such as a container's secret. */
 function change(file: string, how: (file: string) => void): void {
   try {
     how(file);
@@ -113,13 +113,14 @@ function change(file: string, how: (file: string) => void): void {
     const { code } = error as NodeJS.ErrnoException;
     if (error instanceof StoreError || code === undefined) throw error;
     throw new StoreError(
-      `${file} can't be written (${code}): change it where it comes from. It holds one key in PEM, or two while both sign, the newer one first`,
+      `${file} can't be written (${code}): change it where it comes from. It contains one key in PEM, ` +
+        'or two while both sign, the newer one first',
       { cause: error },
     );
   }
 }
 
-/** The keys, the oldest first; those sign whose signature the newest checkpoint carries. */
+/** The keys, the oldest first. A key signs if the newest checkpoint has its signature. */
 async function listKeys(client: Client, config: Parameters<typeof newestCheckpoint>[1]): Promise<Listed[]> {
   const newest = await newestCheckpoint(client, config);
   const signatures = newest === null ? [] : parseNote(newest.note).signatures;
@@ -133,7 +134,7 @@ async function listKeys(client: Client, config: Parameters<typeof newestCheckpoi
 }
 
 function showKeys(keys: readonly Listed[]): string {
-  if (keys.length === 0) return 'No key has signed yet: the worker makes one with the first checkpoint.';
+  if (keys.length === 0) return 'No key has signed yet: the worker creates one with the first checkpoint.';
   const rows = keys.map(({ verifier_key, position, since, signs }) => [
     String(position),
     since.toISOString(),

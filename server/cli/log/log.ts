@@ -52,7 +52,7 @@ async function tail(
       },
       onError: (error) =>
         surroundings.err(
-          `daybook: the log can't be read right now (${(error as Error).message}); trying again\n`,
+          `daybook: the log can't be read right now (${(error as Error).message}); retrying\n`,
         ),
     });
     await ended.promise;

@@ -6,12 +6,11 @@ import { borrowStore } from '#db/postgres/store.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
 
 /**
- * Making the tree of a long log anew reads all of it, page by page; this is for one page, and for a lock that
- * a checkpoint holds.
+ * Covers one page of a rebuild of the log's tree, or a wait for the lock that signing a checkpoint takes.
  */
 const STATEMENT_TIMEOUT_MS = 120_000;
 
-/** Runs a command on the log over a connection as this role, which may take its time. */
+/** Runs a command on the log over a connection with this role and a long statement timeout. */
 export async function onLog(
   command: Command,
   role: Role,

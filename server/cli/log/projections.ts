@@ -14,7 +14,7 @@ import { isLogFault } from '#db/projections/apply-batch.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 import { readConfig } from '#server/process/config.ts';
 
-/** A page of a copy, an index of a large table, or one of them compared row by row. */
+/** Covers a page of a copy, an index of a large table, or the comparison of a table row by row. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
 
 /** `daybook projections …` */
@@ -43,8 +43,9 @@ export function projectionCommands(program: Command): void {
         print(command, rebuilt, (rows) =>
           rows
             .map(
-              (row) =>
-                `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} parked events` : ''}`,
+              ({ projection, position, parked }) =>
+                `${projection}: rebuilt up to position ${position}` +
+                (parked > 0 ? `, ${parked} parked events` : ''),
             )
             .join('\n'),
         );
@@ -65,7 +66,7 @@ export function projectionCommands(program: Command): void {
     );
 }
 
-/** Runs a command over a connection as this role, which may take as long as it needs. */
+/** Runs a command over a connection with this role and a long statement timeout. */
 async function using(command: Command, role: Role, work: (client: Client) => Promise<void>): Promise<void> {
   const { store, close } = await borrowStore(readConfig(command.surroundings.env), () => {});
   try {

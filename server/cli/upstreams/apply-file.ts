@@ -11,12 +11,12 @@ import type { Section, DesiredState, DesiredUpstream } from '#server/decide/appl
 import { DecisionError } from '#server/decide/decision.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
 
-/** The file of `daybook apply`: YAML, or JSON, which is YAML too. */
+/** The file of `daybook apply`: YAML, which includes JSON. */
 
-/** Some thousand prices; what is longer is some other file. */
+/** Enough for some thousand prices. */
 const FILE_BYTES_MAX = 1024 * 1024;
 
-/** A secret is named, and never there itself: files are kept in repositories, and shown in reviews. */
+/** A reference to a secret. The file never contains secrets, since it is kept in repositories. */
 const SECRET_REFERENCE = /^(?:\$\{([A-Za-z_]\w*)\}|file:(.+))$/;
 
 const Named = z.record(z.string(), z.looseObject({}));
@@ -39,9 +39,9 @@ type Path = readonly PropertyKey[];
 export type AppliedFile = { wanted: DesiredState; placeOf: (section: Section, name: string) => string };
 
 /**
- * Reads what a file declares, with the secrets that it names.
- * @param env where `${NAME}` is looked up.
- * @throws {DecisionError} with one line that names the line at fault. No message shows what stands there.
+ * Reads the desired state from a file, with the secrets that it refers to.
+ * @param env the variables that `${NAME}` refers to.
+ * @throws {DecisionError} with one line that names the invalid line. The message never quotes its content.
  */
 export function readApplyFile(file: string, env: NodeJS.ProcessEnv): AppliedFile {
   return new ApplyFile(file, env).read();
@@ -56,13 +56,16 @@ class ApplyFile {
   constructor(file: string, env: NodeJS.ProcessEnv) {
     this.#name = basename(file);
     this.#env = env;
-    // Messages that quote the file could show a secret that somebody wrote there in spite of all.
+    // Messages don't quote the file, since it could contain a secret by mistake.
     this.#document = parseDocument(readText(file), { lineCounter: this.#lines, prettyErrors: false });
     const [error] = this.#document.errors;
     if (error)
       throw new DecisionError(
         'invalid',
-        `${this.#name}:${this.#lines.linePos(error.pos[0]).line}: is not YAML (${error.code.toLowerCase().replaceAll('_', ' ')}).`,
+        [
+          `${this.#name}:${this.#lines.linePos(error.pos[0]).line}: is not YAML`,
+          `(${error.code.toLowerCase().replaceAll('_', ' ')}).`,
+        ].join(' '),
       );
   }
 
@@ -90,7 +93,7 @@ class ApplyFile {
     try {
       return this.#document.toJS();
     } catch {
-      throw new DecisionError('invalid', `${this.#name}: refers to itself too often.`);
+      throw new DecisionError('invalid', `${this.#name}: has too many aliases.`);
     }
   }
 
@@ -118,7 +121,7 @@ class ApplyFile {
     const named = new Map<string, { secret: string }>();
     for (const [index, { label, secret }] of this.#check(Credentials, value, path).entries()) {
       const text = label.trim();
-      if (named.has(text)) throw this.#fault([...path, index], `The label "${text}" is there twice.`);
+      if (named.has(text)) throw this.#fault([...path, index], `The label "${text}" is used twice.`);
       named.set(text, { secret: this.#secret(secret, [...path, index, 'secret']) });
     }
     return named;
@@ -136,7 +139,7 @@ class ApplyFile {
     if (variable === undefined)
       throw this.#fault(
         path,
-        'A secret must not stand in the file: write ${NAME} for an environment variable, or file:/path/of/a/file.',
+        'The file must not contain a secret. Use ${NAME} for an environment variable, or file:/path/to/file.',
       );
     const secret = this.#env[variable];
     if (secret === undefined || secret === '')
@@ -181,7 +184,7 @@ class ApplyFile {
     return new DecisionError('invalid', `${this.#place(path)}${problem}`);
   }
 
-  /** File and line of a value; of what is absent, those of what it should be in. */
+  /** The file and line of a value; if the value is absent, those of its nearest parent. */
   #place(path: Path): string {
     for (let length = path.length; length > 0; length--) {
       const parent =

@@ -15,9 +15,9 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
 import { reachable, UpstreamControl } from '#server/control/upstream-control.ts';
 
-/** Events of one append: all of it is there or nothing, and a lock on the log that nobody notices. */
+/** Events in one atomic append, which locks the log for a time that calls don't notice. */
 const CHANGES_MAX = 1_000;
-/** The exit code of a dry run that found differences, as `diff` and others have for it. */
+/** The exit code of a dry run that found differences. */
 const DIFFERENT = 2;
 const VALUE_CHARACTERS_MAX = 200;
 
@@ -59,7 +59,7 @@ export function applyCommand(program: Command): void {
           wouldChange = applied.outcome === 'would change';
           return applied;
         },
-        // Whoever was asked has seen what differs.
+        // The user who confirmed has seen the differences.
         (applied) => show(applied, isAsked),
         actor,
       );
@@ -67,7 +67,7 @@ export function applyCommand(program: Command): void {
     });
 }
 
-/** Who applies: the user of the operating system, in the characters that an actor may have. */
+/** The actor: the user of the operating system, in the characters that an actor may have. */
 function actorOf(): string {
   let name = 'unknown';
   try {
@@ -91,7 +91,7 @@ async function apply(
   if (appends.length > CHANGES_MAX)
     throw new DecisionError(
       'not_allowed',
-      `These are ${appends.length} changes, and ${CHANGES_MAX} can be made at once: apply a part of the file first.`,
+      `The file makes ${appends.length} changes; the maximum is ${CHANGES_MAX}. Apply one part first.`,
     );
   if (dryRun === true) return { outcome: 'would change', differences, position: null };
   if (yes !== true) {
@@ -106,7 +106,7 @@ async function apply(
     if (!(error instanceof ConflictError)) throw error;
     throw new DecisionError(
       'not_allowed',
-      'Somebody changed something of this meanwhile, so nothing was applied. Run it again, and look at what differs now.',
+      'The state changed meanwhile, so nothing was applied. Run the command again and check the differences.',
     );
   }
 }
@@ -142,17 +142,18 @@ async function makePlan(
 }
 
 function show({ outcome, differences, position }: Applied, isSeen: boolean): string {
-  if (outcome === 'nothing to do') return 'Nothing to do: all is as the file declares it.';
+  if (outcome === 'nothing to do') return 'Nothing to do: the current state matches the file.';
   if (outcome === 'left') return 'Nothing was changed.';
-  const told = showDifferences(differences);
+  const shown = showDifferences(differences);
   const done = `Applied, up to position ${position} of the log.`;
-  return outcome === 'would change' ? told : isSeen ? done : `${told}\n${done}`;
+  if (outcome === 'would change') return shown;
+  return isSeen ? done : `${shown}\n${done}`;
 }
 
 const SUBJECTS = { upstreams: 'upstream', models: 'model', plans: 'plan', prices: 'price' };
 const SIGNS = { added: '+', changed: '~', removed: '-' };
 
-/** One line for each thing, and one below it for each field. */
+/** One line for each object, followed by one line for each field. */
 function showDifferences(differences: readonly Difference[]): string {
   return differences
     .flatMap(({ section, name, change, fields }) => [
@@ -167,7 +168,8 @@ function showField(change: FieldChange): string {
   if (!('before' in change)) return `    + ${field}: ${showValue(after)}`;
   if (!('after' in change)) return `    - ${field}: ${showValue(before)}`;
   const isSame = showValue(before) === showValue(after);
-  return `    ~ ${field}: ${isSame ? `another, ${showValue(after)} too` : `${showValue(before)} -> ${showValue(after)}`}`;
+  if (isSame) return `    ~ ${field}: replaced, also ${showValue(after)}`;
+  return `    ~ ${field}: ${showValue(before)} -> ${showValue(after)}`;
 }
 
 function showValue(value: unknown): string {

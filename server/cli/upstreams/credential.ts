@@ -9,7 +9,7 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { type Rekeyed, rekey } from '#server/secrets/master-key.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 
-/** `daybook credential …` and `daybook rekey`. What upstreams ask for goes in and never comes out. */
+/** `daybook credential …` and `daybook rekey`. Secrets are write-only. */
 export function credentialCommands(program: Command): void {
   const credential = program
     .command('credential')
@@ -29,7 +29,10 @@ export function credentialCommands(program: Command): void {
           return { id, upstream, label: label.trim(), last4, master_key_file: masterKeyFile(session.config) };
         },
         ({ id, master_key_file }) =>
-          `Credential ${id} of upstream "${upstream}" is added, sealed under the master key in ${master_key_file}: keep a copy of that file apart from backups.`,
+          [
+            `Credential ${id} of upstream "${upstream}" is added, encrypted with the master key in`,
+            `${master_key_file}. Keep a copy of that file apart from backups.`,
+          ].join(' '),
       );
     });
 
@@ -51,7 +54,7 @@ export function credentialCommands(program: Command): void {
           return { id, upstream };
         },
         ({ upstream }) =>
-          `Credential ${id} of upstream "${upstream}" is removed. Withdraw it at the provider, too.`,
+          `Credential ${id} of upstream "${upstream}" is removed. Revoke it at the provider too.`,
       ),
     );
 
@@ -91,7 +94,10 @@ async function listCredentials({ control }: Session, only?: string): Promise<Lis
 
 function showCredentials(credentials: Listed[]): string {
   if (credentials.length === 0)
-    return 'There are no credentials. Add one with: npm run -s daybook -- credential add UPSTREAM --label main';
+    return [
+      'There are no credentials. Add one with:',
+      'npm run -s daybook -- credential add UPSTREAM --label main',
+    ].join(' ');
   return showTable(
     ['ID', 'UPSTREAM', 'ENDS IN', 'ADDED', 'LABEL'],
     credentials.map(({ id, upstream, label, last4, added_at }) => [
@@ -113,16 +119,19 @@ function showRekeyed({
   file,
 }: Rekeyed & { file: string }): string {
   return [
-    `The master key is ${master_key} now, in ${file}. Credentials sealed under it anew: ${rewrapped}.`,
+    `The master key is now ${master_key}, in ${file}. Credentials encrypted with it: ${rewrapped}.`,
     ...(damaged.length > 0
-      ? [`These don't open and stay as they are; remove them, and add them again: ${damaged.join(', ')}.`]
+      ? [`These can't be decrypted and are unchanged; remove and add them again: ${damaged.join(', ')}.`]
       : []),
     ...(dropped.length > 0
       ? [
-          `Gone from the file, since nothing here needs them: ${dropped.join(', ')}. Backups from before still do: keep your copy as long as you keep those.`,
+          [
+            `Removed from the file, since no credential needs them: ${dropped.join(', ')}.`,
+            'Older backups still do: keep your copy of the file as long as you keep those.',
+          ].join(' '),
         ]
       : []),
     ...(kept.length > 0 ? [`Still in the file: ${kept.join(', ')}.`] : []),
-    'Copy the file to your other hosts, and to where you keep it.',
+    'Copy the file to your other hosts and to your backup.',
   ].join('\n');
 }

@@ -14,7 +14,7 @@ type Options = { target?: string[]; fallback?: string[]; aliasOf?: string };
 
 const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
-/** `daybook model …`: where calls go. What they cost is `daybook price …`. */
+/** `daybook model …`: the routing of models. Their prices are `daybook price …`. */
 export function modelCommands(program: Command): void {
   const model = program
     .command('model')
@@ -42,7 +42,7 @@ export function modelCommands(program: Command): void {
           return { name, terms, changed: isChange(await controlOf(session).defineModel(name, terms)) };
         },
         ({ terms, changed }) =>
-          `Model "${name}" ${changed ? 'goes' : 'goes already'} to ${showTerms(terms)}.`,
+          `Model "${name}" ${changed ? 'is now' : 'is already'} routed to ${showTerms(terms)}.`,
       ),
     );
 
@@ -57,7 +57,10 @@ export function modelCommands(program: Command): void {
         command,
         async ({ control }) => describe(requireModel(await control.loadModel(name), name)),
         ({ terms, version }) =>
-          `Model "${name}", version ${version}, goes to ${showTerms(terms)}.\n${JSON.stringify(terms, null, 2)}`,
+          [
+            `Model "${name}", version ${version}, is routed to ${showTerms(terms)}.`,
+            JSON.stringify(terms, null, 2),
+          ].join('\n'),
       ),
     );
 
@@ -67,7 +70,7 @@ export function modelCommands(program: Command): void {
       run(
         command,
         async (session) => ({ name, changed: isChange(await controlOf(session).retireModel(name)) }),
-        () => `Model "${name}" has no definition any more.`,
+        () => `Model "${name}" is no longer defined.`,
       ),
     );
 }
@@ -78,10 +81,7 @@ const controlOf = ({ control, client, config }: Session): UpstreamControl =>
 function readModelTerms({ target = [], fallback = [], aliasOf }: Options): ModelTerms {
   const hasTargets = target.length > 0;
   if ((aliasOf !== undefined) === hasTargets || (aliasOf !== undefined && fallback.length > 0)) {
-    throw new DecisionError(
-      'invalid',
-      'Name at least one --target, or a model with --alias-of, and not both.',
-    );
+    throw new DecisionError('invalid', 'Give at least one --target, or --alias-of, but not both.');
   }
   if (aliasOf !== undefined) return checkTerms(ModelTerms.options[1], { alias_of: aliasOf }, '');
   const targets = [
@@ -121,16 +121,19 @@ async function listModels({ control }: Session): Promise<Described[]> {
 
 function showModels(models: Described[]): string {
   if (models.length === 0)
-    return 'No models were defined: calls go to the upstream that lists their model. Define one with: npm run -s daybook -- model define NAME --target UPSTREAM:MODEL';
+    return [
+      'No models are defined, so each call goes to the upstream that lists its model. Define one with:',
+      'npm run -s daybook -- model define NAME --target UPSTREAM:MODEL',
+    ].join(' ');
   return showTable(
-    ['MODEL', 'GOES TO'],
+    ['MODEL', 'TARGETS'],
     models.map(({ name, terms }) => [name, showTerms(terms)]),
   );
 }
 
-/** Targets in the order in which they are tried. */
+/** The targets in the order of attempts. */
 export function showTerms(terms: ModelTerms): string {
-  if ('alias_of' in terms) return `where "${terms.alias_of}" goes`;
+  if ('alias_of' in terms) return `the targets of "${terms.alias_of}"`;
   const orders = [...Map.groupBy(terms.targets, ({ order }) => order)].toSorted(
     ([one], [other]) => one - other,
   );

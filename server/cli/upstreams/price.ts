@@ -35,7 +35,7 @@ export function priceCommands(program: Command): void {
           await control.setPrice(model, prices);
           return { model, ...inMicrodollars(prices) };
         },
-        () => `Price of ${model}: ${inWords(readPrices(options))}, in US dollars for a million tokens.`,
+        () => `Price of ${model}: ${inWords(readPrices(options))}, in US dollars per million tokens.`,
       ),
     );
 
@@ -71,7 +71,7 @@ export function priceCommands(program: Command): void {
         command,
         async ({ config, control }) => {
           const models = options.models?.split(',').filter((name) => name !== '');
-          // Some megabytes that no other command needs.
+          // Loaded on demand: no other command needs these megabytes.
           const { offerPrices } = await import('#server/read-model/price-import.ts');
           const offered = offerPrices(options.provider, models, config);
           const dryRun = options.dryRun === true;
@@ -92,7 +92,7 @@ function readPrices(options: SetOptions): Prices {
     if (price === null)
       throw new DecisionError(
         'invalid',
-        `--${name} "${text}" is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`,
+        `--${name} "${text}" is not a price in dollars such as 2.50: 0 to 1000, at most 6 decimal places.`,
       );
     return price;
   };
@@ -159,27 +159,31 @@ function showImport({
     `  ${state.padEnd(8)} ${model}  ${rest}`;
   const notes = (list: readonly string[]): string => list.map((note) => ` (${note})`).join('');
   return [
-    `${dry_run ? 'Would take' : 'Took'} from ${source}, provider ${providers.join(', ')}:`,
-    ...changed.map(({ model, before, after, notes: told }) =>
+    `${dry_run ? 'Would import' : 'Imported'} from ${source}, provider ${providers.join(', ')}:`,
+    ...changed.map(({ model, before, after, notes: list }) =>
       line(
         before ? 'changed' : 'new',
         model,
-        `${short(after)}${before ? `, before ${short(before)}` : ''}${notes(told)}`,
+        `${short(after)}${before ? `, before ${short(before)}` : ''}${notes(list)}`,
       ),
     ),
     ...kept_manual.map(({ model, set, offered }) =>
       line(
         'kept',
         model,
-        `${short(set)} set by hand, the list has ${short(offered)}; --replace-manual takes it`,
+        `${short(set)} set manually, the list has ${short(offered)}; use --replace-manual to import it`,
       ),
     ),
     ...skipped.map(({ provider, model, why }) => line('skipped', model, `${provider}: ${why}`)),
-    `${changed.length} ${dry_run ? 'would change' : 'changed'}, ${unchanged} unchanged, ${kept_manual.length} kept, ${skipped.length} skipped. Dollars for a million tokens: input, cached input, output, reasoning.`,
+    [
+      `${changed.length} ${dry_run ? 'would change' : 'changed'}, ${unchanged} unchanged,`,
+      `${kept_manual.length} kept, ${skipped.length} skipped.`,
+      'Dollars per million tokens: input, cached input, output, reasoning.',
+    ].join(' '),
   ].join('\n');
 }
 
-/** Micro-dollars for a million tokens, for programs. */
+/** Microdollars per million tokens, in the JSON output. */
 type InMicrodollars = {
   input_microusd: number;
   cached_input_microusd: number;
@@ -197,7 +201,12 @@ function inMicrodollars({ input, cached_input, output, reasoning }: Prices): InM
 }
 
 function inWords({ input, cached_input, output, reasoning }: Prices): string {
-  return `input ${formatDollars(input)}, cached input ${formatDollars(cached_input)}, output ${formatDollars(output)}, reasoning ${formatDollars(reasoning)}`;
+  return [
+    `input ${formatDollars(input)}`,
+    `cached input ${formatDollars(cached_input)}`,
+    `output ${formatDollars(output)}`,
+    `reasoning ${formatDollars(reasoning)}`,
+  ].join(', ');
 }
 
 const cells = (price: InMicrodollars): string[] =>
@@ -210,7 +219,7 @@ function showPrices(
   prices: (InMicrodollars & { model: string; source: string; version: Price['version'] })[],
 ): string {
   if (prices.length === 0)
-    return 'There are no prices yet. Set one with price set, or take a list with price import.';
+    return 'There are no prices yet. Set one with price set, or import a list with price import.';
   return showTable(
     ['MODEL', 'INPUT', 'CACHED', 'OUTPUT', 'REASONING', 'SOURCE'],
     prices.map((price) => [price.model, ...cells(price), price.source]),

@@ -29,7 +29,7 @@ export type TermsOptions = {
 
 const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
-/** Adds them to a command. */
+/** Adds these options to a command. */
 export function withTerms(command: Command): Command {
   return command
     .addOption(
@@ -86,10 +86,11 @@ export function withTerms(command: Command): Command {
 const UpstreamTermsChoices = { network: ['public', 'private'], on_client_disconnect: ['cancel', 'drain'] };
 
 /**
- * Terms by the options, over those that are there.
- * @param before of an upstream that is changed; absent: what is not named is as by default.
- * @param drop the names of fields that are as by default again.
- * @throws {DecisionError} naming the field at fault.
+ * The terms of an upstream from the options.
+ * @param before the current terms of a changed upstream; absent: fields without an option have their
+ *   defaults.
+ * @param drop the names of fields to reset to their defaults.
+ * @throws {DecisionError} naming the invalid field.
  */
 export function readUpstreamTerms(
   options: TermsOptions,
@@ -101,7 +102,7 @@ export function readUpstreamTerms(
     if (!(field in UpstreamTerms.shape))
       throw new DecisionError(
         'invalid',
-        `--drop: "${field}" is none of ${Object.keys(UpstreamTerms.shape).join(', ')}.`,
+        `--drop: "${field}" is not one of ${Object.keys(UpstreamTerms.shape).join(', ')}.`,
       );
     delete terms[field];
   }
@@ -141,7 +142,7 @@ const list = (text: string | undefined): string[] | undefined =>
     .map((each) => each.trim())
     .filter((each) => each !== '');
 
-/** Numbers and truth values as such, since packages tell them from texts. */
+/** Parses numbers and booleans, since packages distinguish them from strings. */
 function readOption(text: string): [string, string | number | boolean] {
   const at = text.indexOf('=');
   if (at < 1) throw new DecisionError('invalid', `--option "${text}" is not of the form name=value.`);

@@ -10,7 +10,7 @@ import { testUpstream } from '#server/upstreams/test-upstream.ts';
 import type { CredentialTestResult } from '#server/contract/upstreams.ts';
 import { openUpstream } from '#server/upstreams/upstream.ts';
 
-/** Long enough for a far provider, and short enough for somebody who waits. */
+/** Long enough for a distant provider, and short enough for an interactive command. */
 const TEST_TIMEOUT_MS = 10_000;
 
 const MARKS = { valid: 'ok  ', unknown: '?   ', invalid: 'FAIL' };
@@ -32,9 +32,11 @@ export function testCommand(upstream: Command): void {
         },
         ({ results }) =>
           results
-            .map(
-              ({ label, outcome, models, error }) =>
-                `${MARKS[outcome]} ${name}${label === '' ? '' : `, ${label}`}: ${error ?? `It lists ${models} models.`}`,
+            .map(({ label, outcome, models, error }) =>
+              [
+                `${MARKS[outcome]} ${name}${label === '' ? '' : `, ${label}`}:`,
+                error ?? `It lists ${models} models.`,
+              ].join(' '),
             )
             .join('\n'),
       );
@@ -58,6 +60,6 @@ async function test({ config, control, client }: Session, name: string): Promise
   try {
     return { name, results: await testUpstream(upstream, credentials, TEST_TIMEOUT_MS) };
   } finally {
-    await Promise.all(upstream.pools.map((line) => line.destroy()));
+    await Promise.all(upstream.pools.map((pool) => pool.destroy()));
   }
 }

@@ -33,7 +33,10 @@ export function upstreamCommands(program: Command): void {
             return { name, terms };
           },
           () =>
-            `Upstream "${name}" is added. If it asks for a credential: npm run -s daybook -- credential add ${name} --label main`,
+            [
+              `Upstream "${name}" is added. If it needs a credential, add one with:`,
+              `npm run -s daybook -- credential add ${name} --label main`,
+            ].join(' '),
         ),
     );
 
@@ -56,7 +59,7 @@ export function upstreamCommands(program: Command): void {
         },
         ({ changed }) =>
           changed
-            ? `Upstream "${name}" is changed. Running servers use it so from the next call on.`
+            ? `Upstream "${name}" is changed. Running servers use the new terms from the next call on.`
             : `Upstream "${name}" is unchanged.`,
       ),
     );
@@ -98,7 +101,7 @@ export function upstreamCommands(program: Command): void {
     .action((_options: unknown, command: Command) => run(command, listUpstreams, showUpstreams));
 }
 
-/** Where providers are that say so themselves. */
+/** Adds the base URL of the dialect, if it has one and the options don't. */
 function withAddress(options: TermsOptions): TermsOptions {
   const dialect = DIALECTS.find((each) => each === options.dialect);
   const known = dialect === undefined ? null : DIALECT_TRAITS[dialect].baseUrl;
@@ -111,7 +114,10 @@ const controlOf = ({ control, client, config }: Session): UpstreamControl =>
 type Listed = {
   name: string;
   state: 'in use' | 'paused';
-  /** Whether it was added to the log, or is set by an environment variable and can be changed there alone. */
+  /**
+   * Whether it was added to the log, or is configured by an environment variable and can only be changed
+   * there.
+   */
   source: 'log' | 'environment';
   credentials: number;
   terms: Pick<UpstreamTerms, 'models'> & {
@@ -146,9 +152,12 @@ function describe({ name, terms, credentials }: Upstream): Listed {
 
 function showUpstreams(upstreams: Listed[]): string {
   if (upstreams.length === 0)
-    return 'There are no upstreams yet. Add one with: npm run -s daybook -- upstream add NAME --dialect openai --base-url https://api.openai.com/v1 --models "gpt-*"';
+    return [
+      'There are no upstreams yet. Add one with: npm run -s daybook -- upstream add NAME --dialect openai',
+      '--base-url https://api.openai.com/v1 --models "gpt-*"',
+    ].join(' ');
   return showTable(
-    ['NAME', 'STATE', 'FROM', 'SPEAKS', 'ADDRESS', 'CREDENTIALS', 'MODELS'],
+    ['NAME', 'STATE', 'SOURCE', 'API', 'ADDRESS', 'CREDENTIALS', 'MODELS'],
     upstreams.map(({ name, state, source, credentials, terms }) => [
       name,
       state,
