@@ -97,7 +97,7 @@ async function check(client: SignedInClient, what: string): Promise<CheckResult>
 }
 
 describe('the proof', () => {
-  test('shows uncovered events before the first checkpoint, then the coverage and the signing key', async () => {
+  test('shows uncovered events before the first checkpoint, then coverage and signing key', async () => {
     const before = await auditor.get<Proof>('/api/audit/proof');
     expect(before).toMatchObject({
       status: 200,
@@ -137,7 +137,8 @@ describe('the proof', () => {
     expect(new Set(all).size).toBe(all.length);
     const client = await connectAs(relay.store, 'relay');
     await client.query(
-      "insert into daybook.cosignature (epoch, size, witness, line) values (1, $1, 'witness.example', '— line')",
+      `insert into daybook.cosignature (epoch, size, witness, line)
+       values (1, $1, 'witness.example', '— line')`,
       [all[1]],
     );
     await client.end();
@@ -309,7 +310,9 @@ describe('a check', () => {
     const superuser = await (relay.store as TestDatabase).superuser();
     const change = async (plus: number): Promise<number> => {
       const { rows } = await superuser.query<{ position: string }>(
-        `update daybook.log set output_tokens = output_tokens + ${plus} where position = (select position from daybook.log where type = 101 order by position limit 1) returning position`,
+        `update daybook.log set output_tokens = output_tokens + ${plus}
+         where position = (select position from daybook.log where type = 101 order by position limit 1)
+         returning position`,
       );
       return Number(rows[0]?.position);
     };

@@ -31,7 +31,8 @@ const seats = async (): Promise<{ open: number; all: number }> => {
   const [open, all] = await Promise.all([
     ask(
       database.config('auditor'),
-      "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null",
+      `select count(*)::int from daybook.instance
+       where name like 'dashboard %' and closed_at is null and dead_at is null`,
     ),
     ask(
       database.config('auditor'),
@@ -168,7 +169,7 @@ test('one person makes only so many changes in an hour, and keeps nobody else fr
   expect(await change('member/Abcdefgh', 'first')).toBe('made');
 });
 
-test('an unavailable or silent store is a 503 for every waiting change, and a full queue rejects', async () => {
+test('an unavailable or silent store is a 503 for each waiting change; a full queue rejects', async () => {
   const frozen = createServer(() => {}).listen(0, '127.0.0.1');
   await once(frozen, 'listening');
   const { port } = frozen.address() as AddressInfo;
@@ -211,7 +212,8 @@ test('an idle connection that breaks retires its instance before others declare 
   await create(seat, 'idle');
   const superuser = await database.superuser();
   await superuser.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'daybook-relay'",
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = $1 and application_name = 'daybook-relay'`,
     [database.name],
   );
   await superuser.end();
@@ -225,7 +227,8 @@ test('its heartbeat as an instance without requests leaves nothing for recovery 
   const openFrom = () =>
     ask(
       database.config('auditor'),
-      "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null",
+      `select open_from > daybook.head(0::smallint) from daybook.instance
+       where name like 'dashboard %' and closed_at is null and dead_at is null`,
     );
   expect(await until(openFrom, (is) => is === true, 'the heartbeat')).toBe(true);
 });

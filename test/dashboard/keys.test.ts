@@ -311,7 +311,7 @@ test('lists tell what was used this month, find a key by a part of its name, and
   expect(row.last_used_at).not.toBeNull();
 });
 
-test('an account has at most as many active keys as servers keep in memory, and lists are bounded', async () => {
+test('an account has at most as many active keys as servers cache, and lists are bounded', async () => {
   const {
     body: { id: account },
   } = await administrator.post<{ id: string }>('/api/accounts', { name: 'crowded' });

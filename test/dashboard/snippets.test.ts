@@ -216,7 +216,13 @@ describe('what an agent is given has the address, the model and the key where it
     const file = path.join(place, 'by-variables.ts');
     await writeFile(
       file,
-      'import OpenAI from "openai";\nconst reply = await new OpenAI().chat.completions.create({ model: process.env.OPENAI_MODEL, messages: [{ role: "user", content: "Hello" }] });\nprocess.stdout.write(reply.choices[0].message.content);',
+      `import OpenAI from "openai";
+const reply = await new OpenAI().chat.completions.create({
+  model: process.env.OPENAI_MODEL,
+  messages: [{ role: "user", content: "Hello" }],
+});
+process.stdout.write(reply.choices[0].message.content);
+`,
     );
     const { made } = await callOf(() =>
       run('sh', ['-c', `${agent('environment')}\nexec "$0" "$1"`, process.execPath, file]),
@@ -318,6 +324,8 @@ const can = (program: string, ...words: string[]): Promise<boolean> =>
 const READ_CALLS = `
 import ast, json, sys
 tree = ast.parse(open(sys.argv[1]).read())
-calls = {getattr(c.func, "id", getattr(c.func, "attr", "")): c for c in ast.walk(tree) if isinstance(c, ast.Call)}
-print(json.dumps([{k.arg: ast.literal_eval(k.value) for k in calls[name].keywords} for name in ("OpenAI", "create")]))
+nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+calls = {getattr(node.func, "id", getattr(node.func, "attr", "")): node for node in nodes}
+keywords = lambda name: {k.arg: ast.literal_eval(k.value) for k in calls[name].keywords}
+print(json.dumps([keywords(name) for name in ("OpenAI", "create")]))
 `;

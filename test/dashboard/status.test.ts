@@ -137,7 +137,7 @@ test('a webhook is for an account that is there, and a test needs a worker', asy
   });
 });
 
-test('a webhook is added, tested, listed without its URL and secret, and removed with its deliveries', async () => {
+test('a webhook is added, tested, listed without URL and secret, removed with its deliveries', async () => {
   await using receiver = await startReceiver();
   const worker = spawnWorker({
     DATABASE_URL: (relay.store as TestDatabase).url,

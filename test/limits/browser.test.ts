@@ -79,7 +79,7 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
   const HELLO = { model: 's:tokens=3', messages: [{ role: 'user', content: 'Hello' }] };
   const CHAT = '/v1/chat/completions';
 
-  test('is held to the rules of origins by this browser', async () => {
+  test('enforces CORS in this browser', async () => {
     const page = await browser.newPage();
     await page.goto(permitted.origin);
     await expect(
@@ -88,7 +88,7 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
     await page.close();
   });
 
-  test('of a permitted origin makes its call, in one piece and streamed', async () => {
+  test('of a permitted origin makes requests, whole and streamed', async () => {
     const whole = await callFrom(permitted, CHAT, HELLO);
     expect(whole).toMatchObject({
       status: 200,
@@ -105,7 +105,7 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
     expect((await callFrom(permitted, '/v1/models', null)).status).toBe(200);
   });
 
-  test('of another origin gets a 403 that it can read', async () => {
+  test('of another origin gets a readable 403', async () => {
     for (const [path, body] of [
       [CHAT, HELLO],
       [CHAT, { ...HELLO, stream: true }],
@@ -123,7 +123,7 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
     }
   });
 
-  test('reads from a refusal when to try again, and from each reply what is left', async () => {
+  test('reads Retry-After from a 429 and the remaining limit from each reply', async () => {
     const { secret } = await fleet.tenant('hasty', { requests_per_minute: 0 });
     const refused = await callFrom(permitted, CHAT, HELLO, secret);
     expect(refused).toMatchObject({ status: 429, remaining: '0' });

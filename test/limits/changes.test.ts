@@ -38,7 +38,7 @@ test('a plan changed while in use keeps its usage or resets it, as requested', a
   expect(await admitted(secret, 20)).toBe(10);
   await fleet.control((control) => control.definePlan('changing', daily(14), 'keep'));
   expect(await admitted(secret, 20)).toBe(4);
-  // Lower than what was spent: nothing is left, and the figures say so on each instance.
+  // Lower than the usage: nothing remains, and each instance reports that.
   await fleet.control((control) => control.definePlan('changing', daily(5), 'keep'));
   expect(await admitted(secret, 6)).toBe(0);
   for (const instance of [0, 1, 2]) {
@@ -61,7 +61,7 @@ test('a plan change under load stays within the larger limit, and ends at the ne
       const reply = await fleet.chat(number + turn, { key: secret, body: BODY });
       expect([200, 429]).toContain(reply.status);
       if (reply.status === 200) count += 1;
-      // From here on each refusal is of the plan as it is then.
+      // From here on each rejection comes from the newest plan.
       if (reply.status === 429 && count >= 90) return;
     }
   };
@@ -83,7 +83,7 @@ test("assigning another plan or an override replaces the account's limits", asyn
   });
   expect(await admitted(secret, 4)).toBe(4);
   await fleet.control((control) => control.overrideTerms('moved', daily(9), 'keep'));
-  // The override has its quota in place of the plan's; what it is silent on stays the plan's.
+  // The override's quota replaces the plan's; fields that it doesn't set stay the plan's.
   expect((await fleet.settledUsage(secret)).limits.map(({ meter, limit }) => [meter, limit])).toEqual([
     ['concurrent', 4],
     ['requests', 9],

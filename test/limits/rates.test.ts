@@ -156,7 +156,7 @@ test('the openai package honors retry-after of the concurrency limit, and then s
 
 // The wait lasts until the next minute begins, so it is for the long form.
 test.skipIf(!IS_LONG)(
-  'the openai package waits as it is told where a rate is reached, and then goes on',
+  'the openai package waits for Retry-After at a rate limit, then succeeds',
   async () => {
     const { secret, key } = await fleet.tenant('hasty', { requests_per_minute: 2 });
     const client = new OpenAI({
@@ -172,11 +172,11 @@ test.skipIf(!IS_LONG)(
     expect(third.choices[0]?.message.content).toBe('tok0 tok1 tok2 ');
     expect(Math.floor(Date.now() / 60_000)).toBe(minute + 1);
     const events = await fleet.settledLog();
-    const told = events.flatMap(({ event }) =>
+    const counts = events.flatMap(({ event }) =>
       event.type === 'request.rejected' && event.key === key ? [event.rejected_count] : [],
     );
     // One refusal, one wait, and then it was let in.
-    expect(told).toEqual([1]);
+    expect(counts).toEqual([1]);
     const accepted = events.flatMap(({ event }) =>
       event.type === 'request.accepted' && event.key === key ? [event] : [],
     );

@@ -63,7 +63,7 @@ test('a flood of rejected requests is recorded completely, in a few events', asy
   expect(refused.reduce((sum, { rejected_count: each }) => sum + each, 0)).toBe(flood);
   for (const event of refused)
     expect(event).toMatchObject({ account, error_code: 'rate_limit_exceeded', status: 429 });
-  // One a second of each instance, and a little more for the seconds that had begun.
+  // One per second and instance, plus those of the seconds that had begun.
   expect(refused.length).toBeLessThanOrEqual(3 * (Math.ceil(tookS) + 2));
   expect(upstream.ledger.attempts.length).toBe(0);
 });
@@ -122,11 +122,11 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
   for (let call = 0; call < 9; call += 1)
     expect((await fleet.chat(call, { key: secret, body: { ...BODY, max_tokens: 10 } })).status).toBe(200);
   const events = await fleet.settledLog();
-  const spent = Object.fromEntries(
+  const charged = Object.fromEntries(
     METER_NAMES.map((meter) => [meter, chargesOf(events, { meter, account }).at(-1)?.settled ?? 0]),
   ) as Record<Meter, number>;
-  expect(spent.tokens).toBeGreaterThan(0);
-  expect(spent.cost_microusd).toBeGreaterThan(spent.tokens);
+  expect(charged.tokens).toBeGreaterThan(0);
+  expect(charged.cost_microusd).toBeGreaterThan(charged.tokens);
   const usage = await fleet.usage(secret, 1);
   expect(usage).toMatchObject({
     object: 'usage',
@@ -134,13 +134,13 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
     key: { id: key, name: 'key' },
   });
   expect(Date.parse(usage.limits_as_of)).toBeGreaterThan(0);
-  const rows = usage.limits.map((told) => [
-    told.scope,
-    told.meter,
-    told.window,
-    told.limit,
-    told.enforcement,
-    told.overdraft,
+  const rows = usage.limits.map((row) => [
+    row.scope,
+    row.meter,
+    row.window,
+    row.limit,
+    row.enforcement,
+    row.overdraft,
   ]);
   expect(rows).toEqual([
     ['account', 'concurrent', 'now', 7, 'soft', 0],
@@ -150,18 +150,18 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
     ['account', 'requests', 'hour', 1_000, 'hard', 0],
     ['key', 'tokens', 'day', 1_000, 'hard', 0],
   ]);
-  for (const told of usage.limits) {
-    expect(told.used + told.reserved + told.remaining).toBe(told.limit);
-    // What other instances have not told of yet is with them, so it is never shown as free where the end is
-    // near.
-    expect(told.used).toBeLessThanOrEqual(spent[told.meter]);
-    expect(told.resets_at === null).toBe(told.window === 'now');
+  for (const row of usage.limits) {
+    expect(row.used + row.reserved + row.remaining).toBe(row.limit);
+    // Usage that other instances have not reported yet is part of their leases, so near the limit it is
+    // never shown as remaining.
+    expect(row.used).toBeLessThanOrEqual(charged[row.meter]);
+    expect(row.resets_at === null).toBe(row.window === 'now');
   }
-  // As soon as each instance has told the store, the figures are those of the log.
+  // After each instance has reported to the store, the figures equal those of the log.
   for (const instance of [0, 1, 2]) await fleet.usage(secret, instance);
   const settled = await fleet.settledUsage(secret, 0);
-  for (const told of settled.limits)
-    if (told.window !== 'minute') expect([told.meter, told.used]).toEqual([told.meter, spent[told.meter]]);
+  for (const row of settled.limits)
+    if (row.window !== 'minute') expect([row.meter, row.used]).toEqual([row.meter, charged[row.meter]]);
 });
 
 test('GET /v1/usage requires a key with the permission, allows CORS, and rejects other methods', async () => {

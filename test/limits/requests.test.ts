@@ -102,7 +102,7 @@ describe('the limit on concurrent requests', () => {
     },
   );
 
-  test('lets an agent that makes two calls at a time through where two are allowed', async () => {
+  test('admits an agent that makes two requests at a time where the limit is two', async () => {
     const { account, secret } = await fleet.tenant('agent', { concurrent_requests: 2 });
     // One call is the agent's own, beside it one after the other the small ones that name the session.
     const turns = async (instance: number, count: number, script: string): Promise<number[]> => {

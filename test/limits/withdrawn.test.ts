@@ -140,7 +140,7 @@ test.each(WITHDRAWALS)(
   },
 );
 
-test('what is not touched by a change goes on', async () => {
+test("requests that a change doesn't affect continue", async () => {
   const tenant = await fleet.tenant('untouched', { concurrent_requests: 100 });
   const { secret: sibling } = await fleet.createKey({ account: 'untouched' });
   const model = 's:tokens=60,every=10ms';

@@ -182,7 +182,9 @@ describe('members', () => {
     ).toBe('invalid_link');
     const kept = await ask(
       relay.store.config('owner'),
-      `select (select count(*) from daybook.member where id = '${id}') + (select count(*) from daybook.session where member = '${id}') + (select count(*) from daybook.link where member = '${id}')`,
+      `select (select count(*) from daybook.member where id = '${id}')
+         + (select count(*) from daybook.session where member = '${id}')
+         + (select count(*) from daybook.link where member = '${id}')`,
     );
     expect(Number(kept)).toBe(0);
     expect((await administrator.delete(`/api/members/${id}`)).code).toBe('not_found');

@@ -15,8 +15,20 @@ test('every event of the vocabulary is read as what it is', () => {
 });
 
 test('an event without one of its required fields, or with a wrong one, is refused', () => {
-  const OPTIONAL =
-    /^(expires_at|joins|overlap_ends_at|retry_count|route|first_byte_ms|attempts|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+  const optional = new Set([
+    'expires_at',
+    'joins',
+    'overlap_ends_at',
+    'retry_count',
+    'route',
+    'first_byte_ms',
+    'attempts',
+    'admitted_minute',
+    'terms_position',
+    'hold_cost_microusd',
+    'cost_microusd',
+    'price_version',
+  ]);
   const isOptional = ({ type }: Event, field: string): boolean =>
     (type === 'member.added' && field === 'invitation') ||
     (type === 'request.settled' && field === 'upstream');
@@ -31,7 +43,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
       fc.constantFrom(undefined, -1, {}, 'not that'),
       (event, choice, wrong) => {
         const fields = Object.keys(event).filter(
-          (field) => !OPTIONAL.test(field) && !isOptional(event, field) && !isRight(field, wrong),
+          (field) => !optional.has(field) && !isOptional(event, field) && !isRight(field, wrong),
         );
         const field = fields[choice % fields.length] as string;
         expect(() => parseEvent({ ...event, [field]: wrong })).toThrow();

@@ -71,7 +71,7 @@ test('calls back with false when it is fenced while suspect, and at once afterwa
   expect(reported).toEqual([false, false]);
 });
 
-test('is never valid after a pause that outlasted the last confirmed heartbeat, until the next one is confirmed', () => {
+test('is never valid after a pause beyond the last confirmed heartbeat, until the next one', () => {
   const steps = fc.array(fc.record({ pauseMs: fc.nat(12_000), heartbeat: fc.boolean() }), { maxLength: 60 });
   fc.assert(
     fc.property(steps, (list) => {

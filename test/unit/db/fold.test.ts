@@ -100,7 +100,7 @@ const restricted: EventOf<'key.restricted'> = {
   actor: ACTOR,
 };
 
-/** What each subject is after events at the positions 1, 2, …, a minute apart; each takes those of its own. */
+/** The state of a subject after its events at the positions 1, 2, …, a minute apart. */
 const accountAfter = (...events: ControlEvent[]): Account | undefined =>
   storedEvents(events).reduce<Account | undefined>((account, { event, ...place }) => {
     if (isAccountEvent(event)) return evolveAccount(account, { event, ...place });
@@ -118,7 +118,7 @@ const keyAfter = (...events: ControlEvent[]): Key | undefined =>
   );
 
 describe('an account', () => {
-  test('is what its last event made of it, one version further each', () => {
+  test('has the state of its last event, one version higher each', () => {
     expect(accountAfter(registered)).toEqual({
       id: 'Account1',
       name: 'first',
@@ -133,12 +133,12 @@ describe('an account', () => {
     expect(accountAfter(registered, suspended, reinstated)).toMatchObject({ state: 'active', version: 3 });
   });
 
-  test('is not changed by its keys, and does not begin in the middle', () => {
+  test("is not changed by its keys, and doesn't begin with a later event", () => {
     expect(accountAfter(registered, created, rotated, revoked)).toEqual(accountAfter(registered));
     expect(accountAfter(suspended, reinstated, onFree())).toBeUndefined();
   });
 
-  test('has the plan and the terms of its own that it was last given, and knows from where in the log', () => {
+  test('has its latest plan and override, with their positions in the log', () => {
     expect(accountAfter(registered, onFree())).toMatchObject({
       plan: 'free',
       override: null,
@@ -162,7 +162,7 @@ describe('an account', () => {
     });
   });
 
-  test('has its windows begun anew by itself, or by its plan while it is on it, and keeps that on another plan', () => {
+  test('has its windows reset by itself or by its current plan, and keeps the reset on another plan', () => {
     expect(accountAfter(registered, onFree('reset'))?.resetPosition).toBe(2);
     expect(
       accountAfter(registered, onFree('reset'), overridden({}, 'reset'), suspended, onFree())?.resetPosition,
@@ -179,7 +179,7 @@ describe('an account', () => {
     ).toBe(3);
   });
 
-  test('never has its windows begun at an earlier place than before, whatever happens', () => {
+  test('never moves the reset of its windows to an earlier position', () => {
     const accountOrPlan = anyControlEvent
       .filter(({ type }) => type.startsWith('plan.') || type.startsWith('account.'))
       .map((event): ControlEvent => ('account' in event ? { ...event, account: 'Account1' } : event))
@@ -199,7 +199,7 @@ describe('an account', () => {
     );
   });
 
-  test('may use what its plan says, field by field what it was given itself', () => {
+  test('has the terms of its plan, overridden field by field by its own', () => {
     const plan = planAfter(defined) as Plan;
     const own = accountAfter(
       registered,
@@ -213,7 +213,7 @@ describe('an account', () => {
 });
 
 describe('a plan', () => {
-  test('has the terms that it was last given', () => {
+  test('has its latest terms', () => {
     expect(planAfter(defined)).toEqual({
       name: 'free',
       terms: defined.terms,
@@ -240,7 +240,7 @@ describe('a plan', () => {
     });
   });
 
-  test('is not changed by its accounts, and does not begin in the middle', () => {
+  test("is not changed by its accounts, and doesn't begin with a later event", () => {
     expect(planAfter(defined, registered, onFree('reset'), suspended)).toEqual(planAfter(defined));
     expect(planAfter(changed('keep'), gone)).toBeUndefined();
   });
@@ -295,7 +295,7 @@ describe('a key', () => {
     expect(ended).toMatchObject({ revokedAt: at(2), previous: null, version: 3 });
   });
 
-  test('has the terms that it was last given, and none when those are empty', () => {
+  test('has its latest terms, and none when those are empty', () => {
     expect(keyAfter(created, restricted)).toMatchObject({
       terms: { models: ['a'] },
       termsPosition: 2,
@@ -322,7 +322,7 @@ describe('a key', () => {
     expect(keyAfter(ending, { ...restricted, expires_at: at(5).toISOString() })?.expiresAt).toEqual(at(5));
   });
 
-  test('has its expiry put down once, until another end is given', () => {
+  test('records its expiry once, until another expiry is set', () => {
     const ending = { ...created, expires_at: at(1).toISOString() };
     expect(keyAfter(ending, expired, restricted)).toMatchObject({
       expiresAt: at(1),
@@ -335,7 +335,7 @@ describe('a key', () => {
     });
   });
 
-  test('is not changed by its account, and does not begin in the middle', () => {
+  test("is not changed by its account, and doesn't begin with a later event", () => {
     expect(keyAfter(created, suspended, reinstated, registered)).toEqual(keyAfter(created));
     expect(keyAfter(rotated, restricted, expired, revoked)).toBeUndefined();
   });
@@ -374,7 +374,7 @@ describe('a key', () => {
 });
 
 describe('folds', () => {
-  test('change neither the state nor the event that they are given', () => {
+  test('change neither their state nor their event', () => {
     const controls = fc.array(
       anyEvent.filter((event): event is ControlEvent => 'actor' in event),
       { maxLength: 8 },
@@ -402,7 +402,7 @@ describe('folds', () => {
 
   // A count of the events that a fold knows falls behind its stream at the first one that it doesn't, and
   // every later change of that subject is a conflict.
-  test('take the version from the stored event, also where its type changes nothing that they know', () => {
+  test('take the version from the stored event, even if its type changes no field', () => {
     const before = storedAs(created, 1);
     const unknown = storedAs({ ...revoked, type: 'key.tagged' } as unknown as KeyEvent, 2);
     const key = evolveKey(evolveKey(undefined, before), unknown);
@@ -420,7 +420,7 @@ describe('folds', () => {
   });
 });
 
-/** The subject of an event, which begins with one event of version 1, after this one; null: it has no fold. */
+/** The subject of an event after its first event (version 1) and this one; null if it has no fold. */
 function subjectAfter(event: ControlEvent, version: number): object | undefined | null {
   const place = { at: at(1), position: 2, version };
   if (isAccountEvent(event)) return evolveAccount(accountAfter(registered), { event, ...place });
