@@ -119,7 +119,7 @@ test('plan and override are put, kept where they are the same, and taken away', 
   expect(await look(id)).toMatchObject({ plan: null, override: null });
 });
 
-test('what is no account is told as not found, and is no fault of ours', async () => {
+test('an unknown account is reported as not found, not as an internal error', async () => {
   for (const id of ['Unknown0', 'much-too-long', "'; drop"]) {
     const at = `/api/accounts/${encodeURIComponent(id)}`;
     expect(await administrator.get(at)).toMatchObject({ status: 404, code: 'not_found' });
@@ -131,7 +131,7 @@ test('what is no account is told as not found, and is no fault of ours', async (
   }
 });
 
-test('a list counts members, good keys and the calls of this month, and is searched by name', async () => {
+test('a list counts members, active keys and requests of this month, and is searched by name', async () => {
   const { account } = ana.me;
   const { body: key } = await ana.post<{ id: string; secret: string }>('/api/keys', { name: 'key' });
   const { body: ended } = await ana.post<{ id: string }>('/api/keys', { name: 'ended' });
@@ -155,7 +155,7 @@ test('a list counts members, good keys and the calls of this month, and is searc
   );
 });
 
-test('a plan is defined, changed, left alone by the same terms, and retired for good', async () => {
+test('a plan is defined, changed, unchanged by equal terms, and retired permanently', async () => {
   const terms = {
     models: ['daybook-demo'],
     quotas: [{ meter: 'tokens', window: 'month', limit: 1_000, enforcement: 'hard' }],
@@ -191,7 +191,7 @@ test.each(['none', 'Upper', 'a b', '-x', 'x'.repeat(65)])('%j names no plan', as
   });
 });
 
-test('terms that are none are refused with their place', async () => {
+test('invalid terms are rejected with the path of the field', async () => {
   const reply = await administrator.put<{ error: { param: string } }>('/api/plans/odd', {
     terms: { quotas: [{ meter: 'tokens', window: 'year', limit: 1 }] },
   });
@@ -235,7 +235,7 @@ test("an account's models are its plan's, with prices, and empty for a retired p
   });
 });
 
-test('a price is set by hand, left alone by the same, and refused where it is none', async () => {
+test('a price is set by hand, unchanged by an equal one, and rejected if invalid', async () => {
   const prices = { input: 10, cached_input: 5, output: 20, reasoning: 20 };
   const set = (body: object) => administrator.put<Change>('/api/prices', body);
   expect([

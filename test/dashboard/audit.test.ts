@@ -266,7 +266,7 @@ describe('a check', () => {
     expect(body.projections).toContain('requests');
   });
 
-  test('runs alone on its server, and ends when whoever began it leaves', async () => {
+  test('runs alone on its server, and ends when its client disconnects', async () => {
     const held = await connectAs(relay.store, 'worker');
     try {
       // Nothing that goes through this table gets on.
@@ -332,7 +332,7 @@ describe('a check', () => {
     }
   });
 
-  test('of what is not there is not found', async () => {
+  test('of an unknown target is not found', async () => {
     expect(await auditor.post('/api/audit/checks', { target: 'nothing' })).toMatchObject({
       status: 404,
       code: 'not_found',

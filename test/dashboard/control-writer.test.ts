@@ -112,7 +112,7 @@ test('a fault of ours is one, and no word on the store', async () => {
   expect(await create(seat, 'all the same')).toMatchObject({ name: 'all the same' });
 });
 
-test('what Postgres refuses for its value is rolled back, and costs nobody the connection', async () => {
+test('a value that Postgres rejects is rolled back, and the connection stays usable', async () => {
   await using seat = takeSeat();
   await create(seat, 'before the refusal');
   const before = await seats();
@@ -156,7 +156,7 @@ test('who signs in or administrates finds a place when all others are taken, and
   expect(order.slice(0, 3)).toEqual(['ordinary 0', 'first', 'ordinary 1']);
 });
 
-test('one person makes only so many changes in an hour, and keeps nobody else from theirs', async () => {
+test('changes of a member are limited per hour, without affecting other members', async () => {
   await using seat = takeSeat();
   const change = (actor: string, lane: 'first' | 'ordinary' = 'ordinary') =>
     seat.change(actor, async () => 'made', lane);

@@ -101,7 +101,7 @@ test('those who oversee see every event as it stands in the log, and no digest o
   expect(digests.filter((digest) => told.includes(digest))).toEqual([]);
 });
 
-test("members see the events of their own account, and nobody else's by any filter", async () => {
+test('members see events of their own account only, with any filter', async () => {
   const account = ana.me.account.id;
   expect(positions(await all(ana, 'limit=3'))).toEqual(await logged((event) => event['account'] === account));
   for (const query of [

@@ -118,7 +118,7 @@ describe('a key that is changed', () => {
     expect((await look(ana, id)).terms).toBeNull();
   });
 
-  test('is refused by the next call once it is revoked, for good', async () => {
+  test('is rejected from the next request on after it is revoked, permanently', async () => {
     const { id, secret } = await make(ana);
     expect((await ana.post<Change>(`/api/keys/${id}/revoke`)).body.event?.type).toBe('key.revoked');
     expect(await call(secret)).toBe('401 api_key_revoked');
@@ -135,7 +135,7 @@ describe('a key that is changed', () => {
 });
 
 describe('a rotation', () => {
-  test('leaves both secrets good for its overlap, and tells when each was last used', async () => {
+  test('leaves both secrets valid for its overlap, and shows when each was last used', async () => {
     const { id, secret: old } = await make(ana);
     const { body } = await rotate(ana, id, 3_600);
     expect(body.event?.type).toBe('key.rotated');
@@ -164,7 +164,7 @@ describe('a rotation', () => {
     expect(both.last_used_at).toBe(used.last_used_at);
   });
 
-  test('tells of the old secret what it was used for before', async () => {
+  test('shows the earlier use of the old secret', async () => {
     const { id, secret } = await make(ana);
     expect(await call(secret)).toBe('200');
     await rotate(ana, id, 3_600);
@@ -256,7 +256,7 @@ describe('a trial', () => {
   const steps = ({ checks }: KeyCheckResult): string[] =>
     checks.map(({ step: what, passed }) => (passed ? what : `${what}!`));
 
-  test('lists what a call is asked up to what refuses it, in the words of the call', async () => {
+  test('lists the checks of a request up to the one that rejects it, with its error', async () => {
     const { id, secret } = await make(ana, {
       terms: { models: ['daybook-*'], networks: ['10.0.0.0/8'], concurrent_requests: 0 },
     });
@@ -285,7 +285,7 @@ describe('a trial', () => {
     expect(steps(await check(id, { model: 'daybook-demo' }))).toEqual(['key!']);
   });
 
-  test('refuses an address that is none', async () => {
+  test('rejects an invalid address', async () => {
     const { id } = await make(ana);
     expect(
       await ana.post(`/api/keys/${id}/check`, { model: 'daybook-demo', address: '10.0.0' }),
@@ -293,7 +293,7 @@ describe('a trial', () => {
   });
 });
 
-test('lists tell what was used this month, find a key by a part of its name, and no other sign', async () => {
+test('lists show the usage of this month, and search keys by a part of the name literally', async () => {
   const { id, secret } = await make(ben, { name: 'Robot 100%' });
   await call(secret);
   await relay.waitFor((events) =>

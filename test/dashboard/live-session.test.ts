@@ -149,7 +149,7 @@ test('a feed ends with its session, and with its member', async () => {
   expect(await refusedLook(wayIn(carl))).toMatchObject({ status: 401, code: 'unauthenticated' });
 });
 
-test('a feed ends when its session has expired, of which no event tells', async () => {
+test('a feed ends when its session expires, which appends no event', async () => {
   const emil = await addMember(relay);
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const owner = await connectAs(relay.store, 'owner');

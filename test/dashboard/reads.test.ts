@@ -99,7 +99,7 @@ test('what is read signed in is what a key reads that reads its account, in JSON
   }
 });
 
-test('nobody reads without a session, from another site or with a wrong parameter', async () => {
+test("reads require a session, the dashboard's own origin and valid parameters", async () => {
   const paths = [
     '/api/requests',
     '/api/usage',

@@ -252,7 +252,7 @@ describe('a request that comes from elsewhere', () => {
     },
   );
 
-  test('a change that does not say from where it comes is refused as well', async () => {
+  test('a change without an Origin header is rejected as well', async () => {
     for (const listed of routes.filter(({ method }) => method !== 'get')) {
       const headers = { cookie: people.administrator.cookie, 'content-type': 'application/json' };
       const reply = await fetch(people.administrator.origin + pathOf(listed), {

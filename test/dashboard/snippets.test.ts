@@ -252,7 +252,7 @@ describe('the call that the page itself makes', () => {
     expect(made).toEqual({ requestId: call?.request, firstWordMs: expect.any(Number) });
   });
 
-  test('tells of what failed as the relay does: a wrong key, a reply that was cut', async () => {
+  test('reports failures as the relay does: an invalid key, a disconnected reply', async () => {
     await expect(send(MODEL, `${relay.key}x`)).rejects.toMatchObject({
       name: 'ApiError',
       status: 401,

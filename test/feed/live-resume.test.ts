@@ -141,7 +141,7 @@ test('the progress of a reply reaches viewers of other servers, at most four tim
   expect(progress.length).toBeLessThanOrEqual(Math.ceil(durationMs / PROGRESS_EVERY_MS) + 1);
 });
 
-test('nothing is said between servers about calls that nobody watches', async () => {
+test('servers exchange no progress of requests without a viewer', async () => {
   const listener = await connectAs(fleet.store, 'auditor');
   const heard: string[] = [];
   listener.on('notification', ({ payload = '' }) => heard.push(payload));

@@ -215,7 +215,7 @@ describe('who may not look on any more', () => {
     expect(await viewer.closed).toEqual({ code: 4401, reason: 'api_key_expired' });
   });
 
-  test('of more than its own key is told of a gap, and sees no more than that from then on', async () => {
+  test('of more than its own key gets a gap, and from then on sees its own key only', async () => {
     const { id, secret } = await relay.createKey();
     await relay.control(restrict(id, { reads: 'account' }));
     await using viewer = await look({ key: secret });

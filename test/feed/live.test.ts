@@ -111,7 +111,7 @@ test("a key sees its own calls or its account's, and never another account's", a
   expect(accounts.frames('hello')).toMatchObject([{ key: null }]);
 });
 
-test('calls that were refused alike within a second are one frame with their number', async () => {
+test('equal rejections within a second are one frame with their count', async () => {
   const { id, secret } = await relay.createKey();
   await relay.control((control) =>
     control.restrictKey(id, {

@@ -266,7 +266,7 @@ describe('with checkpoints', () => {
     });
   });
 
-  test('other methods are refused with those that are taken, and so is what is not there', async () => {
+  test('other methods are rejected with the allowed ones, and unknown paths with 404', async () => {
     for (const place of [
       '/log/checkpoint',
       '/log/keys',

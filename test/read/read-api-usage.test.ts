@@ -171,7 +171,7 @@ describe('GET /v1/usage', () => {
     expect((await reader(0).usage(`?from=${SINCE}`)).rows).toBeUndefined();
   });
 
-  test('tells how long calls took from the histograms, and of what moment all of it is', async () => {
+  test('reports latencies from the histograms, and the time of its figures', async () => {
     const usage = await reader(1).usage(`?from=${SINCE}`);
     // All calls took less than 60 ms, half of them less than 30; a bucket ends at 25, 50 and 100.
     expect(usage.totals.duration_p50_ms).toBeGreaterThan(25);
@@ -199,7 +199,7 @@ describe('GET /v1/usage', () => {
     expect(Date.parse(usage.as_of as string)).toBeGreaterThan(Date.parse(SINCE));
   });
 
-  test('is CSV for whoever asks for it, with the same figures, and no formula in it', async () => {
+  test('is CSV on request, with the same figures and no formula', async () => {
     const json = await reader(1).usage(`?from=${SINCE}&group_by=model`);
     for (const answer of [
       await reader(1).get(`/v1/usage?from=${SINCE}&group_by=model&format=csv`),

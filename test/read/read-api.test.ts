@@ -155,7 +155,7 @@ test("a key sees its own requests or its account's, and never another account's"
   }
 });
 
-test('the pages of a list are the whole of it, each request once, while new ones come in', async () => {
+test('the pages of a list have each request once, while new ones are added', async () => {
   const one = await tenant('pages');
   // Of one batch, so that all have the same time, and several batches.
   const calls = Array.from({ length: 5 }, () => Array.from({ length: 7 }, () => call(one)));

@@ -362,7 +362,7 @@ describe('a receipt', () => {
     expect((await audit(changed, '--key', key)).code).toBe(1);
   });
 
-  test('is refused by keys that are none, rather than taken for proven', async () => {
+  test('is rejected with invalid keys, never reported as proven', async () => {
     const { text } = await receiptOf(requests.completed);
     const empty = path.join(directory, 'empty');
     await writeFile(empty, '\n');

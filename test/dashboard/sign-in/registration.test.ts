@@ -116,12 +116,12 @@ describe('registration', () => {
     expect([refused.status, refused.code]).toEqual([403, 'registration_closed']);
   });
 
-  it('lets nobody in by themselves where it is closed', async () => {
+  it('rejects registration while it is closed', async () => {
     await put({ policy: 'closed', plan: 'free' });
     expect((await register('closed@example.com', 'closed')).code).toBe('registration_closed');
   });
 
-  it('refuses what is no address, and a password that is too short', async () => {
+  it('rejects an invalid email address, and a password that is too short', async () => {
     await put({ policy: 'open', plan: 'free' });
     const bad = await register('no address', 'x');
     expect([bad.status, bad.code]).toEqual([400, 'invalid_value']);
@@ -199,7 +199,7 @@ describe('invitations', () => {
     expect(open.body.data.map(({ id }) => id)).not.toContain(withdrawn.id);
   });
 
-  it('stay good where the address was taken', async () => {
+  it('stay valid after a failed registration with a taken address', async () => {
     const { link } = await invite({ account: null, role: 'member' });
     const accept = (email: string) =>
       fromAfar().post('/api/invitation/accept', {

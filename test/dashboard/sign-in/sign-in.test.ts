@@ -34,7 +34,7 @@ async function cookieOf(headers: Record<string, string>): Promise<string[]> {
 }
 
 describe('signing in', () => {
-  it('lets in who has the password, and tells them who they are', async () => {
+  it('accepts the password and returns the member', async () => {
     const again = await signIn(relay, ' ANA@example.com ');
     const { status, body } = await again.get<Me>('/api/me');
     expect(status).toBe(200);
@@ -101,7 +101,7 @@ describe('signing in', () => {
     expect(await tried(`daybook=${token}%20`)).toBe(401);
   });
 
-  it('refuses what another site sends, with the right password too', async () => {
+  it('rejects requests of another origin, even with the right password', async () => {
     const body = { email: 'ana@example.com', password: PASSWORD };
     const { host } = new URL(ana.origin);
     for (const headers of [
@@ -126,7 +126,7 @@ describe('signing in', () => {
     expect(bare.status).toBe(403);
   });
 
-  it('lets nobody read a reply from another origin', async () => {
+  it("sends no CORS headers, so that another origin can't read a reply", async () => {
     const reply = await ana.get('/api/me');
     expect(reply.headers.get('access-control-allow-origin')).toBeNull();
     expect(reply.headers.get('cache-control')).toBe('no-store');
@@ -202,14 +202,14 @@ describe('a code from a device', () => {
     expect((await signInWith({ code: code(0) })).status).toBe(200);
   });
 
-  it('is not good long before or after its time', async () => {
+  it('is invalid long before or after its time', async () => {
     for (const steps of [-3, 3]) {
       await later();
       expect((await signInWith({ code: code(steps) })).code).toBe('invalid_totp_code');
     }
   });
 
-  it('is good once, for several at the same moment too', async () => {
+  it('is valid once, also for concurrent sign-ins', async () => {
     await later();
     const same = code(0);
     const replies = await Promise.all(Array.from({ length: 4 }, () => signInWith({ code: same })));

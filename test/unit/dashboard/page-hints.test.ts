@@ -32,7 +32,7 @@ test('who is signed in is asked along with a page that needs to know, and with n
   expect(['/', '/admin/plans', '/sign-in'].map(isAsked)).toEqual([true, true, false]);
 });
 
-test('nothing is told of a page that is not known, or that was built without a list', () => {
+test('preloads nothing for an unknown page, or one built without a list', () => {
   for (const path of ['/no-such-page', '/constructor', '/%00', '//']) expect(hintsFor(LIST, path)).toBeNull();
   expect(hintsFor({}, '/')).toBeNull();
 });

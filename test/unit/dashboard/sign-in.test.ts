@@ -21,7 +21,7 @@ describe('codes of a device', () => {
     expect(stepOf(secret, code, atS * 1_000)).toBe(Math.floor(atS / 30));
   });
 
-  it('are good one step before and after their own, told by that step', () => {
+  it('are valid one step before and after their own, identified by that step', () => {
     const made = createTotpSecret();
     const nowMs = 1_800_000_010_000;
     const step = Math.floor(nowMs / 30_000);

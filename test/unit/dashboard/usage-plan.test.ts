@@ -28,7 +28,7 @@ describe('the plan of a usage report', () => {
     );
   });
 
-  test('takes the coarsest table that can tell what is asked', () => {
+  test('uses the coarsest table that can answer the query', () => {
     expect(planned({ from: at('2027-01-31T12:34:10Z') }, KEY)).toBe(
       'usage_minute 2027-01-31T12:34:00.000Z 2027-01-31T13:38:00.000Z',
     );

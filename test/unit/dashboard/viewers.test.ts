@@ -106,7 +106,7 @@ test('one that comes from a server further ahead is told only what it has not ha
   client.terminate();
 });
 
-test('what is new waits while one catches up, and comes after what it missed', async () => {
+test('new events wait while a viewer catches up, and follow the missed ones', async () => {
   const viewers = new Viewers(new ReadModel());
   const { viewer, client, seen } = await openViewer(3);
   viewers.add(viewer);
@@ -124,7 +124,7 @@ test('what is new waits while one catches up, and comes after what it missed', a
   client.terminate();
 });
 
-test('one that can be told of no more while it catches up is told of the gap behind all of it', async () => {
+test('one that exceeds its buffer while it catches up gets a gap after the missed events', async () => {
   const viewers = new Viewers(new ReadModel());
   const { viewer, client, seen } = await openViewer(0);
   viewers.add(viewer);
