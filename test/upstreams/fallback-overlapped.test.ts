@@ -94,7 +94,7 @@ test('connection failures fall back before the call is recorded, with no byte to
   );
   expect(
     (await settlements(replies)).map((settled) => [
-      settled?.attempts,
+      settled?.attempt_count,
       settled?.usage_source,
       settled?.output_tokens,
       settled?.attempts?.[0]?.outcome,
@@ -141,7 +141,7 @@ test('a call that times out before it is recorded does not fall back', async () 
   expect(second.ledger.attempts.length).toBe(asked);
   expect(
     (await settlements(replies)).map((settled) => [
-      settled?.attempts,
+      settled?.attempt_count,
       settled?.end_reason,
       settled?.upstream,
     ]),
