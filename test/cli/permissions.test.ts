@@ -143,7 +143,7 @@ describe('plans', () => {
         error: { code: 'not_allowed' },
       });
     }
-    expect(await text('account', 'set-plan', 'first', 'none')).toContain('on no plan');
+    expect(await text('account', 'set-plan', 'first', 'none')).toContain('has no plan');
     await becomes(undefined);
   });
 });

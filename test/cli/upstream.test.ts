@@ -168,7 +168,8 @@ describe('the command line', () => {
         '0*openai',
       ),
     ).toBe(
-      'Model "fast" goes to 3*openai:gpt-4o:mini, environment, then environment:env-2, then 0*openai.\n',
+      'Model "fast" is now routed to 3*openai:gpt-4o:mini, environment, ' +
+        'then environment:env-2, then 0*openai.\n',
     );
     expect(await json('model', 'show', 'fast')).toMatchObject({
       terms: {
@@ -240,7 +241,7 @@ describe('the command line', () => {
     ['not a target', ['model', 'define', 'm', '--target', '*:x']],
     ['at least one --target', ['model', 'define', 'm', '--target', 'openai', '--alias-of', 'fast']],
     ['weight', ['model', 'define', 'm', '--target', '99999*openai']],
-    ['"quick" stands', ['model', 'retire', 'fast']],
+    ['the alias "quick"', ['model', 'retire', 'fast']],
   ])('refuses what is wrong in one line that says what: %s', async (said, args) => {
     piped = SECRET;
     const before = await events();
