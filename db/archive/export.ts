@@ -176,7 +176,6 @@ async function openBatchLines(client: ClientBase, last: number): Promise<string>
   });
   if (rows[0] === undefined) throw new Error(`no batch holds position ${last}`);
   const [line, end] = rows[0];
-  const batch = parseLine(line, SHARD);
   const behind = await client.query<[string | null]>({
     text: READ_EVENTS,
     values: [SHARD, last, end],
@@ -184,7 +183,7 @@ async function openBatchLines(client: ClientBase, last: number): Promise<string>
   });
   const leaves = (behind.rows[0]?.[0] ?? '').split('\n').map((text) => {
     const event = parseLine(text, SHARD);
-    return leafOf('event' in event ? event.event : [], 'batch' in batch ? batch.batch.format : '');
+    return leafOf('event' in event ? event.event : []);
   });
   return `${JSON.stringify({ leaves_after: leaves.map((leaf) => leaf.toString('hex')) })}\n${line}\n`;
 }

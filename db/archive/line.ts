@@ -61,10 +61,9 @@ export const READ_REQUEST_LINES = `select ${EVENT_SQL}, (select format::text fro
   from daybook.log l where shard = $1 and position between $2 and $3 and request = $4
     order by position limit $5`;
 
-/** Retained control events, each with the leaf format of its batch. */
-export const READ_RETAINED_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
-    where b.shard = k.shard and b.last_position >= k.position order by b.last_position limit 1)
-  from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
+/** Retained control events. */
+export const READ_RETAINED_LINES = `select ${EVENT_SQL} from daybook.log_kept
+  where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
 /** The batches that end among such events: the position where each does, and its line. */
 export const READ_BATCH_LINES = `select last_position, ${BATCH_SQL} from daybook.log_batch

@@ -16,15 +16,15 @@ export async function verifyRetained(client: ClientBase, manifest: Manifest): Pr
   const digest = createHash('sha256');
   let count = 0;
   for (let after = manifest.first_position - 1; ;) {
-    const { rows } = await client.query<[string, string | null]>({
+    const { rows } = await client.query<[string]>({
       text: READ_RETAINED_LINES,
       values: [SHARD, after, manifest.last_position, PAGE_ROWS],
       rowMode: 'array',
     });
-    for (const [line, format] of rows) {
+    for (const [line] of rows) {
       const event = parseLine(line, SHARD);
       if (!('event' in event)) continue;
-      digest.update(leafOf(event.event, format ?? ''));
+      digest.update(leafOf(event.event));
       after = Number(event.event[1]);
       count++;
     }

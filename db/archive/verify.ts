@@ -215,7 +215,7 @@ class FileVerifier {
     this.#formats.add(batch.format);
     for (const leaf of this.#pending) {
       if (Buffer.isBuffer(leaf) || leaf[STREAM_AT] === null) continue;
-      this.#control.update(leafOf(leaf, batch.format));
+      this.#control.update(leafOf(leaf));
       this.#controls++;
     }
     const position = Number(batch.lastPosition);
@@ -223,7 +223,7 @@ class FileVerifier {
     if (position <= this.#header.last_position) this.#inner = this.#link;
     else {
       const own = this.#header.last_position - start.position;
-      this.#openLeaves = Buffer.concat(this.#pending.slice(0, own).map((leaf) => leafOf(leaf, batch.format)));
+      this.#openLeaves = Buffer.concat(this.#pending.slice(0, own).map((leaf) => leafOf(leaf)));
     }
     this.#ended = position >= this.#header.last_position;
     this.#pending = [];

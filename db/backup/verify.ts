@@ -152,7 +152,7 @@ async function verifyChain(
     damage = verifyBatches(link, [batch], pending);
     if (damage !== null) break;
     if (checkpoints.length > 0)
-      for (const leaf of pending) damage ??= appendLeaf(tree, leafOf(leaf, batch.format), checkpoints);
+      for (const leaf of pending) damage ??= appendLeaf(tree, leafOf(leaf), checkpoints);
     link = { position: last, chain: batch.chain };
     pending = [];
   }
@@ -246,8 +246,7 @@ async function verifyRetained(
 ): Promise<Damage | null> {
   const file = required(manifest, 'daybook.log_kept');
   const kept = new TableRows(directory, file);
-  const batches = new TableRows(directory, required(manifest, 'daybook.log_batch'));
-  const [leafRow, batchRow] = [leavesOf(kept), batchesOf(batches)];
+  const leafRow = leavesOf(kept);
   const positionAt = kept.columnIndexes(['position'])[0] as number;
   let damage: Damage | null = null;
   for (const { end, archived } of parts) {
@@ -260,12 +259,7 @@ async function verifyRetained(
       row = await kept.peek()
     ) {
       kept.take();
-      let batch = await batches.peek();
-      while (batch !== undefined && Number(batchRow(batch).lastPosition) < Number(row[positionAt])) {
-        batches.take();
-        batch = await batches.peek();
-      }
-      digest.update(leafOf(leafRow(row), batch === undefined ? '' : batchRow(batch).format));
+      digest.update(leafOf(leafRow(row)));
       count++;
     }
     if (count === archived.control_count && digest.digest('hex') === archived.control_sha256) continue;
@@ -278,7 +272,6 @@ async function verifyRetained(
   }
   if (damage === null && (await kept.peek()) !== undefined)
     damage = { position: 0, problem: 'control events are retained of a partition that is not archived' };
-  await batches.close();
   await readToEnd(kept, file);
   return damage;
 }

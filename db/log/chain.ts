@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto';
-import { AT_US, COLUMN_NAMES, leafColumns } from '#db/log/columns.ts';
+import { AT_US, leafColumns } from '#db/log/columns.ts';
 
 /**
  * The hash chain over the log, as Postgres computes it in `daybook.append`, written a second time
@@ -9,23 +9,11 @@ import { AT_US, COLUMN_NAMES, leafColumns } from '#db/log/columns.ts';
  * chain = SHA-256(previous chain ‖ SHA-256(leaves of the batch) ‖ text of the batch row)
  */
 
-/**
- * The columns that a leaf of the newest format covers, in order, as SQL. Times are microseconds since
- * 1970. Each format has the columns of the one before it, and then its own; see {@link FORMATS}.
- */
+/** The columns that a leaf covers, in order, as SQL. Times are microseconds since 1970. */
 export const LEAF_COLUMNS = leafColumns(AT_US);
 
-/** How many of {@link LEAF_COLUMNS} a leaf covers, by the format that its batch names. */
-const FORMATS: ReadonlyMap<string, number> = new Map([
-  ['1', 27],
-  ['2', COLUMN_NAMES.length],
-]);
-
-/**
- * How many columns a leaf of a format covers; what stands in the others must be null. @returns undefined for
- * a format that none is.
- */
-export const coveredColumns = (format: string): number | undefined => FORMATS.get(format);
+/** The leaf format, which each batch states: a leaf covers {@link LEAF_COLUMNS}. */
+export const LEAF_FORMAT = '1';
 
 /** A stored row: every column of {@link LEAF_COLUMNS} in Postgres' text form, null for null. */
 export type LeafRow = readonly (string | null)[];
@@ -70,9 +58,9 @@ export function leafHash(row: LeafRow): Buffer {
   return hash('sha256', `\0${compositeText(row)}`, 'buffer');
 }
 
-/** The leaf hash under a batch's format, which says how many columns it covers. */
-export function leafOf(leaf: Leaf, format: string): Buffer {
-  return Buffer.isBuffer(leaf) ? leaf : leafHash(leaf.slice(0, FORMATS.get(format)));
+/** The leaf hash of a row, or the hash itself. */
+export function leafOf(leaf: Leaf): Buffer {
+  return Buffer.isBuffer(leaf) ? leaf : leafHash(leaf);
 }
 
 /** The chain value before the first batch of a log. */
@@ -83,7 +71,7 @@ export function genesis(logId: string): Buffer {
 /** The chain value that a batch must carry, given the one before it and its rows in order. */
 export function linkBatch(previous: Buffer, rows: readonly Leaf[], batch: BatchRow): Buffer {
   const leaves = createHash('sha256');
-  for (const row of rows) leaves.update(leafOf(row, batch.format));
+  for (const row of rows) leaves.update(leafOf(row));
   const header = compositeText([
     batch.shard,
     batch.lastPosition,
@@ -104,8 +92,7 @@ export type Damage = { position: number; problem: string };
  * @param rows the rows of exactly these batches, in position order. A leaf hash that stands for a row
  *   proves the others of its batch; of itself it says nothing.
  * @returns null when all agree, else the first invalid position that can be located: the first missing or
- *   surplus position, a row with a value that its format does not cover, or the first of the batch
- *   whose hash differs.
+ *   surplus position, or the first of the batch whose hash differs.
  */
 export function verifyBatches(
   start: { position: number; chain: Buffer },
@@ -126,15 +113,9 @@ export function verifyBatches(
         return { position: next + index, problem: 'missing or out of order' };
     }
     if (own.length < count) return { position: next + own.length, problem: 'missing' };
-    const covered = FORMATS.get(batch.format);
-    if (covered === undefined) return { position: next, problem: 'unknown format' };
+    if (batch.format !== LEAF_FORMAT) return { position: next, problem: 'unknown format' };
     chain = linkBatch(chain, own, batch);
     if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
-    // What a hash does not cover must not be there: it was put in afterwards.
-    const surplus = own.findIndex(
-      (row) => !Buffer.isBuffer(row) && row.slice(covered).some((field) => field !== null),
-    );
-    if (surplus >= 0) return { position: next + surplus, problem: 'more than its format covers' };
     next += count;
     used += count;
   }

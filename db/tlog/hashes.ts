@@ -19,23 +19,9 @@ export class MissingHashesError extends StoreError {
   override name = 'MissingHashesError';
 }
 
-const columns = LEAF_COLUMNS.split(',');
-const rowText = (count: number): string => `row(${columns.slice(0, count).join(',')})::text`;
-
-/**
- * How many columns each format's leaves have; see `db/log/chain.ts`, which has them for those who trust no
- * database. Nearly always one format is that of all batches there; else each event's batch is looked up.
- */
-const READ_LEAVES = `with format as materialized (
-    select min(format) as low, max(format) as high from daybook.log_batch
-    where shard = $1 and last_position > $2 and last_position <= coalesce(
-      (select last_position from daybook.log_batch where shard = $1 and last_position >= $3
-        order by last_position limit 1), $3))
-  select string_agg(sha256('\\x00'::bytea || convert_to(case
-      when low = 1 and (high = 1 or (select b.format from daybook.log_batch b where b.shard = $1
-        and b.last_position >= l.position order by b.last_position limit 1) = 1)
-      then ${rowText(27)} else ${rowText(columns.length)} end, 'UTF8')), ''::bytea order by position) as leaves
-  from daybook.log l, format where shard = $1 and position > $2 and position <= $3`;
+const READ_LEAVES = `select string_agg(sha256('\\x00'::bytea || convert_to(
+    row(${LEAF_COLUMNS})::text, 'UTF8')), ''::bytea order by position) as leaves
+  from daybook.log where shard = $1 and position > $2 and position <= $3`;
 
 /**
  * Leaf hashes of the events above one position up to another, which is at most the head.

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseLine } from '#db/archive/line.ts';
-import { compositeText, coveredColumns, type LeafRow, leafOf } from '#db/log/chain.ts';
+import { compositeText, LEAF_FORMAT, type LeafRow, leafOf } from '#db/log/chain.ts';
 import { EVENT_CODES } from '#db/events/events.ts';
 import { openCheckpoint, parseCheckpoint, type SignedCheckpoint } from '#db/tlog/checkpoint.ts';
 import {
@@ -138,17 +138,14 @@ function verifyEvent(
   { size, root }: SignedCheckpoint['checkpoint'],
 ): LeafRow {
   const row = readRow(line, position);
-  const covered = coveredColumns(format);
-  if (covered === undefined)
+  if (format !== LEAF_FORMAT)
     throw new ReceiptError(`event ${position} has a leaf format that this version does not support`);
-  if (row.slice(covered).some((field) => field !== null))
-    throw new ReceiptError(`event ${position} has fields that its leaf format does not cover`);
   if (index !== position - 1 || row[POSITION_AT] !== String(position))
     throw new ReceiptError(`event ${position} has another position or index than it states`);
   const hashes = proof.map(fromBase64);
   if (
     !hashes.every((hash) => hash !== null) ||
-    !rootByInclusion(leafOf(row, format), index, size, hashes)?.equals(root)
+    !rootByInclusion(leafOf(row), index, size, hashes)?.equals(root)
   ) {
     throw new ReceiptError(`event ${position} is not included in the log at that position`);
   }
@@ -168,7 +165,7 @@ function readRow(line: string, position: number): LeafRow {
   throw new ReceiptError(`event ${position} is not in the log's line format`);
 }
 
-/** Column indexes that are the same in every leaf format. */
+/** Column indexes of a row. */
 const POSITION_AT = 1;
 const TYPE_AT = 3;
 const REQUEST_AT = 5;
@@ -201,10 +198,10 @@ function requireCompleteRequest({ request, events }: Receipt, rows: readonly Lea
  * of the leaf: SHA-256 of a zero byte and these bytes is the leaf hash.
  */
 export function formatTlogProof({ events, checkpoint }: Receipt): string {
-  const { line, format, index, proof } = events.at(-1) as Receipt['events'][number];
+  const { line, index, proof } = events.at(-1) as Receipt['events'][number];
   const read = parseLine(line, 0);
   if (!('event' in read)) throw new ReceiptError('its last line is not an event');
-  const content = compositeText(read.event.slice(0, coveredColumns(format)));
+  const content = compositeText(read.event);
   return [
     'c2sp.org/tlog-proof@v1',
     `extra ${Buffer.from(content).toString('base64')}`,

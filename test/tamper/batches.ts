@@ -39,7 +39,7 @@ export async function makeFit(world: World, from: number): Promise<void> {
     for (let position = firstOf(batch); position <= Number(batch.lastPosition); position++) {
       const row = rowAt.get(position);
       if (row) own.push(row);
-      if (row) leaves.set(position, leafOf(row, batch.format));
+      if (row) leaves.set(position, leafOf(row));
     }
     if (begin < 0 || index < begin) continue;
     chain = linkBatch(chain, own, batch);

@@ -13,11 +13,7 @@ import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory
 import { addSigningKey } from '#db/tlog/signing-key.ts';
 import type { Random } from '../chaos/random.ts';
 import { anyControlEvent, anyRequestEvent } from '../support/log/arbitrary-event.ts';
-import {
-  appendFirstControls,
-  appendFirstRequests,
-  migrateToFirstVersion,
-} from '../support/audit/format-one.ts';
+import { appendFirstControls, appendFirstRequests } from '../support/audit/first-events.ts';
 import {
   accepted,
   connectAs,
@@ -66,9 +62,8 @@ export async function openWorld(
   place: string,
 ): Promise<World> {
   const { store } = ground;
-  await migrateToFirstVersion(store);
-  await appendAsFirstVersion(store);
   await migrate(store);
+  await appendFirstEvents(store);
   const superuser = await ground.superuser();
   await cutIntoPartitions(superuser);
 
@@ -141,9 +136,9 @@ export async function openWorld(
 }
 
 /** What the first version of Daybook would have left: batches whose leaves have fewer columns. */
-async function appendAsFirstVersion(store: Store): Promise<void> {
+async function appendFirstEvents(store: Store): Promise<void> {
   const client = await connectAs(store, 'relay');
-  const instance = await registerInstance(client, 'old');
+  const instance = await registerInstance(client, 'first');
   await appendFirstRequests(client, instance, 1);
   await appendFirstControls(client, instance, 2, 1);
   await appendFirstRequests(client, instance, 3);

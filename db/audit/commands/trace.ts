@@ -144,8 +144,7 @@ async function walk(
 /** Leaf hashes cover text, so every value is read in PostgreSQL's text format. */
 const AS_TEXT = { getTypeParser: () => (value: unknown) => value };
 const READ_LEAF = `select ${LEAF_COLUMNS} from daybook.log where shard = $1 and position = $2`;
-const READ_BATCH = `select last_position, event_count, instance, batch_no, format, encode(chain,
-  'hex') as chain
+const READ_BATCH = `select last_position, event_count, instance, batch_no, encode(chain, 'hex') as chain
   from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1`;
 
 async function trace(client: Client, position: number): Promise<Traced> {
@@ -160,7 +159,6 @@ async function trace(client: Client, position: number): Promise<Traced> {
     event_count: number;
     instance: number;
     batch_no: string;
-    format: number;
     chain: string;
   }>(READ_BATCH, [SHARD, position]);
   const [placed] = allReadable(
@@ -169,13 +167,13 @@ async function trace(client: Client, position: number): Promise<Traced> {
   const batch = batches.rows[0];
   if (placed === undefined || batch === undefined)
     throw new StoreError(`position ${position} of the log can no longer be read`);
-  const { last_position, event_count, instance, batch_no, format, chain } = batch;
+  const { last_position, event_count, instance, batch_no, chain } = batch;
   const event = placed.event as RequestEvent;
   return {
     position,
     at: placed.at.toISOString(),
     batch: { last_position: Number(last_position), event_count, instance, batch_no: Number(batch_no), chain },
-    leaf_hash: leafOf(leaf.rows[0] as LeafRow, String(format)).toString('hex'),
+    leaf_hash: leafOf(leaf.rows[0] as LeafRow).toString('hex'),
     description: describeEvent(event),
     event,
   };

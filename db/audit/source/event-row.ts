@@ -12,10 +12,7 @@ export type EventRow = {
   position: number;
   at: string | null;
   instance: string | null;
-  /**
-   * As bytes it has a zero before it, and is all that its leaf of the newest format is the hash of; those are
-   * of ASCII alone.
-   */
+  /** As bytes it begins with a zero and is the content of its leaf; such rows are ASCII only. */
   text: string | Uint8Array;
   /** All columns; null for a request of shard 0 that was validated from its text alone. */
   fields: LeafRow | null;
@@ -119,31 +116,12 @@ export function rowOfFields(fields: LeafRow, text: string = compositeText(fields
   };
 }
 
-/** Each format covers so many columns; see `db/log/chain.ts`. */
-const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: NAMES.length };
-const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(NAMES.length - 27)})`;
-
 /** The text of all columns. */
 export const textOf = ({ text }: EventRow): string =>
   typeof text === 'string'
     ? text
     : Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1', 1);
 
-/** What a leaf of this format is the hash of; null for a format that is not known. */
-export function leafContent(row: EventRow, format: string): string | Uint8Array | null {
-  const covered = COVERED[format];
-  if (covered === undefined) return null;
-  if (covered === NAMES.length) return typeof row.text === 'string' ? `\0${row.text}` : row.text;
-  const text = textOf(row);
-  if (text.endsWith(NOTHING_BEHIND_FORMAT_1)) return `\0${text.slice(0, -NOTHING_BEHIND_FORMAT_1.length)})`;
-  return `\0${compositeText((row.fields ?? fieldsOf(text)).slice(0, covered))}`;
-}
-
-/** Whether a row has a value in a column that its format does not cover. */
-export function hasSurplus(row: EventRow, format: string): boolean {
-  const covered = COVERED[format] ?? NAMES.length;
-  return (
-    covered < NAMES.length &&
-    (row.fields ?? fieldsOf(textOf(row))).slice(covered).some((field) => field !== null)
-  );
-}
+/** The content of a row's leaf: SHA-256 of it is the leaf hash. */
+export const leafContent = ({ text }: EventRow): string | Uint8Array =>
+  typeof text === 'string' ? `\0${text}` : text;

@@ -7,21 +7,18 @@ import { HASH_BYTES } from '#db/tlog/merkle.ts';
 /** A row, or its leaf hash, or null if both are unavailable. */
 export type Pending = EventRow | Buffer | null;
 
-/** The formats of leaves; see `db/log/chain.ts`. */
-export const FORMATS = ['1', '2'];
-
 /** The concatenated leaf hashes of rows. */
-export function leavesOf(
-  rows: readonly Pending[],
-  format: string,
-): { bytes: Buffer; texts: (HashText | null)[]; isKnown: boolean } {
+export function leavesOf(rows: readonly Pending[]): {
+  bytes: Buffer;
+  texts: (HashText | null)[];
+  isKnown: boolean;
+} {
   const bytes = Buffer.allocUnsafe(rows.length * HASH_BYTES);
   const texts: (HashText | null)[] = [];
   let isKnown = true;
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index] as Pending;
-    const content = row === null || Buffer.isBuffer(row) ? null : leafContent(row, format);
-    const leaf = content === null ? null : hashText(content);
+    const leaf = row === null || Buffer.isBuffer(row) ? null : hashText(leafContent(row));
     texts.push(leaf);
     if (leaf !== null) bytes.write(leaf, index * HASH_BYTES, 'latin1');
     else if (Buffer.isBuffer(row)) row.copy(bytes, index * HASH_BYTES);

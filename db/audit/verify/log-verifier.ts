@@ -1,10 +1,10 @@
-import { type EventRow, hasSurplus, textOf } from '#db/audit/source/event-row.ts';
+import { type EventRow, textOf } from '#db/audit/source/event-row.ts';
 import { AT, checkEvent } from '#db/audit/verify/event.ts';
-import { FORMATS, leavesOf, type Pending } from '#db/audit/verify/leaves.ts';
+import { leavesOf, type Pending } from '#db/audit/verify/leaves.ts';
 import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { type Finding, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
 import type { AuditTree, HashText } from '#db/audit/verify/tree.ts';
-import { type BatchRow, linkBatch } from '#db/log/chain.ts';
+import { type BatchRow, LEAF_FORMAT, linkBatch } from '#db/log/chain.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
@@ -69,7 +69,6 @@ export class LogVerifier {
   #lastPosition: number;
   #pending: Pending[] = [];
   #suspect: BrokenBatch | null = null;
-  #format = '2';
   tree: AuditTree | null;
 
   /** The expected position of the next event. */
@@ -204,32 +203,18 @@ export class LogVerifier {
     if (batch.at === '') problem('has no time');
     else if (this.#before && Number(batch.at) < Number(this.#before.at))
       problem('is earlier than the one before it');
-    // For an unknown format the chain hash shows which format was used.
-    if (FORMATS.includes(batch.format)) this.#format = batch.format;
+    if (batch.format !== LEAF_FORMAT) problem(`states the unknown leaf format ${batch.format}`);
   }
 
   #verifyBatch(stated: BatchRow, own: readonly Pending[], from: number, isComplete: boolean): void {
     let batch = stated;
-    let leaves = leavesOf(own, this.#format);
+    const leaves = leavesOf(own);
     let link = isComplete && leaves.isKnown ? this.#linkOf(batch, leaves.bytes) : null;
-    if (link !== null && !link.matches) {
-      // A changed format leaves the rows of the batch unchanged.
-      const other = FORMATS.find(
-        (format) =>
-          format !== stated.format &&
-          this.#linkOf({ ...stated, format }, leavesOf(own, format).bytes).matches,
-      );
-      if (other !== undefined) {
-        this.#find(
-          from,
-          'log_batch',
-          `the batch that ends at position ${stated.lastPosition} states format ${stated.format}, and ` +
-            `has format ${other}`,
-        );
-        batch = { ...stated, format: other };
-        leaves = leavesOf(own, other);
-        link = this.#linkOf(batch, leaves.bytes);
-      }
+    if (link !== null && !link.matches && stated.format !== LEAF_FORMAT) {
+      // If only the format was changed, which is reported already, the chain hash matches the true one.
+      const original = { ...stated, format: LEAF_FORMAT };
+      const originalLink = this.#linkOf(original, leaves.bytes);
+      if (originalLink.matches) [batch, link] = [original, originalLink];
     }
     const controls = new Set<number>();
     const unlike: number[] = [];
@@ -238,8 +223,6 @@ export class LogVerifier {
       if (row === null || Buffer.isBuffer(row)) continue;
       if (row.fields !== null && row.fields[AT.stream] != null) controls.add(row.position);
       if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(row.position);
-      if (batch.format === '1' && hasSurplus(row, batch.format))
-        this.#find(row.position, 'log', 'has fields that the format of its batch does not cover');
       const leaf = leaves.texts[index];
       if (leaf != null) this.#appendLeaf(leaf);
     }
@@ -349,7 +332,7 @@ export class LogVerifier {
         problem: `${spanOf(from, to)} belong${from === to ? 's' : ''} to no batch`,
       });
     for (const row of own) {
-      const [leaf] = leavesOf([row], this.#format).texts;
+      const [leaf] = leavesOf([row]).texts;
       if (leaf == null) continue;
       this.#compare(row.position, Buffer.from(leaf, 'latin1'));
       this.#appendLeaf(leaf);

@@ -54,10 +54,9 @@ const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::
   from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3
     order by last_position`;
 
-/** Retained control events, each with the leaf format of its batch. */
-export const READ_RETAINED_TEXTS = `select ${TEXT}, (select b.format::text from daybook.log_batch b
-    where b.shard = $1 and b.last_position >= k.position order by b.last_position limit 1)
-  from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
+/** Retained control events. */
+export const READ_RETAINED_TEXTS = `select ${TEXT} from daybook.log_kept
+  where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
 /** Reads rows of the log, or of a table with the same columns. */
 export async function readRowTexts(

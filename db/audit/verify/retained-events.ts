@@ -29,15 +29,15 @@ export async function verifyRetainedEvents(
       });
     };
     for (let after = first - 1; ;) {
-      const { rows } = await client.query<[string, string | null]>({
+      const { rows } = await client.query<[string]>({
         text: READ_RETAINED_TEXTS,
         values: [SHARD, after, last, PAGE_ROWS],
         rowMode: 'array',
       });
-      for (const [text, format] of rows) {
+      for (const [text] of rows) {
         const fields = fieldsOf(text);
         const row = rowOfFields(fields, text);
-        const leaf = hash('sha256', leafContent(row, format ?? '') ?? '\0', 'buffer');
+        const leaf = hash('sha256', leafContent(row), 'buffer');
         digest.update(leaf);
         count++;
         after = row.position;

@@ -109,7 +109,7 @@ test('restore: the database is equal row by row, with its triggers, and continue
     'delete from daybook.log',
     'truncate daybook.log_000001',
     'truncate daybook.log',
-    'update daybook.log_batch set format = 1',
+    'update daybook.log_batch set format = 2',
   ]) {
     await expect(client.query(change), change).rejects.toThrow('append-only');
   }

@@ -2,37 +2,31 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Damage } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
-import { migrate } from '#db/schema/migrate.ts';
 import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { controller } from '../../support/controller.ts';
-import type { TestDatabase } from '../../support/database.ts';
+import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
-import {
-  appendFirstControls,
-  appendFirstRequests,
-  createFirstVersion,
-} from '../../support/audit/format-one.ts';
+import { appendFirstControls, appendFirstRequests } from '../../support/audit/first-events.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
 
 describe('verifyChain after the triggers were disabled', () => {
   const BATCHES = 8;
   const SIZE = 3;
-  /** The batch and the position that are changed: the last of format 1, followed by one of format 2. */
+  /** The first position of the changed batch, and the changed position. */
   const FIRST = 3 * SIZE + 1;
   const TARGET = FIRST + 1;
   let database: TestDatabase;
   let owner: Awaited<ReturnType<typeof connectAs>>;
 
   beforeAll(async () => {
-    database = await createFirstVersion();
-    const old = await connectAs(database, 'relay');
-    const instance = await registerInstance(old, 'old');
+    database = await createDatabase();
+    const relay = await connectAs(database, 'relay');
+    const instance = await registerInstance(relay, 'first');
     for (let batch = 0; batch < BATCHES / 2; batch++) {
-      if (batch % 2 === 0) await appendFirstRequests(old, instance, batch);
-      else await appendFirstControls(old, instance, batch, batch === 1 ? 1 : 4);
+      if (batch % 2 === 0) await appendFirstRequests(relay, instance, batch);
+      else await appendFirstControls(relay, instance, batch, batch === 1 ? 1 : 4);
     }
-    await old.end();
-    await migrate(database);
+    await relay.end();
     await using writer = await openWriter(database);
     const control = controller(writer);
     for (let batch = 0; batch < BATCHES / 2; batch++) {
@@ -47,17 +41,6 @@ describe('verifyChain after the triggers were disabled', () => {
     await owner?.end();
     await database?.[Symbol.asyncDispose]();
   });
-
-  /** The columns that format 1 does not have. */
-  const LATER = [
-    'terms_position',
-    'hold_cost_microusd',
-    'cost_microusd',
-    'admitted_minute',
-    'price_version',
-    'rejected_count',
-    'error_code',
-  ];
 
   /** The damage found after these statements, which are then rolled back. */
   async function damageAfter(...statements: string[]): Promise<Damage | null> {
@@ -108,9 +91,7 @@ describe('verifyChain after the triggers were disabled', () => {
         const damage = await damageAfter(
           `update daybook.log set ${column} = ${value} where position = ${row}`,
         );
-        // A column that format 1 does not cover is located at its position.
-        const isSurplus = row === TARGET && LATER.includes(column);
-        const expected = column === 'position' || isSurplus ? row : row - 1;
+        const expected = column === 'position' ? row : row - 1;
         expect({ column, position: damage?.position }).toEqual({ column, position: expected });
       }
     }
@@ -123,8 +104,7 @@ describe('verifyChain after the triggers were disabled', () => {
           `update daybook.log set ${column} = case when ${column} is null then '' end
             where position = ${row}`,
         );
-        const expected = row === TARGET && LATER.includes(column) ? row : row - 1;
-        expect({ column, position: damage?.position }).toEqual({ column, position: expected });
+        expect({ column, position: damage?.position }).toEqual({ column, position: row - 1 });
       }
     }
   });
@@ -211,18 +191,9 @@ describe('verifyChain after the triggers were disabled', () => {
       FIRST - SIZE,
     ],
     [
-      'a batch of format 1 that says it is of format 2',
+      'a batch that states another format',
       [`update daybook.log_batch set format = 2 where last_position = ${FIRST + SIZE - 1}`],
       FIRST,
-    ],
-    [
-      'a batch of format 2 that says it is of format 1, with what that does not cover taken out',
-      [
-        `update daybook.log_batch set format = 1 where last_position = ${FIRST + 2 * SIZE - 1}`,
-        `update daybook.log set ${LATER.map((column) => `${column} = null`).join(', ')}
-          where position between ${FIRST + SIZE} and ${FIRST + 2 * SIZE - 1}`,
-      ],
-      FIRST + SIZE,
     ],
     ['a chain of another log', ['update daybook.install set log_id = gen_random_uuid()'], 1],
   ])('chain: %s is detected at the first invalid position', async (_, statements, position) => {

@@ -8,12 +8,11 @@ import { verifyDatabase } from '#db/audit/verify/database.ts';
 import type { Report } from '#db/audit/verify/report.ts';
 import { linkBatch } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
-import { migrate } from '#db/schema/migrate.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { readBatches, readRows } from './verify-chain.ts';
-import type { TestDatabase } from '../database.ts';
+import { createDatabase, type TestDatabase } from '../database.ts';
 import { anyRequestEvent } from '../log/arbitrary-event.ts';
-import { appendFirstControls, appendFirstRequests, createFirstVersion } from './format-one.ts';
+import { appendFirstControls, appendFirstRequests } from './first-events.ts';
 import { connectAs, openWriter, registered, suspended } from '../log/log-writer.ts';
 
 /**
@@ -37,15 +36,14 @@ export type AuditedLog = AsyncDisposable & {
 export async function createAuditedLog(): Promise<AuditedLog> {
   const directory = await mkdtemp(path.join(tmpdir(), 'daybook-audited-'));
   const published = path.join(directory, 'published');
-  const database = await createFirstVersion();
-  const old = await connectAs(database, 'relay');
-  const instance = await registerInstance(old, 'old');
+  const database = await createDatabase();
+  const relay = await connectAs(database, 'relay');
+  const instance = await registerInstance(relay, 'first');
   for (let batch = 0; batch < 4; batch++) {
-    if (batch % 2 === 0) await appendFirstRequests(old, instance, batch);
-    else await appendFirstControls(old, instance, batch, batch === 1 ? 1 : 4);
+    if (batch % 2 === 0) await appendFirstRequests(relay, instance, batch);
+    else await appendFirstControls(relay, instance, batch, batch === 1 ? 1 : 4);
   }
-  await old.end();
-  await migrate(database);
+  await relay.end();
   const publish = async (): Promise<void> => {
     await using writer = await openWriter(database);
     const client = await connectAs(database, 'worker');

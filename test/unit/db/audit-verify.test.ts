@@ -107,13 +107,13 @@ function makeLog(sizes: readonly number[]): Made {
       instance: String(1 + (index % 3)),
       batchNo: String(index),
       at,
-      format: '2',
+      format: '1',
       chain,
     };
     chain = linkBatch(chain, own, batch);
     made.rows.push(...own);
     made.batches.push({ ...batch, chain });
-    made.leaves.push(...own.map((row) => leafOf(row, '2')));
+    made.leaves.push(...own.map(leafOf));
   }
   return made;
 }

@@ -85,9 +85,9 @@ begin
 
   _at_us := (extract(epoch from _at) * 1000000)::bigint;
 
-  -- Leaf hash per row, RFC 6962 style (0x00 first), over the text of format 2: the stored columns
-  -- in this order as a composite value, those of format 1 and then the newer ones. Every field is
-  -- ASCII by contract, so its quoting does not depend on the server's locale. One digest per batch.
+  -- Leaf hash per row, RFC 6962 style (0x00 first), over the text of format 1: the stored columns
+  -- in this order as a composite value. Every field is ASCII by contract, so its quoting does not
+  -- depend on the server's locale. One digest per batch.
   with written as (
     insert into daybook.log (
       shard, position, at, type, instance, request, account, key, model, upstream, sse, body_bytes,
@@ -124,8 +124,8 @@ begin
 
   _head := _head + _count;
   insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain)
-    values (_shard, _head, _count, _instance, _batch_no, _at, 2, sha256(_chain || _digest || convert_to(row(
-      _shard, _head, _count, _instance, _batch_no, _at_us, 2)::text, 'UTF8')));
+    values (_shard, _head, _count, _instance, _batch_no, _at, 1, sha256(_chain || _digest || convert_to(row(
+      _shard, _head, _count, _instance, _batch_no, _at_us, 1)::text, 'UTF8')));
 
   perform pg_notify(case when _stream is null then 'daybook_log' else 'daybook_control' end, _head::text);
   return _head;

@@ -1,43 +1,8 @@
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import type { ClientBase } from 'pg';
-import { connectAs, type Store } from '#db/postgres/connect.ts';
-import { SCHEMA_FOLDER } from '#db/schema/files.ts';
-import { migrate } from '#db/schema/migrate.ts';
-import { createDatabase, type TestDatabase } from '../database.ts';
 
-/** A log in the first format of leaves, which covers fewer columns, written by calls that know only those. */
+/** Fixed events for the beginning of a log, appended by calls that pass only the first arguments. */
 
-/** A database that appends in format 1. `migrate` brings it up to date. */
-export async function createFirstVersion(): Promise<TestDatabase> {
-  const database = await createDatabase();
-  await migrateToFirstVersion(database);
-  return database;
-}
-
-/** Gives a database the append function of format 1. */
-export async function migrateToFirstVersion(store: Store): Promise<void> {
-  await migrate(store);
-  const client = await connectAs(store, 'owner');
-  try {
-    await client.query(await firstAppend());
-    await client.query("delete from daybook_migrations.definition where name = 'functions/log/append'");
-  } finally {
-    await client.end();
-  }
-}
-
-/** Today's function without the columns that came later, in the leaf and in the batch's format. */
-async function firstAppend(): Promise<string> {
-  const text = await readFile(path.join(SCHEMA_FOLDER, 'functions/log/append.sql'), 'utf8');
-  const first = text
-    .replace(/,\s+terms_position,[^)]*\)::text/, ')::text')
-    .replaceAll(/(_at|_at_us), 2\b/g, '$1, 1');
-  if (first.length > text.length - 80) throw new Error('functions/log/append.sql has changed');
-  return first;
-}
-
-/** Appends a call that settled and one that was abandoned, as a server of the first version does. */
+/** Appends a request that settled and one that was abandoned: three events. */
 export async function appendFirstRequests(
   client: ClientBase,
   instance: number,
