@@ -224,7 +224,7 @@ describe('a damaged backup', () => {
     expect((await daybook('backup')).stderr).toContain('no target');
     expect((await daybook('backup', '--to', sound.directory)).stderr).toContain('already exists');
     expect((await daybook('restore', '--from', sound.directory)).stderr).toMatch(
-      /^daybook: this database holds a log already, up to position \d+/,
+      /^daybook: this database already has a log, up to position \d+/,
     );
     const newer = await changed(async (_copy, manifest) => void (manifest.migration = '9999_of_tomorrow'));
     await using empty = await createDatabase();
