@@ -191,9 +191,7 @@ describe('a log that lost its end', () => {
     expect(await shown()).toMatchObject({ agrees_up_to: 650, head: 650, published: { size: 701 } });
     await fill(103);
     expect(await shown()).toMatchObject({ agrees_up_to: 650, head: 753 });
-    expect((await daybook('log', 'new-epoch')).stdout).toContain(
-      '51 events that were published, positions 651 to 701',
-    );
+    expect((await daybook('log', 'new-epoch')).stdout).toContain('51 published events, positions 651 to 701');
   });
 
   test('refuses a new epoch where a stream head and the last recorded head disagree', async () => {
@@ -223,7 +221,7 @@ describe('a log that lost its end', () => {
     await superuser.end();
     expect(await daybook('log', 'new-epoch')).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining("can't be told from here"),
+      stdout: expect.stringContaining('up to an unknown position'),
     });
     expect(await text('log', 'new-epoch', '--yes')).toContain('No events are lost');
     await fill(1);

@@ -186,7 +186,7 @@ describe('the command line', () => {
       terms: { alias_of: 'fast' },
     });
     expect(await json('model', 'define', 'quick', '--alias-of', 'fast')).toMatchObject({ changed: false });
-    expect(await text('model', 'list')).toMatch(/\nfast +3\*openai.*\nquick +where "fast" goes\n$/);
+    expect(await text('model', 'list')).toMatch(/\nfast +3\*openai.*\nquick +the targets of "fast"\n$/);
   });
 
   test('tries a call as a server would direct it: by its alias, its route, and what is paused', async () => {
