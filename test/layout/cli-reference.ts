@@ -49,7 +49,11 @@ function sectionOf({ path, command }: Leaf): string[] {
     ...values.map((argument) => [`\`${argument.name()}\``, argument.description]),
     ...optionsOf(command).map(({ flags, description, defaultValue, mandatory }) => [
       `\`${flags}\``,
-      `${description}${mandatory ? ' (required)' : ''}${defaultValue === undefined ? '' : `; default: \`${String(defaultValue)}\``}`,
+      [
+        description,
+        mandatory ? ' (required)' : '',
+        defaultValue === undefined ? '' : `; default: \`${String(defaultValue)}\``,
+      ].join(''),
     ]),
   ];
   return [

@@ -30,7 +30,9 @@ import {
   wideLines,
 } from './rules.ts';
 import { describeFile, type File, readFolders, ROOT } from './source.ts';
+import { bannedWords, EXCEPTIONS } from './words.ts';
 
+const readText = (name: string): File => describeFile(name, readFileSync(path.join(ROOT, name), 'utf8'));
 const readJson = (name: string): unknown => JSON.parse(readFileSync(path.join(ROOT, name), 'utf8'));
 // The page has its own TypeScript configuration.
 const folders = [...(readJson('tsconfig.json') as { include: string[] }).include, 'web'];
@@ -57,7 +59,27 @@ describe('the source', () => {
   it('has no barrel', () => expect(barrels(files)).toEqual([]));
   it('has no file or folder with a generic name', () => expect(catchAlls(files)).toEqual([]));
   it('has files of at most 400 lines, tests of at most 500', () => expect(longFiles(files)).toEqual([]));
+  it('has folders of at most 25 files', () => expect(largeFolders(files)).toEqual([]));
+  it('has lines of at most 110 columns', () => expect(wideLines(files)).toEqual([]));
   it('logs through the logger only', () => expect(consoleUses(files)).toEqual([]));
+});
+
+describe('the language', () => {
+  const prose = readFolders(['docs'])
+    .filter(({ path: name }) => name.endsWith('.md'))
+    .concat(['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'].map(readText));
+  const services = files.filter(({ path: name }) =>
+    /^(?:db|server|worker|web)\/.*\.(?:tsx?|sql|css|html)$/.test(name),
+  );
+
+  it('uses the terms of the field, in code, interface and docs', () => {
+    expect([...services, ...prose].flatMap(({ path: name, text }) => bannedWords(name, text))).toEqual([]);
+  });
+  it('needs each exception', () => {
+    const needed = (where: string, what: RegExp): boolean =>
+      [...services, ...prose].some(({ path: name, text }) => name.startsWith(where) && what.test(text));
+    expect(EXCEPTIONS.filter(([where, what]) => !needed(where, what))).toEqual([]);
+  });
 });
 
 describe('the packages', () => {
@@ -246,6 +268,15 @@ describe('the checker', () => {
     expect(longFiles(tree({ 'db/a.ts': '// line\n'.repeat(400) }))).toEqual([]);
     expect(longFiles(tree({ 'db/a.ts': '// line\n'.repeat(401) }))).toHaveLength(1);
     expect(longFiles(tree({ 'db/migrations/1.sql': '--\n'.repeat(401) }))).toHaveLength(1);
+  });
+
+  it('banned words: in prose, strings and identifiers, with the term to use', () => {
+    expect(bannedWords('db/a.ts', "const readTold = 'x'; // somebody")).toEqual([
+      'db/a.ts:1: "told" (report, return, say, show)',
+      'db/a.ts:1: "somebody" (name the actor)',
+    ]);
+    expect(bannedWords('db/a.ts', 'const total = 400; // Bad Request')).toEqual([]);
+    expect(bannedWords('db/postgres/embedded/run-as.ts', "run('nobody')")).toEqual([]);
   });
 
   it('large folders: from the 26th file, fixtures excepted', () => {

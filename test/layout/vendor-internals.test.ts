@@ -12,9 +12,10 @@ import { describe, expect, it } from 'vitest';
 import { readFolders, ROOT } from './source.ts';
 
 /**
- * Internals of other packages that the program relies on, which no type and no release note covers. A new version
- * that drops one fails here, by its name. The messages of node:cluster that server/process/connection-handover.ts
- * reads can't be seen without processes: test/process/server-cluster.test.ts fails when they change.
+ * Internals of other packages that the program relies on, which no type and no release note covers. A new
+ * version that drops one fails here, by its name. The messages of node:cluster that
+ * server/process/connection-handover.ts reads can't be seen without processes:
+ * test/process/server-cluster.test.ts fails when they change.
  */
 const INTERNALS: Record<string, { uses: RegExp; files: readonly string[] }> = {
   'node: socket._httpMessage': { uses: /\b_httpMessage\b/, files: ['server/http/app.ts'] },

@@ -61,7 +61,8 @@ export function modelsOf(name: string, exported: Record<string, unknown>, settin
     throw new PackageError(
       'provider_package_unfit',
       `The package ${name} implements version ${String(specificationVersion)} ` +
-        `of the AI SDK's specification, and Daybook supports v3 and v4. Install a newer one: npm install ${name}@latest`,
+        `of the AI SDK's specification, and Daybook supports v3 and v4. ` +
+        `Install a newer one: npm install ${name}@latest`,
     );
   };
 }
