@@ -21,7 +21,8 @@ create or replace function daybook.append(
   _claim text[] default null,
   _terms_position bigint[] default null, _hold_cost_microusd bigint[] default null,
   _cost_microusd bigint[] default null, _admitted_minute integer[] default null,
-  _price_version integer[] default null, _rejected_count integer[] default null, _error_code text[] default null
+  _price_version integer[] default null, _rejected_count integer[] default null,
+  _error_code text[] default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
