@@ -26,7 +26,6 @@ export function checkBaseUrl(baseUrl: string, network: Network): string | null {
       `Requests to ${url.hostname} are never sent: it is a metadata service or not a single host. ` +
       'Use the address of the model provider.'
     );
-  return (
-    `${url.hostname} is on this machine or in a private network. ` + 'Set "network" to "private" to allow it.'
-  );
+  const { hostname } = url;
+  return `${hostname} is on this machine or in a private network. Set "network" to "private" to allow it.`;
 }

@@ -122,6 +122,6 @@ export const textOf = ({ text }: EventRow): string =>
     ? text
     : Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1', 1);
 
-/** The content of a row's leaf: SHA-256 is the leaf hash. */
+/** The content of a row's leaf; its SHA-256 is the leaf hash. */
 export const leafContent = ({ text }: EventRow): string | Uint8Array =>
   typeof text === 'string' ? `\0${text}` : text;

@@ -83,9 +83,13 @@ describe('a file of terms', () => {
       'quotas must have at most 12 entries.',
     ],
     ['a reply of nothing', { reply_tokens_max: 0 }, 'reply_tokens_max must be at least 1.'],
-    ['an unknown field', { request_per_minute: 3 }, 'request_per_minute is no known field.'],
-    ['an unknown field within', { quotas: [{ ...quota, per: 'user' }] }, 'quotas[0].per is no known field.'],
-    ['a field of keys alone', { networks: ['10.0.0.0/8'] }, 'networks is no known field.'],
+    ['an unknown field', { request_per_minute: 3 }, 'request_per_minute is not a known field.'],
+    [
+      'an unknown field within',
+      { quotas: [{ ...quota, per: 'user' }] },
+      'quotas[0].per is not a known field.',
+    ],
+    ['a field of keys alone', { networks: ['10.0.0.0/8'] }, 'networks is not a known field.'],
     [
       'a route that is none',
       { routes: ['/v1/images'] },

@@ -142,8 +142,8 @@ describe('tool calls', () => {
       '{"id": 12345678901234567890, "10":1, "2":-0, "x":"\\ud800"}',
     ],
   ])('keep their arguments as they stand: %s', (given, input) => {
-    const call = `{"id":"a","type":"function","function":{"name":"n","arguments":${given}}}`;
-    const body = `{"model":"tide","messages":[{"role":"assistant","tool_calls":[${call}]}]}`;
+    const written = `{"id":"a","type":"function","function":{"name":"n","arguments":${given}}}`;
+    const body = `{"model":"tide","messages":[{"role":"assistant","tool_calls":[${written}]}]}`;
     expect(sent(body).text).toContain(`"input":${input}}`);
   });
 

@@ -269,8 +269,8 @@ describe('tools', () => {
     const properties = '{"b":{"const":12345678901234567890},"10":{},"2":{"default":-0}}';
     const schema = `{"type":"object", "properties":${properties}, "additionalProperties":false}`;
     const definition = `{"name":"a","description":"d\\n","strict":true,"parameters":${schema}}`;
-    const tool = `{"type":"function","function":${definition},"cache_control":{"type":"ephemeral"}}`;
-    const { text, json } = sent(`{"model":"tide","messages":[],"tools":[${tool}]}`);
+    const written = `{"type":"function","function":${definition},"cache_control":{"type":"ephemeral"}}`;
+    const { text, json } = sent(`{"model":"tide","messages":[],"tools":[${written}]}`);
     expect(text).toContain(`"input_schema":${schema},`);
     expect(json['tools']).toMatchObject([
       { name: 'a', description: 'd\n', strict: true, cache_control: { type: 'ephemeral' } },

@@ -89,7 +89,7 @@ describe('a file that declares a relay', () => {
     [
       'a secret in clear',
       3,
-      'must not stand in the file',
+      'must not contain',
       [
         'upstreams:',
         '  one: {provider: openai, base_url: https://x.example/v1, credentials: [{label: main,',
@@ -116,8 +116,8 @@ describe('a file that declares a relay', () => {
           '{label: main, secret: "file:/nowhere/at/all"}]}',
       ],
     ],
-    ['an unknown section', 2, 'accounts is no known field', ['models: {}', 'accounts: {}']],
-    ['an unknown field', 4, 'retires is no known field', [...UPSTREAM.slice(0, 3), '    retires: 1']],
+    ['an unknown section', 2, 'accounts is not a known field', ['models: {}', 'accounts: {}']],
+    ['an unknown field', 4, 'retires is not a known field', [...UPSTREAM.slice(0, 3), '    retires: 1']],
     ['a missing field', 2, 'base_url is missing', ['upstreams:', '  one: {provider: openai}']],
     [
       'a field of another kind',
@@ -153,7 +153,7 @@ describe('a file that declares a relay', () => {
     [
       'what refers to itself without end',
       null,
-      'too often',
+      'too many aliases',
       [
         'a: &a [x, x, x, x, x, x, x, x, x, x]',
         'b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]',
