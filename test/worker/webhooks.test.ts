@@ -332,11 +332,11 @@ describe('the command line', () => {
       daybook('webhook', 'test', 'Unknown1'),
     ]);
     expect(
-      refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is none of) .*/, '$1')]),
+      refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is not one of) .*/, '$1')]),
     ).toEqual([
       [1, 'daybook: The address must be one such as\n'],
       [1, 'daybook: The address must have no user: deliveries are signed instead.\n'],
-      [1, 'daybook: --alerts: "everything" is none of\n'],
+      [1, 'daybook: --alerts: "everything" is not one of\n'],
       [1, 'daybook: There is no webhook Unknown1.\n'],
     ]);
   });
