@@ -230,7 +230,7 @@ test("the relay's API has no page headers, the dashboard's has, and a missing /v
   for (const [at, hint] of [
     ['/chat/completions', 'ends in /v1'],
     ['/models', 'ends in /v1'],
-    ['/', 'The dashboard is at this address'],
+    ['/', 'this address is the dashboard'],
   ] as const) {
     const reply = await visit(at, { accept: '*/*' });
     expect([at, reply.status, await reply.text()]).toEqual([at, 404, expect.stringContaining(hint)]);

@@ -113,7 +113,7 @@ describe('on the command line', () => {
     const files = await log.files();
     const sound = await daybook(['archive', 'verify', ...files], nowhere);
     expect([sound.code, sound.stderr]).toEqual([0, '']);
-    expect(sound.stdout).toContain('Each continues the one before it.');
+    expect(sound.stdout).toContain('Each file continues the one before it.');
     const [file] = files as [string];
     const content = await readFile(file);
     await writeFile(file, content.subarray(0, content.length - 100));
