@@ -51,7 +51,6 @@ const LAYERS = ['server/wire/', 'server/providers/', 'server/relay/'];
 /** Events, folds, decisions and other modules without I/O. */
 const PURE = [
   'db/assert-increasing.ts',
-  'db/assert-increasing.ts',
   'db/events/codes.ts',
   'db/events/parts.ts',
   'db/events/subjects.ts',
