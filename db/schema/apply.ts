@@ -12,7 +12,10 @@ export const BOOKKEEPING_SCHEMA = 'daybook_migrations';
 /** The state of a database: its migrations, oldest first, and its reappliable files by name. */
 export type AppliedSchema = {
   migrations: string[];
-  definitions: Map<string, { digest: string; version: string }>;
+  /** Digests by name. */
+  definitions: Map<string, string>;
+  /** The newest version that has migrated it, and the release before that one. */
+  newest: { version: string; previous: string | null };
 };
 
 /**
@@ -37,32 +40,53 @@ export async function readApplied(client: Queryable): Promise<AppliedSchema | nu
   const migrations = await client.query<{ name: string }>(
     `select name from ${BOOKKEEPING_SCHEMA}.migration order by name`,
   );
-  const definitions = await client.query<{ name: string; digest: string; version: string }>(
-    `select name, digest, version from ${BOOKKEEPING_SCHEMA}.definition`,
+  const definitions = await client.query<{ name: string; digest: string }>(
+    `select name, digest from ${BOOKKEEPING_SCHEMA}.definition`,
+  );
+  const releases = await client.query<{ version: string; previous: string | null }>(
+    `select version, previous from ${BOOKKEEPING_SCHEMA}.release`,
   );
   return {
     migrations: migrations.rows.map(({ name }) => name),
-    definitions: new Map(definitions.rows.map(({ name, ...definition }) => [name, definition])),
+    definitions: new Map(definitions.rows.map(({ name, digest }) => [name, digest])),
+    newest: releases.rows.reduce((a, b) => (byVersion(a.version, b.version) < 0 ? b : a), UNRELEASED),
   };
+}
+
+const UNRELEASED = { version: '0.0.0', previous: null };
+
+/**
+ * Compares the version of a database with this one. The next release serves beside this version, so its
+ * database is accepted and must not be changed: its functions replace those of this version.
+ * @returns whether the database is one release ahead.
+ * @throws {StoreError} if it is further ahead, or has migrations that this version should know.
+ */
+export function isOneReleaseAhead(schema: Schema, { newest, migrations }: AppliedSchema): boolean {
+  const isAhead = byVersion(newest.version, schema.version) > 0;
+  if (isAhead && newest.previous !== null && byVersion(newest.previous, schema.version) <= 0) return true;
+  const unknown = migrations.find((name) => !migrationNames(schema).includes(name));
+  const reason = isAhead ? newest.version : unknown;
+  if (reason !== undefined)
+    throw new StoreError(
+      `the database was migrated by a newer version (${reason}), which does not serve beside this one ` +
+        `(${schema.version}): run ${newest.previous ?? 'that version'} or newer`,
+    );
+  return false;
 }
 
 /** @throws {StoreError} if a newer version has migrated this database: this one doesn't know its schema. */
 export function requireNotNewer(schema: Schema, applied: AppliedSchema): void {
-  const known = migrationNames(schema);
-  const unknown = applied.migrations.find((name) => !known.includes(name));
-  const newer = [...applied.definitions.values()].find(
-    ({ version }) => byVersion(version, schema.version) > 0,
-  );
-  const reason = unknown ?? newer?.version;
-  if (reason !== undefined)
-    throw new StoreError(`the database was migrated by a newer version (${reason}): run that one`);
+  if (isOneReleaseAhead(schema, applied))
+    throw new StoreError(
+      `the database was migrated by a newer version (${applied.newest.version}): run that one`,
+    );
 }
 
 /** The names of the migrations and files that a database lacks, in the order in which they are applied. */
 export function missingFrom(schema: Schema, applied: AppliedSchema): string[] {
   const missing = migrationNames(schema).filter((name) => !applied.migrations.includes(name));
   const changed = [...schema.functions, schema.privileges].filter(
-    ({ name, digest }) => applied.definitions.get(name)?.digest !== digest,
+    ({ name, digest }) => applied.definitions.get(name) !== digest,
   );
   return [...missing, ...changed.map(({ name }) => name)];
 }
@@ -86,6 +110,7 @@ export async function createSchema(client: Queryable, schema: Schema, migration:
         await applyFile(client, file);
       await recordMigrations(client, migrationNames(schema));
       await recordDefinitions(client, schema, [...schema.functions, schema.privileges]);
+      await recordRelease(client, schema);
     });
   }
   const release = schema.released.findLast((each) => each.migration === migration);
@@ -110,13 +135,18 @@ export async function upgradeSchema(
   applied: AppliedSchema,
 ): Promise<string[]> {
   const missing = new Set(missingFrom(schema, applied));
-  if (missing.size === 0) return [];
+  if (missing.size === 0) {
+    // A release that changes nothing in the database still moves the window of versions that serve together.
+    if (applied.newest.version !== schema.version) await recordRelease(client, schema);
+    return [];
+  }
   const migrations = schema.migrations.filter(({ name }) => missing.has(path.basename(name)));
   const definitions = [...schema.functions.filter(({ name }) => missing.has(name)), schema.privileges];
   await inTransaction(client, async () => {
     for (const file of [...migrations, ...definitions]) await applyFile(client, file);
     await recordMigrations(client, migrationNames(schema));
     await recordDefinitions(client, schema, definitions);
+    await recordRelease(client, schema);
   });
   return [...missing];
 }
@@ -170,5 +200,12 @@ async function recordDefinitions(
         applied_at = clock_timestamp()
       where d.digest <> excluded.digest`,
     [files.map(({ name }) => name), files.map(({ digest }) => digest), version],
+  );
+}
+
+async function recordRelease(client: Queryable, { version, previous }: Schema): Promise<void> {
+  await client.query(
+    `insert into ${BOOKKEEPING_SCHEMA}.release (version, previous) values ($1, $2) on conflict do nothing`,
+    [version, previous],
   );
 }

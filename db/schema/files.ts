@@ -8,6 +8,8 @@ export type SqlFile = { name: string; text: string; digest: string };
 /** The schema of a version of Daybook, in the order in which a new database gets it. */
 export type Schema = {
   version: string;
+  /** The release before this version, which serves beside it; null before the first release. */
+  previous: string | null;
   roles: SqlFile;
   tables: SqlFile[];
   functions: SqlFile[];
@@ -54,9 +56,10 @@ const FUNCTIONS_FIRST = ['log/head', 'limits/window_start', 'log/is_attached', '
 /**
  * Reads the schema.
  * @param folder has the layout of db/schema.
+ * @param release its version; that of package.json where it is absent.
  * @throws {Error} naming a file that the lists above don't have.
  */
-export async function readSchema(folder: string = SCHEMA_FOLDER): Promise<Schema> {
+export async function readSchema(folder: string = SCHEMA_FOLDER, release?: string): Promise<Schema> {
   const names = async (part: string): Promise<string[]> => {
     const files = await readdir(path.join(folder, part), { recursive: true }).catch(() => []);
     return files
@@ -80,8 +83,10 @@ export async function readSchema(folder: string = SCHEMA_FOLDER): Promise<Schema
     read('privileges'),
     read('initial'),
   ]);
+  const version = release ?? (await readVersion());
   return {
-    version: await readVersion(),
+    version,
+    previous: previousRelease(released, version),
     roles,
     tables: await readAll('tables', TABLES),
     functions: await readAll('functions', [...FUNCTIONS_FIRST, ...functions]),
@@ -90,6 +95,12 @@ export async function readSchema(folder: string = SCHEMA_FOLDER): Promise<Schema
     migrations: await readAll('migrations', (await names('migrations')).toSorted()),
     released: released.map((file) => ({ file, migration: newestMigration(file.text) })),
   };
+}
+
+/** The newest of the released snapshots that is older than this version. */
+function previousRelease(released: readonly SqlFile[], version: string): string | null {
+  const older = released.findLast(({ name }) => byVersion(path.basename(name), version) < 0);
+  return older === undefined ? null : path.basename(older.name);
 }
 
 async function readVersion(): Promise<string> {

@@ -407,6 +407,13 @@ create table daybook_migrations.migration (
   constraint migration_pkey PRIMARY KEY (name)
 );
 
+create table daybook_migrations.release (
+  version text collate "C" not null,
+  previous text collate "C",
+  applied_at timestamp with time zone default clock_timestamp() not null,
+  constraint release_pkey PRIMARY KEY (version)
+);
+
 create table projection.account (
   id text collate "C" not null,
   name text not null,

@@ -222,7 +222,9 @@ async function readRows(client: Queryable): Promise<string[]> {
           and not attisdropped and not atthasdef and attidentity = '' order by attnum) as columns
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = any($1) and c.relkind in ('r', 'p') and not c.relispartition
-        and c.relowner = n.nspowner and c.oid <> '${BOOKKEEPING_SCHEMA}.definition'::regclass
+        and c.relowner = n.nspowner
+        and c.oid not in (
+          '${BOOKKEEPING_SCHEMA}.definition'::regclass, '${BOOKKEEPING_SCHEMA}.release'::regclass)
       order by 1`,
     [SCHEMAS],
   );

@@ -329,6 +329,12 @@ export type MigrationTable = {
   applied_at: Default<Timestamp>;
 };
 
+export type ReleaseTable = {
+  version: string;
+  previous: string | null;
+  applied_at: Default<Timestamp>;
+};
+
 export type AccountTable = {
   id: string;
   name: string;
@@ -642,6 +648,7 @@ export type Tables = {
   'daybook.webhook_delivery': WebhookDeliveryTable;
   'daybook_migrations.definition': DefinitionTable;
   'daybook_migrations.migration': MigrationTable;
+  'daybook_migrations.release': ReleaseTable;
   'projection.account': AccountTable;
   'projection.key': KeyTable;
   'projection.key_use': KeyUseTable;
