@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { explainAppendError } from '#db/log/occupied-position.ts';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /** Registers this process as an instance that may append. @returns its number, which is never reused. */
@@ -60,5 +61,6 @@ export async function requestRecovery(client: ClientBase, dead: number): Promise
 export async function recoverInstance(client: ClientBase, dead: number, by: number): Promise<number> {
   await rowOf(client, sql`select daybook.fence_instance(${dead})`);
   const query = sql<{ abandoned: number }>`select daybook.recover_instance(${dead}, ${by}) as abandoned`;
-  return (await rowOf(client, query))?.abandoned ?? 0;
+  const row = await rowOf(client, query).catch((error: unknown) => Promise.reject(explainAppendError(error)));
+  return row?.abandoned ?? 0;
 }

@@ -3,6 +3,7 @@ import { DatabaseError } from 'pg';
 import { type ControlEvent, Event, EVENT_CODES, type RequestEvent } from '#db/events/events.ts';
 import { ArrayColumn, type ElementType } from '#db/log/arrays.ts';
 import { type ColumnName, CONTROL_COLUMNS, REQUEST_COLUMNS, typeOf } from '#db/log/columns.ts';
+import { explainAppendError } from '#db/log/occupied-position.ts';
 import { fillColumns } from '#db/log/request-rows.ts';
 import { streamOf } from '#db/events/streams.ts';
 
@@ -57,7 +58,9 @@ const APPEND_CONTROL = appendSql(newControlColumns());
  *
  * Repeating a call with the same instance and batch number is safe: it returns the first result.
  * @returns the position of the batch's last event; the others stand directly before it.
- * @throws {FencedError} when the instance is no longer live. Any other error of `pg` passes as it is.
+ * @throws {FencedError} when the instance is no longer live.
+ * @throws {OccupiedPositionError} when a row that no append wrote is in the way. Any other error of `pg`
+ *   passes as it is.
  */
 export async function appendRequests(
   client: pg.ClientBase,
@@ -128,7 +131,7 @@ async function call(client: pg.ClientBase, name: string, text: string, values: u
   } catch (error) {
     if (error instanceof DatabaseError && error.code === 'DB001') throw new FencedError(error.message);
     if (error instanceof DatabaseError && error.code === 'DB002') throw new ConflictError(error.message);
-    throw error;
+    throw explainAppendError(error);
   }
 }
 

@@ -1,4 +1,5 @@
 import { DatabaseError } from 'pg';
+import { OccupiedPositionError } from '#db/log/occupied-position.ts';
 
 /**
  * PostgreSQL's error classes for lost connections, insufficient resources, operator intervention,
@@ -43,6 +44,7 @@ const WORDS_OF_PG = new Set([
  * something wrong, or went wrong ourselves. Pure.
  */
 export function isStoreFault(error: unknown): boolean {
+  if (error instanceof OccupiedPositionError) return true;
   if (error instanceof DatabaseError) return CLASSES.has((error.code ?? '').slice(0, 2));
   // One for each address of a host, of which none could be reached.
   if (error instanceof AggregateError) return error.errors.length > 0 && error.errors.every(isStoreFault);

@@ -8,6 +8,7 @@ import { fullLogSource } from '#db/audit/source/full-log.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
+import { explainAppendError } from '#db/log/occupied-position.ts';
 import type { Read } from '#db/log/read.ts';
 
 /** The actor of a reading: the database login, or a placeholder for a login that isn't a valid actor name. */
@@ -40,7 +41,10 @@ export async function onSource(
   await asAuditor(command, async (client) => work(await fullLogSource(client, archiveDir), client));
 }
 
-/** Records in the log that it is read. On a replica that is impossible, and a warning is printed. */
+/**
+ * Records in the log that it is read. On a replica that is impossible, and a warning is printed.
+ * @throws {OccupiedPositionError} when nothing can be appended to the log.
+ */
 export async function recordReading(
   { surroundings }: Command,
   client: Client | null,
@@ -51,7 +55,7 @@ export async function recordReading(
   try {
     await client.query(`select daybook.record_reading(${ACTOR}, $1, $2, $3)`, [what, after + 1, upTo]);
   } catch (error) {
-    if (!(error instanceof DatabaseError) || error.code !== READ_ONLY) throw error;
+    if (!(error instanceof DatabaseError) || error.code !== READ_ONLY) throw explainAppendError(error);
     surroundings.err('daybook: this is a replica, so this read is not recorded in the log\n');
   }
 }

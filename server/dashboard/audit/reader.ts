@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import { closeClient, connectAs, type Store } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
+import { explainAppendError, OccupiedPositionError } from '#db/log/occupied-position.ts';
 import { readHead } from '#db/log/read.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -55,6 +56,8 @@ export class AuditReader {
     try {
       return await used;
     } catch (error) {
+      if (error instanceof OccupiedPositionError)
+        return new ApiError('store_unavailable', { message: `${error.message}.` });
       if (isStoreFault(error)) return UNAVAILABLE;
       throw error;
     } finally {
@@ -112,10 +115,8 @@ export async function noteReading(
   { member }: Pick<SignedIn, 'member'>,
   { what, from, to }: Reading,
 ): Promise<void> {
-  await client.query('select daybook.record_reading($1, $2, $3, $4)', [
-    `member/${member.id}`,
-    what,
-    from,
-    to,
-  ]);
+  const values = [`member/${member.id}`, what, from, to];
+  await client
+    .query('select daybook.record_reading($1, $2, $3, $4)', values)
+    .catch((error: unknown) => Promise.reject(explainAppendError(error)));
 }
