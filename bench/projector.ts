@@ -177,6 +177,7 @@ async function withProjector<T>(store: Store, work: () => Promise<T>): Promise<T
     connect: () => connect(store, 'worker'),
     signal: ending.signal,
     log: createLogger('warn'),
+    reports: { failed: () => Promise.resolve(), succeeded: () => Promise.resolve() },
     onDetached: (names) => Promise.reject(new Error(`to be rebuilt: ${names.join()}`)),
   });
   try {

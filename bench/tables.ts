@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { ReadStore } from '#server/read/store.ts';
 import type { Goal } from './goals.ts';
@@ -7,6 +8,8 @@ import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';
 import { figure, table } from './table.ts';
 import { daysOf, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
+import { fillMonitored } from './tables/fill-monitored.ts';
+import { type Explained, explainMonitor, MONITORS } from './tables/monitors.ts';
 import { type Question, questions } from './tables/queries.ts';
 
 /** What one question took, in milliseconds. */
@@ -22,7 +25,16 @@ export type Asked = {
   tenthLeastMs: number | null;
 };
 
-export type TablesReport = { requests: number; fillSecs: number; asked: Asked[]; goals: Goal[] };
+/** What the queries of the worker's monitors cost, each run once with the whole history. */
+export type Monitored = { name: string } & Explained;
+
+export type TablesReport = {
+  requests: number;
+  fillSecs: number;
+  asked: Asked[];
+  monitored: Monitored[];
+  goals: Goal[];
+};
 
 const TURNS = 50;
 const DAY_MS = 86_400_000;
@@ -61,6 +73,9 @@ export async function benchTables(
     if (days > tenth) await fill(days, tenth);
     const warm = await askAll(store, asked, signal);
 
+    await fillMonitored(store, requestCount, signal);
+    const monitored = await runMonitors(store);
+
     const rows: Asked[] = [];
     for (const question of asked) {
       signal.throwIfAborted();
@@ -79,7 +94,8 @@ export async function benchTables(
       requests: days * REQUESTS_PER_DAY,
       fillSecs: fills.reduce((sum, secs) => sum + secs, 0),
       asked: rows,
-      goals: tablesGoals(rows),
+      monitored,
+      goals: [...tablesGoals(rows), ...monitorGoals(monitored)],
     };
   } finally {
     await store.stop();
@@ -129,7 +145,20 @@ async function timed(work: () => Promise<void>): Promise<number> {
   return performance.now() - begunMs;
 }
 
-export function renderTables({ requests, fillSecs, asked }: TablesReport): string {
+/** Each query of a monitor, under the statement timeout that the worker has. */
+async function runMonitors(store: Opened): Promise<Monitored[]> {
+  const client = await connectAs(store, 'worker');
+  try {
+    const found: Monitored[] = [];
+    for (const monitor of MONITORS)
+      found.push({ name: monitor.name, ...(await explainMonitor(client, monitor)) });
+    return found;
+  } finally {
+    await closeClient(client);
+  }
+}
+
+export function renderTables({ requests, fillSecs, asked, monitored }: TablesReport): string {
   const rows = asked.map(({ name, p50Ms, p95Ms, coldMs, leastMs, tenthLeastMs }) => [
     name,
     figure(p50Ms),
@@ -142,7 +171,37 @@ export function renderTables({ requests, fillSecs, asked }: TablesReport): strin
   return `\n${requests.toLocaleString('en-US')} requests, filled in ${figure(fillSecs)} s\n${table(
     ['milliseconds', 'p50', 'p95', 'cold', 'least', 'least, a tenth', 'times'],
     rows,
+  )}\n\n${table(
+    ['monitor', 'ms', 'rows removed', 'index conditions'],
+    monitored.map(({ name, ms, removed, indexes }) => [
+      name,
+      figure(ms),
+      String(removed),
+      indexes.join(', ') || 'none',
+    ]),
   )}`;
+}
+
+/** Rows that a monitor may read and throw away: those that changed since its last run, not the history. */
+const REMOVED_MAX = 10_000;
+
+function monitorGoals(monitored: readonly Monitored[]): Goal[] {
+  return [
+    {
+      name: 'tables: slowest monitor',
+      measured: Math.max(...monitored.map(({ ms }) => ms)),
+      bound: 'at most',
+      limit: 100,
+      unit: 'ms',
+    },
+    {
+      name: 'tables: rows a monitor reads in vain',
+      measured: Math.max(...monitored.map(({ removed }) => removed)),
+      bound: 'at most',
+      limit: REMOVED_MAX,
+      unit: '',
+    },
+  ];
 }
 
 function tablesGoals(asked: readonly Asked[]): Goal[] {

@@ -11,7 +11,11 @@ const ITEMS: CronItem[] = [
   { task: 'project', match: '* * * * *' },
   // These reschedule themselves more often; the schedule restarts one that was lost.
   ...REPEATED.map((task) => ({ task, match: '* * * * *' })),
-  { task: 'watch_service', match: '* * * * *' },
+  // Each by itself, so that one that fails doesn't stop the others.
+  { task: 'watch_projections', match: '* * * * *' },
+  { task: 'watch_upstreams', match: '* * * * *' },
+  { task: 'watch_keys', match: '* * * * *' },
+  { task: 'watch_jobs', match: '* * * * *' },
   // Not on the full hour, when other hourly work runs.
   { task: 'retain', match: '17 * * * *' },
   { task: 'drop_allowances', match: '*/5 * * * *' },

@@ -13,7 +13,7 @@ async function main(): Promise<boolean> {
   try {
     const { rowCount } = await client.query(
       `select from daybook.instance where starts_with(name, $1) and dead_at is null and closed_at is null
-        and heartbeat_at > clock_timestamp() - $2 * interval '1 ms'`,
+        and heartbeat_at > statement_timestamp() - $2 * interval '1 ms'`,
       [`worker ${hostname()} `, DEAD_AFTER_MS],
     );
     return (rowCount ?? 0) > 0;

@@ -3,6 +3,7 @@ import { type Runner, run, type WorkerEvents } from 'graphile-worker';
 import { openPool, type Store } from '#db/postgres/connect.ts';
 import { CRONTAB } from './crontab.ts';
 import { FREE_EVERY_MS, freeHeldJobs } from './orphaned-jobs.ts';
+import { JobReports } from './job-status.ts';
 import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
 import { errorFields, queueLogger } from './logger.ts';
@@ -21,6 +22,7 @@ const STOP_ABORT_MS = 3_000;
 export function keepRunning(store: Store, work: Work): { stop(): Promise<void> } {
   const { log } = work;
   const pool = openPool({ ...store.config('worker'), max: CONNECTIONS_MAX });
+  const reports = new JobReports((text, values) => pool.query(text, values), log);
   let runner: Runner | undefined;
   const stopping = new AbortController();
   const stopped = new Promise<void>((resolve) => stopping.signal.addEventListener('abort', () => resolve()));
@@ -41,7 +43,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       noHandleSignals: true,
       logger: queueLogger(log),
       parsedCronItems: CRONTAB,
-      taskList: taskList(work, AbortSignal.any([stopping.signal, ending.signal])),
+      taskList: taskList(work, reports, AbortSignal.any([stopping.signal, ending.signal])),
     });
     if (stopping.signal.aborted) return stopOnce();
     // After a database error the next interval retries.

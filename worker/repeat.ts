@@ -1,10 +1,10 @@
 import type { JobHelpers } from 'graphile-worker';
-import { errorFields, type Logger } from './logger.ts';
+import type { JobReports } from './job-status.ts';
 
 /** The tasks that reschedule themselves. */
 export const REPEATED = ['expire_keys', 'watch_quotas', 'publish_checkpoint'] as const;
 
-/** After an error the task is logged and rescheduled instead of failing its job. */
+/** After an error the task is reported and rescheduled instead of failing its job. */
 const AFTER_FAULT_MS = 5_000;
 
 /**
@@ -12,13 +12,17 @@ const AFTER_FAULT_MS = 5_000;
  * most one waits, with any number of workers; the crontab adds it every minute in case a run was lost.
  * @param work returns the milliseconds until the next run.
  */
-export async function repeat(helpers: JobHelpers, log: Logger, work: () => Promise<number>): Promise<void> {
+export async function repeat(
+  helpers: JobHelpers,
+  reports: JobReports,
+  work: () => Promise<number>,
+): Promise<void> {
   const task = helpers.job.task_identifier;
   let pauseMs = AFTER_FAULT_MS;
   try {
-    pauseMs = await work();
-  } catch (error) {
-    log.warn({ task, ...errorFields(error) }, 'task failed; retrying');
+    pauseMs = await reports.run(task, work);
+  } catch {
+    // Reported, and run again after the pause.
   }
   // By Postgres' clock, like all due times of jobs.
   await helpers.query(

@@ -1,4 +1,4 @@
-import type { TaskList } from 'graphile-worker';
+import type { JobHelpers, TaskList } from 'graphile-worker';
 import type { Client } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
@@ -17,7 +17,9 @@ import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './task
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
 import { retentionsOf, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
-import { watchService } from './tasks/watch-service.ts';
+import { watchJobs } from './tasks/watch-jobs.ts';
+import { watchKeys, watchProjections, watchUpstreams } from './tasks/watch-service.ts';
+import type { JobReports } from './job-status.ts';
 import type { Logger } from './logger.ts';
 import { readTarget } from './webhook-target.ts';
 
@@ -38,12 +40,21 @@ export const PROJECT_JOB = ['project', {}, { jobKey: 'project' }] as const;
 
 /**
  * The tasks by name. `crontab.ts` schedules some of them.
+ * @param reports where each end of a task is reported.
  * @param signal aborts long tasks when their queue ends.
  */
-export function taskList(
-  { config, log, instance, connect, connectOwner }: Work,
+export function taskList(work: Work, reports: JobReports, signal: AbortSignal): TaskList {
+  return { ...reportedTasks(work, reports, signal), ...selfReportingTasks(work, reports, signal) };
+}
+
+type Task = (payload: unknown, helpers: JobHelpers) => Promise<void>;
+
+/** Tasks that end otherwise than by a return or an error, and report that themselves. */
+function selfReportingTasks(
+  { config, log, instance, connect }: Work,
+  reports: JobReports,
   signal: AbortSignal,
-): TaskList {
+): Record<string, Task> {
   return {
     project: async (_payload, helpers) => {
       const end = await projectTask({
@@ -51,11 +62,42 @@ export function taskList(
         connect: () => connect(PROJECT_TIMEOUT_MS),
         signal,
         log,
+        reports,
         onDetached: (names) => helpers.withPgClient((client) => queueRebuilds(client, names)),
       });
       // For another worker, which otherwise would begin with the next minute.
       if (end === 'stopped') await helpers.addJob(...PROJECT_JOB);
     },
+    expire_keys: (_payload, helpers) =>
+      repeat(helpers, reports, () =>
+        helpers.withPgClient((client) =>
+          expireKeys(client, {
+            instance: instance.session.instance,
+            nextBatchNo: () => instance.session.nextBatchNo(),
+          }),
+        ),
+      ),
+    publish_checkpoint: (_payload, helpers) =>
+      repeat(helpers, reports, () =>
+        publishTask({
+          config,
+          log,
+          session: instance.session,
+          look: helpers.withPgClient,
+          connect: () => connect(PUBLISH_TIMEOUT_MS),
+        }),
+      ),
+    watch_quotas: (_payload, helpers) => repeat(helpers, reports, () => helpers.withPgClient(watchQuotas)),
+  };
+}
+
+/** Tasks whose promise is their end. */
+function reportedTasks(
+  { config, log, instance, connect, connectOwner }: Work,
+  reports: JobReports,
+  signal: AbortSignal,
+): Record<string, Task> {
+  const tasks: Record<string, Task> = {
     rebuild_projection: (payload) =>
       rebuildProjectionTask(payload, {
         projections: PROJECTIONS,
@@ -69,27 +111,10 @@ export function taskList(
         instance: () => instance.session.instance,
         onRecovered: (dead, abandoned) => instance.noteRecovered(dead, abandoned),
       }),
-    expire_keys: (_payload, helpers) =>
-      repeat(helpers, log, () =>
-        helpers.withPgClient((client) =>
-          expireKeys(client, {
-            instance: instance.session.instance,
-            nextBatchNo: () => instance.session.nextBatchNo(),
-          }),
-        ),
-      ),
-    publish_checkpoint: (_payload, helpers) =>
-      repeat(helpers, log, () =>
-        publishTask({
-          config,
-          log,
-          session: instance.session,
-          look: helpers.withPgClient,
-          connect: () => connect(PUBLISH_TIMEOUT_MS),
-        }),
-      ),
-    watch_quotas: (_payload, helpers) => repeat(helpers, log, () => helpers.withPgClient(watchQuotas)),
-    watch_service: (_payload, helpers) => helpers.withPgClient(watchService),
+    watch_projections: (_payload, helpers) => helpers.withPgClient(watchProjections),
+    watch_upstreams: (_payload, helpers) => helpers.withPgClient(watchUpstreams),
+    watch_keys: (_payload, helpers) => helpers.withPgClient(watchKeys),
+    watch_jobs: (_payload, helpers) => helpers.withPgClient(watchJobs),
     retain: () =>
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) =>
         retain(client, retentionsOf(config.REQUEST_ROWS_DAYS), signal),
@@ -112,6 +137,12 @@ export function taskList(
           ),
       }),
   };
+  return Object.fromEntries(
+    Object.entries(tasks).map(([name, task]) => [
+      name,
+      (payload: unknown, helpers: JobHelpers) => reports.run(name, () => task(payload, helpers)),
+    ]),
+  );
 }
 
 /** Runs work over a connection of its own, and closes it. */

@@ -7,7 +7,13 @@ import { windowEnd } from '#db/limits/windows.ts';
  * occurrences that were raised before decide whether it is new.
  */
 
-export const ALERT_KINDS = ['quota', 'key_expiring', 'upstream_failing', 'projector_behind'] as const;
+export const ALERT_KINDS = [
+  'quota',
+  'key_expiring',
+  'upstream_failing',
+  'projector_behind',
+  'job_failing',
+] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
 export type Alert = {
@@ -167,6 +173,23 @@ export type BehindFigures = { events: number; ms: number };
 export function projectorAlert({ events, ms }: BehindFigures, last: number): Alert | null {
   const changes = isOpen(last) ? ms <= CAUGHT_UP_MS : ms >= BEHIND_MS;
   return changes ? lasting('projector_behind', PROJECTOR_TOPIC, last, { events, ms }) : null;
+}
+
+/** Failed runs in a row after which a job is failing: a restart of the database fails one. */
+const JOB_FAILURES_MIN = 2;
+/** Or this long after its first failed run, for jobs that run once an hour. */
+const JOB_FAILING_MS = 5 * 60_000;
+
+/** The failed runs of a job since its last successful one. */
+export type JobFigures = { task: string; failures: number; failing_ms: number; reason: string | null };
+
+export const jobTopic = (task: string): string => `job_failing/${task}`;
+
+/** @param last the newest occurrence of its topic, raised or recovered; 0: none. */
+export function jobAlert({ task, failures, failing_ms, reason }: JobFigures, last: number): Alert | null {
+  const isFailing = failures >= JOB_FAILURES_MIN || (failures > 0 && failing_ms >= JOB_FAILING_MS);
+  const changes = isOpen(last) ? failures === 0 : isFailing;
+  return changes ? lasting('job_failing', jobTopic(task), last, { job: task, failures, reason }) : null;
 }
 
 const isOpen = (last: number): boolean => last % 2 === 1;

@@ -28,7 +28,7 @@ const READ_NEEDS = `select daybook.head($1)::float8 as head,
       (select min(l.position) + 1 from daybook.lease l join daybook.allowance a on a.id = l.allowance
         where not l.closed and l.granted - l.returned > l.used
           and a.window_start >= daybook.window_start(a.window_kind, floor(extract(epoch
-            from clock_timestamp()) / 60)::integer - 1)),
+            from statement_timestamp()) / 60)::integer - 1)),
       daybook.head($1) + 1)::float8 - 1 as instances,
     (select min(position) from daybook.projection)::float8 as projections`;
 

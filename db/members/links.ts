@@ -18,7 +18,7 @@ export type Purpose =
 
 export type Invitation = { id: string; account: string | null; role: Role; createdAt: Date; expiresAt: Date };
 
-const NOW = sql<Date>`clock_timestamp()`;
+const NOW = sql<Date>`statement_timestamp()`;
 
 /**
  * @param madeBy the administrator with whose rights the link ends; null: it ends by itself only.
@@ -43,7 +43,7 @@ export async function insertLink(
         role: purpose.kind === 'invitation' ? purpose.role : null,
         member: purpose.kind === 'reset' ? purpose.member : null,
         made_by: madeBy,
-        expires_at: sql<Date>`clock_timestamp() + ${LIFE_MS[purpose.kind]} * interval '1 millisecond'`,
+        expires_at: sql<Date>`statement_timestamp() + ${LIFE_MS[purpose.kind]} * interval '1 millisecond'`,
       })
       .returning('expires_at'),
   );

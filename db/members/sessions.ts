@@ -24,7 +24,7 @@ export type SessionSeen = {
 export type OpenSession = { id: string; member: string; isSeenLate: boolean };
 
 const milliseconds = (ms: number) => sql<Date>`${sql.lit(ms)} * interval '1 millisecond'`;
-const NOW = sql<Date>`clock_timestamp()`;
+const NOW = sql<Date>`statement_timestamp()`;
 const IS_OPEN = sql<boolean>`(expires_at > ${NOW} and seen_at > ${NOW} - ${milliseconds(SESSION_IDLE_MS)})`;
 
 /** The open session with this digest of its token. */

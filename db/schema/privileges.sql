@@ -48,13 +48,13 @@ reset role;
 
 -- Alerts and webhooks. The relay manages webhooks: it writes a sealed target and never reads one.
 grant select, insert, update, delete on daybook.webhook, daybook.alert, daybook.webhook_delivery,
-    daybook.webhook_attempt, daybook.alert_look, daybook.queue_pool
+    daybook.webhook_attempt, daybook.alert_look, daybook.queue_pool, daybook.job_status
   to daybook_worker;
 grant select (id, origin, account, alerts, allow_private, created_at, failures, failing_since,
       switched_off_at),
     insert (id, origin, sealed_target, account, alerts, allow_private), delete
   on daybook.webhook to daybook_relay;
-grant select on daybook.alert, daybook.webhook_delivery, daybook.webhook_attempt
+grant select on daybook.alert, daybook.webhook_delivery, daybook.webhook_attempt, daybook.job_status
   to daybook_relay, daybook_auditor;
 grant execute on function daybook.queue_attempt, daybook.queue_delivery, daybook.raise_alert
   to daybook_worker;

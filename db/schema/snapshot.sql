@@ -123,6 +123,18 @@ create table daybook.instance (
 );
 CREATE INDEX instance_open ON daybook.instance USING btree (id) WHERE (closed_at IS NULL);
 
+create table daybook.job_status (
+  task text collate "C" not null,
+  failures integer default 0 not null,
+  failing_since timestamp with time zone,
+  failed_at timestamp with time zone,
+  reason text,
+  succeeded_at timestamp with time zone,
+  constraint job_status_pkey PRIMARY KEY (task),
+  constraint job_status_check CHECK (((failures = 0) = (failing_since IS NULL))),
+  constraint job_status_failures_check CHECK ((failures >= 0))
+);
+
 create table daybook.lease (
   allowance bigint not null,
   instance integer not null,
@@ -1711,7 +1723,7 @@ AS $function$
 declare
   _is_queued constant boolean := to_regclass('graphile_worker.jobs') is not null
     and exists (select from daybook.instance where closed_at is null and dead_at is null and id <> _dead
-      and name like 'worker %' and heartbeat_at > clock_timestamp() - interval '5 seconds');
+      and name like 'worker %' and heartbeat_at > statement_timestamp() - interval '5 seconds');
 begin
   if _is_queued then
     perform graphile_worker.add_job('recover_instance', json_build_object('instance', _dead),
@@ -1858,6 +1870,8 @@ grant select on table daybook.cosignature to daybook_auditor, daybook_worker;
 grant delete, insert, select, update (master_key, wrapped_key) on table daybook.credential to daybook_relay;
 grant select on table daybook.install to daybook_auditor, daybook_relay, daybook_worker;
 grant select on table daybook.instance to daybook_auditor, daybook_relay, daybook_worker;
+grant delete, insert, select, update on table daybook.job_status to daybook_worker;
+grant select on table daybook.job_status to daybook_auditor, daybook_relay;
 grant select on table daybook.lease to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert, select on table daybook.link to daybook_relay;
 grant select on table daybook.log to daybook_auditor, daybook_relay, daybook_worker;

@@ -103,6 +103,15 @@ export type InstanceTable = {
   open_from: Int8;
 };
 
+export type JobStatusTable = {
+  task: string;
+  failures: Default<number>;
+  failing_since: Timestamp | null;
+  failed_at: Timestamp | null;
+  reason: string | null;
+  succeeded_at: Timestamp | null;
+};
+
 export type LeaseTable = {
   allowance: Int8;
   instance: number;
@@ -629,6 +638,7 @@ export type Tables = {
   'daybook.credential': CredentialTable;
   'daybook.install': InstallTable;
   'daybook.instance': InstanceTable;
+  'daybook.job_status': JobStatusTable;
   'daybook.lease': LeaseTable;
   'daybook.link': LinkTable;
   'daybook.log': LogTable;

@@ -32,7 +32,7 @@ export async function recordSecretUse(client: ClientBase, reported: readonly Sec
   const expired = db
     .selectFrom('daybook.secret_use')
     .select(sql`ctid`.as('ctid'))
-    .where('used_at', '<', sql<Date>`clock_timestamp() - ${RETENTION}::interval`)
+    .where('used_at', '<', sql<Date>`statement_timestamp() - ${RETENTION}::interval`)
     .forUpdate()
     .skipLocked();
   await countOf(

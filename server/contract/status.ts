@@ -25,6 +25,15 @@ export type Status = {
     parked: number;
     state: 'live' | 'detached';
   }[];
+  /** The worker's jobs, each over all workers; `reason` is why the newest failed run failed. */
+  jobs: {
+    name: string;
+    state: 'ok' | 'failing';
+    failures: number;
+    failing_since: string | null;
+    reason: string | null;
+    succeeded_at: string | null;
+  }[];
   /** Open live feeds and running calls of this server process. */
   server: { instance: number; running: number; viewers: number; store: string };
   upstreams: { name: string; /** Scheme, host and port. */ origin: string; models: string[] }[];

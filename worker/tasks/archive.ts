@@ -17,8 +17,9 @@ export type ArchiveTaskOptions = {
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
- * Archives old partitions of the log, if an archive is configured. Errors are logged and left to the
- * next run: a log that can't be archived stays complete in the database.
+ * Archives old partitions of the log, if an archive is configured. After an error the next run continues: a
+ * log that can't be archived stays complete in the database.
+ * @throws the error, after a log line for the operator.
  */
 export async function archiveTask({ config, connect, log, signal }: ArchiveTaskOptions): Promise<void> {
   const { ARCHIVE_DIR: directory, ARCHIVE_KEEP_PARTITIONS: keep, ARCHIVE_DROP } = config;
@@ -43,5 +44,6 @@ export async function archiveTask({ config, connect, log, signal }: ArchiveTaskO
         "login does not own the log and can't detach a partition; run `daybook archive run` with the owner's",
       );
     } else log.error(errorFields(error), 'archiving failed; retrying');
+    throw error;
   }
 }

@@ -7,15 +7,16 @@ const LOOK_MS = 5_000;
 const KEYS_MAX = 200;
 
 /**
- * The projection finds candidates, and the key's own events decide: a projection behind the log only delays.
+ * The projection finds candidates, and the key's own events decide: a projection behind the log delays.
  */
-const DUE = `select id, expires_at::text as expires_at from projection.key
-  where expired_at is null and revoked_at is null and expires_at <= clock_timestamp()
+export const DUE_KEYS = `select id, expires_at::text as expires_at from projection.key
+  where expired_at is null and revoked_at is null and expires_at <= statement_timestamp()
     and (expires_at, id) > ($1::timestamptz, $2)
   order by expires_at, id limit ${KEYS_MAX}`;
-const NEXT = `select extract(epoch from min(expires_at) - clock_timestamp())::float8 * 1000 as ms
+export const NEXT_KEY = `select
+    extract(epoch from min(expires_at) - statement_timestamp())::float8 * 1000 as ms
   from projection.key
-  where expired_at is null and revoked_at is null and expires_at > clock_timestamp()`;
+  where expired_at is null and revoked_at is null and expires_at > statement_timestamp()`;
 
 type Due = { id: string; expires_at: string };
 
@@ -29,10 +30,10 @@ export async function expireKeys(
 ): Promise<number> {
   let last: Due | undefined = { id: '', expires_at: '-infinity' };
   while (last) {
-    const { rows }: { rows: Due[] } = await client.query<Due>(DUE, [last.expires_at, last.id]);
+    const { rows }: { rows: Due[] } = await client.query<Due>(DUE_KEYS, [last.expires_at, last.id]);
     for (const { id } of rows) await recordExpiry(client, id, writer);
     last = rows.length === KEYS_MAX ? rows.at(-1) : undefined;
   }
-  const { rows } = await client.query<{ ms: number | null }>(NEXT);
+  const { rows } = await client.query<{ ms: number | null }>(NEXT_KEY);
   return Math.max(0, Math.min(LOOK_MS, rows[0]?.ms ?? LOOK_MS));
 }

@@ -5,7 +5,8 @@ import { type Page, projectPage, detachWithoutTables, startEpoch } from '#db/pro
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { AutoResetEvent } from '../auto-reset-event.ts';
-import { errorFields, type Logger } from '../logger.ts';
+import type { JobReports } from '../job-status.ts';
+import type { Logger } from '../logger.ts';
 
 /**
  * The projector: one job that lives as long as its worker does, since a job per batch would cost
@@ -20,9 +21,13 @@ export type ProjectOptions = {
   /** Ends the job: its worker stops. */
   signal: AbortSignal;
   log: Logger;
+  /** Reports an attempt that failed, and that a page was projected. */
+  reports: Pick<JobReports, 'failed' | 'succeeded'>;
   /** Called repeatedly with the projections that wait for a rebuild. */
   onDetached: (names: readonly ProjectionName[]) => Promise<void>;
 };
+
+const TASK = 'project';
 
 /** For a page of a backlog: sorting and merging 50,000 events takes 1 to 2 s, and more on a busy disk. */
 export const PROJECT_TIMEOUT_MS = 60_000;
@@ -49,7 +54,7 @@ const CHECK_EVERY_MS = 5_000;
  * one.
  */
 export async function projectTask(options: ProjectOptions): Promise<'stopped' | 'superseded'> {
-  const { signal, log } = options;
+  const { signal, log, reports } = options;
   let epoch: number | null = null;
   let failures = 0;
   while (!signal.aborted) {
@@ -60,7 +65,7 @@ export async function projectTask(options: ProjectOptions): Promise<'stopped' | 
       if ((await follow(client, epoch, options, () => (failures = 0))) === 'superseded') return 'superseded';
     } catch (error) {
       if (isLogFault(error)) log.error({ fault: error.message }, 'log has a gap; projecting paused');
-      else log.warn(errorFields(error), 'projecting failed; retrying');
+      await reports.failed(TASK, error);
       await rest(
         isLogFault(error) ? GAP_PAUSE_MS : Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** failures++),
         signal,
@@ -75,7 +80,7 @@ export async function projectTask(options: ProjectOptions): Promise<'stopped' | 
 async function follow(
   client: Client,
   epoch: number,
-  { projections, signal, log, onDetached }: ProjectOptions,
+  { projections, signal, log, reports, onDetached }: ProjectOptions,
   onPage: () => void,
 ): Promise<'stopped' | 'superseded'> {
   const wakeUp = new AutoResetEvent();
@@ -95,6 +100,7 @@ async function follow(
       const page = await projectPage(client, { projections, epoch });
       const tookMs = performance.now() - startedMs;
       onPage();
+      await reports.succeeded(TASK);
       if (page.kind === 'superseded') return 'superseded';
       if (page.kind === 'projected') {
         logFaults(page, log);

@@ -19,8 +19,6 @@ const AGE_MAX_MS = 6_000;
 /** Nor may many more events than these stay unpublished. */
 const EVENTS_MAX = 1_000;
 const LOOK_MS = 1_000;
-/** A fault that needs an operator is logged this often. */
-const AFTER_FAULT_MS = 10_000;
 /** For the last checkpoint of an ending worker. The first one of a long log is left to the next worker. */
 const LAST_MS_MAX = 3_000;
 
@@ -34,7 +32,7 @@ type Publisher = {
 type PublishTask = Publisher & { look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T> };
 
 /** The number of events without a checkpoint, and the age of the oldest one. */
-const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
+export const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
     extract(epoch from clock_timestamp() - (select at from daybook.log_batch
       where shard = $1 and last_position > p.size order by last_position limit 1))::float8 * 1000 as age_ms
   from (select coalesce((select size from daybook.checkpoint
@@ -43,6 +41,7 @@ const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
 /**
  * Publishes a checkpoint when one is due.
  * @returns the milliseconds until the next check.
+ * @throws the error; one that needs an operator has a log line of its own.
  */
 export async function publishTask({ config, log, session, look, connect }: PublishTask): Promise<number> {
   const { rows } = await look((client) =>
@@ -56,9 +55,8 @@ export async function publishTask({ config, log, session, look, connect }: Publi
     await publish(client, { config, session });
     return LOOK_MS;
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    log.error({ fault: error.message }, 'checkpoint not published');
-    return AFTER_FAULT_MS;
+    if (error instanceof StoreError) log.error({ fault: error.message }, 'checkpoint not published');
+    throw error;
   } finally {
     await closeClient(client);
   }

@@ -60,7 +60,7 @@ const THIN_CHECKPOINTS = `with old as (
         where s.shard = c.shard and s.epoch = c.epoch and s.size = c.size) as is_cosigned
     from daybook.checkpoint c
     where published_at
-      < date_trunc('hour', clock_timestamp() - interval '${CHECKPOINTS_HOURS} hours', 'UTC')),
+      < date_trunc('hour', statement_timestamp() - interval '${CHECKPOINTS_HOURS} hours', 'UTC')),
   ranked as (select *, row_number() over (partition by shard, epoch, hour order by size desc) as nth,
       row_number() over (partition by shard, epoch, hour, is_cosigned order by size desc) as nth_alike
     from old)
@@ -88,11 +88,11 @@ export async function retain(
     }
   }
   await client.query(
-    `delete from daybook.alert where raised_at < clock_timestamp() - interval '${ALERTS_DAYS} days'`,
+    `delete from daybook.alert where raised_at < statement_timestamp() - interval '${ALERTS_DAYS} days'`,
   );
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null
-      and updated_at < clock_timestamp() - interval '${JOBS_DAYS} days'`);
+      and updated_at < statement_timestamp() - interval '${JOBS_DAYS} days'`);
   await client.query(THIN_CHECKPOINTS);
   return deleted;
 }

@@ -3,25 +3,36 @@ import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts/alerts.ts';
 
 /**
- * Windows per run, the least recently changed first; the rest follows at once. One event changes far fewer.
+ * Windows that a run looks at, the least recently changed first, and those that the last event of them
+ * changed too; the rest follows at once. It bounds the windows that are read, not those that are used
+ * enough: with a long history most are over or little used, and a first run would read all of them.
  */
-const WINDOWS_MAX = 1_000;
+const WINDOWS_MAX = 5_000;
 const LOOK_MS = 5_000;
 
-const STATE = `select l.position as looked, p.position as reached, clock_timestamp() as now
+const STATE = `select l.position as looked, p.position as reached, statement_timestamp() as now
   from daybook.projection p left join daybook.alert_look l on l.kind = 'quota'
   where p.name = 'quotas' and p.is_live`;
-/** The windows that changed since the last run and are used enough. None lasts longer than a month. */
-const CHANGED = `select q.subject, q.account, a.name as account_name, q.meter, q.window_kind, q.window_start,
-    q.reset_position::float8 as reset_position, q.cap::float8 as cap, q.used::float8 as used,
-    q.position::float8 as position
-  from projection.quota_window q left join projection.account a on a.id = q.account
-  where q.position > $1 and q.position <= $2 and q.used * 100.0 >= q.cap * ${Math.min(...QUOTA_PERCENTS)}.0
-    and q.window_start > extract(epoch from clock_timestamp()) / 60 - 32 * 24 * 60
-  order by q.position limit ${WINDOWS_MAX}`;
+/**
+ * The windows above position `$1` up to `$2` that are used enough, with the last position that was looked at
+ * and the number of windows. None lasts longer than a month.
+ */
+export const CHANGED_QUOTAS = `with seen as materialized (
+    select * from projection.quota_window where position > $1 and position <= $2
+      order by position fetch first ${WINDOWS_MAX} rows with ties)
+  select s.position::float8 as last, s.count::int as count, q.subject, q.account, a.name as account_name,
+      q.meter, q.window_kind, q.window_start, q.reset_position::float8 as reset_position,
+      q.cap::float8 as cap, q.used::float8 as used
+    from (select max(position) as position, count(*) as count from seen) s
+    left join seen q on q.used * 100.0 >= q.cap * ${Math.min(...QUOTA_PERCENTS)}.0
+      and q.window_start > extract(epoch from statement_timestamp()) / 60 - 32 * 24 * 60
+    left join projection.account a on a.id = q.account
+    order by q.position`;
 const LOOKED = `insert into daybook.alert_look (kind, position) values ('quota', $1)
   on conflict (kind) do update set position = greatest(alert_look.position, excluded.position)`;
 
+/** `subject` and what follows are null in the one row of a run without a window that is used enough. */
+type Changed = { last: number | null; count: number; subject: string | null };
 type State = { looked: string | null; reached: string; now: Date };
 
 /**
@@ -35,14 +46,17 @@ export async function watchQuotas(client: ClientBase): Promise<number> {
   const [state] = states;
   const looked = Number(state?.looked ?? 0);
   if (state === undefined || looked >= Number(state.reached)) return LOOK_MS;
-  const { rows } = await client.query<QuotaFigures & { position: number }>(CHANGED, [looked, state.reached]);
-  const raised = await readRaised(client, rows.flatMap(quotaTopics));
+  const { rows } = await client.query<Changed & (QuotaFigures | { subject: null })>(CHANGED_QUOTAS, [
+    looked,
+    state.reached,
+  ]);
+  const used = rows.filter((row): row is Changed & QuotaFigures => row.subject !== null);
+  const raised = await readRaised(client, used.flatMap(quotaTopics));
   await raiseAlerts(
     client,
-    rows.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null),
+    used.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null),
   );
-  const isAll = rows.length < WINDOWS_MAX;
-  // The last event may have changed more windows beyond the limit: the next run begins with it.
-  await client.query(LOOKED, [isAll ? state.reached : (rows.at(-1)?.position ?? 1) - 1]);
+  const isAll = (rows[0]?.count ?? 0) < WINDOWS_MAX;
+  await client.query(LOOKED, [isAll ? state.reached : rows[0]?.last]);
   return isAll ? LOOK_MS : 0;
 }

@@ -15,6 +15,12 @@ import {
 } from '#db/alerts/alerts.ts';
 import { END_REASONS, type EndReason } from '#db/events/events.ts';
 
+/**
+ * What each job watches. Each is a job of its own, so that one that fails doesn't stop the others. Bounds of
+ * time are `statement_timestamp()`, which is stable: a volatile clock can't be the condition of an index, and
+ * the query would read the whole history.
+ */
+
 /** Keys per run, the next to expire first, so that no notice is late. */
 const KEYS_MAX = 1_000;
 /** An upstream's failure rate is that of the last minutes and, at a high rate, of the newest calls. */
@@ -29,36 +35,32 @@ const FAULTS: readonly EndReason[] = [
   'timed_out',
 ];
 
-const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at, k.expires_at,
-    clock_timestamp() as now
+/** `$1` is the longest notice in days. */
+export const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at,
+    k.expires_at,
+    statement_timestamp() as now
   from projection.key k left join projection.account a on a.id = k.account
   where k.expired_at is null and k.revoked_at is null
-    and k.expires_at between clock_timestamp() and clock_timestamp() + $1 * interval '1 day'
+    and k.expires_at > statement_timestamp()
+    and k.expires_at <= statement_timestamp() + $1 * interval '1 day'
   order by k.expires_at limit ${KEYS_MAX}`;
-const UPSTREAMS = `select upstream, count(*)::int as ended,
+/** `$1` are the codes of the end reasons that count as failures. */
+export const UPSTREAMS = `select upstream, count(*)::int as ended,
     count(*) filter (where end_reason = any($1))::int as failed
   from (select upstream, end_reason from projection.request
-    where accepted_at > clock_timestamp() - interval '${UPSTREAM_MINUTES} minutes'
+    where accepted_at > statement_timestamp() - interval '${UPSTREAM_MINUTES} minutes'
       and end_reason is not null and upstream is not null
     order by accepted_at desc limit ${CALLS_MAX}) newest
   group by upstream`;
 /** The age of the first event not yet projected; the last projected event can be much older. */
-const BEHIND = `select (p.head - p.position)::float8 as events,
-    coalesce((select extract(epoch from clock_timestamp() - l.at) * 1000 from daybook.log l
+export const BEHIND = `select (p.head - p.position)::float8 as events,
+    coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
+      from daybook.log l
       where l.shard = 0 and l.position = p.position + 1), 0)::float8 as ms
   from (select min(position) as position, daybook.head(0::smallint) as head from daybook.projection) p`;
 
-/**
- * Checks for projections behind the log, failing upstreams, and keys that expire soon. In this order,
- * because the later checks read projections, whose tables may be missing.
- */
-export async function watchService(client: ClientBase): Promise<void> {
-  await watchProjections(client);
-  await watchUpstreams(client);
-  await watchKeys(client);
-}
-
-async function watchProjections(client: ClientBase): Promise<void> {
+/** Raises an alert while the projections are behind the log, and when they have caught up. */
+export async function watchProjections(client: ClientBase): Promise<void> {
   const { rows } = await client.query<BehindFigures>(BEHIND);
   const raised = await readRaised(client, [PROJECTOR_TOPIC]);
   await raise(
@@ -67,7 +69,8 @@ async function watchProjections(client: ClientBase): Promise<void> {
   );
 }
 
-async function watchUpstreams(client: ClientBase): Promise<void> {
+/** Raises an alert for each upstream that fails or has recovered. */
+export async function watchUpstreams(client: ClientBase): Promise<void> {
   const { rows } = await client.query<UpstreamFigures>(UPSTREAMS, [
     FAULTS.map((reason) => END_REASONS[reason]),
   ]);
@@ -81,7 +84,8 @@ async function watchUpstreams(client: ClientBase): Promise<void> {
   );
 }
 
-async function watchKeys(client: ClientBase): Promise<void> {
+/** Raises an alert for each key that expires soon. */
+export async function watchKeys(client: ClientBase): Promise<void> {
   const { rows } = await client.query<EndingKey & { now: Date }>(ENDING_KEYS, [Math.max(...KEY_NOTICE_DAYS)]);
   const raised = await readRaised(client, rows.flatMap(keyTopics));
   await raise(

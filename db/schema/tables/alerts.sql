@@ -66,6 +66,19 @@ create table daybook.alert_look (
   position bigint not null
 );
 
+-- How each of the worker's tasks ended last, over all workers. One row for each task, so it never grows.
+create table daybook.job_status (
+  task text collate "C" primary key,
+  -- Failed runs since the last successful one, and the time of the first and the newest of them.
+  failures integer not null default 0 check (failures >= 0),
+  failing_since timestamptz,
+  failed_at timestamptz,
+  -- Why the newest run failed, without any value: the class of the error and its SQLSTATE or code.
+  reason text,
+  succeeded_at timestamptz,
+  check ((failures = 0) = (failing_since is null))
+);
+
 -- The name under which a worker locks its jobs. When the worker is dead they are released at once, instead
 -- of after the four hours that the queue itself would wait.
 create table daybook.queue_pool (

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { ClientBase } from 'pg';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
 import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -18,7 +19,7 @@ const { version } = JSON.parse(readFileSync(new URL('../../../package.json', imp
 /** No table of a projection is asked: how they are is to be seen when one of them is gone. */
 const SERVICE: Source = { projection: 'directory', tables: [] };
 
-type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'postgres'>;
+type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 'postgres'>;
 
 /** How the service is: its processes, its log, its tables, its upstreams. */
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
@@ -68,6 +69,7 @@ async function readService(client: ClientBase): Promise<Read> {
     'select id, name, started_at, heartbeat_at from daybook.instance where closed_at is null order by id',
   );
   const projections = await readProjectionStatus(client);
+  const jobs = await rowsOf(client, db.selectFrom('daybook.job_status').selectAll().orderBy('task'));
   return {
     now: now.toISOString(),
     postgres,
@@ -87,6 +89,14 @@ async function readService(client: ClientBase): Promise<Read> {
       as_of: as_of?.toISOString() ?? null,
       parked,
       state,
+    })),
+    jobs: jobs.map(({ task, failures, failing_since, reason, succeeded_at }) => ({
+      name: task,
+      state: failures === 0 ? 'ok' : 'failing',
+      failures,
+      failing_since: failing_since?.toISOString() ?? null,
+      reason: failures === 0 ? null : reason,
+      succeeded_at: succeeded_at?.toISOString() ?? null,
     })),
   };
 }

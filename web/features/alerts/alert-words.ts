@@ -18,6 +18,10 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
     name: 'Delayed figures',
     about: 'Lists and figures are more than a minute old, and when they have caught up.',
   },
+  job_failing: {
+    name: 'Failing jobs',
+    about: 'A background job failed twice in a row or for five minutes, and when it recovers.',
+  },
 };
 export const KINDS = Object.keys(ALERTS) as AlertKind[];
 
@@ -53,6 +57,10 @@ export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'sta
       return state === 'recovered'
         ? 'Lists and figures have caught up with the event log.'
         : `Lists and figures are ${lag(details)} behind the event log.`;
+    case 'job_failing':
+      return state === 'recovered'
+        ? `Background job ${text(details['job'])} recovered.`
+        : `Background job ${text(details['job'])} is failing: ${text(details['reason'])}.`;
     case 'test':
       return 'Test alert.';
   }

@@ -6,6 +6,7 @@ import { Loaded } from '../../ui/layout/loaded.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Card, Figure } from '../../ui/layout/parts.tsx';
 import { Instances } from './instances.tsx';
+import { Jobs } from './jobs.tsx';
 import { Projections } from './projections.tsx';
 import { Upstreams } from './upstreams.tsx';
 import { api } from '../../lib/api/api.ts';
@@ -32,6 +33,7 @@ export function StatusPage() {
             </Card>
             <Instances instances={status.instances} current={status.server.instance} />
             <Projections projections={status.projections} />
+            <Jobs jobs={status.jobs} />
             <Upstreams upstreams={status.upstreams} />
           </div>
         )}

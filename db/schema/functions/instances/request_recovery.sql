@@ -7,7 +7,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   _is_queued constant boolean := to_regclass('graphile_worker.jobs') is not null
     and exists (select from daybook.instance where closed_at is null and dead_at is null and id <> _dead
-      and name like 'worker %' and heartbeat_at > clock_timestamp() - interval '5 seconds');
+      and name like 'worker %' and heartbeat_at > statement_timestamp() - interval '5 seconds');
 begin
   if _is_queued then
     perform graphile_worker.add_job('recover_instance', json_build_object('instance', _dead),

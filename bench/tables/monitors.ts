@@ -1,0 +1,86 @@
+import type { ClientBase } from 'pg';
+import { END_REASONS } from '#db/events/events.ts';
+import { SHARD } from '#db/log/append.ts';
+import { DUE_KEYS, NEXT_KEY } from '../../worker/tasks/expire-keys.ts';
+import { READ_UNPUBLISHED } from '../../worker/tasks/publish-checkpoint.ts';
+import { CHANGED_QUOTAS } from '../../worker/tasks/watch-quotas.ts';
+import { BEHIND, ENDING_KEYS, UPSTREAMS } from '../../worker/tasks/watch-service.ts';
+
+/** One query that a worker repeats for as long as it runs. Its cost must not grow with the history. */
+export type Monitor = {
+  /** The task, and which of its queries. */
+  name: string;
+  text: string;
+  values: readonly unknown[];
+  /** The indexes that it must use with a condition; the number of a log partition is left out. */
+  indexes: readonly string[];
+};
+
+export const MONITORS: readonly Monitor[] = [
+  {
+    name: 'watch_upstreams',
+    text: UPSTREAMS,
+    values: [[END_REASONS.upstream_error]],
+    indexes: ['request_all'],
+  },
+  { name: 'watch_keys', text: ENDING_KEYS, values: [7], indexes: ['key_expires'] },
+  { name: 'watch_projections', text: BEHIND, values: [], indexes: ['log_pkey'] },
+  {
+    name: 'watch_quotas, nothing new',
+    text: CHANGED_QUOTAS,
+    values: ['1000000000000', '1000000001000'],
+    indexes: ['quota_window_position'],
+  },
+  {
+    name: 'watch_quotas, first run',
+    text: CHANGED_QUOTAS,
+    values: ['0', '1000000001000'],
+    indexes: ['quota_window_position'],
+  },
+  { name: 'expire_keys, due', text: DUE_KEYS, values: ['-infinity', ''], indexes: ['key_expires'] },
+  { name: 'expire_keys, next', text: NEXT_KEY, values: [], indexes: ['key_expires'] },
+  {
+    name: 'publish_checkpoint',
+    text: READ_UNPUBLISHED,
+    values: [SHARD],
+    indexes: ['checkpoint_pkey', 'log_batch_pkey'],
+  },
+];
+
+/** How a query ran: the indexes that it used with a condition, and the rows that it threw away. */
+export type Explained = { indexes: string[]; ms: number; removed: number };
+
+type Node = {
+  'Index Name'?: string;
+  'Index Cond'?: string;
+  'Rows Removed by Filter'?: number;
+  'Actual Loops'?: number;
+  Plans?: Node[];
+};
+
+/** Runs the query once, and reads its plan. */
+export async function explainMonitor(client: ClientBase, { text, values }: Monitor): Promise<Explained> {
+  const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Node; 'Execution Time': number }] }>(
+    `explain (analyze, format json) ${text}`,
+    [...values],
+  );
+  const [{ Plan: plan, 'Execution Time': ms }] = (rows[0] as (typeof rows)[number])['QUERY PLAN'];
+  const nodes = flatten(plan);
+  return {
+    // An index of a partition of the log is named after its partition.
+    indexes: [
+      ...new Set(
+        nodes.flatMap((node) =>
+          node['Index Cond'] === undefined ? [] : [(node['Index Name'] ?? '').replace(/_\d+(?=_)/, '')],
+        ),
+      ),
+    ],
+    ms,
+    removed: nodes.reduce(
+      (sum, node) => sum + (node['Rows Removed by Filter'] ?? 0) * (node['Actual Loops'] ?? 1),
+      0,
+    ),
+  };
+}
+
+const flatten = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(flatten)];

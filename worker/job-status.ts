@@ -1,0 +1,78 @@
+import type { QueryResult } from 'pg';
+import { errorFields, type Logger } from './logger.ts';
+
+/**
+ * Records how the worker's jobs end, for the status page and for alerts: a job that fails must not do so in
+ * silence, since most of them have no other observer.
+ */
+
+/** A success is recorded this often, and at once after a failure: some jobs run every second. */
+export const SUCCESS_EVERY_MS = 30_000;
+
+const FAILED = `insert into daybook.job_status as s (task, failures, failing_since, failed_at, reason)
+    values ($1, 1, statement_timestamp(), statement_timestamp(), $2)
+  on conflict (task) do update set failures = s.failures + 1,
+    failing_since = coalesce(s.failing_since, excluded.failing_since), failed_at = excluded.failed_at,
+    reason = excluded.reason`;
+const SUCCEEDED = `insert into daybook.job_status (task, succeeded_at) values ($1, statement_timestamp())
+  on conflict (task) do update set failures = 0, failing_since = null, succeeded_at = excluded.succeeded_at`;
+
+type Query = (text: string, values: unknown[]) => Promise<QueryResult>;
+
+/** Reports the ends of jobs. Its own failures are logged and never fail a job. */
+export class JobReports {
+  readonly #query: Query;
+  readonly #log: Logger;
+  /** When the success of a task was recorded last, by `performance.now()`. */
+  readonly #recordedMs = new Map<string, number>();
+
+  constructor(query: Query, log: Logger) {
+    this.#query = query;
+    this.#log = log;
+  }
+
+  /** Logs that a run of the task failed and why, and records it. */
+  async failed(task: string, error: unknown): Promise<void> {
+    this.#log.warn({ task, ...errorFields(error) }, 'job failed; it will run again');
+    this.#recordedMs.delete(task);
+    await this.#record(FAILED, [task, reasonOf(error)]);
+  }
+
+  async succeeded(task: string): Promise<void> {
+    const nowMs = performance.now();
+    if (nowMs - (this.#recordedMs.get(task) ?? -Infinity) < SUCCESS_EVERY_MS) return;
+    this.#recordedMs.set(task, nowMs);
+    await this.#record(SUCCEEDED, [task]);
+  }
+
+  /**
+   * Runs a task and reports its end.
+   * @throws what the task throws, so that the queue retries it as it does any other.
+   */
+  async run<T>(task: string, work: () => Promise<T>): Promise<T> {
+    let result: T;
+    try {
+      result = await work();
+    } catch (error) {
+      await this.failed(task, error);
+      throw error;
+    }
+    await this.succeeded(task);
+    return result;
+  }
+
+  async #record(text: string, values: unknown[]): Promise<void> {
+    try {
+      await this.#query(text, values);
+    } catch (error) {
+      // Without a database nothing is recorded; each failure has its log line.
+      this.#log.debug({ task: values[0], ...errorFields(error) }, 'job status not recorded');
+    }
+  }
+}
+
+/** Without the message, which may quote values. */
+function reasonOf(error: unknown): string {
+  const { error: name, code } = errorFields(error);
+  return code === undefined ? name : `${name} ${code}`;
+}
