@@ -1,67 +1,86 @@
-import { auditCommands } from '#db/audit/commands/program.ts';
-import { witnessCommand } from '#db/audit/commands/witness.ts';
-import { backupCommands } from '#db/backup/commands.ts';
 import type { Command, Surroundings } from '#db/command-line/command.ts';
 import { buildCommands, codeOfStore, type Program, runCommands } from '#db/command-line/run.ts';
-import { accountCommands } from '#server/cli/accounts/account.ts';
-import { applyCommand } from '#server/cli/upstreams/apply.ts';
-import { archiveCommands } from '#server/cli/log/archive.ts';
-import { auditorLoginCommands } from '#server/cli/log/auditor-login.ts';
-import { credentialCommands } from '#server/cli/upstreams/credential.ts';
-import { doctorCommand } from '#server/cli/doctor/doctor.ts';
-import { keyCommands } from '#server/cli/keys/key.ts';
-import { logCommands } from '#server/cli/log/log.ts';
-import { memberCommands } from '#server/cli/accounts/member.ts';
-import { modelCommands } from '#server/cli/upstreams/model.ts';
-import { planCommands } from '#server/cli/accounts/plan.ts';
-import { priceCommands } from '#server/cli/upstreams/price.ts';
-import { projectionCommands } from '#server/cli/log/projections.ts';
-import { upstreamCommands } from '#server/cli/upstreams/upstream.ts';
-import { webhookCommands } from '#server/cli/webhook.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** All commands, in the order of the help. */
-const GROUPS = [
-  upstreamCommands,
-  credentialCommands,
-  modelCommands,
-  applyCommand,
-  accountCommands,
-  planCommands,
-  keyCommands,
-  priceCommands,
-  memberCommands,
-  logCommands,
-  auditCommands,
-  witnessCommand,
-  archiveCommands,
-  backupCommands,
-  webhookCommands,
-  projectionCommands,
-  auditorLoginCommands,
-  doctorCommand,
+type AddCommands = (program: Command) => void;
+
+/** Commands of one subject: their names after `daybook`, and the module that adds them. */
+type Group = { names: readonly string[]; load: () => Promise<AddCommands> };
+
+/**
+ * All commands, in the order of the help. Loaded on demand, since a command needs few of these modules
+ * and loading all takes longer than most commands run.
+ */
+const GROUPS: readonly Group[] = [
+  {
+    names: ['upstream', 'upstreams'],
+    load: async () => (await import('#server/cli/upstreams/upstream.ts')).upstreamCommands,
+  },
+  {
+    names: ['credential', 'credentials', 'rekey'],
+    load: async () => (await import('#server/cli/upstreams/credential.ts')).credentialCommands,
+  },
+  {
+    names: ['model', 'models'],
+    load: async () => (await import('#server/cli/upstreams/model.ts')).modelCommands,
+  },
+  { names: ['apply'], load: async () => (await import('#server/cli/upstreams/apply.ts')).applyCommand },
+  { names: ['account'], load: async () => (await import('#server/cli/accounts/account.ts')).accountCommands },
+  { names: ['plan'], load: async () => (await import('#server/cli/accounts/plan.ts')).planCommands },
+  { names: ['key'], load: async () => (await import('#server/cli/keys/key.ts')).keyCommands },
+  {
+    names: ['price', 'prices'],
+    load: async () => (await import('#server/cli/upstreams/price.ts')).priceCommands,
+  },
+  {
+    names: ['setup-link', 'member'],
+    load: async () => (await import('#server/cli/accounts/member.ts')).memberCommands,
+  },
+  { names: ['log'], load: async () => (await import('#server/cli/log/log.ts')).logCommands },
+  { names: ['audit'], load: async () => (await import('#db/audit/commands/program.ts')).auditCommands },
+  { names: ['witness'], load: async () => (await import('#db/audit/commands/witness.ts')).witnessCommand },
+  { names: ['archive'], load: async () => (await import('#server/cli/log/archive.ts')).archiveCommands },
+  { names: ['backup', 'restore'], load: async () => (await import('#db/backup/commands.ts')).backupCommands },
+  { names: ['webhook'], load: async () => (await import('#server/cli/webhook.ts')).webhookCommands },
+  {
+    names: ['projections'],
+    load: async () => (await import('#server/cli/log/projections.ts')).projectionCommands,
+  },
+  {
+    names: ['auditor-login'],
+    load: async () => (await import('#server/cli/log/auditor-login.ts')).auditorLoginCommands,
+  },
+  { names: ['doctor'], load: async () => (await import('#server/cli/doctor/doctor.ts')).doctorCommand },
 ];
 
-const PROGRAM: Program = {
+const PROGRAM: Omit<Program, 'groups'> = {
   name: 'daybook',
   description:
     'Manages upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. ' +
     'Configured by the same environment as the server.',
-  groups: GROUPS,
   codeOf,
 };
 
-/** The commander tree of `daybook`, without running it. */
-export const buildProgram = (surroundings: Surroundings): Command => buildCommands(PROGRAM, surroundings);
+/** The commander tree of `daybook` with all commands, without running any. */
+export const buildProgram = async (surroundings: Surroundings): Promise<Command> =>
+  buildCommands({ ...PROGRAM, groups: await load(GROUPS) }, surroundings);
 
 /**
  * Runs `npm run -s daybook -- …`, beside a running server.
  * @param args those after the program's name.
  * @returns the exit code.
  */
-export const runProgram = (args: readonly string[], surroundings: Surroundings): Promise<number> =>
-  runCommands(PROGRAM, args, surroundings);
+export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const name = args.find((arg) => !arg.startsWith('-'));
+  const named = GROUPS.filter(({ names }) => name !== undefined && names.includes(name));
+  // Help and suggestions for a misspelled command need all of them.
+  const groups = await load(named.length > 0 ? named : GROUPS);
+  return runCommands({ ...PROGRAM, groups }, args, surroundings);
+}
+
+const load = (groups: readonly Group[]): Promise<AddCommands[]> =>
+  Promise.all(groups.map((group) => group.load()));
 
 function codeOf(error: Error): string | null {
   if (error instanceof DecisionError) return error.code;

@@ -6,5 +6,5 @@ import { ROOT } from './source.ts';
 
 /** `npm run docs`: writes the pages that are generated. */
 const ignore = (): void => undefined;
-const program = buildProgram({ env: {}, out: ignore, err: ignore });
+const program = await buildProgram({ env: {}, out: ignore, err: ignore });
 writeFileSync(path.join(ROOT, 'docs/cli.md'), cliReference(program));

@@ -11,7 +11,7 @@ function allOf(command: Command, name: string): [string, Command][] {
   const below = command.commands as readonly Command[];
   return [[name, command], ...below.flatMap((each) => allOf(each, `${name} ${each.name()}`))];
 }
-const commands = allOf(buildProgram(surroundings), 'daybook');
+const commands = allOf(await buildProgram(surroundings), 'daybook');
 
 test('the program is built without running a command', () => {
   expect(commands.length).toBeGreaterThan(60);
@@ -32,4 +32,23 @@ test('--version prints the version of the package', async () => {
   const file = path.join(import.meta.dirname, '../../../package.json');
   const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string };
   expect([code, printed]).toEqual([0, `${version}\n`]);
+});
+
+test.each(commands.filter(([name]) => name.split(' ').length === 2))(
+  '%s is found where only the commands of its subject are loaded',
+  async (name) => {
+    let printed = '';
+    const args = [...name.split(' ').slice(1), '--help'];
+    const code = await runProgram(args, { ...surroundings, out: (text) => (printed += text) });
+    expect([code, printed.split('\n')[0]]).toEqual([
+      0,
+      expect.stringMatching(new RegExp(`^Usage: ${name}[ |]`)),
+    ]);
+  },
+);
+
+test('a misspelled command is answered with the name of the one that exists', async () => {
+  let printed = '';
+  const code = await runProgram(['upstraem'], { ...surroundings, err: (text) => (printed += text) });
+  expect([code, printed]).toEqual([1, expect.stringContaining('upstream')]);
 });
