@@ -1,14 +1,11 @@
-import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { runProgram } from '#server/cli/program.ts';
 import { createSecret } from '#server/secrets/key-secret.ts';
 import { plainEnvironment } from '../machine/programs.ts';
 import { NEAR_LIMIT_TOKENS } from './near.ts';
 import type { Running } from './target.ts';
 
-const run = promisify(execFile);
-const COMMANDS = join(import.meta.dirname, '../../server/cli.ts');
 const SUSPENDED = 'bench-suspended';
 const FAR = 1e12;
 
@@ -45,7 +42,8 @@ export type Accounts = {
 };
 
 /**
- * Makes the accounts and keys that the driver uses, by the commands that an administrator has.
+ * Makes the accounts and keys that the driver uses, by the commands that an administrator has, run in this
+ * process.
  * @param directory where the files of terms may be written.
  */
 export async function makeAccounts(
@@ -53,10 +51,15 @@ export async function makeAccounts(
   environment: Record<string, string>,
 ): Promise<Accounts> {
   const command = async (...args: string[]): Promise<unknown> => {
-    const { stdout } = await run(process.execPath, [COMMANDS, '--json', ...args], {
+    let printed = '';
+    let complaint = '';
+    const code = await runProgram(['--json', ...args], {
       env: { ...plainEnvironment(), ...environment },
+      out: (text) => (printed += text),
+      err: (text) => (complaint += text),
     });
-    return JSON.parse(stdout || 'null');
+    if (code !== 0) throw new Error(`daybook ${args.join(' ')} failed: ${complaint}`);
+    return JSON.parse(printed || 'null');
   };
   const fileOf = (name: string, terms: object): string => {
     const file = join(directory, name);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type { SignedInClient } from '../dashboard.ts';
 import { chromiumPath } from './chromium.ts';
 
@@ -11,6 +11,8 @@ export const HAS_BROWSER = GIVEN !== undefined || (process.platform === 'linux' 
 
 /** A real Chromium, without the package's flags, which disable security checks under test. */
 export async function launchBrowser(args: readonly string[] = []): Promise<Browser> {
+  // Loading the driver takes half a second, and the bench imports this file for all that it measures.
+  const { chromium: driver } = await import('playwright-core');
   return driver.launch({
     executablePath: GIVEN ?? (await chromiumPath()),
     args: ['--no-sandbox', '--headless', '--disable-gpu', ...args],
