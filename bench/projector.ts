@@ -8,7 +8,7 @@ import { compare, isEqual } from '#db/projections/compare.ts';
 import { projectPage, PROJECTING, startEpoch } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { projectTask } from '../worker/tasks/project.ts';
-import { createLogger } from '../worker/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { appendBacklog, appendCalls, type Backlog, defineTenants } from './backlog.ts';
 import type { Goal } from './goals.ts';
 import { monotonicUs } from './machine/clock.ts';

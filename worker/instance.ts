@@ -1,7 +1,8 @@
 import { hostname } from 'node:os';
 import type { Client } from 'pg';
 import { InstanceSession } from '#db/instances/instance-session.ts';
-import { errorFields, type Logger } from './logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /**
  * The instance that a worker appends as. It has no requests, but the events that it writes for dead instances

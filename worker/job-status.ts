@@ -1,5 +1,6 @@
 import type { QueryResult } from 'pg';
-import { errorFields, type Logger } from './logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**
  * Records how the worker's jobs end, for the status page and for alerts: a job that fails must not do so in
@@ -73,6 +74,6 @@ export class JobReports {
 
 /** Without the message, which may quote values. */
 function reasonOf(error: unknown): string {
-  const { error: name, code } = errorFields(error);
+  const { name, code } = errorFields(error).error;
   return code === undefined ? name : `${name} ${code}`;
 }

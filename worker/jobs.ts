@@ -6,7 +6,8 @@ import { FREE_EVERY_MS, freeHeldJobs } from './orphaned-jobs.ts';
 import { JobReports } from './job-status.ts';
 import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
-import { errorFields, queueLogger } from './logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
+import { queueLogger } from './queue-logger.ts';
 
 /** Concurrent jobs. They wait for Postgres and for webhook receivers far more than they compute. */
 const JOBS_MAX = 8;

@@ -4,7 +4,8 @@ import { migrate } from '#db/schema/migrate.ts';
 import { ensureServiceLogin } from '#db/postgres/service-login.ts';
 import { readWorkerConfig } from './config.ts';
 import { prepareQueue } from './queue.ts';
-import { createLogger, errorFields } from './logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
+import { errorLine } from '#db/diagnostics/error-fields.ts';
 
 /**
  * `npm run migrate`: brings a database up to this version with the owner's DATABASE_URL, the job
@@ -15,7 +16,7 @@ async function main(): Promise<void> {
   const config = readWorkerConfig(process.env);
   const store = await attachStore(config);
   const applied = await migrate(store);
-  await prepareQueue(store, createLogger(config.LOG_LEVEL));
+  await prepareQueue(store, createLogger(config.LOG_LEVEL, { process: 'migrate' }));
   const lines = [applied.length === 0 ? 'Nothing to migrate.' : `Migrated: ${applied.join(', ')}.`];
   if (config.SERVICE_DATABASE_URL !== undefined) {
     lines.push(
@@ -28,10 +29,7 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  const line =
-    error instanceof StoreError
-      ? error.message
-      : `it failed (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
+  const line = error instanceof StoreError ? error.message : `it failed: ${errorLine(error)}`;
   process.stderr.write(`daybook migrate: ${line}\n`);
   process.exitCode = 1;
 }

@@ -4,7 +4,8 @@ import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { openPool, type Store, StoreError, withTimeout } from '#db/postgres/connect.ts';
 import { awaitMigrationTurn } from '#db/schema/apply.ts';
 import { ownsSchema } from '#db/postgres/service-login.ts';
-import { type Logger, queueLogger } from './logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { queueLogger } from './queue-logger.ts';
 
 /**
  * The queue's tables have row security without a policy, so that only their owner sees any row.

@@ -5,7 +5,10 @@ import { keepRunning } from './jobs.ts';
 import { WorkerInstance } from './instance.ts';
 import { prepareQueue } from './queue.ts';
 import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
-import { createLogger, errorFields } from './logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
+import { watchProcessFaults } from '#db/diagnostics/process-faults.ts';
+import { exitNow, exitProcess, standardError } from '#db/diagnostics/process-output.ts';
+import { errorLine } from '#db/diagnostics/error-fields.ts';
 
 /** Jobs that still run then are left to other workers. A server that started this worker waits 1 s longer. */
 const STOP_MAX_MS = 9_000;
@@ -18,11 +21,8 @@ async function main(): Promise<void> {
   /** Whether a server has started this worker. */
   const isChild = process.connected;
   const config = readWorkerConfig(process.env);
-  const log = createLogger(config.LOG_LEVEL);
-  process.on('unhandledRejection', (error) => {
-    log.fatal(errorFields(error), 'unhandled rejection');
-    process.exit(1);
-  });
+  const log = createLogger(config.LOG_LEVEL, { process: 'worker' });
+  watchProcessFaults(log);
   const store = await attachStore(config);
   if (!isChild) {
     // A server migrates before it starts its worker; the migrator takes a third of the worker's memory.
@@ -38,9 +38,9 @@ async function main(): Promise<void> {
 
   let stopping = false;
   const stop = (): void => {
-    if (stopping) process.exit(1);
+    if (stopping) exitNow(1);
     stopping = true;
-    setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
+    setTimeout(() => exitNow(1), STOP_MAX_MS).unref();
     jobs
       .stop()
       .then(() =>
@@ -48,8 +48,8 @@ async function main(): Promise<void> {
       )
       .then(() => instance.session.close())
       .then(
-        () => process.exit(0),
-        () => process.exit(1),
+        () => exitProcess(0),
+        () => exitProcess(1),
       );
   };
   if (isChild && !process.connected) return stop();
@@ -59,18 +59,11 @@ async function main(): Promise<void> {
     process.on(signal, isChild ? () => undefined : stop);
 }
 
-// A closed output pipe must not end the worker.
-process.stdout.on('error', () => undefined);
-process.stderr.on('error', () => undefined);
-
 try {
   await main();
 } catch (error) {
   // One line for the operator; unexpected errors are named by their class only.
-  const line =
-    error instanceof StoreError
-      ? error.message
-      : `it could not start (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
-  process.stderr.write(`daybook worker: ${line}\n`);
-  process.exit(1);
+  const line = error instanceof StoreError ? error.message : `it could not start: ${errorLine(error)}`;
+  standardError.write(`daybook worker: ${line}\n`);
+  await exitProcess(1);
 }

@@ -20,7 +20,7 @@ import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchJobs } from './tasks/watch-jobs.ts';
 import { watchKeys, watchProjections, watchUpstreams } from './tasks/watch-service.ts';
 import type { JobReports } from './job-status.ts';
-import type { Logger } from './logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 import { readTarget } from './webhook-target.ts';
 
 /** The dependencies of the tasks. Each task receives only those that it needs. */

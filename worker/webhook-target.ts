@@ -2,7 +2,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { unsealTarget, type WebhookTarget } from '#db/alerts/webhooks.ts';
 import type { WorkerConfig } from './config.ts';
-import type { Logger } from './logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**
  * The target of a webhook's deliveries. Nothing else in the worker needs the pepper, so a worker

@@ -20,7 +20,8 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 const UNAVAILABLE = new ApiError('store_unavailable', {
   message: "The database can't be reached, so the change may not have been made. Check before you try again.",

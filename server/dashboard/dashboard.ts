@@ -7,7 +7,7 @@ import type { ReadStore } from '#server/read/store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { SignInStore } from '#server/sign-in/store.ts';
-import type { Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 import type { CredentialStore } from '#server/upstreams/credential-store.ts';
 
 /** Dependencies of the dashboard's routes. */

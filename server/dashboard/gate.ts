@@ -9,7 +9,8 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import type { Scope } from '#server/read/scope.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { FindSession, SignedIn } from '#server/sign-in/signed-in.ts';
 
 /**

@@ -26,7 +26,8 @@ import { type Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** A request to view the feed, and its permission. */
 export type Viewing = {

@@ -18,7 +18,8 @@ import { authorize } from '#server/access/authorize.ts';
 import { requestContextOf } from '#server/access/request-context.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { bareRefusal } from '#server/relay/reply.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** Paths of the feed for keys and for signed-in members. */
 export const LIVE = '/v1/live';

@@ -38,7 +38,8 @@ import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/access/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 import { PAGE_DIRECTORY } from '#server/process/web-build.ts';
 
 export type App = {

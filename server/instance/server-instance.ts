@@ -8,7 +8,8 @@ import { connectRelay } from '#db/postgres/store.ts';
 import { Appender } from '#server/instance/appender.ts';
 import { LAST_ENDINGS_MS, LAST_REPORT_MS } from '#server/instance/bounds.ts';
 import { LeaseClient } from '#server/limits/lease-client.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /** The appender and the lease client of one registered instance. */

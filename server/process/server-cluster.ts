@@ -6,7 +6,8 @@ import { type Config, ConfigError } from '#server/process/config.ts';
 import { passOnConnections } from '#server/process/connection-handover.ts';
 import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';
 import type { Served } from '#server/process/server.ts';
-import type { Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { exitProcess } from '#db/diagnostics/process-output.ts';
 
 /**
  * Several server processes on one port. The *primary* opens and prepares the database, then only supervises
@@ -115,8 +116,8 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
     if (stopping) return;
     stopping = true;
     (served ? served.stop() : Promise.resolve()).then(
-      () => process.exit(0),
-      () => process.exit(1),
+      () => exitProcess(0),
+      () => exitProcess(1),
     );
   };
   const self = cluster.worker as Worker;
@@ -136,7 +137,7 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;
     await send({ problem: error.message });
-    process.exit(1);
+    return exitProcess(1);
   }
   const { baseUrl, models } = served;
   await send({ ready: { baseUrl, models } });

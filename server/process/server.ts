@@ -42,7 +42,8 @@ import { definitionsOf } from '#server/upstreams/definitions.ts';
 import { definitionOf } from '#server/upstreams/environment.ts';
 import { startHealthProbes } from '#server/upstreams/health-probe.ts';
 import { Upstreams } from '#server/upstreams/upstreams.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** A running server. */
 export type Served = {

@@ -11,17 +11,16 @@ import { greet } from '#server/process/greeting.ts';
 import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';
 import { prepareStore } from '#server/process/prepare-store.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
-import { createLogger, type Logger } from '#server/process/logger.ts';
+import { createLogger, type Logger } from '#db/diagnostics/logger.ts';
+import { watchProcessFaults } from '#db/diagnostics/process-faults.ts';
+import { exitNow, exitProcess, standardError, standardOutput } from '#db/diagnostics/process-output.ts';
 import { buildPage } from '#server/process/web-build.ts';
 
 /** `npm start`: reads the configuration, starts the servers and the worker, and stops them on a signal. */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = createLogger(config.LOG_LEVEL);
-  process.on('unhandledRejection', (error) => {
-    log.fatal({ error: error instanceof Error ? error.name : typeof error }, 'unhandled rejection; exiting');
-    process.exit(1);
-  });
+  watchProcessFaults(log);
   if (isChild) return serveAsChild(config, log);
 
   // The server's modules are loaded while the database starts. A primary with children doesn't need them.
@@ -48,17 +47,17 @@ async function main(): Promise<void> {
   }
   const { firstKey, served, setupLink } = await started;
   const worker = config.DAYBOOK_WORKER === 'on' ? superviseWorker(config, log) : null;
-  process.stdout.write(greet({ ...served, firstKey, setupLink }));
+  standardOutput.write(greet({ ...served, firstKey, setupLink }));
 
   let stopping = false;
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) {
       served.kill();
       worker?.kill();
-      process.exit(1);
+      exitNow(1);
     }
     stopping = true;
-    process.stdout.write(
+    standardOutput.write(
       `${signal} received; waiting for running calls to end. Send it again to exit at once.\n`,
     );
     served
@@ -66,8 +65,8 @@ async function main(): Promise<void> {
       .then(() => worker?.stop(WORKER_STOP_MS))
       .then(close)
       .then(
-        () => process.exit(0),
-        () => process.exit(1),
+        () => exitProcess(0),
+        () => exitProcess(1),
       );
   };
   process.on('SIGTERM', stop);
@@ -119,14 +118,10 @@ function whenOrphaned(stop: () => void): void {
   timer.unref();
 }
 
-// The reader of the output may close the pipe; the server goes on.
-process.stdout.on('error', () => {});
-process.stderr.on('error', () => {});
-
 try {
   await main();
 } catch (error) {
   if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;
-  process.stderr.write(`daybook: ${error.message}\n`);
-  process.exit(1);
+  standardError.write(`daybook: ${error.message}\n`);
+  await exitProcess(1);
 }

@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { PAGE_BUILD_MS } from '#server/process/bounds.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 const WEB = path.join(ROOT, 'web');

@@ -3,7 +3,8 @@ import { type SecretUsed, recordSecretUse } from '#db/secrets/secret-use.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { SECRET_USE_LOOK_MS } from '#server/secrets/bounds.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 export type SecretReport = { close(): Promise<void> };
 

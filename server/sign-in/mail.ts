@@ -1,6 +1,7 @@
 import type { Config } from '#server/process/config.ts';
 import { MAIL_TIMEOUT_MS, MAILS_AT_ONCE_MAX } from '#server/sign-in/bounds.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /**
  * Sends links through the configured SMTP server. Replies never wait for it, so their time doesn't reveal

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express';
 import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
-import type { Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**
  * Warns once about forwarded headers from a proxy that isn't trusted: all its clients count as one network,

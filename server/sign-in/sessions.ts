@@ -20,7 +20,8 @@ import { browserLabel } from '#server/sign-in/browser.ts';
 import { digestOf, readCookie, setCookie, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 import { networkOf, type Reach } from '#server/sign-in/origin.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** Finds and opens sessions of members. */
 export class Sessions {

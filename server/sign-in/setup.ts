@@ -13,7 +13,8 @@ import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
 import { makeLink } from '#server/sign-in/links.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /**
  * Creation of the first administrator: by a setup link that only the operator sees, or by the configuration.

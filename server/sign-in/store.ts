@@ -15,7 +15,8 @@ import { LoginThrottle } from '#server/sign-in/throttle.ts';
 import { type Mail, openMail } from '#server/sign-in/mail.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { Sessions } from '#server/sign-in/sessions.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** Dependencies of signing in. */
 export type SignInStore = {

@@ -6,7 +6,8 @@ import type { Upstream } from '#db/fold/upstream.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 import { CREDENTIAL_RETRY_MS } from '#server/upstreams/bounds.ts';
 

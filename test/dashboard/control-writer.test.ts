@@ -12,7 +12,7 @@ import { ControlWriter } from '#server/control/control-writer.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';

@@ -5,7 +5,7 @@ import { publicId } from '#db/ids.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { ensureServiceLogin } from '#db/postgres/service-login.ts';
 import { prepareQueue } from '../../worker/queue.ts';
-import { createLogger } from '../../worker/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { ask, createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 
 /**

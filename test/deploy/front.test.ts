@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { canRunFront, type Front, startFront, textOf } from '../support/deploy/front.ts';
 import { type NameServer, startNameServer } from '../support/servers/name-server.ts';
 import { changeControl, makePlace, type Place, openLog, until } from '../support/relay.ts';

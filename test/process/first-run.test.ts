@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '#server/process/config.ts';
 import { startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { makePlace, until, upstreamsVariable } from '../support/relay.ts';

@@ -5,7 +5,7 @@ import { readConfig } from '#server/process/config.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Usage } from '#server/relay/usage-report.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { chat, type ChatOptions, type ChatReply } from './client.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import { openRequests } from './faults.ts';

@@ -8,7 +8,7 @@ import { readConfig } from '#server/process/config.ts';
 import { type Control, withControl } from '#server/control/control.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream/upstream.ts';

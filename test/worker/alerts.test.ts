@@ -6,7 +6,7 @@ import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { explainMonitor, MONITORS } from '../../bench/tables/monitors.ts';
 import { JobReports } from '../../worker/job-status.ts';
-import { createLogger } from '../../worker/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { watchQuotas } from '../../worker/tasks/watch-quotas.ts';
 import { watchJobs } from '../../worker/tasks/watch-jobs.ts';
 import { watchKeys, watchProjections, watchUpstreams } from '../../worker/tasks/watch-service.ts';

@@ -8,7 +8,7 @@ import { compare } from '#db/projections/compare.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 import { CRONTAB } from '../../worker/crontab.ts';
 import { prepareQueue } from '../../worker/queue.ts';
-import { createLogger } from '../../worker/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { type Retention, retentionsOf, retain } from '../../worker/tasks/retain.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';

@@ -3,7 +3,8 @@ import { archive } from '#db/archive/archive.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { WorkerConfig } from '../config.ts';
-import { errorFields, type Logger } from '../logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 export type ArchiveTaskOptions = {
   config: Pick<WorkerConfig, 'ARCHIVE_DIR' | 'ARCHIVE_KEEP_PARTITIONS' | 'ARCHIVE_DROP'>;

@@ -6,7 +6,7 @@ import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { AutoResetEvent } from '../auto-reset-event.ts';
 import type { JobReports } from '../job-status.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**
  * The projector: one job that lives as long as its worker does, since a job per batch would cost

@@ -6,7 +6,8 @@ import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import type { WorkerConfig } from '../config.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
-import { errorFields, type Logger } from '../logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** For a page: the first checkpoint of a long log reads the whole log, page by page. */
 export const PUBLISH_TIMEOUT_MS = 60_000;

@@ -4,7 +4,7 @@ import { closeClient } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
 
 export const RebuildProjection = z.object({ projection: z.string() });
 

@@ -5,7 +5,8 @@ import { type AuditReader, noteReading } from '#server/dashboard/audit/reader.ts
 import type { CheckResult, CheckLine, Checks } from '#server/contract/audit.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { errorFields, type Logger } from '#server/process/logger.ts';
+import type { Logger } from '#db/diagnostics/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /**
  * Logs up to this size are checked within the time limit below, beside the calls; longer ones need the

@@ -14,7 +14,7 @@ import { makeLink } from '#server/sign-in/links.ts';
 import { setPassword } from '#server/sign-in/member-changes.ts';
 import { networkOf, ownOrigin } from '#server/sign-in/origin.ts';
 import { change } from '#server/sign-in/transaction.ts';
-import { errorFields } from '#server/process/logger.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 const LINK_NOT_VALID = new ApiError('invalid_link');
 

@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { buildPage } from '#server/process/web-build.ts';
 import { HAS_BROWSER, launchBrowser, openVisitor, settled } from '../../support/browser/browser.ts';
 import { chat } from '../../support/client.ts';

@@ -4,7 +4,7 @@ import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
 import { LoginThrottle } from '#server/sign-in/throttle.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { addMember, type ApiReply, PASSWORD, setUp, statuses, visit } from '../../support/dashboard.ts';
 import type { TestDatabase } from '../../support/database.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';

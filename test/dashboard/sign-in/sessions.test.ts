@@ -4,7 +4,7 @@ import { deleteExpiredLinks } from '#db/members/links.ts';
 import { deleteExpiredSessions } from '#db/members/sessions.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import type { CreatedLink } from '#server/contract/members.ts';
 import type { SessionRow } from '#server/contract/session.ts';
 import { addMember, type DashboardClient, PASSWORD, setUp, signIn, visit } from '../../support/dashboard.ts';

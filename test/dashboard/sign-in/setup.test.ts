@@ -6,7 +6,7 @@ import { readConfig } from '#server/process/config.ts';
 import type { Me, Welcome } from '#server/contract/session.ts';
 import { greet } from '#server/process/greeting.ts';
 import { startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
 import { PASSWORD, signIn, linkSecretOf, visit } from '../../support/dashboard.ts';
 import { ask, type TestDatabase } from '../../support/database.ts';

@@ -6,7 +6,7 @@ import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { readConfig } from '#server/process/config.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { openCredentials } from '#server/upstreams/credential-store.ts';
 import { chat, type ChatReply } from '../../support/client.ts';
 import { commandLine } from '../../support/servers/command-line.ts';

@@ -1,5 +1,5 @@
 import type { Browser } from 'playwright-core';
-import { createLogger } from '#server/process/logger.ts';
+import { createLogger } from '#db/diagnostics/logger.ts';
 import { buildPage } from '#server/process/web-build.ts';
 import { type Look, launchBrowser, openVisitor, type Visitor } from './browser.ts';
 import { setUp, type SignedInClient } from '../dashboard.ts';
