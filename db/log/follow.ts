@@ -30,13 +30,6 @@ export type FollowOptions = {
   scope: Scope;
   /** The position already reached; events above it are handed on. */
   after: number;
-  /** Gets each page in order. The next page is read when its promise has resolved. */
-  onPage: (events: Placed[]) => void | Promise<void>;
-  /**
-   * Gets each row that can't be read, which is then skipped. Absent: the follower does not go past such a
-   * row, and retries it.
-   */
-  onUnreadable?: (error: UnreadableEventError) => void;
   /**
    * Other channels to LISTEN on, with a handler for their notifications, which must not throw.
    * Notifications sent while the connection is lost are missed.
@@ -50,6 +43,21 @@ export type FollowOptions = {
   pauseMs?: number;
   /** How long a missed notification may go unnoticed. Default 500 ms. */
   pollMs?: number;
+} & (FollowEvents | FollowRows);
+
+type FollowEvents = {
+  /** Gets each page in order. The next page is read when its promise has resolved. */
+  onPage: (events: Placed[]) => void | Promise<void>;
+  /**
+   * Gets each row that can't be read, which is then skipped. Absent: the follower does not go past such a
+   * row, unless any reader may skip it, and retries it.
+   */
+  onUnreadable?: (error: UnreadableEventError) => void;
+};
+
+type FollowRows = {
+  /** Gets each page in order, with the rows that can't be read in their places. */
+  onRows: (rows: readonly Read[]) => void;
 };
 
 export type Follower = {
@@ -107,22 +115,16 @@ export function follow(options: FollowOptions): Follower {
       next = page.length === PAGE_ROWS ? readRows(client, last, options.scope) : null;
       // The next iteration handles a rejection, unless this page fails first.
       next?.catch(() => {});
-      const events = readable(page);
-      if (events.length > 0) await options.onPage(events);
+      if (page.length > 0) await handle(page);
       position = last;
     }
     options.onCurrent?.(head);
   }
 
-  function readable(page: readonly Read[]): Placed[] {
-    const { onUnreadable } = options;
-    if (!onUnreadable) return allReadable(page);
-    const events: Placed[] = [];
-    for (const row of page) {
-      if (row instanceof UnreadableEventError) onUnreadable(row);
-      else events.push(row);
-    }
-    return events;
+  async function handle(page: readonly Read[]): Promise<void> {
+    if ('onRows' in options) return options.onRows(page);
+    const events = readable(page, options);
+    if (events.length > 0) await options.onPage(events);
   }
 
   async function once(): Promise<void> {
@@ -177,6 +179,16 @@ export function follow(options: FollowOptions): Follower {
       await done;
     },
   };
+}
+
+function readable(page: readonly Read[], { onUnreadable }: FollowEvents): Placed[] {
+  if (!onUnreadable) return allReadable(page);
+  const events: Placed[] = [];
+  for (const row of page) {
+    if (row instanceof UnreadableEventError) onUnreadable(row);
+    else events.push(row);
+  }
+  return events;
 }
 
 function assertDense(page: readonly Read[], after: number): void {

@@ -1,8 +1,9 @@
 import type pg from 'pg';
-import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { isControl } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
-import { allControl, placeRows } from '#db/log/read.ts';
+import { streamOf } from '#db/events/streams.ts';
+import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
 
 const READ_STREAMS = `
   select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and stream = any($2) and stream is not null
@@ -12,13 +13,11 @@ const READ_STREAMS = `
   order by position`;
 
 /**
- * Several control streams at once, in the order of the log.
- * @throws {UnreadableEventError} at a row that is not of the vocabulary.
+ * Several control streams at once, in the order of the log, with the rows that are not of the vocabulary in
+ * their places.
+ * @throws {UnreadableEventError} at an event that belongs to another stream.
  */
-export async function readStreams(
-  client: pg.ClientBase,
-  streams: readonly string[],
-): Promise<Placed<ControlEvent>[]> {
+export async function readStreams(client: pg.ClientBase, streams: readonly string[]): Promise<Read[]> {
   if (streams.length === 0) return [];
   const result = await client.query<Row>({
     name: 'read_streams',
@@ -26,5 +25,9 @@ export async function readStreams(
     values: [SHARD, streams],
     rowMode: 'array',
   });
-  return allControl(placeRows(result.rows));
+  const rows = placeRows(result.rows);
+  for (const row of rows)
+    if (!(row instanceof UnreadableEventError) && !(isControl(row) && streams.includes(streamOf(row.event))))
+      throw new UnreadableEventError(row.position, new Error(`it belongs to none of ${streams.join(', ')}`));
+  return rows;
 }

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { SHARD } from '#db/log/append.ts';
+import { SKIPPABLE_CODES_FROM } from '#db/events/codes.ts';
 import { type ControlEvent, isControl, type Placed } from '#db/events/events.ts';
 import { type EventOfStream, streamOf } from '#db/events/streams.ts';
 import { AT, type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
@@ -12,11 +13,27 @@ export const PAGE_ROWS = 5000;
 export class UnreadableEventError extends Error {
   override name = 'UnreadableEventError';
   readonly position: number;
-  constructor(position: number, cause: unknown) {
+  /** The columns that every version reads; null where the row itself was damaged. */
+  readonly row: UnreadRow | null;
+  constructor(position: number, cause: unknown, row: UnreadRow | null = null) {
     super(`the event at position ${position} can't be read`, { cause });
     this.position = position;
+    this.row = row;
+  }
+
+  /** Whether a reader may go on as if the event weren't there; see {@link SKIPPABLE_CODES_FROM}. */
+  get maySkip(): boolean {
+    return this.row !== null && this.row.type >= SKIPPABLE_CODES_FROM;
   }
 }
+
+export type UnreadRow = {
+  type: number;
+  stream: string | null;
+  version: number | null;
+  account: string | null;
+  key: string | null;
+};
 
 /** The requested events were moved to the archive. */
 export class ArchivedError extends Error {
@@ -64,8 +81,9 @@ export type Scope = 'all' | 'control';
 export type Read = Placed | UnreadableEventError;
 
 /**
- * The next page of the log in order, at most `limit` events with a position above `after`.
- * @throws {UnreadableEventError} at a row that is not of the vocabulary.
+ * The next page of the log in order: of at most `limit` events with a position above `after` those that this
+ * version knows.
+ * @throws {UnreadableEventError} at a row that is not of the vocabulary and may not be skipped.
  */
 export async function readPage(
   client: pg.ClientBase,
@@ -76,11 +94,15 @@ export async function readPage(
   return allReadable(await readRows(client, after, scope, limit));
 }
 
-/** The events of rows that were read. @throws {UnreadableEventError} the first that is among them. */
+/**
+ * The events of rows that were read, without those of newer versions that may be skipped.
+ * @throws {UnreadableEventError} the first that may not be skipped.
+ */
 export function allReadable(rows: readonly Read[]): Placed[] {
-  return rows.map((row) => {
-    if (row instanceof UnreadableEventError) throw row;
-    return row;
+  return rows.flatMap((row) => {
+    if (!(row instanceof UnreadableEventError)) return [row];
+    if (!row.maySkip) throw row;
+    return [];
   });
 }
 
@@ -191,7 +213,13 @@ export function placeRows(rows: readonly Row[]): Read[] {
         row[AT.version],
       );
     } catch (error) {
-      return new UnreadableEventError(position, error);
+      return new UnreadableEventError(position, error, {
+        type: row[AT.type],
+        stream: row[AT.stream],
+        version: row[AT.version],
+        account: row[AT.account],
+        key: row[AT.key],
+      });
     }
   });
 }

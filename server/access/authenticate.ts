@@ -12,6 +12,7 @@ const MISSING = new ApiError('missing_api_key');
 const INVALID = new ApiError('invalid_api_key');
 const EXPIRED = new ApiError('api_key_expired');
 const REVOKED = new ApiError('api_key_revoked');
+const OUTDATED = new ApiError('relay_outdated');
 
 /** The same by itself, as `x-api-key` holds it. */
 const BARE = /^[\x21-\x7e]+$/;
@@ -35,6 +36,8 @@ export function authenticate(
   const keyId = secret === null ? null : keyIdOf(secret);
   if (secret === null || keyId === null) return INVALID;
 
+  // Its secret may have been changed by an event that this version can't apply, so it must not look wrong.
+  if (readModel.unapplied.of('key', keyId)) return OUTDATED;
   const key = readModel.key(keyId);
   const digest = digestSecret(pepper, secret);
   if (!key) return INVALID;

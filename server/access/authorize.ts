@@ -13,6 +13,7 @@ import type { RequestContext } from '#server/access/request-context.ts';
  */
 
 const SUSPENDED = new ApiError('account_disabled');
+const OUTDATED = new ApiError('relay_outdated');
 const TEXT_MAX = 100;
 
 /** Whether the key may be used by this caller at all: account, plan, route, origin, network. */
@@ -29,6 +30,7 @@ export function authorizeAnywhere(
   { route, origin }: Omit<RequestContext, 'address'>,
   readModel: ReadModel,
 ): ApiError | null {
+  if (readModel.unappliedOf(key)) return OUTDATED;
   const account = readModel.account(key.account);
   if (account?.state !== 'active') return SUSPENDED;
   const ofAccount = readModel.accountAccess(account);
@@ -47,6 +49,7 @@ export function authorizeAnywhere(
 
 /** Whether the key may use this model. The error doesn't depend on whether an upstream serves the model. */
 export function authorizeModel(key: Key, model: string, readModel: ReadModel): ApiError | null {
+  if (readModel.unapplied.ofModel(model)) return OUTDATED;
   const account = readModel.account(key.account);
   const ofAccount = account ? readModel.accountAccess(account) : null;
   const ofKey = readModel.keyAccess(key);

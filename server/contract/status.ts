@@ -35,7 +35,14 @@ export type Status = {
     succeeded_at: string | null;
   }[];
   /** Open live feeds and running calls of this server process. */
-  server: { instance: number; running: number; viewers: number; store: string };
+  server: {
+    instance: number;
+    running: number;
+    viewers: number;
+    store: string;
+    /** Subjects that a newer version has changed, such as `key/abcdefgh`; this server rejects their calls. */
+    unapplied: string[];
+  };
   upstreams: { name: string; /** Scheme, host and port. */ origin: string; models: string[] }[];
   postgres: string;
 };

@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import type { ControlEvent, Placed } from '#db/events/events.ts';
+import type { ControlEvent, Event } from '#db/events/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Model } from '#db/fold/model.ts';
@@ -9,7 +9,7 @@ import type { Upstream } from '#db/fold/upstream.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
 import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
 import { readStreams } from '#db/log/read-streams.ts';
-import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
+import { PAGE_ROWS, type Read, readRows, UnreadableEventError } from '#db/log/read.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -21,6 +21,12 @@ export type BatchNumbers = Pick<InstanceSession, 'instance' | 'nextBatchNo'>;
 
 /** An account, by its name (from the command line) or by its id. */
 export type AccountRef = string | { id: string };
+
+/**
+ * How a subject is loaded for a change. One with an event that this version can't apply is refused, because a
+ * decision would ignore that event, unless the change only takes permissions away.
+ */
+type LoadOptions = { evenUnapplied?: boolean };
 
 /** The result of a decision: the events to append to one stream, and the version of the first. */
 export type Decided = { events: readonly ControlEvent[]; version: number };
@@ -43,7 +49,7 @@ export class ControlLog {
   async load(): Promise<ReadModel> {
     const model = new ReadModel();
     for (;;) {
-      const page = await readPage(this.#client, model.position, 'control');
+      const page = await readRows(this.#client, model.position, 'control');
       model.apply(page);
       if (page.length < PAGE_ROWS) break;
     }
@@ -53,13 +59,14 @@ export class ControlLog {
   /**
    * A key with the state that its calls depend on: its account and the plans that the account has had. It
    * reads a few streams, however many keys there are.
+   * @throws {DecisionError} when there is no such key, or `relay_outdated`; see {@link LoadOptions}.
    */
-  async loadKey(id: string): Promise<{ model: ReadModel; key: Key }> {
+  async loadKey(id: string, options: LoadOptions = {}): Promise<{ model: ReadModel; key: Key }> {
     const ofKey = await this.#read([`key/${id}`]);
-    const account = ofKey.map(({ event }) => event).find((event) => event.type === 'key.created')?.account;
+    const account = eventsOf(ofKey).find((event) => event.type === 'key.created')?.account;
     const ofAccount = account === undefined ? [] : await this.#read([`account/${account}`]);
     const plans = new Set(
-      ofAccount.flatMap(({ event }) =>
+      eventsOf(ofAccount).flatMap((event) =>
         event.type === 'account.plan_changed' && event.plan !== null ? [`plan/${event.plan}`] : [],
       ),
     );
@@ -70,14 +77,19 @@ export class ControlLog {
       ),
     );
     await this.#withClock(model);
+    requireApplied(model, 'key', id, options);
     return { model, key: requireKey(model.key(id), id) };
   }
 
-  /** @throws {DecisionError} when there is no such account. */
-  async loadAccount(ref: AccountRef): Promise<Account> {
-    if (typeof ref === 'string') return requireAccount((await this.load()).accountNamed(ref), ref);
-    const model = await this.#fold(`account/${ref.id}`);
-    return requireAccount(model.account(ref.id), ref.id);
+  /** @throws {DecisionError} when there is no such account, or `relay_outdated`; see {@link LoadOptions}. */
+  async loadAccount(ref: AccountRef, options: LoadOptions = {}): Promise<Account> {
+    const model = typeof ref === 'string' ? await this.load() : await this.#fold(`account/${ref.id}`);
+    const account =
+      typeof ref === 'string'
+        ? requireAccount(model.accountNamed(ref), ref)
+        : requireAccount(model.account(ref.id), ref.id);
+    requireApplied(model, 'account', account.id, options);
+    return account;
   }
 
   /**
@@ -90,31 +102,33 @@ export class ControlLog {
       typeof ref === 'string'
         ? requireAccount(model.accountNamed(ref), ref)
         : requireAccount(model.account(ref.id), ref.id);
+    requireApplied(model, 'account', account.id);
     return { account, existing: countKeys(model.keysOf(account.id), new Date(model.nowMs())) };
   }
 
   async loadPlan(name: string): Promise<Plan | undefined> {
-    return (await this.#fold(`plan/${name}`)).plan(name);
+    return (await this.#foldApplied('plan', name)).plan(name);
   }
 
   /** @returns the upstream, even if it was removed. */
   async loadUpstream(name: string): Promise<Upstream | undefined> {
-    return (await this.#fold(`upstream/${name}`)).directory.upstream(name);
+    return (await this.#foldApplied('upstream', name)).directory.upstream(name);
   }
 
   /** The definition of a model. @returns the model, even if it was retired. */
   async loadModel(name: string): Promise<Model | undefined> {
-    return (await this.#fold(`dispatch/${name}`)).directory.model(name);
+    return (await this.#foldApplied('dispatch', name)).directory.model(name);
   }
 
   async loadPrice(pattern: string): Promise<Price | undefined> {
-    return (await this.#fold(`model/${pattern}`)).prices.get(pattern);
+    return (await this.#foldApplied('model', pattern)).prices.get(pattern);
   }
 
   /** The prices set for exactly these names and patterns. */
   async loadPrices(patterns: readonly string[]): Promise<Map<string, Price>> {
     const model = new ReadModel();
     model.apply(await this.#read(patterns.map((pattern) => `model/${pattern}`)));
+    for (const pattern of patterns) requireApplied(model, 'model', pattern);
     return new Map(model.prices.all.map((price) => [price.pattern, price]));
   }
 
@@ -130,11 +144,14 @@ export class ControlLog {
     return model;
   }
 
-  #read(streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
-    const [only] = streams;
-    return only !== undefined && streams.length === 1
-      ? readStream(this.#client, only)
-      : readStreams(this.#client, streams);
+  async #foldApplied(kind: string, id: string): Promise<ReadModel> {
+    const model = await this.#fold(`${kind}/${id}`);
+    requireApplied(model, kind, id);
+    return model;
+  }
+
+  #read(streams: readonly string[]): Promise<Read[]> {
+    return readStreams(this.#client, streams);
   }
 
   async #withClock(model: ReadModel): Promise<ReadModel> {
@@ -177,4 +194,23 @@ export class ControlLog {
   append(appends: readonly ControlAppend[]): Promise<number> {
     return appendControl(this.#client, this.#batches.instance, this.#batches.nextBatchNo(), appends);
   }
+}
+
+const eventsOf = (rows: readonly Read[]): Event[] =>
+  rows.flatMap((row) => (row instanceof UnreadableEventError ? [] : [row.event]));
+
+/** @throws {DecisionError} `relay_outdated` if a newer version has changed the subject. */
+function requireApplied(
+  model: ReadModel,
+  kind: string,
+  id: string,
+  { evenUnapplied = false }: LoadOptions = {},
+): void {
+  const unapplied = model.unapplied.of(kind, id);
+  if (unapplied && !evenUnapplied)
+    throw new DecisionError(
+      'relay_outdated',
+      `The ${kind} ${id} was changed by a newer version (event type ${unapplied.type} at position ` +
+        `${unapplied.position}), which this version can't apply. Run the newer version.`,
+    );
 }

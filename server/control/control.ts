@@ -80,8 +80,9 @@ export class Control extends ControlLog {
     }
   }
 
+  /** Also if a newer version has changed the account: it takes permissions away. */
   suspendAccount(account: AccountRef): Promise<Change> {
-    return this.#changeAccount(account, (each) => suspendAccount(each, this.#actor));
+    return this.#changeAccount(account, (each) => suspendAccount(each, this.#actor), { evenUnapplied: true });
   }
 
   reinstateAccount(account: AccountRef): Promise<Change> {
@@ -125,7 +126,7 @@ export class Control extends ControlLog {
     const change = await this.#changeKey(
       id,
       (key, now) => [rotateKey(key, { secret: known, overlapMs, actor: this.#actor }, now)],
-      claim,
+      { claim },
     );
     return { id, secret, ...change };
   }
@@ -143,8 +144,9 @@ export class Control extends ControlLog {
     };
   }
 
+  /** Also if a newer version has changed the key: a leaked key must be revocable at any time. */
   revokeKey(id: string): Promise<Change> {
-    return this.#changeKey(id, (key) => [revokeKey(key, this.#actor)]);
+    return this.#changeKey(id, (key) => [revokeKey(key, this.#actor)], { evenUnapplied: true });
   }
 
   /** Restricts a key. */
@@ -226,9 +228,10 @@ export class Control extends ControlLog {
   #changeAccount(
     ref: AccountRef,
     decide: (account: Account) => ControlEvent | null | Promise<ControlEvent | null>,
+    options: { evenUnapplied?: boolean } = {},
   ): Promise<Change> {
     return this.decide(async () => {
-      const account = await this.loadAccount(ref);
+      const account = await this.loadAccount(ref, options);
       return { events: present([await decide(account)]), version: account.version + 1 };
     });
   }
@@ -236,10 +239,10 @@ export class Control extends ControlLog {
   #changeKey(
     id: string,
     decide: (key: Key, now: Date) => (ControlEvent | null)[],
-    claim?: string,
+    { claim, ...options }: { claim?: string | undefined; evenUnapplied?: boolean } = {},
   ): Promise<Change> {
     return this.decide(async () => {
-      const { model, key } = await this.loadKey(id);
+      const { model, key } = await this.loadKey(id, options);
       return { events: present(decide(key, new Date(model.nowMs()))), version: key.version + 1 };
     }, claim);
   }

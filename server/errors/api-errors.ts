@@ -263,6 +263,14 @@ export const API_ERRORS = {
     message: "Requests can't be recorded right now, so none are accepted. Try again.",
     retryAfterS: 2,
   },
+  relay_outdated: {
+    status: 503,
+    type: 'server_error',
+    message:
+      'A newer version of this relay has changed this key, its account, its plan or this model in a way ' +
+      "that this server doesn't know yet. Try again; another server may answer.",
+    retryAfterS: 5,
+  },
   query_timeout: {
     status: 503,
     type: 'server_error',

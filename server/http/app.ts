@@ -170,6 +170,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     const ready =
       !relay.draining &&
       relay.readModel.isCurrent() &&
+      !relay.readModel.unapplied.isEverything &&
       relay.fencing.isValid(performance.now()) &&
       relay.instance.appender.mode === 'up';
     sendJson(response, ready ? 200 : 503, {

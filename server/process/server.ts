@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { closeClient, patient, type Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
+import { UnreadableEventError } from '#db/log/read.ts';
 import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { connectRelay, openStore } from '#db/postgres/store.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
@@ -221,7 +222,15 @@ async function followControl(
     config: store.config('relay'),
     scope: 'control',
     after: 0,
-    onPage: (events) => readModel.apply(events),
+    onRows(rows) {
+      readModel.apply(rows);
+      for (const row of rows)
+        if (row instanceof UnreadableEventError && !row.maySkip)
+          log.warn(
+            { position: row.position, type: row.row?.type, stream: row.row?.stream },
+            'event of a newer version not applied; calls that depend on its subject get relay_outdated',
+          );
+    },
     channels: { [WATCHED_CHANNEL]: (payload) => watch.heard(payload) },
     onCurrent: (head) => {
       readModel.markCurrent(head);

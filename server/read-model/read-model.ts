@@ -7,11 +7,13 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolveRegistration, type Registration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
 import type { Stored } from '#db/fold/stored.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
+import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { CATCH_UP_WAIT_MS } from '#server/read-model/bounds.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
+import { type Unapplied, UnappliedEvents } from '#server/read-model/unapplied-events.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** Called once per page of the log, with the accounts whose calls it may affect. */
@@ -29,6 +31,8 @@ export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) =
 export class ReadModel {
   readonly prices = new PriceTable();
   readonly directory = new UpstreamDirectory();
+  /** What this version could not apply; the subjects of these events are not served. */
+  readonly unapplied = new UnappliedEvents();
   readonly #accounts = new Map<string, Account>();
   readonly #keys = new Map<string, Key>();
   /** The ids of each account's keys, the oldest first. */
@@ -49,12 +53,16 @@ export class ReadModel {
   /** Postgres' clock minus this process's monotonic clock. */
   #clockOffsetMs = Date.now() - performance.now();
 
-  /** Applies the next events of the log, in order. */
-  apply(events: readonly Placed[]): void {
+  /**
+   * Applies the next events of the log, in order. Those that can't be read are passed over and, unless they
+   * may be skipped, noted in {@link unapplied}.
+   */
+  apply(rows: readonly Read[]): void {
     const changed = new Set<string>();
-    for (const placed of events) {
-      this.#position = placed.position;
-      if (isControl(placed)) this.#applyControl(placed, changed);
+    for (const row of rows) {
+      this.#position = row.position;
+      if (row instanceof UnreadableEventError) this.#passOver(row);
+      else if (isControl(row)) this.#applyControl(row, changed);
     }
     if (changed.size > 0) for (const listener of this.#listeners) listener(changed);
     this.#applied.notifyAll();
@@ -68,6 +76,33 @@ export class ReadModel {
   /** Resolves when the events up to a position are applied, or after a timeout. */
   untilPosition(position: number): Promise<void> {
     return this.until(() => this.#position >= position);
+  }
+
+  /**
+   * The next change of a subject names the version after this event, though the event was not applied. Calls
+   * that run already are left to end: they were admitted before it.
+   */
+  #passOver(error: UnreadableEventError): void {
+    const { row } = error;
+    const [kind, id = ''] = row?.stream?.split(/\/(.*)/, 2) ?? [];
+    const version = row?.version ?? 0;
+    if (kind === 'key') advance(this.#keys, id, version);
+    if (kind === 'account') advance(this.#accounts, id, version);
+    if (kind === 'plan') advance(this.#plans, id, version);
+    if (error.maySkip) return;
+    this.unapplied.note(error);
+    if (kind === 'upstream') this.directory.pause(id);
+  }
+
+  /** The event that keeps a key's calls from being served: its own, its account's or its plan's. */
+  unappliedOf(key: Key): Unapplied | undefined {
+    if (this.unapplied.isEmpty) return undefined;
+    const plan = this.#accounts.get(key.account)?.plan;
+    return (
+      this.unapplied.of('key', key.id) ??
+      this.unapplied.of('account', key.account) ??
+      (plan == null ? undefined : this.unapplied.of('plan', plan))
+    );
   }
 
   /** @param changed collects the accounts whose running calls must be authorized again. */
@@ -324,4 +359,9 @@ export class ReadModel {
   get size(): { accounts: number; keys: number } {
     return { accounts: this.#accounts.size, keys: this.#keys.size };
   }
+}
+
+function advance<T extends { version: number }>(subjects: Map<string, T>, id: string, version: number): void {
+  const subject = subjects.get(id);
+  if (subject) subjects.set(id, { ...subject, version });
 }

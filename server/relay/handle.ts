@@ -65,6 +65,8 @@ export async function handleCall(
   body = received;
   const parsed = parse(body.bytes);
   if (parsed instanceof ApiError) return refused(parsed);
+  // An alias that may lead elsewhere now.
+  if (readModel.unapplied.ofModel(parsed.model)) return refused(new ApiError('relay_outdated'));
   const models = relay.upstreams.table;
   const model = models.resolve(parsed.model);
   const forbiddenModel = authorizeModel(key, model, readModel);

@@ -66,6 +66,7 @@ export class Sessions {
   /** A member whose row exists. This process may not have read their event yet. */
   async whoIs(id: string): Promise<{ member: Member; account: Account } | ApiError> {
     await this.#readModel.until(() => this.#readModel.member(id) !== undefined);
+    if (this.#readModel.unapplied.of('member', id)) return new ApiError('relay_outdated');
     const member = this.#readModel.member(id);
     if (member?.state === 'removed') return new ApiError('unauthenticated');
     const account = member && this.#readModel.account(member.account);

@@ -7,6 +7,8 @@ import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 export class UpstreamDirectory {
   readonly #upstreams = new Map<string, Upstream>();
   readonly #models = new Map<string, Model>();
+  /** Upstreams whose newest terms are unknown, which get no calls. */
+  readonly #paused = new Set<string>();
   readonly #listeners: (() => void)[] = [];
 
   /** Applies the next event of an upstream or a model. */
@@ -18,6 +20,12 @@ export class UpstreamDirectory {
       const model = evolveModel(this.#models.get(event.model), { event, at, position, version });
       if (model) this.#models.set(model.name, model);
     }
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Pauses an upstream with an event that this version can't apply. */
+  pause(name: string): void {
+    this.#paused.add(name);
     for (const listener of this.#listeners) listener();
   }
 
@@ -36,7 +44,13 @@ export class UpstreamDirectory {
 
   /** In the order in which they were first added. */
   get upstreams(): Iterable<Upstream> {
-    return this.#upstreams.values();
+    return this.#upstreams
+      .values()
+      .map((upstream) =>
+        this.#paused.has(upstream.name)
+          ? { ...upstream, terms: { ...upstream.terms, paused: true } }
+          : upstream,
+      );
   }
 
   get models(): Iterable<Model> {

@@ -45,7 +45,7 @@ test('the status shows processes, log, projections and upstreams, without creden
   );
   expect(body.log.position).toBe((await relay.readLog()).at(-1)?.position);
   expect(body).toMatchObject({
-    server: { running: 0, viewers: 0, store: 'up' },
+    server: { running: 0, viewers: 0, store: 'up', unapplied: [] },
     upstreams: [{ name: 'far', origin: 'https://models.example.com', models: ['far-*'] }, { name: 'demo' }],
   });
   expect(body.postgres).toMatch(/^18/);

@@ -17,7 +17,7 @@ import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { PAGE_ROWS, readPage, UnreadableEventError } from '#db/log/read.ts';
+import { allReadable, PAGE_ROWS, readRows, UnreadableEventError } from '#db/log/read.ts';
 
 type Options = SourceOptions & { account?: string; month: string; all?: boolean; csv?: boolean };
 
@@ -105,8 +105,8 @@ async function partOf(source: Source, month: Month): Promise<LogRange> {
 /** Loads the names of accounts and keys as they were before the range that is read. */
 async function loadNames(client: Client, subjects: Subjects, upTo: number): Promise<void> {
   for (let after = 0; after < upTo;) {
-    const page = await readPage(client, after, 'control');
-    for (const placed of page)
+    const page = await readRows(client, after, 'control');
+    for (const placed of allReadable(page))
       if (isControl(placed) && placed.position <= upTo) subjects.apply(placed, ignore);
     after = page.length < PAGE_ROWS ? upTo : (page.at(-1)?.position ?? upTo);
   }

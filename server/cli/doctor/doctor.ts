@@ -6,6 +6,7 @@ import { readProjectionStatus } from '#db/projections/state.ts';
 import { borrowStore, connectRelay } from '#db/postgres/store.ts';
 import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
 import { checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
+import { checkEvents } from '#server/cli/doctor/doctor-events.ts';
 import { type Config, describeConfig, readConfig } from '#server/process/config.ts';
 
 type Finding = { check: string; ok: boolean; detail: string };
@@ -35,6 +36,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
       const client = await connectRelay(store);
       const findings = [
         { check, ok: true, detail: await describeLog(client) },
+        await checkEvents(client),
         await checkProjections(client),
         await checkCheckpoints(client, config),
         await checkCredentials(client, config),

@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg';
 import { db, rowsOf } from '#db/schema/query.ts';
 import { type Key, keyState } from '#db/fold/key.ts';
 import { readStreams } from '#db/log/read-streams.ts';
+import { UnreadableEventError } from '#db/log/read.ts';
 import { readSecretUse } from '#db/secrets/secret-use.ts';
 import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { KeyRow } from '#server/contract/keys.ts';
@@ -81,11 +82,12 @@ export async function readKeyFacts(
 /** The last rotation of each key, from the log; null: never. */
 async function lastRotations(client: ClientBase, ids: readonly string[]): Promise<Map<string, Date | null>> {
   const rotations = new Map<string, Date | null>(ids.map((id) => [id, null]));
-  for (const { event, at } of await readStreams(
+  for (const row of await readStreams(
     client,
     ids.map((id) => `key/${id}`),
   )) {
-    if (event.type === 'key.rotated') rotations.set(event.key, at);
+    if (row instanceof UnreadableEventError) continue;
+    if (row.event.type === 'key.rotated') rotations.set(row.event.key, row.at);
   }
   return rotations;
 }

@@ -19,6 +19,9 @@ const { version } = JSON.parse(readFileSync(new URL('../../../package.json', imp
 /** No table of a projection is asked: how they are is to be seen when one of them is gone. */
 const SERVICE: Source = { projection: 'directory', tables: [] };
 
+/** Their number is that of the subjects of a newer version's changes. */
+const UNAPPLIED_SHOWN_MAX = 20;
+
 type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 'postgres'>;
 
 /** How the service is: its processes, its log, its tables, its upstreams. */
@@ -37,6 +40,9 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
           running: relay.running.size,
           viewers: viewers(),
           store: appender.mode,
+          unapplied: relay.readModel.unapplied.all
+            .slice(0, UNAPPLIED_SHOWN_MAX)
+            .map(({ subject }) => subject),
         },
         upstreams: listUpstreams(relay, config, performance.now()).map(
           ({ name, source, terms: { base_url, package: pkg, models } }) => ({

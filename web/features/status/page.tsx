@@ -28,6 +28,7 @@ export function StatusPage() {
         {(status) => (
           <div className="flex flex-col gap-5">
             {status.server.store !== 'up' && <StoreDown />}
+            {status.server.unapplied.length > 0 && <Outdated subjects={status.server.unapplied} />}
             <Card flush>
               <Figures status={status} />
             </Card>
@@ -47,6 +48,16 @@ function StoreDown() {
     <p role="alert" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
       This server can’t write to the event log. New requests are rejected with 503 and Retry-After until it
       recovers. Nothing is relayed unrecorded.
+    </p>
+  );
+}
+
+function Outdated({ subjects }: { subjects: readonly string[] }) {
+  return (
+    <p role="alert" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
+      A newer version of Daybook has changed <code className="font-mono text-xs">{subjects.join(', ')}</code>.
+      This server is of the version before and rejects calls that depend on them with 503{' '}
+      <code className="font-mono text-xs">relay_outdated</code>. Update it.
     </p>
   );
 }

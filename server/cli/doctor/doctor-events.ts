@@ -1,0 +1,29 @@
+import type { Client } from 'pg';
+import { PAGE_ROWS, readRows } from '#db/log/read.ts';
+import { ReadModel } from '#server/read-model/read-model.ts';
+
+const SHOWN_MAX = 10;
+
+/** Checks that this version knows every control event. Its servers reject calls that depend on others. */
+export async function checkEvents(client: Client): Promise<{ check: string; ok: boolean; detail: string }> {
+  const model = new ReadModel();
+  for (;;) {
+    const rows = await readRows(client, model.position, 'control');
+    model.apply(rows);
+    if (rows.length < PAGE_ROWS) break;
+  }
+  const { all } = model.unapplied;
+  const check = 'events';
+  if (all.length === 0) return { check, ok: true, detail: 'all are known to this version' };
+  const shown = all
+    .slice(0, SHOWN_MAX)
+    .map(({ subject, position, type }) => `${subject} (type ${type} at position ${position})`);
+  const more = all.length > SHOWN_MAX ? ` and ${all.length - SHOWN_MAX} more` : '';
+  return {
+    check,
+    ok: false,
+    detail:
+      `a newer version has changed ${shown.join(', ')}${more}; servers of this version reject calls that ` +
+      'depend on them (relay_outdated): run the newer version',
+  };
+}
