@@ -38,7 +38,8 @@ async function main(): Promise<void> {
 
   let stopping = false;
   const stop = (): void => {
-    if (stopping) exitNow(1);
+    // One act may send several signals, and the end is near anyway.
+    if (stopping) return;
     stopping = true;
     setTimeout(() => exitNow(1), STOP_MAX_MS).unref();
     jobs

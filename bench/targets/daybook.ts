@@ -42,6 +42,7 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, w
       const environment = {
         ...environmentOf(surroundings, dataDir, port, accounting),
         DAYBOOK_WORKER: worker,
+        LAME_DUCK_MS: '0',
       };
       const program = startProgram([...surroundings.pinning.prefix('gateway'), process.execPath, SERVER], {
         env: environment,

@@ -17,11 +17,16 @@ export type StoreLocation = { DATABASE_URL?: string | undefined; DAYBOOK_DATA: s
 
 /**
  * Opens the database of a server: the operator's own, or an embedded one that this process runs.
+ * @param stop aborts waiting for an embedded one that takes long to start.
  * @throws {StoreError} if it can't be used; the message is for the operator.
  */
-export async function openStore(config: StoreLocation, log: (line: string) => void): Promise<OpenedStore> {
+export async function openStore(
+  config: StoreLocation,
+  log: (line: string) => void,
+  stop?: AbortSignal,
+): Promise<OpenedStore> {
   if (config.DATABASE_URL === undefined) {
-    const embedded = await startEmbedded({ dataDir: config.DAYBOOK_DATA, log });
+    const embedded = await startEmbedded({ dataDir: config.DAYBOOK_DATA, log, stop });
     return { store: embedded, close: () => embedded.stop() };
   }
   const store = externalStore(config.DATABASE_URL);

@@ -99,7 +99,7 @@ export class Live {
     head: Buffer,
     requestId: string,
   ): Promise<ApiError | null> {
-    if (this.#relay.draining) return new ApiError('shutting_down');
+    if (this.#isClosed()) return new ApiError('shutting_down');
     if (!this.#relay.readModel.isCurrent()) return new ApiError('store_unavailable');
     const viewer =
       path === LIVE_SIGNED_IN ? await this.#signedIn(request, socket) : holderOfKey(this.#relay, request);
@@ -124,9 +124,15 @@ export class Live {
       );
       return new ApiError('store_unavailable');
     }
-    if (this.#relay.draining) return new ApiError('shutting_down');
+    if (this.#isClosed()) return new ApiError('shutting_down');
     if (!socket.destroyed) this.#sockets.handleUpgrade(request, socket, head, join);
     return null;
+  }
+
+  /** Whether viewers are turned away, because the listener is closed. */
+  #isClosed(): boolean {
+    const { phase } = this.#relay;
+    return phase === 'draining' || phase === 'stopped';
   }
 
   /** A signed-in member. The log reports a closed session; expiry is polled. */

@@ -18,6 +18,7 @@ import {
   PARSER_ERROR_DRAIN_BYTES,
   PARSER_ERROR_DRAIN_MS,
 } from '#server/http/bounds.ts';
+import type { OpenReplies } from '#server/http/open-replies.ts';
 import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -50,6 +51,7 @@ export type App = {
   live: Live;
   dashboard: Dashboard;
   log: Logger;
+  replies: OpenReplies;
   tls: { cert: Buffer; key: Buffer } | null;
 };
 
@@ -74,6 +76,7 @@ export function createServer(app: App): Server {
       return;
     }
     const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
+    app.replies.add(response, spec !== undefined);
     if (spec) {
       handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
         app.log.error(
@@ -168,7 +171,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
   routes.get('/readyz', (_request, response) => {
     const ready =
-      !relay.draining &&
+      relay.phase === 'serving' &&
       relay.readModel.isCurrent() &&
       !relay.readModel.unapplied.isEverything &&
       relay.fencing.isValid(performance.now()) &&
@@ -179,7 +182,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
       store: relay.instance.appender.mode,
       read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
       limits: { exchanges: relay.instance.limits.exchanges },
-      draining: relay.draining,
+      draining: relay.phase !== 'serving',
     });
   });
 

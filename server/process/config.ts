@@ -5,7 +5,7 @@ import { UpstreamName } from '#db/events/parts.ts';
 import { Networks } from '#db/limits/limits.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { BaseUrl, ModelPattern, UPSTREAM_TERMS } from '#db/events/upstream-events.ts';
-import { INSTANCES_MAX } from '#server/process/bounds.ts';
+import { INSTANCES_MAX, LAME_DUCK_DEFAULT_MS, LAME_DUCK_MAX_MS } from '#server/process/bounds.ts';
 import { Email, Password } from '#server/contract/session.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 
@@ -109,6 +109,8 @@ const Environment = z.object({
   WITNESSES: Witnesses.default([]),
   /** Server processes on the same port. */
   DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
+  /** After SIGTERM: how long calls are accepted although `/readyz` replies 503. */
+  LAME_DUCK_MS: Numeric.int().min(0).max(LAME_DUCK_MAX_MS).default(LAME_DUCK_DEFAULT_MS),
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
   DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),

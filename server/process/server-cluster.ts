@@ -1,11 +1,13 @@
 import cluster, { type Worker } from 'node:cluster';
 import { attachStore } from '#db/postgres/store.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { CHILD_STOP_MS } from '#server/process/bounds.ts';
+import { CHILD_CUT_MS, CHILD_STOP_MS } from '#server/process/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { passOnConnections } from '#server/process/connection-handover.ts';
 import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';
+import type { StopOptions } from '#server/process/drain.ts';
 import type { Served } from '#server/process/server.ts';
+import { aborted } from '#server/process/shutdown.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { exitProcess } from '#db/diagnostics/process-output.ts';
 
@@ -24,8 +26,8 @@ import { exitProcess } from '#db/diagnostics/process-output.ts';
 /** A message from a child to the primary. */
 type Ready = Pick<Served, 'baseUrl' | 'models'>;
 type ChildMessage = { ready: Ready } | { problem: string };
-/** The message from the primary to a child: drain, then exit. */
-const STOP = 'stop';
+/** A message from the primary to a child: drain, then exit; or cut the calls that still run. */
+type PrimaryMessage = { stop: { lameDuckMs: number } } | 'cut';
 
 /** Whether this process is a child. */
 export const { isWorker: isChild } = cluster;
@@ -33,28 +35,35 @@ export const { isWorker: isChild } = cluster;
 /**
  * Runs `DAYBOOK_INSTANCES` children and resolves when all of them accept calls. A child that exits later is
  * replaced, and its open requests are recovered like those of any dead instance.
+ * @param stop ends the start when it is aborted; from then on no child is replaced.
  * @throws {ConfigError} with the message of the first child that could not start.
  */
-export async function serveByChildren(config: Config, log: Logger): Promise<Served> {
+export async function serveByChildren(config: Config, log: Logger, stop: AbortSignal): Promise<Served> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   const failed = Promise.withResolvers<never>();
   const begun: Promise<Ready>[] = [];
-  const children: SupervisedProcess[] = [];
+  const children: (SupervisedProcess & { send(message: PrimaryMessage): void })[] = [];
   /** The shared port, once it is known, and the children that listen on it. */
   let port: string | null = null;
   const listening = new Set<Worker>();
   let asked = String(config.PORT);
+  let lameDuckMs = 0;
 
   function startChild(): void {
     const ready = Promise.withResolvers<Ready>();
     begun.push(ready.promise);
     let isBegun = false;
     let problem: string | null = null;
+    let current: Worker | null = null;
+    const send = (message: PrimaryMessage): void => {
+      if (current?.isConnected() === true) current.send(message);
+    };
     const start = (): Worker['process'] => {
       // With PORT=0 the first child picks a free port, which stays reserved while a child listens on it. When
       // no child is left, the port is requested by its number, because clients know it.
       if (port !== null && listening.size === 0) asked = port;
       const child = cluster.fork({ PORT: asked });
+      current = child;
       passOnConnections(child, () => listening.size > 0);
       child.on('message', (message: ChildMessage) => {
         if ('problem' in message) {
@@ -82,40 +91,49 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
         'server process exited; restarting',
       );
     };
-    children.push(
-      superviseProcess({ start, ask: (child) => void (child.connected && child.send(STOP)), onEnd }),
-    );
+    children.push({ ...superviseProcess({ start, ask: () => send({ stop: { lameDuckMs } }), onEnd }), send });
   }
 
-  const kill = (): void => {
-    for (const child of children) child.kill();
-  };
+  async function stopAll({ lameDuckMs: forMs = 0, cut }: StopOptions = {}): Promise<void> {
+    lameDuckMs = forMs;
+    const stopped = Promise.all(children.map((child) => child.stop(forMs + CHILD_STOP_MS)));
+    if (cut)
+      void aborted(cut).then(() => {
+        for (const child of children) {
+          child.send('cut');
+          void child.stop(CHILD_CUT_MS);
+        }
+      });
+    await stopped;
+  }
+
+  void aborted(stop).then(() => {
+    for (const child of children) child.release();
+    failed.reject(new Error('the start was interrupted'));
+  });
   for (let count = 0; count < config.DAYBOOK_INSTANCES; count++) startChild();
   try {
     const [first] = await Promise.race([Promise.all(begun), failed.promise]);
     return {
       ...(first as Ready),
-      async stop() {
-        await Promise.all(children.map((child) => child.stop(CHILD_STOP_MS)));
-      },
-      kill,
+      stop: stopAll,
     };
   } catch (error) {
-    kill();
+    await stopAll({ cut: AbortSignal.abort() });
     throw error;
   }
 }
 
-/** Runs a child: serves until the primary sends STOP or exits. */
+/** Runs a child: serves until the primary asks it to stop, or exits. */
 export async function serveAsChild(config: Config, log: Logger): Promise<void> {
-  // A terminal's Ctrl-C and a service manager signal all processes at once; only the primary acts on it.
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
-  let served: Served | null = null;
+  let served: Promise<Served> | null = null;
   let stopping = false;
-  const stop = (): void => {
+  const cut = new AbortController();
+  const stop = (lameDuckMs: number): void => {
     if (stopping) return;
     stopping = true;
-    (served ? served.stop() : Promise.resolve()).then(
+    const options = { lameDuckMs, cut: cut.signal };
+    (served ? served.then((each) => each.stop(options)) : Promise.resolve()).then(
       () => exitProcess(0),
       () => exitProcess(1),
     );
@@ -124,21 +142,22 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   self.on('disconnect', () => {
     // Node would exit at once and interrupt the running calls.
     self.exitedAfterDisconnect = true;
-    stop();
+    stop(0);
   });
-  process.on('message', (message) => {
-    if (message === STOP) stop();
+  process.on('message', (message: PrimaryMessage) => {
+    if (message === 'cut') cut.abort();
+    else if (typeof message === 'object' && 'stop' in message) stop(message.stop.lameDuckMs);
   });
   const send = (message: ChildMessage): Promise<void> =>
     new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
   try {
     const { serve } = await import('#server/process/server.ts');
-    served = await serve(config, log, await attachStore(config));
+    served = serve(config, log, await attachStore(config));
+    const { baseUrl, models } = await served;
+    await send({ ready: { baseUrl, models } });
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;
     await send({ problem: error.message });
     return exitProcess(1);
   }
-  const { baseUrl, models } = served;
-  await send({ ready: { baseUrl, models } });
 }

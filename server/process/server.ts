@@ -9,9 +9,9 @@ import { connectRelay, openStore } from '#db/postgres/store.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { createServer } from '#server/http/app.ts';
-import { DRAIN_MS } from '#server/process/bounds.ts';
 import { LISTEN_BACKLOG } from '#server/http/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
+import { drain, lameDuck, type StopOptions } from '#server/process/drain.ts';
 import { ControlWriter } from '#server/control/control-writer.ts';
 import { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import { AuditReader } from '#server/dashboard/audit/reader.ts';
@@ -21,6 +21,7 @@ import { Live } from '#server/feed/upgrade.ts';
 import { ReadStore } from '#server/read/store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { startDemoUpstream } from '#server/upstreams/demo-upstream.ts';
+import { OpenReplies } from '#server/http/open-replies.ts';
 import { storeCosignatures, LogProofs } from '#server/http/log-proofs.ts';
 import { CompletionLengths } from '#server/limits/completion-lengths.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
@@ -52,17 +53,15 @@ export type Served = {
   baseUrl: string;
   /** The upstreams with the models each serves, a line each. */
   models: string[];
-  /** Rejects new calls, drains running ones, and closes everything in order except the store. */
-  stop(): Promise<void>;
-  /** Kills child processes at once, for a caller that exits right after. */
-  kill(): void;
+  /** Drains running calls, and closes everything in order except the store. */
+  stop(options?: StopOptions): Promise<void>;
 };
 
 /**
  * `firstKey` is set on the first start, else null; `setupLink` is set while there is no administrator. `stop`
  * closes the store too.
  */
-export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null; setupLink: string | null };
+export type RunningServer = Served & { firstKey: FirstKey | null; setupLink: string | null };
 
 /**
  * Runs a complete server in this process: opens the store, prepares it, serves.
@@ -79,7 +78,7 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
         throw error;
       },
     );
-    return { baseUrl, models, firstKey, setupLink, stop: () => stop().then(close) };
+    return { baseUrl, models, firstKey, setupLink, stop: (options) => stop(options).then(close) };
   } catch (error) {
     await close();
     throw error;
@@ -91,6 +90,8 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function serve(config: Config, log: Logger, store: Store): Promise<Served> {
+  // Closed in reverse order: by `stop`, or here if a later step fails.
+  await using opening = new AsyncDisposableStack();
   const setup = await connectRelay(patient(store));
   const pepper = await loadPepper(setup, config);
   await closeClient(setup);
@@ -98,21 +99,25 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const readModel = new ReadModel();
   const watch = new Watch(publicId());
   const follower = await followControl(store, readModel, watch, log);
+  opening.defer(() => follower.close());
 
   const demo = await startDemoUpstream();
+  opening.defer(() => demo.close());
   const { directory } = readModel;
   const upstreams = new Upstreams(directory, ({ network }) =>
     guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }),
   );
+  opening.defer(() => upstreams.close());
   const credentials = new CredentialStore({ store, directory, file: masterKeyFile(config), log });
   const configured = [...config.upstreams, demo.config].map(definitionOf);
   const openUpstreams = (): void =>
     upstreams.set(definitionsOf(directory.upstreams, credentials, configured));
+  opening.defer(() => credentials.close());
   await credentials.start();
   credentials.onChange(openUpstreams);
   directory.onChange(openUpstreams);
   openUpstreams();
-  const stopHealthProbes = startHealthProbes(upstreams);
+  opening.defer(startHealthProbes(upstreams));
 
   const instance = new ServerInstance(store, readModel, log);
   const relay: Relay = {
@@ -133,9 +138,13 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     trustedProxies: config.trustedProxies,
     maxBodyBytes: config.MAX_BODY_MB * 1024 * 1024,
     overlapped: config.ACCOUNTING === 'overlapped',
-    draining: false,
+    phase: 'serving',
     running: new Set(),
   };
+  opening.defer(async () => {
+    relay.rejections.flush();
+    await instance.close();
+  });
   // A peer has settled the requests of this instance already.
   instance.onFenced = () => {
     for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');
@@ -146,18 +155,23 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   readModel.onChange((accounts) => endUnauthorizedCalls(relay, accounts));
 
   const reads = new ReadStore(store.config('relay'));
+  opening.defer(() => reads.close());
   const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) =>
     storeCosignatures(store, of, signatures),
   );
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(upstreams);
   const control = new ControlWriter(store, log);
+  opening.defer(() => control.close());
   const audit = new AuditReader(store);
+  opening.defer(() => audit.close());
   const checks = new AuditChecks(audit, log);
   const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
+  opening.defer(() => secrets.close());
   let port = config.PORT;
   const origin = (): string => ownOrigin(config, port);
   const signIn = openSignInStore(store, config, readModel, pepper, log);
+  opening.defer(() => signIn.close());
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
   const dashboard = {
@@ -175,37 +189,25 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     origin,
     viewers: () => feed.viewers,
   };
-  const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, tls: config.tls });
+  const replies = new OpenReplies();
+  const { tls } = config;
+  const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, replies, tls });
   port = await listen(http, config);
   const partitions = keepPartitions(
     () => connectRelay(store, PARTITIONS_TIMEOUT_MS),
     PARTITIONS_CHECK_MS,
     (error) => log.error(errorFields(error), 'creating log partitions failed; retrying'),
   );
+  opening.defer(() => partitions.close());
+  const closing = opening.move();
+  const draining = { http, relay, replies, log };
   return {
     baseUrl: `${origin()}/v1`,
     models: upstreams.all.map(({ name, terms }) => `${name} (${terms.models.join(', ')})`),
-    kill() {},
-    async stop() {
-      relay.draining = true;
-      partitions.close();
-      http.close();
-      http.closeIdleConnections();
-      await feed.close();
-      await drained(relay);
-      http.closeAllConnections();
-      await reads.close();
-      await audit.close();
-      await control.close();
-      await signIn.close();
-      await secrets.close();
-      relay.rejections.flush();
-      await instance.close();
-      await follower.close();
-      stopHealthProbes();
-      await credentials.close();
-      await upstreams.close();
-      await demo.close();
+    async stop(options = {}) {
+      await lameDuck(draining, options);
+      await Promise.all([drain(draining, options), feed.close()]);
+      await closing.disposeAsync();
     },
   };
 }
@@ -269,12 +271,4 @@ function listen(http: Server, config: Config): Promise<number> {
       resolve((http.address() as AddressInfo).port);
     });
   });
-}
-
-/** Resolves when no call is running, or when the time for draining is over. */
-async function drained(relay: Relay): Promise<void> {
-  const deadline = performance.now() + DRAIN_MS;
-  while (relay.running.size > 0 && performance.now() < deadline)
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  for (const call of [...relay.running]) call.fail('shutting_down', 'service_unavailable');
 }

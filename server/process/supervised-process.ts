@@ -3,29 +3,34 @@ import { CHILD_RESTART_FIRST_MS, CHILD_RESTART_MAX_MS, CHILD_STABLE_MS } from '#
 
 /** A process that is restarted whenever it exits, until it is stopped. */
 export type SupervisedProcess = {
-  /** Asks the process to exit, and kills it after `graceMs`. */
+  /** From here on the process may exit: that is neither reported nor followed by a restart. */
+  release(): void;
+  /** Asks the process to exit, unless it was asked before, and kills it after `graceMs`. */
   stop(graceMs: number): Promise<void>;
-  /** Kills the process without a restart. */
-  kill(): void;
 };
 
 export type SupervisedProcessOptions = {
   start: () => ChildProcess;
   /** Asks the process to shut down. */
   ask: (child: ChildProcess) => void;
-  /** The process exited unexpectedly, and is restarted after this backoff. */
+  /**
+   * The process exited unexpectedly, and is restarted after this backoff. Reported CHILD_RESTART_FIRST_MS
+   * after the exit: a signal that ends a process may reach its supervisor a moment later, which then stops
+   * it anyway.
+   */
   onEnd: (child: ChildProcess, restartMs: number) => void;
 };
 
 /**
- * Starts a process and restarts it when it exits. The backoff doubles while the process exits soon after its
- * start, so that a process which can't run costs little, and one that was killed is back at once.
+ * Starts a process and restarts it when it exits. The backoff doubles while the process exits soon after
+ * its start, so that a process which can't run costs little, and one that was killed is back at once.
  */
 export function superviseProcess({ start, ask, onEnd }: SupervisedProcessOptions): SupervisedProcess {
   let child: ChildProcess | undefined;
   let gone: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
-  let stopping = false;
+  let isReleased = false;
+  let isAsked = false;
   let pauseMs = CHILD_RESTART_FIRST_MS;
 
   function launch(): void {
@@ -43,29 +48,32 @@ export function superviseProcess({ start, ask, onEnd }: SupervisedProcessOptions
       isOver = true;
       child = undefined;
       ended.resolve();
-      if (stopping) return;
+      if (isReleased) return;
       if (performance.now() - startedMs >= CHILD_STABLE_MS) pauseMs = CHILD_RESTART_FIRST_MS;
-      timer = setTimeout(launch, pauseMs);
-      onEnd(launched, pauseMs);
+      const restartMs = pauseMs;
       pauseMs = Math.min(pauseMs * 2, CHILD_RESTART_MAX_MS);
+      timer = setTimeout(() => {
+        timer = setTimeout(launch, restartMs - CHILD_RESTART_FIRST_MS);
+        onEnd(launched, restartMs);
+      }, CHILD_RESTART_FIRST_MS);
     }
   }
   launch();
 
+  function release(): void {
+    isReleased = true;
+    clearTimeout(timer);
+  }
   return {
+    release,
     async stop(graceMs) {
-      stopping = true;
-      clearTimeout(timer);
+      release();
       if (!child) return;
-      ask(child);
+      if (!isAsked) ask(child);
+      isAsked = true;
       const force = setTimeout(() => child?.kill('SIGKILL'), graceMs);
       await gone;
       clearTimeout(force);
-    },
-    kill() {
-      stopping = true;
-      clearTimeout(timer);
-      child?.kill('SIGKILL');
     },
   };
 }

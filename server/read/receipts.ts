@@ -13,7 +13,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
 /** Dependencies of receipts; `witnesses` are the configured verifier keys. */
-export type Receipts = { reads: ReadStore; relay: Pick<Relay, 'draining'>; witnesses: readonly string[] };
+export type Receipts = { reads: ReadStore; relay: Pick<Relay, 'phase'>; witnesses: readonly string[] };
 
 /** Checkpoints are published every ten seconds, plus a margin for a busy machine. */
 const WAIT_MAX_S = 15;
@@ -57,7 +57,7 @@ export async function answerReceipt(
     const isEarly =
       receipt.code === 'receipt_not_ready' ||
       (receipt.code === 'request_not_found' && asOf.position < head && UUID.test(id));
-    if (!isEarly || performance.now() + LOOK_MS > until || relay.draining || response.destroyed)
+    if (!isEarly || performance.now() + LOOK_MS > until || relay.phase !== 'serving' || response.destroyed)
       return receipt;
     await wait(LOOK_MS);
   }

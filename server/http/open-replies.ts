@@ -1,0 +1,32 @@
+import type { ServerResponse } from 'node:http';
+
+/** The requests whose reply has not ended, from their headers on, so that a stop can wait for them. */
+export class OpenReplies {
+  readonly #calls = new Set<ServerResponse>();
+  readonly #others = new Set<ServerResponse>();
+  #isClosing = false;
+
+  /** Requests of relayed routes. */
+  get calls(): number {
+    return this.#calls.size;
+  }
+
+  /** All others. */
+  get others(): number {
+    return this.#others.size;
+  }
+
+  add(response: ServerResponse, isCall: boolean): void {
+    const replies = isCall ? this.#calls : this.#others;
+    replies.add(response);
+    response.once('close', () => replies.delete(response));
+    if (this.#isClosing) response.shouldKeepAlive = false;
+  }
+
+  /** From here on each reply whose head has not been sent carries `Connection: close`. */
+  closeConnections(): void {
+    this.#isClosing = true;
+    for (const response of [...this.#calls, ...this.#others])
+      if (!response.headersSent) response.shouldKeepAlive = false;
+  }
+}

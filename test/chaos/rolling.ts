@@ -1,0 +1,201 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { LAME_DUCK_DEFAULT_MS } from '#server/process/bounds.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { startBalancer } from '../support/deploy/balancer.ts';
+import { databaseUrlOf } from '../support/database-url.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { openRequests } from '../support/faults.ts';
+import { openLog, until, upstreamsVariable } from '../support/relay.ts';
+import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
+import { refusedPort } from '../support/upstream/upstream.ts';
+import type { Finding } from './verdict.ts';
+
+export type RollingOptions = {
+  /** Restarts, one relay after the other. */
+  n: number;
+  /** Calls a second, begun at a fixed rate however long the replies take. */
+  rate: number;
+  relays?: number;
+  /** The interval of the balancer's health check. */
+  checkMs?: number;
+  /** LAME_DUCK_MS of the relays; absent: the default. */
+  lameDuckMs?: number;
+};
+
+export type RollingVerdict = {
+  restarts: number;
+  calls: number;
+  /** Replies other than 200, and connections that broke before the head of a reply. */
+  failed: number;
+  /** Replies that began and did not come to their end. */
+  cut: number;
+  retries: number;
+  abandoned: number;
+  /** How often each kind of failure was seen. */
+  reasons: Record<string, number>;
+  violations: Finding[];
+};
+
+const TICK_MS = 20;
+const STREAM_EVENTS = 10;
+const STREAM_EVERY_MS = 100;
+const JSON_AFTER_MS = 20;
+/** One call in this many is streamed. */
+const STREAM_SHARE = 5;
+
+/**
+ * Restarts relays behind a load balancer by SIGTERM, one after the other, under a constant rate of calls.
+ * No call may fail or be cut.
+ */
+export async function rolling(options: RollingOptions): Promise<RollingVerdict> {
+  const { n, rate, relays: count = 3, checkMs = 1_000, lameDuckMs = LAME_DUCK_DEFAULT_MS } = options;
+  const directories = await Promise.all(Array.from({ length: count + 1 }, makeTestDirectory));
+  const [home = '', ...places] = directories;
+  const embedded = await startEmbedded({ dataDir: home, log: () => {} });
+  const upstream = await startPlainUpstream();
+  const common = {
+    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
+    DAYBOOK_PEPPER_FILE: path.join(home, 'pepper'),
+    DAYBOOK_UPSTREAMS: upstreamsVariable([{ baseUrl: upstream.baseUrl }]),
+    DAYBOOK_WORKER: 'off',
+    LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',
+    LAME_DUCK_MS: String(lameDuckMs),
+  };
+  const environments: Record<string, string>[] = [];
+  for (const place of places)
+    environments.push({ ...common, DAYBOOK_DATA: place, PORT: String(await refusedPort()) });
+  const servers: ServerProcess[] = [];
+  for (const env of environments) servers.push(await spawnServer(env));
+  const key = servers[0]?.firstKey as string;
+  const log = openLog(embedded);
+  const balancer = await startBalancer(
+    servers.map(({ port }) => port),
+    checkMs,
+  );
+  const allUp = (): Promise<unknown> =>
+    until(
+      () => balancer.up().length,
+      (up) => up === count,
+      'every relay',
+      30_000,
+    );
+
+  const violations: Finding[] = [];
+  const running = new Set<Promise<void>>();
+  let calls = 0;
+  let failed = 0;
+  let cut = 0;
+
+  async function call(isStream: boolean): Promise<void> {
+    let reply: IncomingMessage | null = null;
+    let text = '';
+    try {
+      reply = await balancer.send({
+        method: 'POST',
+        path: '/v1/chat/completions',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', stream: isStream, messages: [{ role: 'user', content: 'hi' }] }),
+      });
+      for await (const bytes of reply) text += String(bytes);
+      if (reply.statusCode !== 200) throw new Error(`status ${reply.statusCode}: ${text.slice(0, 200)}`);
+      const isWhole = isStream ? text.includes('data: [DONE]') : text.includes('"finish_reason":"stop"');
+      if (!isWhole) throw new Error(`the reply ends with ${text.slice(-200)}`);
+    } catch (error) {
+      const hasBegun = reply?.statusCode === 200;
+      if (hasBegun) cut++;
+      else failed++;
+      const { code = '', message } = error as NodeJS.ErrnoException;
+      violations.push({ rule: hasBegun ? 'cut' : 'failed', request: '', message: `${code} ${message}` });
+    }
+  }
+
+  let isOver = false;
+  async function load(): Promise<void> {
+    const startedMs = performance.now();
+    while (!isOver) {
+      const due = Math.floor(((performance.now() - startedMs) * rate) / 1_000);
+      for (; calls < due; calls++) {
+        const each = call(calls % STREAM_SHARE === 0).finally(() => running.delete(each));
+        running.add(each);
+      }
+      await wait(TICK_MS);
+    }
+    await Promise.all(running);
+  }
+
+  try {
+    await allUp();
+    const loading = load();
+    for (let restart = 0; restart < n; restart++) {
+      const index = restart % count;
+      await allUp();
+      const code = await servers[index]?.stop();
+      if (code !== 0) violations.push({ rule: 'end', request: '', message: `a relay ended with ${code}` });
+      servers[index] = await spawnServer(environments[index] as Record<string, string>);
+    }
+    await allUp();
+    isOver = true;
+    await loading;
+    const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last open call');
+    const abandoned = events.filter(({ event }) => event.type === 'request.abandoned').length;
+    const { retries } = balancer;
+    const reasons = countBy(
+      violations.map(({ message }) => message.replaceAll(/[0-9a-f]{4,}[0-9a-f-]*/g, '')),
+    );
+    return { restarts: n, calls, failed, cut, retries, abandoned, reasons, violations };
+  } finally {
+    isOver = true;
+    await log.close();
+    await balancer[Symbol.asyncDispose]();
+    await Promise.all(servers.map((server) => server.kill()));
+    upstream.server.closeAllConnections();
+    upstream.server.close();
+    await embedded.stop();
+    await Promise.all(directories.map(removeTestDirectory));
+  }
+}
+
+function countBy(names: readonly string[]): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(Object.groupBy(names, (name) => name)).map(([name, all]) => [name, all?.length ?? 0]),
+  );
+}
+
+/** A provider that is as cheap as possible and never fails. */
+async function startPlainUpstream(): Promise<{ server: Server; baseUrl: string }> {
+  const server = createServer((request, response) => {
+    let text = '';
+    request.on('data', (bytes: Buffer) => (text += bytes.toString()));
+    request.on('end', () => void answer(text, response));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  return { server, baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+}
+
+const usage = { prompt_tokens: 5, completion_tokens: STREAM_EVENTS, total_tokens: STREAM_EVENTS + 5 };
+
+async function answer(text: string, response: ServerResponse): Promise<void> {
+  if ((JSON.parse(text) as { stream?: boolean }).stream !== true) {
+    await wait(JSON_AFTER_MS);
+    const message = { role: 'assistant', content: 'hello' };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ id: 'c', object: 'chat.completion', model: 'm', choices, usage }));
+    return;
+  }
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const send = (choices: object[], more = {}): void => {
+    const chunk = { id: 'c', object: 'chat.completion.chunk', model: 'm', choices, ...more };
+    response.write(`data: ${JSON.stringify(chunk)}\n\n`);
+  };
+  for (let event = 0; event < STREAM_EVENTS && !response.destroyed; event++) {
+    await wait(STREAM_EVERY_MS);
+    send([{ index: 0, delta: { content: 'tok ' }, finish_reason: null }]);
+  }
+  send([{ index: 0, delta: {}, finish_reason: 'stop' }]);
+  send([], { usage });
+  response.end('data: [DONE]\n\n');
+}

@@ -1,0 +1,108 @@
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
+
+/**
+ * A load balancer with the settings of deploy/haproxy.cfg that decide what a restart costs: `check inter 1s
+ * fall 2 rise 1` on /readyz, least connections, and retries at another server only of what could not
+ * connect. It is stricter in one point: it keeps its connections and reuses them (HAProxy's `http-reuse
+ * never` does not), so that a server that closes them under it is seen.
+ */
+export type Balancer = AsyncDisposable & {
+  /**
+   * Sends a request to a server that is up. Resolves with the head of the reply. @throws as the socket
+   * does.
+   */
+  send(options: BalancedRequest): Promise<IncomingMessage>;
+  /** Ports of the servers that are up at the moment. */
+  up(): number[];
+  /** How many times a request went to another server because the first refused the connection. */
+  readonly retries: number;
+};
+
+export type BalancedRequest = {
+  path: string;
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string;
+};
+
+const FALL = 2;
+const RETRIES_MAX = 3;
+
+type Server = { port: number; agent: Agent; failures: number; isUp: boolean; running: number };
+
+/** Starts the health checks of these ports of the loopback interface. */
+export async function startBalancer(ports: readonly number[], checkMs: number): Promise<Balancer> {
+  const servers: Server[] = ports.map((port) => ({
+    port,
+    agent: new Agent({ keepAlive: true }),
+    failures: FALL,
+    isUp: false,
+    running: 0,
+  }));
+  const closing = new AbortController();
+  const checking = servers.map(async (server) => {
+    while (!closing.signal.aborted) {
+      const isReady = await fetch(`http://127.0.0.1:${server.port}/readyz`, {
+        headers: { connection: 'close' },
+        signal: AbortSignal.timeout(checkMs),
+      }).then(
+        async (reply) => {
+          await reply.arrayBuffer();
+          return reply.ok;
+        },
+        () => false,
+      );
+      server.failures = isReady ? 0 : server.failures + 1;
+      if (isReady) server.isUp = true;
+      else if (server.failures >= FALL) server.isUp = false;
+      await wait(checkMs, undefined, { signal: closing.signal }).catch(() => undefined);
+    }
+  });
+
+  let retries = 0;
+  async function send(options: BalancedRequest): Promise<IncomingMessage> {
+    const refusedBy = new Set<Server>();
+    for (;;) {
+      const candidates = servers.filter((server) => server.isUp && !refusedBy.has(server));
+      const server = candidates.toSorted((left, right) => left.running - right.running)[0];
+      if (server === undefined) throw new Error('no server is up');
+      server.running++;
+      try {
+        const reply = await exchange(server, options);
+        reply.once('close', () => server.running--);
+        return reply;
+      } catch (error) {
+        server.running--;
+        const { syscall } = error as NodeJS.ErrnoException;
+        if (syscall !== 'connect' || refusedBy.size >= RETRIES_MAX) throw error;
+        refusedBy.add(server);
+        retries++;
+      }
+    }
+  }
+
+  return {
+    send,
+    up: () => servers.filter(({ isUp }) => isUp).map(({ port }) => port),
+    get retries() {
+      return retries;
+    },
+    async [Symbol.asyncDispose]() {
+      closing.abort();
+      await Promise.all(checking);
+      for (const { agent } of servers) agent.destroy();
+    },
+  };
+}
+
+function exchange(
+  { port, agent }: Server,
+  { path, method = 'GET', headers, body }: BalancedRequest,
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const sent: ClientRequest = request({ host: '127.0.0.1', port, path, method, headers, agent }, resolve);
+    sent.once('error', reject);
+    sent.end(body);
+  });
+}
