@@ -25,6 +25,7 @@ import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts'
 import { HEAD_HELD_MS } from '#server/upstreams/bounds.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
+import { ByteCollector } from '#server/wire/byte-collector.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 
 /**
@@ -62,6 +63,7 @@ export const ATTEMPT_TRANSITIONS: Transitions<AttemptState> = {
   ended: [],
 };
 
+const NO_BYTES = Buffer.alloc(0);
 /** Passed to the upstream exchange to end it. */
 const ABORT = new Error('the relay ended the exchange');
 
@@ -78,8 +80,8 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #isHeadHeld = false;
   /** The client has disconnected, and the reply is read to its end for its usage. */
   #isDraining = false;
-  #chunks: Buffer[] = [];
-  #size = 0;
+  /** A reply that is not streamed, or that has come while the gate was closed. */
+  readonly #collected = new ByteCollector();
   /** The reply ended while the gate was closed. */
   #hasEndedBehindGate = false;
 
@@ -138,10 +140,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   openGate(): void {
     this.#isGateOpen = true;
     if (this.#state !== 'waiting' || !this.#head) return;
-    const chunks = this.#chunks;
-    this.#chunks = [];
+    const collected = this.#collected.take();
     this.#begin(this.#head);
-    for (const chunk of chunks) this.#take(chunk);
+    if (collected) this.#take(collected);
     if (this.#hasEndedBehindGate) this.#endReply();
     else this.resume();
   }
@@ -244,11 +245,11 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #take(chunk: Buffer): void {
     if (this.#state === 'ended') return;
     if (this.#state === 'streaming') return this.#takeEvents(chunk);
-    this.#size += chunk.length;
-    this.#chunks.push(chunk);
-    if (this.#state === 'buffering' && this.#size > JSON_REPLY_BYTES_MAX)
+    this.#collected.push(chunk);
+    const size = this.#collected.length;
+    if (this.#state === 'buffering' && size > JSON_REPLY_BYTES_MAX)
       this.#fail('upstream_error', 'upstream_error', 'reply_begun');
-    if (this.#state === 'rejected' && this.#size > ERROR_REPLY_BYTES_MAX) this.#failByReply();
+    if (this.#state === 'rejected' && size > ERROR_REPLY_BYTES_MAX) this.#failByReply();
   }
 
   #takeEvents(chunk: Buffer): void {
@@ -295,9 +296,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #sendBuffered(): void {
     const { writer, provider, call, request, promptEstimate } = this.#options;
     const head = this.#head as ReplyHead;
-    const bytes =
-      this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
-    const reply = provider.json(bytes, call);
+    const reply = provider.json(this.#collected.take() ?? NO_BYTES, call);
     if (!reply) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     const { usage, outputBytes, failed } = reply;
     writer.writeHead(head.status, head.contentType, [
@@ -316,7 +315,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #failByReply(): void {
     const { provider, upstreamHost: host } = this.#options;
     const { status, retryAfter } = this.#head as ReplyHead;
-    const fault = provider.parseError(Buffer.concat(this.#chunks));
+    const fault = provider.parseError(this.#collected.take() ?? NO_BYTES);
     const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, host });
     this.#resolveBeforeReply(refusal, reason, { cause: status, retryAfterMs: retryAfterMs(retryAfter) });
   }
@@ -330,7 +329,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #fail(code: ErrorCode, reason: EndReason, cause: FailureCause): void {
     if (this.#state === 'ended') return;
     if (this.#isHeadSent) return this.#failInBand(code, reason);
-    const hasBegun = this.#state === 'buffering' && this.#size > 0;
+    const hasBegun = this.#state === 'buffering' && this.#collected.length > 0;
     const failure = { cause: hasBegun ? 'reply_begun' : cause, retryAfterMs: null } as const;
     this.#resolveBeforeReply(new ApiError(code), reason, failure);
   }
@@ -374,7 +373,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #resolve(outcome: AttemptOutcome): void {
     this.#transition('ended');
     this.#options.deadlines.delete(this);
-    this.#chunks = [];
+    this.#collected.take();
     this.#controller?.abort(ABORT);
     this.#outcome.resolve(outcome);
   }

@@ -2,6 +2,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstreams/bounds.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { ModelListError } from '#server/upstreams/model-list-error.ts';
+import { ByteCollector } from '#server/wire/byte-collector.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /**
@@ -83,15 +84,13 @@ export function openConnectionPool({
         headers: ['accept', 'application/json', ...common, ...models.headers],
         signal: AbortSignal.timeout(timeoutMs),
       });
-      const text: Buffer[] = [];
-      let size = 0;
+      const text = new ByteCollector();
       for await (const chunk of reply.body as AsyncIterable<Buffer>) {
-        size += chunk.length;
-        if (size > maxBytes) throw new ModelListError({ kind: 'too_large' });
         text.push(chunk);
+        if (text.length > maxBytes) throw new ModelListError({ kind: 'too_large' });
       }
       if (reply.statusCode !== 200) throw new ModelListError({ kind: 'status', status: reply.statusCode });
-      return parseJson(Buffer.concat(text).toString());
+      return parseJson(text.take()?.toString() ?? '');
     },
     async close() {
       await pool.close();

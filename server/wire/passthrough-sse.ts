@@ -1,61 +1,52 @@
 import type { Usage } from '#db/money.ts';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
-import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
-import { dataOf, eventEnds } from '#server/wire/sse.ts';
+import { type EventBatch, EventSplitter } from '#server/wire/event-splitter.ts';
 import { OutputCounter } from '#server/wire/output-counter.ts';
+import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
+import { dataOf } from '#server/wire/sse.ts';
+
+/** What an event of a reply is: without data, as comments are; progress; or not meant for the client. */
+export type Inspected = 'no_data' | 'progress' | 'removed';
 
 /**
- * A streamed reply whose client uses the upstream's own protocol: the bytes are relayed unchanged, in
- * whole events, and each is looked at as it passes. What events mean its protocol says. Pure.
+ * A streamed reply whose client uses the upstream's own protocol: the bytes are relayed unchanged, but in
+ * whole events, so that the relay can add an error of its own after a cut without gluing it to half an event.
+ * Each event is inspected once as it passes, in the terms of its protocol. Of an event above the bound the
+ * bytes pass uninspected, as they are received. Pure.
  */
 export abstract class PassthroughSse implements SseReader {
   protected readonly output = new OutputCounter();
-  #held: Buffer | null = null;
-  #insideEvent = false;
+  readonly #events = new EventSplitter();
+  #endsWithoutBlank = false;
   #dataEvents = 0;
+  /** Bytes of an oversize event that are not yet counted as progress. */
+  #oversizeBytes = 0;
 
   abstract readonly usage: Usage | null;
   abstract readonly promptUsage: PromptUsage | null;
   abstract readonly complete: boolean;
   abstract readonly failed: boolean;
 
-  /**
-   * Looks at an event that has data.
-   * @param event as latin-1 text of its bytes, blank line included.
-   * @returns whether the reply has got further by it.
-   */
-  protected abstract inspect(event: string): boolean;
+  /** @param event as latin-1 text of its bytes, blank line included. */
+  protected abstract inspect(event: string): Inspected;
 
   push(chunk: Buffer): Buffer | null {
-    const bytes = this.#held ? Buffer.concat([this.#held, chunk]) : chunk;
-    this.#held = null;
-    const text = bytes.toString('latin1');
-    let start = 0;
-    for (const end of eventEnds(text)) {
-      if (this.inspect(text.slice(start, end))) this.#dataEvents++;
-      start = end;
-    }
-    if (start > 0) this.#insideEvent = false;
-    if (bytes.length - start > SSE_EVENT_BYTES_MAX) {
-      this.#insideEvent = true;
-      this.#dataEvents++;
-      return bytes;
-    }
-    if (start < bytes.length) this.#held = bytes.subarray(start);
-    return start === 0 ? null : bytes.subarray(0, start);
+    const batch = this.#events.push(chunk);
+    return batch && this.#relay(batch);
   }
 
-  /** An event that only lacks its blank line counts; half of one goes out behind a whole reply alone. */
+  /**
+   * The rest, when the upstream has ended by itself. Some providers omit the blank line after the last event.
+   * Half an event counts for nothing, and goes out only behind a complete reply.
+   */
   flush(): Buffer | null {
-    const rest = this.#held;
-    this.#held = null;
+    const rest = this.#events.rest();
     if (!rest) return null;
-    const event = rest.toString('latin1');
-    const isWhole = isJson(dataOf(event));
-    if (isWhole && this.inspect(event)) this.#dataEvents++;
-    if (!isWhole && !this.complete) return null;
-    this.#insideEvent = isWhole;
-    return rest;
+    const text = rest.toString('latin1');
+    if (!this.isWhole(text)) return this.complete ? rest : null;
+    const event = this.#relay({ bytes: rest, text, ends: [rest.length], whole: null });
+    this.#endsWithoutBlank = event !== null;
+    return event;
   }
 
   get countedTokens(): number {
@@ -67,16 +58,48 @@ export abstract class PassthroughSse implements SseReader {
   }
 
   get insideEvent(): boolean {
-    return this.#insideEvent;
+    return this.#endsWithoutBlank || this.#events.isInsideEvent;
   }
-}
 
-function isJson(data: string | null): boolean {
-  if (data === null) return false;
-  try {
-    JSON.parse(data);
-    return true;
-  } catch {
-    return false;
+  /** Whether the last event, which has no blank line, is complete otherwise. */
+  protected isWhole(event: string): boolean {
+    try {
+      return JSON.parse(dataOf(event) ?? '') !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  #relay({ bytes, text, ends, whole }: EventBatch): Buffer | null {
+    const kept: Buffer[] = [];
+    let keptFrom = 0;
+    let start = 0;
+    for (let index = 0; index < ends.length; index++) {
+      const end = ends[index] as number;
+      if (whole?.[index] === false) this.#passPart(end - start, end < bytes.length || !this.insideEvent);
+      // Each event is searched on its own: a search to the end of the chunk for each of its events would
+      // make large chunks of small events quadratic.
+      else if (this.#isRemoved(text.slice(start, end))) {
+        if (start > keptFrom) kept.push(bytes.subarray(keptFrom, start));
+        keptFrom = end;
+      }
+      start = end;
+    }
+    if (keptFrom === 0) return bytes.length === 0 ? null : bytes;
+    if (keptFrom < bytes.length) kept.push(bytes.subarray(keptFrom));
+    return kept.length === 0 ? null : Buffer.concat(kept);
+  }
+
+  #isRemoved(event: string): boolean {
+    const inspected = this.inspect(event);
+    if (inspected !== 'no_data') this.#dataEvents++;
+    return inspected === 'removed';
+  }
+
+  /** Counts a part of an oversize event: by its bytes, so that the count is the same for any chunks. */
+  #passPart(bytes: number, isLast: boolean): void {
+    this.#oversizeBytes += bytes;
+    this.#dataEvents += Math.floor(this.#oversizeBytes / SSE_EVENT_BYTES_MAX);
+    this.#oversizeBytes = isLast ? 0 : this.#oversizeBytes % SSE_EVENT_BYTES_MAX;
   }
 }

@@ -9,7 +9,7 @@ import {
   usageOf,
 } from '#server/providers/anthropic/usage.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
-import { PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
 /** A streamed message on its way to a client of Anthropic's protocol. Pure. */
@@ -35,14 +35,14 @@ export class NativeSse extends PassthroughSse {
     return this.#failed;
   }
 
-  protected inspect(event: string): boolean {
+  protected inspect(event: string): Inspected {
     const quick = quickDelta(event);
     if (quick) {
       this.output.add(quick.inside.length);
-      return true;
+      return 'progress';
     }
     const members = parsed(dataOf(event));
-    if (!members) return false;
+    if (!members) return 'no_data';
     const type = members.get('type');
     switch (type) {
       case '"message_start"':
@@ -65,7 +65,7 @@ export class NativeSse extends PassthroughSse {
       default:
     }
     // Before its message has begun an upstream that says it is there has got nowhere.
-    return type !== '"ping"' || this.#prompt !== null;
+    return type !== '"ping"' || this.#prompt !== null ? 'progress' : 'no_data';
   }
 }
 

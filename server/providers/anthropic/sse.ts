@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
-import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { anyDelta, type Delta, quickDelta } from '#server/providers/anthropic/delta.ts';
-import { dataOf, eventEnds } from '#server/wire/sse.ts';
+import { EventSplitter } from '#server/wire/event-splitter.ts';
+import { dataOf } from '#server/wire/sse.ts';
 import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
@@ -35,7 +35,7 @@ export class MessageSse implements SseReader {
   readonly #asksUsage: boolean;
   readonly #written = new OutputCounter();
   readonly #openCalls = new Map<number, OpenCall>();
-  #held: Buffer | null = null;
+  readonly #events = new EventSplitter();
   /** What each chunk begins with, once the message has begun. */
   #head: string | null = null;
   #choiceHead = '';
@@ -56,25 +56,22 @@ export class MessageSse implements SseReader {
 
   push(chunk: Buffer): Buffer | null {
     if (this.#isOver) return null;
-    const bytes = this.#held ? Buffer.concat([this.#held, chunk]) : chunk;
-    this.#held = null;
-    const text = bytes.toString('latin1');
+    const batch = this.#events.push(chunk);
+    if (!batch) return null;
+    const { text, ends, whole } = batch;
     let out = '';
     let start = 0;
-    for (const end of eventEnds(text)) {
-      out += end - start > SSE_EVENT_BYTES_MAX ? this.#fail() : this.#translate(text.slice(start, end));
+    for (const [index, end] of ends.entries()) {
+      out += whole?.[index] === false ? this.#fail() : this.#translate(text.slice(start, end));
       start = end;
-      if (this.#isOver) return asBytes(out);
+      if (this.#isOver) break;
     }
-    if (bytes.length - start > SSE_EVENT_BYTES_MAX) out += this.#fail();
-    else if (start < bytes.length) this.#held = start === 0 ? bytes : bytes.subarray(start);
     return asBytes(out);
   }
 
   /** An event that only lacks its blank line counts; half of one does not. */
   flush(): Buffer | null {
-    const rest = this.#held?.toString('latin1') ?? '';
-    this.#held = null;
+    const rest = this.#events.rest()?.toString('latin1') ?? '';
     if (this.#isOver) return null;
     const isWhole = isJson(dataOf(rest) ?? '');
     const out = isWhole ? this.#translate(rest) : '';

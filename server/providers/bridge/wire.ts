@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { EventSplitter } from '#server/wire/event-splitter.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 
 /** The bytes received for one call, which a package reads without any bound of its own. */
@@ -75,28 +76,47 @@ export function boundedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
     }
     if (response.ok && wire) wire.answered = true;
     if (!body) return response;
-    const bounded = response.ok
-      ? readBy(body, (bytes) => wire?.came(bytes))
-      : firstBytes(body, ERROR_REPLY_BYTES_MAX);
+    const isSse = /^text\/event-stream\b/i.test(response.headers.get('content-type') ?? '');
+    const came = (bytes: number): void => wire?.came(bytes);
+    const bounded = !response.ok
+      ? firstBytes(body, ERROR_REPLY_BYTES_MAX)
+      : readBy(body, came, isSse ? new EventSplitter(EVENT_BYTES_MAX) : null);
     return new Response(bounded, { status, statusText, headers: response.headers });
   };
 }
 
-/** The same bytes; `came` is called for each chunk before it is passed on. */
-function readBy(body: ReadableStream<Uint8Array>, came: (bytes: number) => void): ReadableStream<Uint8Array> {
+/**
+ * The same bytes. A package gets server-sent events whole: its own parser may search all that it has of an
+ * event again for each chunk.
+ * @param came called for each chunk, before it is passed on.
+ * @param events divides the bytes into events; null: they pass in the chunks they came in.
+ */
+function readBy(
+  body: ReadableStream<Uint8Array>,
+  came: (bytes: number) => void,
+  events: EventSplitter | null,
+): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const { done, value } = await reader.read();
-        if (done) return controller.close();
-        try {
-          came(value.length);
-        } catch (error) {
-          reader.cancel(error).catch(() => {});
-          throw error;
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) {
+            const rest = events?.rest();
+            if (rest) controller.enqueue(rest);
+            return controller.close();
+          }
+          try {
+            came(value.length);
+          } catch (error) {
+            reader.cancel(error).catch(() => {});
+            throw error;
+          }
+          const { buffer, byteOffset, length } = value;
+          const passed = events ? events.push(Buffer.from(buffer, byteOffset, length))?.bytes : value;
+          if (passed) return controller.enqueue(passed);
         }
-        controller.enqueue(value);
       },
       cancel: (reason) => reader.cancel(reason),
     },

@@ -70,6 +70,7 @@ function isInvalidField(value: unknown): value is InvalidField {
     value !== null &&
     'msg' in value &&
     typeof value.msg === 'string' &&
+    value.msg !== '' &&
     'loc' in value &&
     Array.isArray(value.loc)
   );

@@ -1,6 +1,6 @@
 import type { Usage } from '#db/money.ts';
 import { parseUsage } from '#server/providers/openai/usage.ts';
-import { PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
 /**
@@ -33,11 +33,11 @@ export class ResponsesSse extends PassthroughSse {
     return this.#failed;
   }
 
-  protected inspect(event: string): boolean {
-    if (!event.includes('data:')) return false;
+  protected inspect(event: string): Inspected {
+    if (!event.includes('data:')) return 'no_data';
     if (DELTA.test(event)) this.output.add(DELTA_TEXT.exec(event)?.[1]?.length ?? 0);
     else if (TERMINAL.test(event)) this.#lookAt(dataOf(event));
-    return true;
+    return 'progress';
   }
 
   #lookAt(data: string | null): void {

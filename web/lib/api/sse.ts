@@ -2,35 +2,52 @@
 
 /** The maximum length of one event. */
 const EVENT_CHARACTERS_MAX = 1_000_000;
-const LINE_END = /\r\n|\n|\r/;
+const LINE_END = /\r\n|\n|\r/g;
 
-/** An incremental parser: accepts text chunks and returns the data of complete events. */
+/**
+ * An incremental parser: accepts text chunks and returns the data of complete events. Each character is
+ * searched once, however small the chunks are.
+ */
 export class EventReader {
-  #rest = '';
+  /** The parts of the line that is not complete. */
+  #line: string[] = [];
   #data: string[] = [];
   #size = 0;
+  /** The last line was ended by a CR; a LF that follows belongs to it. */
+  #endedByCr = false;
 
   /** @throws {RangeError} if an event exceeds the maximum length. */
-  push(text: string): string[] {
+  push(chunk: string): string[] {
+    if (chunk === '') return [];
+    const text = this.#endedByCr && chunk.startsWith('\n') ? chunk.slice(1) : chunk;
+    this.#endedByCr = chunk.endsWith('\r');
     const found: string[] = [];
-    const lines = (this.#rest + text).split(LINE_END);
-    this.#rest = lines.pop() ?? '';
-    // A line feed may follow.
-    if (this.#rest === '' && text.endsWith('\r')) this.#rest = `${lines.pop() ?? ''}\r`;
-    for (const line of lines) {
-      if (line === '') {
-        if (this.#data.length > 0) found.push(this.#data.join('\n'));
-        this.#data = [];
-        this.#size = 0;
-      } else if (line.startsWith('data:')) {
-        const data = line.slice(line.startsWith('data: ') ? 6 : 5);
-        this.#data.push(data);
-        this.#size += data.length;
-      }
+    let start = 0;
+    for (const { 0: lineEnd, index } of text.matchAll(LINE_END)) {
+      this.#line.push(text.slice(start, index));
+      this.#takeLine(this.#line.join(''), found);
+      this.#line = [];
+      start = index + lineEnd.length;
     }
-    if (this.#size + this.#rest.length > EVENT_CHARACTERS_MAX)
-      throw new RangeError('an event of the reply is too long');
+    this.#add(text.length - start);
+    this.#line.push(text.slice(start));
     return found;
+  }
+
+  #takeLine(line: string, found: string[]): void {
+    if (line === '') {
+      if (this.#data.length > 0) found.push(this.#data.join('\n'));
+      this.#data = [];
+      this.#size = 0;
+    } else if (line.startsWith('data:')) {
+      this.#data.push(line.slice(line.startsWith('data: ') ? 6 : 5));
+      this.#add(line.length);
+    }
+  }
+
+  #add(characters: number): void {
+    this.#size += characters;
+    if (this.#size > EVENT_CHARACTERS_MAX) throw new RangeError('an event of the reply is too long');
   }
 }
 
