@@ -5,7 +5,6 @@ const UNIT = [
   'test/unit/**/*.test.ts',
   'test/layout/layout.test.ts',
   'test/layout/docs.test.ts',
-  'test/layout/volatile-clocks.test.ts',
   'test/layout/vendor-internals.test.ts',
 ];
 

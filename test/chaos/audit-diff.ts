@@ -18,28 +18,45 @@ const CHANGE = `
     where request = (select request from projection.request order by request limit 1)
     returning request`;
 
-type Diff = { code: number | null; differences: number; text: string };
+type Audited = { code: number | null; text: string };
+type Diff = Audited & { differences: number };
 
-/** What `daybook audit diff` says of the store below a data directory. */
-function auditDiff(dataDir: string): Promise<Diff> {
+/**
+ * The output of `daybook audit diff --json` or `verify --json` on the store below a data directory.
+ * @throws {Error} when it ends with another code than that of a verdict.
+ */
+export function runAudit(dataDir: string, command: 'diff' | 'verify'): Promise<Audited> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, DAYBOOK_DATA: dataDir, DATABASE_URL: '' };
     const child = execFile(
       process.execPath,
-      [MAIN, 'diff', '--json'],
+      [MAIN, command, '--json'],
       { env, timeout: COMMAND_TIMEOUT_MS, maxBuffer: OUTPUT_BYTES_MAX },
       (_, stdout, stderr) => {
         if (child.exitCode !== 0 && child.exitCode !== 1)
-          reject(new Error(`audit diff ended with ${child.exitCode}: ${stderr}`));
-        else
-          resolve({
-            code: child.exitCode,
-            differences: (JSON.parse(stdout) as { differences: number }).differences,
-            text: stdout,
-          });
+          reject(new Error(`audit ${command} ended with ${child.exitCode}: ${stderr}`));
+        else resolve({ code: child.exitCode, text: stdout });
       },
     );
   });
+}
+
+async function auditDiff(dataDir: string): Promise<Diff> {
+  const { code, text } = await runAudit(dataDir, 'diff');
+  return { code, text, differences: (JSON.parse(text) as { differences: number }).differences };
+}
+
+/** Waits until the worker has projected the whole log. */
+export async function projected(store: Store): Promise<void> {
+  const auditor = new Client(store.config('auditor'));
+  await auditor.connect();
+  await until(
+    () => readProjectionState(auditor),
+    ({ position, head }) => position === head,
+    'the projections',
+    CAUGHT_UP_WITHIN_MS,
+  );
+  await auditor.end();
 }
 
 /**
@@ -51,15 +68,7 @@ export async function checkDiff(
   store: Store,
   dataDir: string,
 ): Promise<{ differences: number; violations: Finding[] }> {
-  const auditor = new Client(store.config('auditor'));
-  await auditor.connect();
-  await until(
-    () => readProjectionState(auditor),
-    ({ position, head }) => position === head,
-    'the projections',
-    CAUGHT_UP_WITHIN_MS,
-  );
-  await auditor.end();
+  await projected(store);
   const { differences, text } = await auditDiff(dataDir);
   const violations: Finding[] =
     differences === 0

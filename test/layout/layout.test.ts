@@ -30,6 +30,7 @@ import {
   wideLines,
 } from './rules.ts';
 import { describeFile, type File, readFolders, ROOT } from './source.ts';
+import { volatileConditions } from './volatile-clocks.ts';
 import { bannedWords, EXCEPTIONS } from './words.ts';
 
 const readText = (name: string): File => describeFile(name, readFileSync(path.join(ROOT, name), 'utf8'));
@@ -62,6 +63,13 @@ describe('the source', () => {
   it('has folders of at most 25 files', () => expect(largeFolders(files)).toEqual([]));
   it('has lines of at most 110 columns', () => expect(wideLines(files)).toEqual([]));
   it('logs through the logger only', () => expect(consoleUses(files)).toEqual([]));
+  it('has no volatile clock in a condition of a query, which would read the whole history', () => {
+    const queries = files.filter(
+      ({ path: name }) =>
+        /^(?:db|server|worker)\/.*\.(?:ts|sql)$/.test(name) && !name.endsWith('snapshot.sql'),
+    );
+    expect(queries.flatMap(({ path: name, text }) => volatileConditions(name, text))).toEqual([]);
+  });
 });
 
 describe('the language', () => {
@@ -138,6 +146,17 @@ function atLeast(version: string, least: string): boolean {
 describe('the checker', () => {
   const tree = (sources: Record<string, string>): File[] =>
     Object.entries(sources).map(([name, text]) => describeFile(name, text));
+  it('volatile clocks: in each kind of condition, and not in values', () => {
+    const found = (text: string): number => volatileConditions('a.ts', text).length;
+    expect(found("'select a from b where at > clock_timestamp() - $1'")).toBe(1);
+    expect(found("'select a from b join c on c.at < clock_timestamp()'")).toBe(1);
+    expect(found("'delete from b where at < date_trunc(1, clock_timestamp())'")).toBe(1);
+    expect(found("q.where('at', '<', sql<Date>`clock_timestamp() - 1`)")).toBe(1);
+    expect(found('const NOW = sql<Date>`clock_timestamp()`;')).toBe(1);
+    expect(found("'select clock_timestamp() as now from b where at > $1'")).toBe(0);
+    expect(found("'update b set at = clock_timestamp() where id = $1'")).toBe(0);
+    expect(found('_now constant integer := clock_timestamp();')).toBe(0);
+  });
 
   it.each([
     ['db may not import server', { 'db/a.ts': "import '#server/b.ts';" }, 1],
