@@ -178,7 +178,7 @@ async function withProjector<T>(store: Store, work: () => Promise<T>): Promise<T
     signal: ending.signal,
     log: createLogger('warn'),
     reports: { failed: () => Promise.resolve(), succeeded: () => Promise.resolve() },
-    onDetached: (names) => Promise.reject(new Error(`to be rebuilt: ${names.join()}`)),
+    onOutdated: (names) => Promise.reject(new Error(`to be rebuilt: ${names.join()}`)),
   });
   try {
     return await work();

@@ -63,7 +63,7 @@ function selfReportingTasks(
         signal,
         log,
         reports,
-        onDetached: (names) => helpers.withPgClient((client) => queueRebuilds(client, names)),
+        onOutdated: (names) => helpers.withPgClient((client) => queueRebuilds(client, names)),
       });
       // For another worker, which otherwise would begin with the next minute.
       if (end === 'stopped') await helpers.addJob(...PROJECT_JOB);

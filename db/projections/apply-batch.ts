@@ -13,7 +13,12 @@ import type { Projection, Range } from '#db/projections/projection.ts';
  */
 
 /** An event that a projection could not apply, and why, without any of its contents. */
-export type Parked = { position: number; reason: string };
+export type Parked = {
+  position: number;
+  reason: string;
+  /** The code of an unknown type, whose event a later version reads again. */
+  type?: number;
+};
 
 /** The fault is the projection's own, so that no event can be applied. */
 export class BrokenProjectionError extends Error {
@@ -39,7 +44,7 @@ const FIRST_GAP = `select min(n) as position from (
     select $2::bigint + row_number() over (order by position) as n, position
       from daybook.log where shard = $1 and position > $2 and position <= $3) seen
   where n <> position`;
-const KNOWN_TYPES = Object.values(EVENT_CODES);
+export const KNOWN_TYPES: readonly number[] = Object.values(EVENT_CODES);
 
 type SurveyRow = { count: string; at: string; positions: string[] | null; types: number[] | null };
 
@@ -65,6 +70,7 @@ export async function survey(client: ClientBase, { after, upTo }: Range): Promis
   const unknown = (positions ?? []).map((position, index) => ({
     position: Number(position),
     reason: `unknown event type ${types?.[index]}`,
+    type: types?.[index] as number,
   }));
   return { at, unknown };
 }

@@ -7,6 +7,7 @@ import {
   classify,
   BrokenProjectionError,
   isLogFault,
+  KNOWN_TYPES,
   type Parked,
   survey,
   applyBatch,
@@ -119,8 +120,9 @@ const MOVE = `with moved as (
     update daybook.projection set position = $1, position_at = $2 where name = any($3) returning 1)
   select pg_notify('daybook_projected', $1::bigint::text) from moved limit 1`;
 const DETACH = 'update daybook.projection set is_live = false where name = any($1)';
-const PARK = `insert into daybook.parked_event (projection, position, reason)
-  select * from unnest($1::text[], $2::bigint[], $3::text[]) on conflict do nothing`;
+const PARK = `insert into daybook.parked_event (projection, position, reason, type)
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[]) on conflict do nothing`;
+const READABLE = 'select distinct projection from daybook.parked_event where type = any($1)';
 
 async function page(
   client: ClientBase,
@@ -235,5 +237,15 @@ export async function park(client: ClientBase, parked: readonly ParkedEvent[]): 
     parked.map(({ projection }) => projection),
     parked.map(({ position }) => position),
     parked.map(({ reason }) => reason),
+    parked.map(({ type }) => type ?? null),
   ]);
+}
+
+/**
+ * The projections for which an older version has parked events of types that this version knows. A rebuild
+ * applies them in their places: applied now, they would follow events that came after them.
+ */
+export async function findReadable(client: ClientBase): Promise<ProjectionName[]> {
+  const { rows } = await client.query<{ projection: ProjectionName }>(READABLE, [KNOWN_TYPES]);
+  return rows.map(({ projection }) => projection);
 }

@@ -316,6 +316,7 @@ CREATE INDEX member_administrators ON daybook.member USING btree (id) WHERE (rol
 create table daybook.parked_event (
   projection text collate "C" not null,
   "position" bigint not null,
+  type smallint,
   reason text not null,
   parked_at timestamp with time zone default clock_timestamp() not null,
   constraint parked_event_pkey PRIMARY KEY (projection, "position")

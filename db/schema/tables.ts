@@ -256,6 +256,7 @@ export type MemberTable = {
 export type ParkedEventTable = {
   projection: string;
   position: Int8;
+  type: number | null;
   reason: string;
   parked_at: Default<Timestamp>;
 };

@@ -147,3 +147,26 @@ test('projections status, check and rebuild: position, a row changed by hand, an
   expect(await projections('rebuild', 'requests')).toMatchObject({ code: 0 });
   expect(await projections('check')).toMatchObject({ code: 0 });
 });
+
+test('events that an older version parked are applied by one that knows them', async () => {
+  const from = await writer.append([accepted()]);
+  await callAndSee();
+  const rebuiltAt = async (): Promise<Date | null> =>
+    (await readProjectionStatus(auditor)).find(({ projection }) => projection === 'requests')?.rebuilt_at ??
+    null;
+  const before = await rebuiltAt();
+  // As if the projector of an older version had not known the type.
+  await worker.query(
+    `with removed as (delete from projection.request where position >= $1)
+      insert into daybook.parked_event (projection, position, type, reason)
+        values ('requests', $1, 100, 'unknown event type 100')`,
+    [from],
+  );
+  await until(rebuiltAt, (at) => at !== null && at > (before ?? new Date(0)), 'the rebuild', WITHIN_MS);
+  const { rows } = await worker.query(
+    `select (select count(*)::int from projection.request where position >= $1) as requests,
+        (select count(*)::int from daybook.parked_event where type is not null) as parked`,
+    [from],
+  );
+  expect(rows).toEqual([{ requests: 11, parked: 0 }]);
+});

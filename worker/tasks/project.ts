@@ -1,7 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { closeClient } from '#db/postgres/connect.ts';
-import { type Page, projectPage, detachWithoutTables, startEpoch } from '#db/projections/project.ts';
+import {
+  detachWithoutTables,
+  findReadable,
+  type Page,
+  projectPage,
+  startEpoch,
+} from '#db/projections/project.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { AutoResetEvent } from '../auto-reset-event.ts';
@@ -23,8 +29,8 @@ export type ProjectOptions = {
   log: Logger;
   /** Reports an attempt that failed, and that a page was projected. */
   reports: Pick<JobReports, 'failed' | 'succeeded'>;
-  /** Called repeatedly with the projections that wait for a rebuild. */
-  onDetached: (names: readonly ProjectionName[]) => Promise<void>;
+  /** Called repeatedly with the projections that wait for a rebuild, if any. */
+  onOutdated: (names: readonly ProjectionName[]) => Promise<void>;
 };
 
 const TASK = 'project';
@@ -80,7 +86,7 @@ export async function projectTask(options: ProjectOptions): Promise<'stopped' | 
 async function follow(
   client: Client,
   epoch: number,
-  { projections, signal, log, reports, onDetached }: ProjectOptions,
+  { projections, signal, log, reports, onOutdated }: ProjectOptions,
   onPage: () => void,
 ): Promise<'stopped' | 'superseded'> {
   const wakeUp = new AutoResetEvent();
@@ -104,7 +110,9 @@ async function follow(
       if (page.kind === 'superseded') return 'superseded';
       if (page.kind === 'projected') {
         logFaults(page, log);
-        if (page.detached.length > 0 && (isCheck || page.broken.length > 0)) await onDetached(page.detached);
+        const readable = isCheck ? await findReadable(client) : [];
+        if (isCheck || page.broken.length > 0)
+          await onOutdated([...new Set([...page.detached, ...readable])]);
         if (page.range.upTo < page.head && page.range.upTo > page.range.after) continue;
       }
       await rest(Math.min(REST_MAX_MS, Math.max(REST_MIN_MS, tookMs * REST_FACTOR)), signal);

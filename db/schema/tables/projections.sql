@@ -28,6 +28,9 @@ create sequence daybook.projector_epoch;
 create table daybook.parked_event (
   projection text collate "C" not null references daybook.projection on delete cascade,
   position bigint not null,
+  -- The code of a type that the projector did not know; null for any other reason. A projector that knows it
+  -- has the projection rebuilt.
+  type smallint,
   reason text not null,
   parked_at timestamptz not null default clock_timestamp(),
   primary key (projection, position)

@@ -40,8 +40,8 @@ export function Projections({ projections }: { projections: readonly Projection[
       {parked > 0 && (
         <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
           {showCount(parked)} {parked === 1 ? 'event is' : 'events are'} parked: recorded in the log, but not
-          processed and not included in figures. The worker’s log has the reason. After updating Daybook,
-          rebuild the projection: <code className="font-mono text-xs">daybook projections rebuild</code>.
+          processed and not included in figures. The worker’s log has the reason. Events of a newer version
+          are read again after the worker is updated.
         </p>
       )}
       <Table
