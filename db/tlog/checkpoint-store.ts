@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
+import { countOf, db, rowOf } from '#db/schema/query.ts';
 import { formatSignature, type Signature } from '#db/tlog/note.ts';
 
 /** The checkpoints stored in the database, with the cosignatures of witnesses. */
@@ -61,6 +62,35 @@ export async function readCoveringCheckpoint(
     values: [SHARD, position],
   });
   return rows[0] ?? null;
+}
+
+/** Whether the checkpoint of an epoch and size is stored. */
+export async function hasCheckpoint(
+  client: ClientBase,
+  { epoch, size }: Pick<StoredCheckpoint, 'epoch' | 'size'>,
+): Promise<boolean> {
+  const query = db
+    .selectFrom('daybook.checkpoint')
+    .select('size')
+    .where('shard', '=', SHARD)
+    .where('epoch', '=', epoch)
+    .where('size', '=', String(size));
+  return (await rowOf(client, query)) !== undefined;
+}
+
+/** Stores a published checkpoint. One of the same epoch and size is kept. */
+export async function insertCheckpoint(
+  client: ClientBase,
+  { epoch, size, note, publishedAt }: Omit<StoredCheckpoint, 'cosignatures'>,
+): Promise<void> {
+  const row = { shard: SHARD, epoch, size: String(size), note, published_at: publishedAt };
+  await countOf(
+    client,
+    db
+      .insertInto('daybook.checkpoint')
+      .values(row)
+      .onConflict((conflict) => conflict.doNothing()),
+  );
 }
 
 /** The note with the signature lines of its witnesses appended. */

@@ -4,9 +4,10 @@ import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
 /**
- * The directory that a log is published in, outside its database: the newest checkpoint, the verifier keys,
- * and the tree in tiles of 256 hashes, laid out as in c2sp.org/tlog-tiles. Any web server can serve it. With
- * it an auditor can locate the exact event that was changed later.
+ * The directory that a log is published in, outside its database: the newest checkpoint, the last one of each
+ * hour, the verifier keys, and the tree in tiles of 256 hashes, laid out as in c2sp.org/tlog-tiles. Any web
+ * server can serve it. With it an auditor can locate the exact event that was changed later, and missing
+ * checkpoints.
  */
 
 /** The path: beside the data directory, so that losing one does not lose both. */
@@ -16,6 +17,7 @@ export function publishDirectory(config: { DAYBOOK_DATA: string; PUBLISH_DIR?: s
 
 export const CHECKPOINT = 'checkpoint';
 const KEYS = 'keys';
+const HISTORY = 'checkpoints';
 export const TILE_BYTES = NODE_CHILDREN * HASH_BYTES;
 
 /** The path of a tile in the directory; a partial tile has its width appended. */
@@ -47,21 +49,50 @@ export function readCheckpointFile(directory: string): Promise<string | null> {
   return readFile(path.join(directory, CHECKPOINT), 'utf8').catch(nullIfMissing);
 }
 
-/** Writes the newest checkpoint and the lines of all keys that have signed, the newest last. */
+/** The file of the last checkpoint of an hour: `checkpoints/2026-11-23/07`, in UTC. */
+export function hourPath(publishedAt: Date): string {
+  const [day = '', time = ''] = publishedAt.toISOString().split('T');
+  return path.join(HISTORY, day, time.slice(0, 2));
+}
+
+/**
+ * Writes the newest checkpoint, also as the last one of its hour, and the lines of all keys that have signed,
+ * the newest last.
+ * @param publishedAt the time that is stored with the checkpoint: old stored ones are thinned out to the last
+ *   one of each hour.
+ */
 export async function writeCheckpointFile(
   directory: string,
-  note: string,
+  { note, publishedAt }: { note: string; publishedAt: Date },
   verifierKeys: readonly string[],
 ): Promise<void> {
-  await mkdir(directory, { recursive: true });
+  const hour = path.join(directory, hourPath(publishedAt));
+  await mkdir(path.dirname(hour), { recursive: true });
   await writeAtomically(
     path.join(directory, KEYS),
     Buffer.from(verifierKeys.map((line) => `${line}\n`).join('')),
   );
   await writeAtomically(path.join(directory, CHECKPOINT), Buffer.from(note));
+  await writeAtomically(hour, Buffer.from(note));
   const handle = await open(directory);
   await handle.sync();
   await handle.close();
+}
+
+/** The last checkpoint of each hour, the oldest first, with the path of its file in the directory. */
+export async function readCheckpointHistory(directory: string): Promise<{ file: string; note: string }[]> {
+  const history: { file: string; note: string }[] = [];
+  for (const day of await sortedNames(path.join(directory, HISTORY)))
+    for (const hour of await sortedNames(path.join(directory, HISTORY, day))) {
+      const file = path.join(HISTORY, day, hour);
+      const note = await readFile(path.join(directory, file), 'utf8').catch(nullIfMissing);
+      if (note !== null && !hour.endsWith(PARTIAL)) history.push({ file, note });
+    }
+  return history;
+}
+
+async function sortedNames(directory: string): Promise<string[]> {
+  return ((await readdir(directory).catch(nullIfMissing)) ?? []).toSorted();
 }
 
 /** The lines of the keys that have signed, the newest last. */
@@ -102,15 +133,17 @@ export async function readNodeTile(
 export async function archiveEpoch(directory: string, epoch: number): Promise<void> {
   const target = path.join(directory, `epoch-${epoch}`);
   await mkdir(target, { recursive: true });
-  for (const name of [CHECKPOINT, KEYS, 'tile']) {
+  for (const name of [CHECKPOINT, KEYS, HISTORY, 'tile']) {
     await rename(path.join(directory, name), path.join(target, name)).catch(nullIfMissing);
   }
 }
 
+const PARTIAL = '.partial';
+
 /** Replaces a file atomically, also across a power failure. */
 async function writeAtomically(file: string, bytes: Buffer): Promise<void> {
-  await writeFile(`${file}.partial`, bytes, { flush: true });
-  await rename(`${file}.partial`, file);
+  await writeFile(file + PARTIAL, bytes, { flush: true });
+  await rename(file + PARTIAL, file);
 }
 
 function nullIfMissing(error: NodeJS.ErrnoException): null {

@@ -4,9 +4,10 @@ import { originOf } from '#db/fold/signing.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 import { appendControl } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
-import { type Checkpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
+import { type Checkpoint, openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { growNodes, writeTiles } from '#db/tlog/build-tree.ts';
-import { formatVerifierKey, parseNote, type Signer } from '#db/tlog/note.ts';
+import { hasCheckpoint, insertCheckpoint } from '#db/tlog/checkpoint-store.ts';
+import { formatVerifierKey, parseNote, parseVerifierKey, type Signer } from '#db/tlog/note.ts';
 import { readCheckpointFile, archiveEpoch, writeCheckpointFile } from '#db/tlog/publish-directory.ts';
 import { createSigningKey, readSigners } from '#db/tlog/signing-key.ts';
 import { readRoot, readLogState, requireConsistent, type LogState } from '#db/tlog/log-state.ts';
@@ -51,6 +52,7 @@ async function publish(
   await growNodes(client, state.head);
   const published = await requireConsistent(client, directory, state);
   const signers = openSigners(keyFile, state);
+  if (published !== null) await restoreCheckpoint(client, directory, state, published.size);
   const keys = await recordSigner(client, signers[0] as Signer, state, writer);
   const size = await readHead(client);
   if (published?.size === size) return null;
@@ -59,12 +61,33 @@ async function publish(
   await writeTiles(client, size, { directory, publishedSize: published?.size ?? 0 });
   const checkpoint = { origin: state.origin, size, root: await readRoot(client, size) };
   const note = signCheckpoint(checkpoint, signers);
-  await writeCheckpointFile(directory, note, keys);
-  await client.query(
-    'insert into daybook.checkpoint (epoch, size, note) values ($1, $2, $3) on conflict do nothing',
-    [state.signing.epoch, size, note],
-  );
+  const publishedAt = await readTime(client);
+  await writeCheckpointFile(directory, { note, publishedAt }, keys);
+  await insertCheckpoint(client, { epoch: state.signing.epoch, size, note, publishedAt });
   return checkpoint;
+}
+
+/**
+ * Stores the published checkpoint if a crash came between its publication and its row, or if the database is
+ * a backup from before.
+ */
+async function restoreCheckpoint(
+  client: ClientBase,
+  directory: string,
+  { signing }: LogState,
+  size: number,
+): Promise<void> {
+  const { epoch } = signing;
+  if (await hasCheckpoint(client, { epoch, size })) return;
+  const note = await readCheckpointFile(directory);
+  const verifiers = signing.keys.map(({ verifierKey }) => parseVerifierKey(verifierKey));
+  if (note === null || openCheckpoint(note, verifiers).checkpoint.size !== size) return;
+  await insertCheckpoint(client, { epoch, size, note, publishedAt: await readTime(client) });
+}
+
+async function readTime(client: ClientBase): Promise<Date> {
+  const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
+  return rows[0]?.now as Date;
 }
 
 const publicPart = (verifierKey: string): string => verifierKey.slice(verifierKey.lastIndexOf('+'));

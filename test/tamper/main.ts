@@ -3,6 +3,7 @@ import { showTable } from '#db/command-line/table.ts';
 import { randomFrom } from '../chaos/random.ts';
 import { changeByte } from './byte-changes.ts';
 import { cutTail, cutWithinWindow } from './cuts.ts';
+import { deleteRows } from './deletions.ts';
 import { startGround } from './ground.ts';
 import { moveEvents } from './moves.ts';
 import { rewriteAll } from './rewrites.ts';
@@ -11,8 +12,8 @@ import { openWorld } from './world.ts';
 
 /**
  * `npm run tamper -- [--seed 1] [--seeds 1] [--events 2000] [--bytes 100] [--cuts 50] [--rewrites 20]
- * [--moves 20]`: changes a log as superuser, and checks that verification detects and locates it.
- * Prints a table, and a verdict as JSON; exits 1 on any miss.
+ * [--moves 20] [--deletions 40]`: changes a log as superuser, and checks that verification detects and
+ * locates it. Prints a table, and a verdict as JSON; exits 1 on any miss.
  */
 const { values } = parseArgs({
   options: {
@@ -23,6 +24,7 @@ const { values } = parseArgs({
     cuts: { type: 'string', default: '50' },
     rewrites: { type: 'string', default: '20' },
     moves: { type: 'string', default: '20' },
+    deletions: { type: 'string', default: '40' },
   },
 });
 const MISSED_SHOWN = 20;
@@ -38,6 +40,7 @@ const trials = [
   { attacker: cutTail, count: Number(values.cuts) },
   { attacker: rewriteAll, count: Number(values.rewrites) },
   { attacker: moveEvents, count: Number(values.moves) },
+  { attacker: deleteRows, count: Number(values.deletions) },
   { attacker: cutWithinWindow, count: CUTS_IN_WINDOW },
 ];
 const outcomes = [];

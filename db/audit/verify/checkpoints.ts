@@ -34,6 +34,8 @@ export class CheckpointVerifier {
   contradiction: Contradiction | null = null;
   /** Checkpoints with a trusted signature for whose size no root is available. */
   uncompared = 0;
+  /** Checkpoints that are no rows of the log's database, with a trusted signature, and not contradicted. */
+  readonly signed: ParsedCheckpoint[] = [];
 
   constructor(logId: string, keys: TrustedKeys) {
     this.#logId = logId;
@@ -97,6 +99,7 @@ export class CheckpointVerifier {
   compare(parsed: ParsedCheckpoint, root: Buffer | null): void {
     if (!this.isSigned(parsed) || this.#isAbandoned(parsed)) return;
     const { size } = parsed.checkpoint;
+    if (parsed.row === null && root?.equals(parsed.checkpoint.root) !== false) this.signed.push(parsed);
     if (root === null) this.uncompared++;
     else if (root.equals(parsed.checkpoint.root)) {
       this.agreed++;

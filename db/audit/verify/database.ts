@@ -1,5 +1,11 @@
 import type { ClientBase } from 'pg';
-import { type Evidence, readPublishedCheckpoint, TrustedKeys } from '#db/audit/verify/evidence.ts';
+import { findMissingCheckpoints, withoutStored } from '#db/audit/verify/checkpoint-history.ts';
+import {
+  type Evidence,
+  NOTHING_PUBLISHED,
+  readPublishedCheckpoint,
+  TrustedKeys,
+} from '#db/audit/verify/evidence.ts';
 import { PublishedTiles } from '#db/audit/verify/published-leaves.ts';
 import { serialized } from '#db/audit/source/copy-page.ts';
 import { archivedPages } from '#db/audit/verify/archived-pages.ts';
@@ -65,9 +71,7 @@ export async function verifyDatabase(
   const client = serialized(connection);
   // Read first, so that it can't be ahead of the log.
   const published =
-    evidence.published === undefined
-      ? { claim: null, keys: [] }
-      : await readPublishedCheckpoint(evidence.published);
+    evidence.published === undefined ? NOTHING_PUBLISHED : await readPublishedCheckpoint(evidence.published);
   const snapshot = await readSnapshot(client);
   const keys = new TrustedKeys(evidence.keys, published.keys);
   const { logId, direct } = identify(snapshot.logId, keys, [
@@ -83,7 +87,7 @@ export async function verifyDatabase(
     evidence.published,
     checkpoints.notes,
   );
-  const partitions = checkPartitions(snapshot.partitions);
+  const partitions = checkPartitions(snapshot);
   const spans =
     partitions.length > 0
       ? []
@@ -105,8 +109,10 @@ export async function verifyDatabase(
   });
   verification.tableFindings.push(...partitions, ...(await findUnknownShards(client)));
   const publishedCheckpoint = published.claim && checkpoints.parse(published.claim, 'published');
+  const history = await withoutStored(client, published.history);
   verification.expect([
     publishedCheckpoint,
+    ...history.map((note) => checkpoints.parse(note, 'published')),
     ...(evidence.checkpoints ?? []).map((claim) => checkpoints.parse(claim, claim.from)),
   ]);
   if (start.first > 1)
@@ -116,7 +122,7 @@ export async function verifyDatabase(
       verification,
     );
 
-  const nodes = new NodeCheck(client, start.first, snapshot.built);
+  const nodes = new NodeCheck(client, start.first);
   const archivedTo = Math.max(
     0,
     ...snapshot.partitions.filter(({ isArchived }) => isArchived).map(({ last }) => last),
@@ -147,7 +153,10 @@ export async function verifyDatabase(
     );
   else {
     verification.finish(snapshot.head);
-    verification.wrongNodes.push(...(await nodes.finish(verification.verifier.tree, snapshot.head)));
+    const builtTo = Math.max(snapshot.built, checkpoints.covered);
+    const { wrong, missing } = await nodes.finish(verification.verifier.tree, snapshot.head, builtTo);
+    verification.wrongNodes.push(...wrong);
+    verification.missingNodes.push(...missing);
     verification.tableFindings.push(
       ...streams.compare(snapshot.streams, snapshot.head),
       ...(await compareRetained(client, [], archivedTo, Number.MAX_SAFE_INTEGER)),
@@ -158,6 +167,14 @@ export async function verifyDatabase(
       );
     verification.expect(snapshot.beyond.map((row) => parseRow(checkpoints, row)));
     direct.push(...findTruncation(verification.takeRemaining(), snapshot.head, checkpoints));
+    const missingOnes = await findMissingCheckpoints(client, {
+      logId,
+      signed: checkpoints.signed,
+      signedFrom: verification.signedFrom,
+      isPatient: direct.length === 0 && verification.tableFindings.length === 0,
+    });
+    verification.tableFindings.push(...missingOnes.findings);
+    checkpoints.notes.push(...missingOnes.notes);
   }
   await requireSameFirst(client, snapshot);
   return verification.report(checkpoints.trustedHead(publishedCheckpoint), direct);

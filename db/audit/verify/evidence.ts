@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Trust } from '#db/audit/verify/report.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { formatVerifierKey, NoteError, parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
-import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
+import { readCheckpointFile, readCheckpointHistory, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 
 /** What an auditor has besides the log itself. */
 export type Evidence = {
@@ -32,13 +32,21 @@ async function readText(file: string): Promise<string> {
   });
 }
 
-/** Reads the newest checkpoint and the verifier keys of a publish directory. */
-export async function readPublishedCheckpoint(
-  directory: string,
-): Promise<{ claim: CheckpointNote | null; keys: Verifier[] }> {
+/** What a publish directory says: its newest checkpoint, the last ones of each hour, and the keys. */
+export type Published = { claim: CheckpointNote | null; history: CheckpointNote[]; keys: Verifier[] };
+
+export const NOTHING_PUBLISHED: Published = { claim: null, history: [], keys: [] };
+
+/** Reads the checkpoints and the verifier keys of a publish directory. */
+export async function readPublishedCheckpoint(directory: string): Promise<Published> {
   const note = await readCheckpointFile(directory);
+  const history = await readCheckpointHistory(directory);
   return {
     claim: note === null ? null : { from: `${directory}/checkpoint`, note },
+    // The newest one is the last one of its hour, too.
+    history: history
+      .filter((each) => each.note !== note)
+      .map((each) => ({ from: `${directory}/${each.file}`, note: each.note })),
     keys: readKeyLines(await readVerifierKeys(directory)),
   };
 }

@@ -8,6 +8,7 @@ import { ArchiveDamageError } from '#db/archive/verify.ts';
 import {
   type Evidence,
   readKeyLines,
+  NOTHING_PUBLISHED,
   readPublishedCheckpoint,
   TrustedKeys,
 } from '#db/audit/verify/evidence.ts';
@@ -46,9 +47,7 @@ export async function verifyFiles(
   const end = last.header.last_position;
   const proof = files.length === 1 ? one.manifest?.proof : undefined;
   const published =
-    evidence.published === undefined
-      ? { claim: null, keys: [] }
-      : await readPublishedCheckpoint(evidence.published);
+    evidence.published === undefined ? NOTHING_PUBLISHED : await readPublishedCheckpoint(evidence.published);
   const keys = new TrustedKeys(
     evidence.keys,
     published.keys.length > 0 ? published.keys : readKeyLines(proof?.keys ?? []),

@@ -3,25 +3,31 @@ import type { AuditTree, Node } from '#db/audit/verify/tree.ts';
 import { SHARD } from '#db/log/append.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
-type NodeId = { level: number; number: number };
+export type NodeId = { level: number; number: number };
+/** Consecutive nodes of a level. */
+export type NodeRange = { level: number; from: number; to: number };
 
 /** The levels above the first, which have few nodes and are compared at the end. */
 const UPPER_LEVELS = [2, 3, 4, 5, 6];
 
+/** How many nodes of a level a tree of this size has. */
+const countIn = (size: number, level: number): number => Math.floor(size / NODE_CHILDREN ** level);
+
 /** Compares `daybook.log_node` with the tree as it grows. */
 export class NodeCheck {
   readonly #client: ClientBase;
-  readonly #built: number;
+  readonly #first: number;
   readonly #upper: Node[] = [];
   readonly #firsts: ReadonlyMap<number, number>;
   readonly #wrong: NodeId[] = [];
+  readonly #missing: NodeRange[] = [];
   #next: number;
   #comparison: Promise<void> = Promise.resolve();
 
-  /** @param built the size up to which the table must be complete. */
-  constructor(client: ClientBase, first: number, built: number) {
+  /** @param first the position of the first event that is read. */
+  constructor(client: ClientBase, first: number) {
     this.#client = client;
-    this.#built = built;
+    this.#first = first;
     // Nodes that begin before the first event can't be compared.
     const firstOf = (level: number): number => Math.ceil((first - 1) / NODE_CHILDREN ** level);
     this.#next = firstOf(1);
@@ -41,75 +47,79 @@ export class NodeCheck {
     const last = nodes.at(-1);
     const before = this.#comparison;
     if (last !== undefined)
-      this.#comparison = this.#compare(this.#next, (this.#next = last.number + 1), nodes);
+      this.#comparison = this.#compare(1, this.#next, (this.#next = last.number + 1), nodes);
     this.#comparison.catch(() => undefined);
     await before;
   }
 
-  async #compare(from: number, to: number, nodes: readonly Node[]): Promise<void> {
-    this.#wrong.push(...(await compareNodes(this.#client, 1, from, to, nodes, this.#built)));
-  }
-
   /**
-   * Compares the upper levels, and finds rows beyond the log. @param tree null if an event was unreadable.
-   * @returns the nodes that differ.
+   * Compares the upper levels, and finds rows beyond the log and missing rows.
+   * @param tree null if an event was unreadable.
+   * @param builtTo the size up to which the table must be complete: that of the largest checkpoint.
+   * @returns the nodes that differ or are not of this log, and those that are missing.
    */
-  async finish(tree: AuditTree | null, head: number): Promise<NodeId[]> {
+  async finish(
+    tree: AuditTree | null,
+    head: number,
+    builtTo: number,
+  ): Promise<{ wrong: NodeId[]; missing: NodeRange[] }> {
     await this.compareCompleted(tree);
     await this.#comparison;
-    const wrong = this.#wrong;
-    const surplusFrom = (level: number): number => Math.floor(head / NODE_CHILDREN ** level);
-    wrong.push(
-      ...(await compareNodes(
-        this.#client,
-        1,
-        tree === null ? surplusFrom(1) : this.#next,
-        Number.MAX_SAFE_INTEGER,
-        [],
-        this.#built,
-      )),
-    );
+    const end = Number.MAX_SAFE_INTEGER;
+    await this.#compare(1, tree === null ? countIn(head, 1) : this.#next, end, []);
     for (const [level, first] of this.#firsts) {
-      const nodes = this.#upper.filter((node) => node.level === level);
-      const from = tree === null ? Math.max(surplusFrom(level), first) : first;
-      wrong.push(
-        ...(await compareNodes(
-          this.#client,
-          level,
-          from,
-          Number.MAX_SAFE_INTEGER,
-          nodes.filter(({ number }) => number >= from),
-          this.#built,
-        )),
-      );
+      const from = tree === null ? Math.max(countIn(head, level), first) : first;
+      const nodes = this.#upper.filter((node) => node.level === level && node.number >= from);
+      await this.#compare(level, from, end, nodes);
     }
-    return wrong;
+    for (const level of [1, ...UPPER_LEVELS]) await this.#findMissingBefore(level, builtTo);
+    const missing = this.#missing.flatMap(({ level, from, to }) => {
+      const last = Math.min(to, countIn(builtTo, level) - 1);
+      return from <= last ? [{ level, from, to: last }] : [];
+    });
+    return { wrong: this.#wrong, missing };
+  }
+
+  /** Compares the stored nodes of a level in a range with the true ones. */
+  async #compare(level: number, from: number, to: number, nodes: readonly Node[]): Promise<void> {
+    const { rows } = await this.#client.query<[string, Buffer]>({
+      name: 'verify_nodes',
+      text: `select number, hash from daybook.log_node where shard = $1 and level = $2 and number >= $3
+        and number < $4`,
+      values: [SHARD, level, from, to],
+      rowMode: 'array',
+    });
+    const stored = new Map(rows.map(([number, hash]) => [Number(number), hash]));
+    for (const { number, hash } of nodes) {
+      const there = stored.get(number);
+      stored.delete(number);
+      if (there === undefined) this.#addMissing(level, number, number);
+      else if (!there.equals(hash)) this.#wrong.push({ level, number });
+    }
+    for (const number of stored.keys()) this.#wrong.push({ level, number });
+  }
+
+  #addMissing(level: number, from: number, to: number): void {
+    const before = this.#missing.at(-1);
+    if (before?.level === level && before.to === from - 1) before.to = to;
+    else this.#missing.push({ level, from, to });
+  }
+
+  /** Finds gaps among the nodes before the first event, which can't be compared. */
+  async #findMissingBefore(level: number, builtTo: number): Promise<void> {
+    const end = Math.min(countIn(builtTo, level), Math.ceil((this.#first - 1) / NODE_CHILDREN ** level));
+    if (end === 0) return;
+    const { rows } = await this.#client.query<[string, string]>({
+      text: `select number, next from (select number, lead(number, 1, $3) over (order by number) as next
+          from (select -1 as number union all select number from daybook.log_node
+            where shard = $1 and level = $2 and number >= 0 and number < $3) stored) gaps
+        where next > number + 1 order by number limit $4`,
+      values: [SHARD, level, end, GAPS_MAX],
+      rowMode: 'array',
+    });
+    for (const [number, next] of rows) this.#addMissing(level, Number(number) + 1, Number(next) - 1);
   }
 }
 
-/** Compares the stored nodes of a level in a range with the true ones. @returns those that differ. */
-async function compareNodes(
-  client: ClientBase,
-  level: number,
-  from: number,
-  to: number,
-  nodes: readonly Node[],
-  builtTo: number,
-): Promise<{ level: number; number: number }[]> {
-  const { rows } = await client.query<[string, Buffer]>({
-    name: 'verify_nodes',
-    text: `select number, hash from daybook.log_node where shard = $1 and level = $2 and number >= $3
-      and number < $4`,
-    values: [SHARD, level, from, to],
-    rowMode: 'array',
-  });
-  const stored = new Map(rows.map(([number, hash]) => [Number(number), hash]));
-  const wrong: number[] = [];
-  for (const { number, hash } of nodes) {
-    const there = stored.get(number);
-    stored.delete(number);
-    if (there === undefined ? (number + 1) * NODE_CHILDREN ** level <= builtTo : !there?.equals(hash))
-      wrong.push(number);
-  }
-  return [...wrong, ...stored.keys()].map((number) => ({ level, number }));
-}
+/** More gaps say nothing more. */
+const GAPS_MAX = 100;

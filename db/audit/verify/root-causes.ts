@@ -1,4 +1,5 @@
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
+import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { BrokenBatch } from '#db/audit/verify/log-verifier.ts';
 import type { Contradiction } from '#db/audit/verify/checkpoints.ts';
 import { type Finding, FINDINGS_MAX, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
@@ -12,7 +13,9 @@ export type Observations = {
   broken: readonly BrokenBatch[];
   contradiction: Contradiction | null;
   /** Stored nodes that differ from the tree. */
-  nodes: readonly { level: number; number: number }[];
+  nodes: readonly NodeId[];
+  /** Nodes that are not stored. They say nothing about the events below them. */
+  missingNodes: readonly NodeRange[];
   /** The size of the largest signed checkpoint that agrees. */
   covered: number;
   /** Problems in the tables beside the log. */
@@ -20,7 +23,7 @@ export type Observations = {
 };
 
 /** The positions below a node. */
-const positionsBelow = ({ level, number }: { level: number; number: number }) => ({
+const positionsBelow = ({ level, number }: NodeId) => ({
   from: number * NODE_CHILDREN ** level + 1,
   to: (number + 1) * NODE_CHILDREN ** level,
 });
@@ -35,6 +38,7 @@ export function findRootCauses({
   broken,
   contradiction,
   nodes,
+  missingNodes,
   covered,
   tableFindings: beside,
 }: Observations): Finding[] {
@@ -75,7 +79,18 @@ export function findRootCauses({
       },
     ];
   });
-  return [...sortFindings(found), ...sortFindings([...beside, ...nodeFindings])].slice(0, FINDINGS_MAX);
+  const missing = missingNodes.map(({ level, from, to }): Finding => {
+    const rows =
+      from === to
+        ? `row of level ${level}, number ${from} is`
+        : `rows of level ${level}, numbers ${from} to ${to} are`;
+    const { from: position } = positionsBelow({ level, number: from });
+    return { position, table: 'log_node', problem: `the ${rows} missing` };
+  });
+  return [...sortFindings(found), ...sortFindings([...beside, ...nodeFindings, ...missing])].slice(
+    0,
+    FINDINGS_MAX,
+  );
 }
 
 function brokenBatch(

@@ -3,6 +3,8 @@ import type { Finding } from '#db/audit/verify/report.ts';
 
 /** Reserved account names are streams without events; see `daybook.append`. */
 const NAME_CLAIM = 'account-name/';
+/** Idempotency keys of key rotations are reserved the same way: `rotation/<key>/<idempotency key>`. */
+const ROTATION_CLAIM = /^rotation\/([^/]+)\//;
 
 type StreamState = { version: number; position: number };
 
@@ -12,7 +14,10 @@ type StreamState = { version: number; position: number };
  */
 export class Streams {
   readonly #streams = new Map<string, StreamState>();
-  readonly #names = new Set<string>();
+  /** The reservations of names, each with the position of its event. */
+  readonly #names = new Map<string, number>();
+  /** How often each key was rotated. */
+  readonly #rotations = new Map<string, number>();
   readonly #isFullLog: boolean;
   readonly findings: Finding[] = [];
 
@@ -30,10 +35,12 @@ export class Streams {
       this.findings.push({
         position,
         table,
-        problem: `has version ${version} of the stream ${stream}instead of ${before + 1}`,
+        problem: `has version ${version} of the stream ${stream} instead of ${before + 1}`,
       });
     this.#streams.set(stream, { version, position });
-    if (event?.type === 'account.registered') this.#names.add(NAME_CLAIM + event.name);
+    if (event?.type === 'account.registered') this.#names.set(NAME_CLAIM + event.name, position);
+    if (event?.type === 'key.rotated')
+      this.#rotations.set(event.key, (this.#rotations.get(event.key) ?? 0) + 1);
   }
 
   /**
@@ -44,7 +51,7 @@ export class Streams {
     const found: Finding[] = [];
     const find = (stream: string, problem: string): void => {
       found.push({
-        position: this.#streams.get(stream)?.position ?? head,
+        position: this.#streams.get(stream)?.position ?? this.#names.get(stream) ?? head,
         table: 'stream_head',
         problem: `the row of ${stream} ${problem}`,
       });
@@ -57,10 +64,19 @@ export class Streams {
           stored === undefined ? 'is missing' : `has version ${stored}, and the events end at ${version}`,
         );
     }
+    for (const name of this.#names.keys())
+      if (!heads.has(name)) find(name, 'is missing, which reserves the name of an account');
+    const unused = new Map(this.#rotations);
     for (const [stream, version] of heads) {
       if (this.#streams.has(stream)) continue;
+      const [, rotated] = ROTATION_CLAIM.exec(stream) ?? [];
       if (version !== 0) find(stream, `has version ${version}, and the stream has no event`);
-      else if (!this.#names.has(stream)) find(stream, 'reserves a name that no event has');
+      else if (rotated !== undefined) {
+        // An event does not name the idempotency key of its rotation, so they can only be counted.
+        const left = unused.get(rotated) ?? 0;
+        unused.set(rotated, left - 1);
+        if (left <= 0) find(stream, 'reserves a rotation of a key that no event has');
+      } else if (!this.#names.has(stream)) find(stream, 'reserves a name that no event has');
     }
     return found;
   }

@@ -14,6 +14,7 @@ import { SHARD } from '#db/log/append.ts';
 /** A row of `daybook.log_partition`. `first` and `last` are positions of events, both inclusive. */
 export type PartitionRow = {
   number: number;
+  name: string;
   first: number;
   last: number;
   /** Whether the bounds of the table in PostgreSQL's catalog are the same. */
@@ -23,6 +24,9 @@ export type PartitionRow = {
   openLeaves: Buffer | null;
 };
 
+/** A partition of the log in PostgreSQL's catalog, with its bounds as PostgreSQL prints them. */
+export type AttachedPartition = { name: string; bounds: string };
+
 /** The log and its tables at one point in time. */
 export type DatabaseSnapshot = {
   logId: string;
@@ -31,6 +35,7 @@ export type DatabaseSnapshot = {
   first: number;
   streams: ReadonlyMap<string, number>;
   partitions: readonly PartitionRow[];
+  attached: readonly AttachedPartition[];
   /** The size of its newest checkpoint, up to which its tree is stored. */
   built: number;
   /** Checkpoints larger than the log. */
@@ -46,11 +51,14 @@ const READ_SNAPSHOT = `with head as (
   select (select log_id::text from daybook.install
     limit 1) as log_id, head, daybook.first_position() as first,
     (select json_agg(json_build_array(stream, version)) from daybook.stream_head) as streams,
-    (select json_agg(json_build_object('number', number, 'first', greatest(1, first_position),
+    (select json_agg(json_build_object('number', number, 'name', name, 'first', greatest(1, first_position),
       'last', end_position - 1,
         'isBound', ${IS_BOUND}, 'isArchived', archived_at is not null, 'manifest', manifest,
           'openLeaves', encode(open_leaves, 'hex')) order by first_position, number)
           from daybook.log_partition) as partitions,
+    (select json_agg(json_build_object('name', relname, 'bounds', pg_get_expr(relpartbound, oid)) order by
+      relname) from pg_class where oid in (select inhrelid from pg_inherits
+        where inhparent = 'daybook.log'::regclass)) as attached,
     (select coalesce(max(size), 0) from daybook.checkpoint where shard = $1 and size <= head) as built,
     (select json_agg(${CHECKPOINT_JSON} order by size, epoch) from daybook.checkpoint where shard = $1
       and size > head) as beyond
@@ -65,6 +73,7 @@ export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot
     built: string;
     streams: [string, number][] | null;
     partitions: (Omit<PartitionRow, 'openLeaves'> & { openLeaves: string | null })[] | null;
+    attached: AttachedPartition[] | null;
     beyond: CheckpointRow[] | null;
   }>(READ_SNAPSHOT, [SHARD]);
   const row = rows[0];
@@ -78,6 +87,7 @@ export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot
       ...each,
       openLeaves: each.openLeaves === null ? null : Buffer.from(each.openLeaves, 'hex'),
     })),
+    attached: row.attached ?? [],
     built: Number(row.built),
     beyond: row.beyond ?? [],
   };
@@ -143,11 +153,25 @@ export async function compareRetained(
   return found;
 }
 
+/** The lower bound of a partition; `MINVALUE` and shapes that no partition of ours has are position 1. */
+const lowerBound = ({ bounds }: AttachedPartition): number =>
+  Math.max(1, Number(/FROM \('?(-?\d+)/.exec(bounds)?.[1] ?? 1));
+
 /**
- * Checks that partitions are consecutive. If they are not, their manifests can't be compared.
+ * Checks that partitions are consecutive, and that each attached table has a row. If not, their manifests
+ * can't be compared.
  */
-export function checkPartitions(partitions: readonly PartitionRow[]): Finding[] {
-  const found: Finding[] = [];
+export function checkPartitions({
+  partitions,
+  attached,
+}: Pick<DatabaseSnapshot, 'partitions' | 'attached'>): Finding[] {
+  const recorded = new Set(partitions.map(({ name }) => name));
+  const found = attached
+    .filter(({ name }) => !recorded.has(name))
+    .map((each): Finding => {
+      const problem = `the row of the attached partition ${each.name} is missing`;
+      return { position: lowerBound(each), table: 'log_partition', problem };
+    });
   let end = 0;
   let isArchived = true;
   for (const [index, each] of partitions.entries()) {

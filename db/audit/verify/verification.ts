@@ -8,6 +8,7 @@ import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { type Finding, FINDINGS_MAX, type Report } from '#db/audit/verify/report.ts';
 import type { Streams } from '#db/audit/verify/streams.ts';
 import { type ControlRow, type Start, LogVerifier } from '#db/audit/verify/log-verifier.ts';
+import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { Head } from '#db/tlog/merkle.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
@@ -38,7 +39,10 @@ export class Verification {
   readonly #first: number;
   /** Findings in the tables beside the log. */
   readonly tableFindings: Finding[] = [];
-  readonly wrongNodes: { level: number; number: number }[] = [];
+  readonly wrongNodes: NodeId[] = [];
+  readonly missingNodes: NodeRange[] = [];
+  /** The position of the event that records the first signing key. */
+  signedFrom: number | null = null;
 
   constructor(inputs: VerificationInputs) {
     this.#inputs = inputs;
@@ -103,7 +107,10 @@ export class Verification {
   addControlEvent(control: ControlRow, table: string): void {
     this.#inputs.streams.addEvent(control, table);
     const { event, position } = control;
-    if (event?.type === 'log.signer_changed') this.#inputs.keys.addNamedKey(event.verifier_key, position);
+    if (event?.type === 'log.signer_changed') {
+      this.signedFrom ??= position;
+      this.#inputs.keys.addNamedKey(event.verifier_key, position);
+    }
     if (event?.type === 'log.epoch_started') this.#inputs.checkpoints.abandonEpoch(event.epoch - 1, position);
   }
 
@@ -177,6 +184,7 @@ export class Verification {
       broken: verifier.broken,
       contradiction: checkpoints.contradiction,
       nodes: this.wrongNodes,
+      missingNodes: this.missingNodes,
       covered: checkpoints.covered,
       tableFindings: [...checkpoints.findings, ...this.tableFindings, ...invalidTiles],
     });

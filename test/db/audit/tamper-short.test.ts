@@ -4,6 +4,7 @@ import { createEmptyDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
 import { changeByte } from '../../tamper/byte-changes.ts';
 import { cutTail, cutWithinWindow } from '../../tamper/cuts.ts';
+import { deleteRows } from '../../tamper/deletions.ts';
 import { moveEvents } from '../../tamper/moves.ts';
 import { rewriteAll } from '../../tamper/rewrites.ts';
 import { runTrials, tally } from '../../tamper/run.ts';
@@ -29,11 +30,12 @@ test('tamper: any change by a superuser is located by a key and an older checkpo
       { attacker: cutTail, count: 5 },
       { attacker: rewriteAll, count: 3 },
       { attacker: moveEvents, count: 3 },
+      { attacker: deleteRows, count: 4 },
       { attacker: cutWithinWindow, count: 1 },
     ]);
     const { kinds, missed } = tally(outcomes);
     expect(missed).toEqual([]);
-    expect(kinds.reduce((sum, { attempted }) => sum + attempted, 0)).toBe(22);
+    expect(kinds.reduce((sum, { attempted }) => sum + attempted, 0)).toBe(26);
     // Events that no checkpoint covers yet can be truncated without a trace: at most ten seconds, or a
     // thousand events.
     expect(kinds.find(({ kind }) => kind === 'truncation of uncovered events')).toMatchObject({

@@ -37,7 +37,8 @@ export async function appendFirstControls(
       null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
       array_fill('account/Account1'::text, array[3]), array[$3::integer, $3 + 1, $3 + 2],
       array['{"name":"caf\\u00e9","actor":"command-line"}',
-        '{"actor":"command-line"}', '{"actor":"command-line"}'], null)`,
+        '{"actor":"command-line"}', '{"actor":"command-line"}'],
+      case when $3 = 1 then array['account-name/caf\u00e9', null, null] end)`,
     [instance, batchNo, version],
   );
 }

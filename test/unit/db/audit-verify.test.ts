@@ -149,6 +149,7 @@ function verify({ rows, batches }: Made, published: readonly Buffer[] | null) {
     broken: verifier.broken,
     contradiction: null,
     nodes: [],
+    missingNodes: [],
     covered: 0,
     tableFindings: [],
   });

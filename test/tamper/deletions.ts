@@ -1,0 +1,71 @@
+import type { Random } from '../chaos/random.ts';
+import { type Attack, oneOf, type Table } from './trial.ts';
+import type { World } from './world.ts';
+
+/** The deleted rows of a table beside the log, and the position that a report must name. */
+type Deletion = { table: Table; what: string; where: string; expected: string };
+
+const ALL = 'true';
+const FIRST_SIGNER = `(select min(position) from (select position, type from daybook.log
+  union all select position, type from daybook.log_kept) e where type = 80)`;
+/** Where each stream ends, and where each name was registered. */
+const STREAM_ENDS = `select stream, max(position) as position from (select stream, position from daybook.log
+    where stream is not null union all select stream, position from daybook.log_kept) e group by stream
+  union all select 'account-name/' || (body::json ->> 'name'), max(position)
+    from (select type, body, position from daybook.log
+      union all select type, body, position from daybook.log_kept) e where type = 1 group by 1`;
+
+const DELETIONS: readonly Deletion[] = [
+  { table: 'checkpoint', what: 'all rows', where: ALL, expected: FIRST_SIGNER },
+  {
+    table: 'checkpoint',
+    what: 'the newest row',
+    where: 'size = (select max(size) from daybook.checkpoint)',
+    expected: '(select max(size) from daybook.checkpoint)',
+  },
+  { table: 'log_node', what: 'all rows', where: ALL, expected: '1' },
+  {
+    table: 'log_node',
+    what: 'the rows from the third one on',
+    where: 'level = 1 and number >= 2',
+    expected: '513',
+  },
+  { table: 'log_batch', what: 'all rows', where: ALL, expected: '1' },
+  {
+    table: 'stream_head',
+    what: 'all rows',
+    where: ALL,
+    expected: `(select min(s.position) from (${STREAM_ENDS}) s join daybook.stream_head h using (stream))`,
+  },
+  {
+    table: 'log_partition',
+    what: 'the rows of attached partitions',
+    where: 'archived_at is null',
+    expected: '(select min(first_position) from daybook.log_partition where archived_at is null)',
+  },
+  {
+    table: 'log_partition',
+    what: 'the newest row',
+    where: 'number = (select max(number) from daybook.log_partition)',
+    expected: '(select max(first_position) from daybook.log_partition)',
+  },
+  {
+    table: 'log_kept',
+    what: 'all rows',
+    where: ALL,
+    expected: '(select min(position) from daybook.log_kept)',
+  },
+];
+
+/** Rows of a table beside the log are deleted, and nothing else. */
+export async function deleteRows({ superuser }: World, random: Random): Promise<Attack> {
+  const { table, what, where, expected } = oneOf(random, DELETIONS);
+  const { rows } = await superuser.query<{ position: number }>(`select ${expected}::float8 as position`);
+  await superuser.query(`delete from daybook.${table} where ${where}`);
+  return {
+    kind: `deleted rows of ${table}`,
+    what: `${what} of ${table}`,
+    expected: rows[0]?.position as number,
+    table,
+  };
+}
