@@ -34,6 +34,18 @@ export const MIGRATION_TIMEOUT_MS = 600_000;
 /** The idle time after which the kernel sends TCP keepalive probes. */
 export const KEEP_ALIVE_DELAY_MS = 10_000;
 
+/**
+ * How long a session of an outside login may keep Daybook's own waiting, and the interval of the checks. An
+ * append that waited through both is in time all the same.
+ */
+export const OUTSIDE_WAIT_MAX_MS = 400;
+export const OUTSIDE_CHECK_MS = 500;
+
+/** How long such a session may be idle in a transaction, and how long its transactions may last: */
+export const OUTSIDE_IDLE_MAX_MS = 60_000;
+/** a verification of the whole log reads 100,000 events a second. */
+export const OUTSIDE_TRANSACTION_MAX_MS = 2 * 60 * 60 * 1000;
+
 /** The interval between the heartbeats of an instance. */
 export const HEARTBEAT_MS = 1_000;
 
@@ -143,6 +155,15 @@ export const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
 export const RECONNECT_FIRST_MS = 50;
 export const RECONNECT_MAX_MS = 1_000;
 
+assertIncreasing(
+  {
+    waited: OUTSIDE_WAIT_MAX_MS + OUTSIDE_CHECK_MS,
+    statement: QUERY_TIMEOUT_MS - STATEMENT_MARGIN_MS,
+    OUTSIDE_IDLE_MAX_MS,
+    OUTSIDE_TRANSACTION_MAX_MS,
+  },
+  'An append must not time out before the session that blocks it is ended.',
+);
 assertIncreasing(
   { STATEMENT_MARGIN_MS, CONNECT_TIMEOUT_MS, QUERY_TIMEOUT_MS },
   'The server must give up a statement before the client stops waiting for it.',

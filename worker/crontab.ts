@@ -16,6 +16,8 @@ const ITEMS: CronItem[] = [
   { task: 'watch_upstreams', match: '* * * * *' },
   { task: 'watch_keys', match: '* * * * *' },
   { task: 'watch_jobs', match: '* * * * *' },
+  // No more often: one event a minute is what a login may add to the log for each kind of reading.
+  { task: 'append_readings', match: '* * * * *' },
   // Not on the full hour, when other hourly work runs.
   { task: 'retain', match: '17 * * * *' },
   { task: 'drop_allowances', match: '*/5 * * * *' },

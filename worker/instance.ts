@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import type { Client } from 'pg';
+import { outsideSessionLine } from '#db/instances/outside-sessions.ts';
 import { InstanceSession } from '#db/instances/instance-session.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
@@ -29,6 +30,7 @@ export class WorkerInstance {
         if (isNews) this.onPeerDeath();
       },
       onRecovered: (peer, abandoned) => this.noteRecovered(peer, abandoned),
+      onOutsideSession: (session) => log.warn(...outsideSessionLine(session)),
       onError: (line, error) => log.warn(errorFields(error), line),
     });
   }

@@ -121,6 +121,9 @@ function reportedTasks(
       ),
     drop_allowances: () =>
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
+    append_readings: async (_payload, helpers) => {
+      await helpers.query('select daybook.append_readings()');
+    },
     make_partitions: () => overConnection(connect(PARTITIONS_TIMEOUT_MS), (client) => makePartitions(client)),
     archive: () =>
       archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),

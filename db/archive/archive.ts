@@ -17,7 +17,7 @@ import {
   verifyFile,
 } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { tryHoldLock } from '#db/postgres/locks.ts';
 
 /**
  * The archive: full partitions of the log move from the database to files.
@@ -29,7 +29,7 @@ import { LOCKS } from '#db/postgres/locks.ts';
  * "recorded" starts it over, and continues one that is recorded. Dropping the detached table is a separate,
  * optional step.
  *
- * One run at a time: it holds an advisory lock as long as its connection lasts.
+ * One run at a time: it holds a lock as long as its connection lasts.
  */
 export type ArchiveOptions = {
   /** Connects as the owner, the only role that can detach a partition, with a long statement timeout. */
@@ -89,12 +89,9 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
   }
 }
 
-/** Takes the archive's advisory lock for this connection. @returns false when another process has it. */
+/** Takes the archive's lock for this connection. @returns false when another process has it. */
 export async function lockArchive(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ held: boolean }>(
-    `select pg_try_advisory_lock(${LOCKS.archive}) as held`,
-  );
-  return rows[0]?.held === true;
+  return (await tryHoldLock(client, 'archive')) !== null;
 }
 
 /** Archives one partition up to the step "recorded". */

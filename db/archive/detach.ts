@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { DatabaseError } from 'pg';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { withLock } from '#db/postgres/locks.ts';
 
 /** A detach that waits for an older transaction is canceled, and finished by a later run. */
 const DETACH_TIMEOUT_MS = 10_000;
@@ -29,10 +29,9 @@ export async function readAttachment(client: Client, name: string): Promise<Atta
  * Finalizes a detach that an earlier call started.
  * @returns false when long-running readers blocked the detach; retry later.
  */
-export async function detachPartition(client: Client, name: string): Promise<boolean> {
+export function detachPartition(client: Client, name: string): Promise<boolean> {
   // Excludes the creation of partitions, which would deadlock on the lock of the log table.
-  await client.query(`select pg_advisory_lock(${LOCKS.partitions})`);
-  try {
+  return withLock(client, 'partitions', async () => {
     const attachment = await readAttachment(client, name);
     if (attachment === 'detached' || attachment === 'dropped') return true;
     await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}; set statement_timeout = ${DETACH_TIMEOUT_MS}`);
@@ -47,12 +46,10 @@ export async function detachPartition(client: Client, name: string): Promise<boo
       if (error instanceof DatabaseError && BLOCKED_BY_READERS.has(error.code ?? '')) return false;
       throw error;
     } finally {
-      // A lost connection has lost these settings and the lock.
+      // A lost connection has lost these settings.
       await client.query('reset lock_timeout; reset statement_timeout').catch(() => undefined);
     }
-  } finally {
-    await client.query(`select pg_advisory_unlock(${LOCKS.partitions})`).catch(() => undefined);
-  }
+  });
 }
 
 /** lock_not_available, query_canceled, deadlock_detected, object_in_use. */

@@ -5,7 +5,7 @@ import { insertSql, readEventLines } from '#db/archive/line.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 
 /** Events loaded by one statement. */
@@ -49,7 +49,7 @@ export async function restorePartition(
       );
       await requireSame(client, contents, manifest);
       // Not while partitions are made: each would wait for the other's lock on the log.
-      await client.query(`select pg_advisory_xact_lock(${LOCKS.partitions})`);
+      await client.query(takeLock('partitions'));
       await dropPartition(client, name);
       await client.query(
         `alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`,

@@ -144,7 +144,7 @@ function readConfig(environment: NodeJS.ProcessEnv): Config {
 type PepperState = 'matches' | 'missing' | 'mismatch' | 'unreadable' | 'not_required';
 
 async function readPepperState(store: Store, config: Config): Promise<PepperState> {
-  const client = await connectAs(patient(store), 'auditor');
+  const client = await connectAs(patient(store), 'relay');
   try {
     const { rows } = await client.query<{ pepper_check: string | null }>(
       'select pepper_check from daybook.install',

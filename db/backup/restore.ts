@@ -14,7 +14,7 @@ import {
 import { finalizeRestore, type FinalizedRestore } from '#db/backup/finalize-restore.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, connectAs, patient, StoreError, type Store } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { awaitMigrationTurn, createSchema, readApplied, upgradeSchema } from '#db/schema/apply.ts';
 import { migrationNames, readSchema, type Schema, SCHEMA_FOLDER } from '#db/schema/files.ts';
@@ -138,8 +138,8 @@ async function load(
         'version that took it',
     );
   // Blocks appends until the commit, by any process on this database.
-  await client.query(`select pg_advisory_xact_lock(19, ${SHARD})`);
-  await client.query(`select pg_advisory_xact_lock(${LOCKS.partitions})`);
+  await client.query(takeLock('log'));
+  await client.query(takeLock('partitions'));
   await requireEmpty(client);
   await dropPartitions(client);
   // Rows inserted by a migration are in the backup as well.

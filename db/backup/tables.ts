@@ -45,17 +45,19 @@ export const EXCLUDED_TABLES: ReadonlyMap<string, string> = new Map([
   ['daybook.session', 'a restore ends all sessions, and a stolen backup grants none'],
   ['daybook.link', 'one-time links become invalid'],
   ['daybook.attempt', 'sign-in attempts are counted for 15 minutes only'],
+  ['daybook.reading', 'readings of the log that are not in it yet: at most a minute of them'],
   ['daybook.queue_pool', 'jobs are not backed up, nor their locks'],
 ]);
 
 /**
- * Schemas that are not backed up: the job queue, projections being rebuilt, and the applied migrations, which
- * the manifest records.
+ * Schemas that are not backed up: the job queue, locks, projections being rebuilt, and the applied
+ * migrations, which the manifest records.
  */
 export const EXCLUDED_SCHEMAS: readonly string[] = [
   'graphile_worker',
   'projection_build',
   'daybook_migrations',
+  'daybook_lock',
 ];
 
 /** Projection tables are owned by the worker's role, all others by the owner. */

@@ -4,6 +4,7 @@ import { closeClient } from '#db/postgres/connect.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { type Heartbeats, startHeartbeats, startHeartbeatsOn } from '#db/instances/heartbeats.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { type OutsideSession, watchOutsideSessions } from '#db/instances/outside-sessions.ts';
 import { InstanceRecovery } from '#db/instances/instance-recovery.ts';
 
 /**
@@ -48,6 +49,8 @@ export type InstanceSessionOptions = {
   onDeadPeers?: (peers: readonly number[]) => void;
   /** A dead peer was recovered: so many of its requests were abandoned. */
   onRecovered?: (peer: number, abandoned: number) => void;
+  /** A session of an outside login blocked Daybook's own, or kept a transaction open. */
+  onOutsideSession?: (session: OutsideSession) => void;
   /** Failures that are retried or that others make up for, with a log line that names them. */
   onError?: (line: string, error: unknown) => void;
 };
@@ -61,6 +64,7 @@ export class InstanceSession {
   #lastBatchNo = 0;
   #heartbeats: Heartbeats | undefined;
   #recovery: InstanceRecovery | undefined;
+  #stopWatch: (() => Promise<void>) | undefined;
   /** A new registration after a fence, which closing waits for. */
   #reregistering: Promise<void> | undefined;
 
@@ -156,6 +160,10 @@ export class InstanceSession {
       onError: (error) => on.onError?.('recovering a dead instance failed; retrying', error),
     });
     this.#recovery = recovery;
+    this.#stopWatch = watchOutsideSessions({
+      connect: () => connection(),
+      onSession: (session) => on.onOutsideSession?.(session),
+    });
     this.#heartbeats = await startHeartbeats(() => connection(), {
       instance,
       openFrom,
@@ -198,6 +206,7 @@ export class InstanceSession {
   async #stop(): Promise<void> {
     await this.#heartbeats?.close();
     await this.#recovery?.close();
+    await this.#stopWatch?.();
   }
 }
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { Role } from '#db/events/parts.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts';
 
 /** Single-use links: the only queries on `daybook.link`. */
@@ -147,5 +147,5 @@ export async function listInvitations(
 
 /** Serializes the creation of the first administrator until the transaction ends. */
 export async function lockSetup(client: ClientBase): Promise<void> {
-  await client.query(`select pg_advisory_xact_lock(${LOCKS.setup})`);
+  await client.query(takeLock('setup'));
 }

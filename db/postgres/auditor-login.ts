@@ -1,7 +1,8 @@
 import type { Client } from 'pg';
+import { OUTSIDE_IDLE_MAX_MS, OUTSIDE_TRANSACTION_MAX_MS, OWNER_LOCK_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient, connectAs, type Store, StoreError } from '#db/postgres/connect.ts';
 import { randomBase62 } from '#db/ids.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { scramVerifier } from '#db/postgres/scram.ts';
 
 /**
@@ -13,6 +14,13 @@ import { scramVerifier } from '#db/postgres/scram.ts';
 const PASSWORD_CHARACTERS = 32;
 /** Enough for a terminal and a few scripts; more would be missing for requests. */
 const CONNECTIONS_MAX = 10;
+const DEFAULT_TIMEOUTS_MS = {
+  idle_in_transaction_session_timeout: OUTSIDE_IDLE_MAX_MS,
+  idle_session_timeout: OUTSIDE_TRANSACTION_MAX_MS,
+  transaction_timeout: OUTSIDE_TRANSACTION_MAX_MS,
+  statement_timeout: OUTSIDE_TRANSACTION_MAX_MS,
+  lock_timeout: OWNER_LOCK_TIMEOUT_MS,
+} as const;
 /** Postgres truncates names at 63 bytes; its own begin with pg_, and ours with daybook_. */
 const LOGIN = /^(?!pg_|daybook_)[a-z][a-z0-9_]{0,62}$/;
 
@@ -31,6 +39,11 @@ export async function createAuditorLogin(owner: Store, login: string): Promise<s
         password ${client.escapeLiteral(scramVerifier(password))}`,
     );
     await client.query(`grant daybook_auditor to ${name} with inherit false, set true`);
+    // With it the owner may end its sessions: see daybook.end_outside_sessions.
+    await client.query(`grant ${name} to current_user with inherit true, set false`);
+    // Defaults, which a session may change; daybook.end_outside_sessions enforces its own.
+    for (const [setting, ms] of Object.entries(DEFAULT_TIMEOUTS_MS))
+      await client.query(`alter role ${name} set ${setting} = ${ms}`);
   });
   return password;
 }
@@ -68,7 +81,7 @@ async function change(
   try {
     await client.query('begin');
     // Serialized: Postgres rejects concurrent changes of one role.
-    await client.query(`select pg_advisory_xact_lock(${LOCKS.serviceLogin})`);
+    await client.query(takeLock('logins'));
     await work(client, client.escapeIdentifier(login));
     await client.query('commit');
   } catch (error) {

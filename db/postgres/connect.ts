@@ -73,6 +73,22 @@ export async function connectAs(store: Store, role: Role, timeoutMs?: number): P
   return client;
 }
 
+/** Another session like that of a client, with the same login, role and timeouts. */
+export async function connectLike(client: ClientBase): Promise<Client> {
+  // The password is not enumerable.
+  const { connectionParameters: like } = client as unknown as { connectionParameters: ClientConfig };
+  const other = new Client({
+    ...like,
+    password: like.password,
+    connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
+  });
+  other.on('error', () => undefined);
+  await other.connect();
+  return other;
+}
+
 /**
  * A pool, which connects on demand. Errors of a connection reach its user and never crash the process: pg's
  * own pool handles only the errors of idle connections.

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { closeClient, connectAs, externalStore, type Store, StoreError } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { scramVerifier } from '#db/postgres/scram.ts';
 
 /**
@@ -38,7 +38,7 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   try {
     await client.query('begin');
     // Serialized: Postgres rejects concurrent changes of one role.
-    await client.query(`select pg_advisory_xact_lock(${LOCKS.serviceLogin})`);
+    await client.query(takeLock('logins'));
     const name = client.escapeIdentifier(login);
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [login]);
     const { rows } = await client.query<{ owns: boolean }>(

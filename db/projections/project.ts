@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
@@ -108,13 +108,11 @@ type Row = { name: ProjectionName; position: string; is_live: boolean; head: str
 type Applied = { parked: ParkedEvent[]; broken: { projection: ProjectionName; reason: string }[] };
 type Apply = (client: ClientBase, projections: readonly Projection[], range: Range) => Promise<Applied>;
 
-// One projector at a time; a rebuild takes the same lock to swap its copy in. The lock is requested
-// first, without waiting. The head is of the statement's own snapshot, so all events up to it are
-// visible; it may be older than the position that the row lock found.
-const BEGIN = `with turn as materialized (select pg_try_advisory_xact_lock(${LOCKS.projecting}) as is_ours)
-  select p.name, p.position, p.is_live, daybook.head($1) as head,
+// The head is of the statement's own snapshot, so all events up to it are visible; it may be older than the
+// position that the row lock found.
+const BEGIN = `select p.name, p.position, p.is_live, daybook.head($1) as head,
       (select last_value from daybook.projector_epoch) as epoch
-    from daybook.projection p, turn where turn.is_ours and p.name = any($2) order by p.name for update of p`;
+    from daybook.projection p where p.name = any($2) order by p.name for update of p`;
 
 const MOVE = `with moved as (
     update daybook.projection set position = $1, position_at = $2 where name = any($3) returning 1)
@@ -129,8 +127,18 @@ async function page(
   { projections, epoch, pageEvents = PAGE_EVENTS_MAX }: PageOptions,
   apply: Apply,
 ): Promise<Page> {
-  // The session's own temporary tables come last, or they would stand before the live ones.
-  await client.query(`begin; ${PROJECTING}; set local search_path = ${LIVE_SCHEMA}, daybook, pg_temp`);
+  // One projector at a time; a rebuild takes the same lock to swap its copy in. The session's own temporary
+  // tables come last, or they would stand before the live ones.
+  try {
+    await client.query(
+      `begin; ${PROJECTING}; ${takeLockNow('projecting')};
+        set local search_path = ${LIVE_SCHEMA}, daybook, pg_temp`,
+    );
+  } catch (error) {
+    if (!isLockTaken(error)) throw error;
+    await client.query('rollback');
+    return { kind: 'busy' };
+  }
   const { rows } = await client.query<Row>({
     name: 'projector_begin',
     text: BEGIN,

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock, tryHoldLock } from '#db/postgres/locks.ts';
 import { readHead } from '#db/log/read.ts';
 import {
   analyzeCopy,
@@ -52,16 +52,12 @@ export async function rebuild(
   options: RebuildOptions = {},
 ): Promise<Rebuilt> {
   // One at a time: both would use the same schema.
-  const { rows } = await client.query<{ is_ours: boolean }>(
-    `select pg_try_advisory_lock(${LOCKS.rebuild}) as is_ours`,
-  );
-  if (rows[0]?.is_ours !== true)
-    throw new RebuildBusyError('another rebuild is running: wait until it has ended');
+  const lock = await tryHoldLock(client, 'rebuild');
+  if (lock === null) throw new RebuildBusyError('another rebuild is running: wait until it has ended');
   try {
     return await build(client, { projection, schema: BUILD_SCHEMA, ...options });
   } finally {
-    // A lost connection has released the lock.
-    await client.query(`select pg_advisory_unlock(${LOCKS.rebuild})`).catch(() => undefined);
+    await lock.release();
   }
 }
 
@@ -117,7 +113,7 @@ async function trySwap(
   await client.query(`begin; ${PROJECTING}; set local search_path = ${schema}, daybook`);
   try {
     // Waits for the projector's current page. Its next page finds the lock taken and does not queue.
-    await client.query(`select pg_advisory_xact_lock(${LOCKS.projecting})`);
+    await client.query(takeLock('projecting'));
     const { rows } = await client.query<{ kept_from: string }>(
       'select kept_from::text from daybook.projection where name = $1 for update',
       [projection.name],

@@ -1,8 +1,8 @@
 import path from 'node:path';
-import type { ClientBase, DatabaseError } from 'pg';
+import { type ClientBase, DatabaseError } from 'pg';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { holdLock, LOCK_SCHEMA } from '#db/postgres/locks.ts';
 import { byVersion, migrationNames, type Schema, type SqlFile } from '#db/schema/files.ts';
 
 type Queryable = Pick<ClientBase, 'query'>;
@@ -23,13 +23,29 @@ export type AppliedSchema = {
  * another session renames its objects. The lock is released with the connection. Other sessions may migrate
  * for up to MIGRATION_TIMEOUT_MS, whatever the lock_timeout of this session is.
  */
-export async function awaitMigrationTurn(client: Queryable): Promise<void> {
-  await client.query(
-    `set lock_timeout = ${MIGRATION_TIMEOUT_MS};
-      select pg_advisory_lock(${LOCKS.migration});
-      reset lock_timeout`,
-  );
+export async function awaitMigrationTurn(client: ClientBase): Promise<void> {
+  await createMigrationLock(client);
+  await holdLock(client, 'migration', MIGRATION_TIMEOUT_MS);
 }
+
+/** The one lock that a database needs before it has a schema. */
+async function createMigrationLock(client: Queryable): Promise<void> {
+  const { rows } = await client.query<{ exists: boolean }>(
+    `select to_regclass('${LOCK_SCHEMA}.migration') is not null as exists`,
+  );
+  if (rows[0]?.exists === true) return;
+  try {
+    await client.query(
+      `create schema if not exists ${LOCK_SCHEMA}; create table if not exists ${LOCK_SCHEMA}.migration ()`,
+    );
+  } catch (error) {
+    // "If not exists" does not wait for a concurrent starter that is creating the same.
+    if (!(error instanceof DatabaseError) || !CREATED_MEANWHILE.has(error.code ?? '')) throw error;
+  }
+}
+
+/** unique_violation, duplicate_schema, duplicate_table. */
+const CREATED_MEANWHILE = new Set(['23505', '42P06', '42P07']);
 
 /** @returns the applied part of the schema; null for an empty database. */
 export async function readApplied(client: Queryable): Promise<AppliedSchema | null> {

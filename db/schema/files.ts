@@ -38,11 +38,13 @@ export const BASELINE = '0000_baseline';
 /** Tables by subject. A file may use those before it. */
 const TABLES = [
   'bookkeeping',
+  'locks',
   'install',
   'instances',
   'log',
   'log_partitions',
   'merkle_tree',
+  'readings',
   'limits',
   'projections',
   'alerts',

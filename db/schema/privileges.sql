@@ -7,28 +7,40 @@ revoke all on all tables in schema daybook from public, daybook_relay, daybook_w
 revoke all on all sequences in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;
 revoke all on all functions in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;
 
+revoke all on all tables in schema daybook_lock from public, daybook_relay, daybook_worker, daybook_auditor;
+
+-- Locks. Auditors have no right on the schema, so they can't name its tables; functions of the owner take the
+-- locks of the log and its partitions.
+grant usage on schema daybook_lock to daybook_relay, daybook_worker;
+grant update on daybook_lock.setup, daybook_lock.master_key to daybook_relay;
+grant update on daybook_lock.projecting, daybook_lock.rebuild, daybook_lock.checkpoint to daybook_worker;
+
 grant usage on schema daybook to daybook_relay, daybook_worker, daybook_auditor;
 grant usage on schema projection to daybook_relay, daybook_auditor;
 grant usage, create on schema projection, projection_build to daybook_worker;
 
 -- The log and its proofs: everyone reads. Functions write to the log.
-grant select on daybook.install, daybook.instance, daybook.log, daybook.log_batch, daybook.stream_head,
+-- Whether a server has this pepper is nothing for an auditor to try.
+grant select (only_row, log_id, partition_size) on daybook.install to daybook_worker, daybook_auditor;
+grant select on daybook.install to daybook_relay;
+grant select on daybook.instance, daybook.log, daybook.log_batch, daybook.stream_head,
     daybook.log_partition, daybook.log_kept, daybook.log_node, daybook.checkpoint, daybook.cosignature
   to daybook_relay, daybook_worker, daybook_auditor;
--- Checkpoints that are close together are thinned out when they are old.
-grant insert, delete on daybook.checkpoint to daybook_worker;
+grant insert on daybook.checkpoint to daybook_worker;
 grant insert on daybook.log_node to daybook_worker;
 grant insert on daybook.cosignature to daybook_relay;
 grant execute on function daybook.head, daybook.first_position, daybook.kept_through, daybook.is_attached,
     daybook.record_reading
   to daybook_relay, daybook_worker, daybook_auditor;
 grant execute on function daybook.append, daybook.create_partitions to daybook_relay, daybook_worker;
-grant execute on function daybook.forget_nodes to daybook_worker;
+grant execute on function daybook.forget_nodes, daybook.append_readings, daybook.thin_checkpoints
+  to daybook_worker;
 grant execute on function daybook.claim_pepper to daybook_relay;
 
 -- Instances.
 grant execute on function daybook.register_instance, daybook.heartbeat, daybook.retire_instance,
-    daybook.fence_instance, daybook.recover_instance, daybook.request_recovery
+    daybook.fence_instance, daybook.recover_instance, daybook.request_recovery,
+    daybook.end_outside_sessions
   to daybook_relay, daybook_worker;
 
 -- Limits.
@@ -55,7 +67,7 @@ grant select (id, origin, account, alerts, allow_private, created_at, failures, 
     insert (id, origin, sealed_target, account, alerts, allow_private), delete
   on daybook.webhook to daybook_relay;
 grant select on daybook.alert, daybook.webhook_delivery, daybook.webhook_attempt, daybook.job_status
-  to daybook_relay, daybook_auditor;
+  to daybook_relay;
 grant execute on function daybook.queue_attempt, daybook.queue_delivery, daybook.raise_alert
   to daybook_worker;
 grant execute on function daybook.test_webhook to daybook_relay;

@@ -2,6 +2,7 @@
 -- Daybook 0.1.0, migration 0000_baseline
 
 create schema daybook;
+create schema if not exists daybook_lock;
 create schema daybook_migrations;
 create schema projection;
 create schema projection_build;
@@ -338,6 +339,14 @@ create table daybook.queue_pool (
   constraint queue_pool_pkey PRIMARY KEY (pool)
 );
 
+create table daybook.reading (
+  login text collate "C" not null,
+  what text collate "C" not null,
+  from_position bigint not null,
+  to_position bigint not null,
+  constraint reading_pkey PRIMARY KEY (login, what)
+);
+
 create table daybook.secret_use (
   key text collate "C" not null,
   last4 text collate "C" not null,
@@ -405,6 +414,46 @@ create table daybook.webhook_delivery (
   constraint webhook_delivery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'delivered'::text, 'failed'::text])))
 );
 CREATE INDEX webhook_delivery_alert ON daybook.webhook_delivery USING btree (alert);
+
+create table if not exists daybook_lock.archive (
+
+);
+
+create table if not exists daybook_lock.checkpoint (
+
+);
+
+create table if not exists daybook_lock.log (
+
+);
+
+create table if not exists daybook_lock.logins (
+
+);
+
+create table if not exists daybook_lock.master_key (
+
+);
+
+create table if not exists daybook_lock.migration (
+
+);
+
+create table if not exists daybook_lock.partitions (
+
+);
+
+create table if not exists daybook_lock.projecting (
+
+);
+
+create table if not exists daybook_lock.rebuild (
+
+);
+
+create table if not exists daybook_lock.setup (
+
+);
 
 create table daybook_migrations.definition (
   name text collate "C" not null,
@@ -776,7 +825,7 @@ declare
 begin
   -- The lock has a statement of its own: a read in the same statement would use a snapshot taken
   -- before the lock was granted.
-  perform pg_advisory_xact_lock(19, _shard);
+  lock table daybook_lock.log in share update exclusive mode;
 
   select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no;
   if found then
@@ -870,6 +919,55 @@ begin
 
   perform pg_notify(case when _stream is null then 'daybook_log' else 'daybook_control' end, _head::text);
   return _head;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.append_reading(_actor text, _what text, _from bigint, _to bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _instance integer;
+  _version integer;
+  _position bigint;
+begin
+  -- In a statement of its own, before any read of the data that the lock protects.
+  lock table daybook_lock.log in share update exclusive mode;
+  select coalesce(max(version), 0) + 1 into _version from daybook.stream_head where stream = 'log/readings';
+  select daybook.register_instance('reading') into _instance;
+  -- 82 is log.read, one of the codes of db/events/events.ts.
+  _position := daybook.append(0::smallint, _instance, 1, array[82::smallint],
+    _stream => array['log/readings'], _version => array[_version],
+    _body => array[format('{"actor":"%s","what":"%s","from_position":%s,"to_position":%s}',
+      _actor, _what, _from, _to)]);
+  perform daybook.retire_instance(_instance);
+  return _position;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.append_readings()
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _reading record;
+  _count integer := 0;
+begin
+  for _reading in
+    delete from daybook.reading where (login, what) in
+      (select login, what from daybook.reading order by login, what limit 1000 for update skip locked)
+      returning login, what, from_position, to_position
+  loop
+    perform daybook.append_reading(
+      'login/' || left(regexp_replace(_reading.login collate "C", '[^A-Za-z0-9._-]', '_', 'g'), 90),
+      _reading.what, _reading.from_position, _reading.to_position);
+    _count := _count + 1;
+  end loop;
+  return _count;
 end
 $function$;
 
@@ -1007,7 +1105,7 @@ declare
   _name text;
   _made integer := 0;
 begin
-  perform pg_advisory_xact_lock(20, 0);
+  lock table daybook_lock.partitions in share update exclusive mode;
   _head := daybook.head(0::smallint);
   select partition_size into _size from daybook.install;
   loop
@@ -1300,6 +1398,46 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.end_outside_sessions(_wait_ms integer, _idle_ms integer, _transaction_ms integer)
+ RETURNS TABLE(login text, reason text, is_ended boolean)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _now constant timestamptz := clock_timestamp();
+  _pid integer;
+begin
+  for _pid, login, reason in
+    select b.pid, pg_get_userbyid(a.usesysid), 'blocking'
+      from pg_lock_status() w cross join lateral unnest(pg_blocking_pids(w.pid)) b(pid)
+        cross join lateral pg_stat_get_activity(b.pid) a
+      where not w.granted and w.waitstart < _now - make_interval(secs => _wait_ms / 1000.0)
+        and (w.locktype <> 'relation'
+          or w.mode not in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
+        and not (select daybook.is_outside(s.usesysid) from pg_stat_get_activity(w.pid) s)
+        and daybook.is_outside(a.usesysid)
+    union
+    select a.pid, pg_get_userbyid(a.usesysid),
+        case when a.state like 'idle in transaction%' then 'idle in a transaction'
+          else 'a long transaction' end
+      from pg_stat_get_activity(null) a
+      where a.datid = (select datid from pg_stat_get_activity(pg_backend_pid()))
+        and (a.state like 'idle in transaction%'
+            and a.state_change < _now - make_interval(secs => _idle_ms / 1000.0)
+          or a.xact_start < _now - make_interval(secs => _transaction_ms / 1000.0))
+        and daybook.is_outside(a.usesysid)
+  loop
+    begin
+      is_ended := pg_terminate_backend(_pid);
+    exception when insufficient_privilege then
+      is_ended := false;
+    end;
+    return next;
+  end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT recallable boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT grants bigint[], OUT now timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
@@ -1461,7 +1599,7 @@ CREATE OR REPLACE FUNCTION daybook.fence_instance(_dead integer)
 AS $function$
 begin
   update daybook.instance set dead_at = clock_timestamp() where id = _dead and dead_at is null;
-  perform pg_advisory_xact_lock(19, 0);
+  lock table daybook_lock.log in share update exclusive mode;
 end
 $function$;
 
@@ -1525,6 +1663,19 @@ BEGIN ATOMIC
    WHERE ((instance.id = heartbeat._instance) AND (instance.dead_at IS NULL))
    RETURNING clock_timestamp() AS clock_timestamp;
 END;
+
+CREATE OR REPLACE FUNCTION daybook.is_outside(_login oid)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  -- daybook_auditor itself is a login of the embedded server only, for the audits of the dashboard.
+  return _login <> 'daybook_auditor'::regrole and not pg_has_role(_login, 'daybook_relay', 'MEMBER')
+    and not pg_has_role(_login, 'daybook_worker', 'MEMBER');
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION daybook.keep_partition(_number integer, _manifest jsonb, _open_leaves bytea)
  RETURNS void
@@ -1621,9 +1772,7 @@ CREATE OR REPLACE FUNCTION daybook.record_reading(_actor text, _what text, _from
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  _instance integer;
-  _version integer;
-  _position bigint;
+  _login constant oid := (session_user::text)::regrole;
 begin
   -- "is not true" also rejects nulls.
   if (_actor collate "C" ~ '^[A-Za-z][A-Za-z0-9/._-]{0,99}$'
@@ -1631,17 +1780,15 @@ begin
       and _from between 0 and 9007199254740991 and _to between 0 and 9007199254740991) is not true then
     raise exception 'invalid arguments for a reading of the log' using errcode = 'invalid_parameter_value';
   end if;
-  -- In a statement of its own, before any read of the data that the lock protects.
-  perform pg_advisory_xact_lock(19, 0);
-  select coalesce(max(version), 0) + 1 into _version from daybook.stream_head where stream = 'log/readings';
-  select daybook.register_instance('reading') into _instance;
-  -- 82 is log.read, one of the codes of db/events/events.ts.
-  _position := daybook.append(0::smallint, _instance, 1, array[82::smallint],
-    _stream => array['log/readings'], _version => array[_version],
-    _body => array[format('{"actor":"%s","what":"%s","from_position":%s,"to_position":%s}',
-      _actor, _what, _from, _to)]);
-  perform daybook.retire_instance(_instance);
-  return _position;
+  if daybook.is_outside(_login) then
+    insert into daybook.reading as r (login, what, from_position, to_position)
+      values (session_user, _what, _from, _to)
+      on conflict (login, what) do update
+        set from_position = least(r.from_position, excluded.from_position),
+          to_position = greatest(r.to_position, excluded.to_position);
+    return null;
+  end if;
+  return daybook.append_reading(_actor, _what, _from, _to);
 end
 $function$;
 
@@ -1772,6 +1919,37 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.thin_checkpoints()
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+BEGIN ATOMIC
+ WITH old AS (
+          SELECT c_1.shard,
+             c_1.epoch,
+             c_1.size,
+             date_trunc('hour'::text, c_1.published_at, 'UTC'::text) AS hour,
+             (EXISTS ( SELECT
+                    FROM daybook.cosignature s
+                   WHERE ((s.shard = c_1.shard) AND (s.epoch = c_1.epoch) AND (s.size = c_1.size)))) AS is_cosigned
+            FROM daybook.checkpoint c_1
+           WHERE (c_1.published_at < date_trunc('hour'::text, (statement_timestamp() - '48:00:00'::interval), 'UTC'::text))
+         ), ranked AS (
+          SELECT old.shard,
+             old.epoch,
+             old.size,
+             old.hour,
+             old.is_cosigned,
+             row_number() OVER (PARTITION BY old.shard, old.epoch, old.hour ORDER BY old.size DESC) AS nth,
+             row_number() OVER (PARTITION BY old.shard, old.epoch, old.hour, old.is_cosigned ORDER BY old.size DESC) AS nth_alike
+            FROM old
+         )
+  DELETE FROM daybook.checkpoint c
+    USING ranked r
+   WHERE ((c.shard = r.shard) AND (c.epoch = r.epoch) AND (c.size = r.size) AND (r.nth > 1) AND (NOT (r.is_cosigned AND (r.nth_alike = 1))));
+END;
+
 CREATE OR REPLACE FUNCTION daybook.window_start(_kind smallint, _minute integer)
  RETURNS integer
  LANGUAGE sql
@@ -1805,6 +1983,9 @@ CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH
 
 revoke all on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) from public;
 grant execute on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) to daybook_relay, daybook_worker;
+revoke all on function daybook.append_reading(text,text,bigint,bigint) from public;
+revoke all on function daybook.append_readings() from public;
+grant execute on function daybook.append_readings() to daybook_worker;
 revoke all on function daybook.attach_partition(integer,text) from public;
 revoke all on function daybook.charged_units(smallint,daybook.log) from public;
 revoke all on function daybook.claim_pepper(text) from public;
@@ -1816,6 +1997,8 @@ revoke all on function daybook.create_projection(text) from public;
 grant execute on function daybook.create_projection(text) to daybook_auditor, daybook_worker;
 revoke all on function daybook.drop_ended_allowances() from public;
 grant execute on function daybook.drop_ended_allowances() to daybook_relay, daybook_worker;
+revoke all on function daybook.end_outside_sessions(integer,integer,integer) from public;
+grant execute on function daybook.end_outside_sessions(integer,integer,integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) from public;
 grant execute on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.fence_instance(integer) from public;
@@ -1830,6 +2013,7 @@ revoke all on function daybook.heartbeat(integer,bigint) from public;
 grant execute on function daybook.heartbeat(integer,bigint) to daybook_relay, daybook_worker;
 revoke all on function daybook.is_attached(text) from public;
 grant execute on function daybook.is_attached(text) to daybook_auditor, daybook_relay, daybook_worker;
+revoke all on function daybook.is_outside(oid) from public;
 revoke all on function daybook.keep_partition(integer,jsonb,bytea) from public;
 revoke all on function daybook.kept_through(smallint) from public;
 grant execute on function daybook.kept_through(smallint) to daybook_auditor, daybook_relay, daybook_worker;
@@ -1852,27 +2036,31 @@ revoke all on function daybook.retire_instance(integer) from public;
 grant execute on function daybook.retire_instance(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.test_webhook(text) from public;
 grant execute on function daybook.test_webhook(text) to daybook_relay;
+revoke all on function daybook.thin_checkpoints() from public;
+grant execute on function daybook.thin_checkpoints() to daybook_worker;
 revoke all on function daybook.window_start(smallint,integer) from public;
 grant execute on function daybook.window_start(smallint,integer) to daybook_auditor, daybook_relay, daybook_worker;
 grant usage on schema daybook to daybook_auditor, daybook_relay, daybook_worker;
+grant usage on schema daybook_lock to daybook_relay, daybook_worker;
 grant create, usage on schema projection to daybook_worker;
 grant usage on schema projection to daybook_auditor, daybook_relay;
 grant create, usage on schema projection_build to daybook_worker;
 grant select, usage on sequence daybook.projector_epoch to daybook_worker;
 grant delete, insert, select, update on table daybook.alert to daybook_worker;
-grant select on table daybook.alert to daybook_auditor, daybook_relay;
+grant select on table daybook.alert to daybook_relay;
 grant delete, insert, select, update on table daybook.alert_look to daybook_worker;
 grant select on table daybook.allowance to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert, select, update on table daybook.attempt to daybook_relay;
-grant delete, insert, select on table daybook.checkpoint to daybook_worker;
+grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
 grant insert, select on table daybook.cosignature to daybook_relay;
 grant select on table daybook.cosignature to daybook_auditor, daybook_worker;
 grant delete, insert, select, update (master_key, wrapped_key) on table daybook.credential to daybook_relay;
-grant select on table daybook.install to daybook_auditor, daybook_relay, daybook_worker;
+grant select (log_id, only_row, partition_size) on table daybook.install to daybook_auditor, daybook_worker;
+grant select on table daybook.install to daybook_relay;
 grant select on table daybook.instance to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert, select, update on table daybook.job_status to daybook_worker;
-grant select on table daybook.job_status to daybook_auditor, daybook_relay;
+grant select on table daybook.job_status to daybook_relay;
 grant select on table daybook.lease to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert, select on table daybook.link to daybook_relay;
 grant select on table daybook.log to daybook_auditor, daybook_relay, daybook_worker;
@@ -1894,9 +2082,14 @@ grant select on table daybook.stream_head to daybook_auditor, daybook_relay, day
 grant delete, insert (account, alerts, allow_private, id, origin, sealed_target), select (account, alerts, allow_private, created_at, failing_since, failures, id, origin, switched_off_at) on table daybook.webhook to daybook_relay;
 grant delete, insert, select, update on table daybook.webhook to daybook_worker;
 grant delete, insert, select, update on table daybook.webhook_attempt to daybook_worker;
-grant select on table daybook.webhook_attempt to daybook_auditor, daybook_relay;
+grant select on table daybook.webhook_attempt to daybook_relay;
 grant delete, insert, select, update on table daybook.webhook_delivery to daybook_worker;
-grant select on table daybook.webhook_delivery to daybook_auditor, daybook_relay;
+grant select on table daybook.webhook_delivery to daybook_relay;
+grant update on table daybook_lock.checkpoint to daybook_worker;
+grant update on table daybook_lock.master_key to daybook_relay;
+grant update on table daybook_lock.projecting to daybook_worker;
+grant update on table daybook_lock.rebuild to daybook_worker;
+grant update on table daybook_lock.setup to daybook_relay;
 grant select on table projection.account to daybook_auditor, daybook_relay;
 grant select on table projection.key to daybook_auditor, daybook_relay;
 grant select on table projection.key_use to daybook_auditor, daybook_relay;

@@ -1,11 +1,12 @@
 import type { ClientBase } from 'pg';
 import { snapshotTitle } from '#db/schema/files.ts';
+import { LOCK_SCHEMA } from '#db/postgres/locks.ts';
 import { BOOKKEEPING_SCHEMA } from '#db/schema/apply.ts';
 
 type Queryable = Pick<ClientBase, 'query'>;
 
 /** The schemas that Daybook owns; the job queue's is graphile-worker's. */
-export const SCHEMAS = ['daybook', BOOKKEEPING_SCHEMA, 'projection', 'projection_build'];
+export const SCHEMAS = ['daybook', LOCK_SCHEMA, BOOKKEEPING_SCHEMA, 'projection', 'projection_build'];
 
 /**
  * The schema of a database as SQL that creates it, made from the catalog, since the embedded PostgreSQL comes
@@ -57,8 +58,10 @@ export async function takeSnapshot(client: Queryable, version: string): Promise<
   }
 }
 
+/** The schema and the table of the migration's lock are there before any snapshot is applied. */
 const SCHEMA_LIST = `
-  select format('create schema %I;', nspname) from pg_namespace where nspname = any($1) order by nspname`;
+  select format('create schema %s%I;', case nspname when '${LOCK_SCHEMA}' then 'if not exists ' end, nspname)
+  from pg_namespace where nspname = any($1) order by nspname`;
 
 /** Sequences of their own; those of identity columns are made with their tables. */
 const SEQUENCES = `
@@ -69,7 +72,8 @@ const SEQUENCES = `
 
 /** Tables with their columns, keys, checks and indexes; foreign keys come after all tables. */
 const TABLES = `
-  select format(E'create table %I.%I (\\n%s\\n)%s%s;%s\\n', n.nspname, c.relname,
+  select format(E'create table %s%I.%I (\\n%s\\n)%s%s;%s\\n',
+    case n.nspname when '${LOCK_SCHEMA}' then 'if not exists ' end, n.nspname, c.relname,
     concat_ws(E',\\n',
       (select string_agg('  ' || concat_ws(' ', quote_ident(a.attname),
           format_type(a.atttypid, a.atttypmod),
@@ -226,7 +230,7 @@ async function readRows(client: Queryable): Promise<string[]> {
         and c.oid not in (
           '${BOOKKEEPING_SCHEMA}.definition'::regclass, '${BOOKKEEPING_SCHEMA}.release'::regclass)
       order by 1`,
-    [SCHEMAS],
+    [SCHEMAS.filter((schema) => schema !== LOCK_SCHEMA)],
   );
   const statements: string[] = [];
   for (const { name, columns } of tables) {

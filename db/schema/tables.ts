@@ -275,6 +275,13 @@ export type QueuePoolTable = {
   instance: number;
 };
 
+export type ReadingTable = {
+  login: string;
+  what: string;
+  from_position: Int8;
+  to_position: Int8;
+};
+
 export type SecretUseTable = {
   key: string;
   last4: string;
@@ -651,6 +658,7 @@ export type Tables = {
   'daybook.parked_event': ParkedEventTable;
   'daybook.projection': ProjectionTable;
   'daybook.queue_pool': QueuePoolTable;
+  'daybook.reading': ReadingTable;
   'daybook.secret_use': SecretUseTable;
   'daybook.session': SessionTable;
   'daybook.stream_head': StreamHeadTable;

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock, withLock } from '#db/postgres/locks.ts';
 import { countOf, db, rowsOf } from '#db/schema/query.ts';
 import type { Envelope, Owner, Wrapped } from '#db/secrets/envelope.ts';
 
@@ -63,16 +63,10 @@ export async function rewrapCredential(
  * key is created once.
  */
 export async function lockMasterKey(client: ClientBase): Promise<void> {
-  await client.query(`select pg_advisory_xact_lock(${LOCKS.masterKey})`);
+  await client.query(takeLock('master_key'));
 }
 
 /** The same while `work` runs, across its transactions. */
-export async function withMasterKeyLock<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
-  await client.query(`select pg_advisory_lock(${LOCKS.masterKey})`);
-  try {
-    return await work();
-  } finally {
-    // A lost connection has released the lock.
-    await client.query(`select pg_advisory_unlock(${LOCKS.masterKey})`).catch(() => {});
-  }
+export function withMasterKeyLock<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
+  return withLock(client, 'master_key', work);
 }

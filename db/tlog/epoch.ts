@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Client } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { withLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { appendOnce } from '#db/log/append-once.ts';
 import { firstPosition } from '#db/log/read.ts';
@@ -77,14 +77,13 @@ export type EpochStart = { epoch: number; position: number; origin: string } | '
  * @throws {StoreError} when a part of the tree can't be rebuilt, or another process appended to the log
  * stream in the meantime.
  */
-export async function startEpoch(
+export function startEpoch(
   client: Client,
   directory: string,
   gap: PublicationGap,
   actor: string,
 ): Promise<EpochStart> {
-  await client.query(`select pg_advisory_lock(${LOCKS.checkpoint})`);
-  try {
+  return withLock(client, 'checkpoint', async () => {
     await rebuildTree(client, (gap.agreesUpTo ?? 0) + 1);
     const state = await readLogState(client);
     const inconsistency = await findInconsistency(client, directory, state);
@@ -101,9 +100,7 @@ export async function startEpoch(
     };
     const position = await appendOnce(client, 'new-epoch', { event, version: state.signing.version + 1 });
     return { epoch, position, origin: originOf(state.logId, epoch) };
-  } finally {
-    await client.query(`select pg_advisory_unlock(${LOCKS.checkpoint})`).catch(() => undefined);
-  }
+  });
 }
 
 async function findInconsistency(

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { tryHoldLock } from '#db/postgres/locks.ts';
 import { appendControl } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
 import { type Checkpoint, openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
@@ -21,8 +21,8 @@ export type PublishOptions = {
 };
 
 /**
- * Signs and publishes a checkpoint of the log's head, with the tiles of its tree. An advisory lock lets one
- * process at a time publish. A checkpoint is signed only if the log is consistent with the published one.
+ * Signs and publishes a checkpoint of the log's head, with the tiles of its tree. A lock lets one process
+ * publish at a time. A checkpoint is signed only if the log is consistent with the published one.
  * @param client a dedicated connection as the worker, with long timeouts.
  * @returns the checkpoint; null if another process is publishing, or the log has not grown.
  * @throws {StoreError} when the key is missing or is not the log's.
@@ -32,15 +32,12 @@ export async function publishCheckpoint(
   client: ClientBase,
   options: PublishOptions,
 ): Promise<Checkpoint | null> {
-  const { rows } = await client.query<{ is_ours: boolean }>(
-    `select pg_try_advisory_lock(${LOCKS.checkpoint}) as is_ours`,
-  );
-  if (rows[0]?.is_ours !== true) return null;
+  const lock = await tryHoldLock(client, 'checkpoint');
+  if (lock === null) return null;
   try {
     return await publish(client, options);
   } finally {
-    // A lost connection has released the lock.
-    await client.query(`select pg_advisory_unlock(${LOCKS.checkpoint})`).catch(() => undefined);
+    await lock.release();
   }
 }
 

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { ClientBase } from 'pg';
 import { FencingGuard, keepTicking } from '#db/instances/fencing-guard.ts';
+import { outsideSessionLine } from '#db/instances/outside-sessions.ts';
 import { InstanceSession } from '#db/instances/instance-session.ts';
 import { readHead } from '#db/log/read.ts';
 import type { Store } from '#db/postgres/connect.ts';
@@ -54,6 +55,7 @@ export class ServerInstance {
       onPostgresClock: (now) => readModel.setClock(now),
       onRecovered: (peer, abandoned) =>
         log.warn({ instance: peer, abandoned }, 'dead instance recovered; its open requests were abandoned'),
+      onOutsideSession: (session) => log.warn(...outsideSessionLine(session)),
       onError: (line, error) => log.warn(errorFields(error), line),
     });
   }

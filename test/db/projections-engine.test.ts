@@ -3,7 +3,7 @@ import type { Client } from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GapError } from '#db/log/follow.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { type Page, projectPage, startEpoch } from '#db/projections/project.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
@@ -125,7 +125,7 @@ test('of two concurrent projectors each event is applied by one, and the newer o
 test('a projector does not wait for another one that holds the lock', async () => {
   await appendCalls(5);
   const other = await connectAs(database, 'worker');
-  await other.query(`begin; select pg_advisory_xact_lock(${LOCKS.projecting})`);
+  await other.query(`begin; ${takeLock('projecting')}`);
   const epoch = await startEpoch(worker);
   expect(await projectPage(worker, { projections: PROJECTIONS, epoch })).toEqual({ kind: 'busy' });
   await other.end();

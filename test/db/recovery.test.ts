@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { takeLock } from '#db/postgres/locks.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { evolveRequest, type Request } from '#db/fold/request.ts';
 import {
@@ -253,7 +254,7 @@ describe('recovering', () => {
     // Appends continue, and the holder of the row may take the log's lock after it.
     await living.append([accepted()]);
     await doomed.append([accepted()]);
-    await spender.query('select pg_advisory_xact_lock(19, 0)');
+    await spender.query(takeLock('log'));
     await spender.query('commit');
     await fencing;
     await expect(doomed.append([accepted()])).rejects.toThrow(FencedError);
@@ -283,7 +284,7 @@ describe('recovering', () => {
       );
     const row = 'update daybook.instance set name = name where id = $1';
     // The late fence sees the instance alive, and gets the row only when recovery waits for the log.
-    await appender.query('begin; select pg_advisory_xact_lock(19, 0)');
+    await appender.query(`begin; ${takeLock('log')}`);
     await first.query('begin');
     await first.query('update daybook.instance set dead_at = now() where id = $1', [dead.instance]);
     await second.query('begin');

@@ -26,7 +26,7 @@ const BESIDE = [
  */
 const GRANTED: Record<string, string[]> = {
   'worker log_node': ['INSERT'],
-  'worker checkpoint': ['INSERT', 'DELETE'],
+  'worker checkpoint': ['INSERT'],
   'relay cosignature': ['INSERT'],
 };
 

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import path from 'node:path';
-import { Client, Connection, Query } from 'pg';
+import { Client, type ClientConfig, Connection, Query } from 'pg';
 import { request } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { readFolders, ROOT } from './source.ts';
@@ -30,9 +30,14 @@ const INTERNALS: Record<string, { uses: RegExp; files: readonly string[] }> = {
       'db/backup/copy.ts',
       'db/postgres/connect.ts',
       'db/postgres/embedded/postmaster.ts',
+      'db/postgres/locks.ts',
       'server/dashboard/audit/checks.ts',
       'worker/tasks/publish-checkpoint.ts',
     ],
+  },
+  'pg: client.connectionParameters': {
+    uses: /\bconnectionParameters\b/,
+    files: ['db/postgres/connect.ts'],
   },
   'pg: handleCopyData and sendCopyFromChunk': {
     uses: /\b(?:handleCopyData|sendCopyFromChunk)\b/,
@@ -95,6 +100,17 @@ describe('internals of other packages', () => {
     expect(stream).toBeInstanceOf(Socket);
     stream.destroy();
     expect(stream.destroyed).toBe(true);
+  });
+
+  it('pg: keeps what a client connects with as connectionParameters', () => {
+    const client = new Client({ host: '/run', user: 'u', password: 'p', options: '-c role=r' });
+    const { connectionParameters: like } = client as unknown as { connectionParameters: ClientConfig };
+    expect(new Client({ ...like, password: like.password })).toMatchObject({
+      host: '/run',
+      user: 'u',
+      password: 'p',
+      connectionParameters: { options: '-c role=r' },
+    });
   });
 
   it('pg: passes rows of COPY to handleCopyData of the query, and sends them by sendCopyFromChunk', () => {

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Store } from '#db/postgres/connect.ts';
+import { takeLock } from '#db/postgres/locks.ts';
 import { connectEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { Placed } from '#db/events/events.ts';
 import { PAGE_ROWS, readPage } from '#db/log/read.ts';
@@ -219,10 +220,10 @@ export type HeldLog = AsyncDisposable & {
 export async function holdLog(store: Store): Promise<HeldLog> {
   const client = new Client(store.config('owner'));
   await client.connect();
-  await client.query('select pg_advisory_lock(19, 0)');
+  await client.query(`begin; set local idle_in_transaction_session_timeout = 0; ${takeLock('log')}`);
   const waiting = async (): Promise<boolean> => {
     const { rows } = await client.query(
-      "select from pg_locks where locktype = 'advisory' and classid = 19 and objid = 0 and not granted",
+      "select from pg_locks where relation = 'daybook_lock.log'::regclass and not granted",
     );
     return rows.length > 0;
   };

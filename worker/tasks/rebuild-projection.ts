@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { z } from 'zod';
 import { closeClient } from '#db/postgres/connect.ts';
-import { LOCKS } from '#db/postgres/locks.ts';
+import { isHeld } from '#db/postgres/locks.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
@@ -28,9 +28,7 @@ const QUEUE = `select graphile_worker.add_job('rebuild_projection', json_build_o
     job_key => 'rebuild-' || $1::text)
   where not exists (select from graphile_worker.jobs
       where key = 'rebuild-' || $1::text and locked_at is null and attempts < max_attempts)
-    and not exists (select from pg_locks
-      where locktype = 'advisory' and concat_ws(', ', classid, objid) = '${LOCKS.rebuild}' and granted
-        and database = (select oid from pg_database where datname = current_database()))`;
+    and not exists (select from pg_locks where ${isHeld('rebuild')})`;
 
 /** Queues the rebuild of projections. Idempotent. */
 export async function queueRebuilds(

@@ -28,9 +28,6 @@ const ALERTS_DAYS = 90;
 /** Permanently failed jobs are kept for inspection. */
 const JOBS_DAYS = 7;
 
-/** All checkpoints are kept for this long; of each hour before that, one proves as much. */
-const CHECKPOINTS_HOURS = 48;
-
 /** The retention of a projection. The projection names the tables, so that a rebuild skips the same rows. */
 export type Retention = {
   projection: Projection;
@@ -52,21 +49,6 @@ export function retentionsOf(requestRowsDays: number): Retention[] {
     minutes,
   ];
 }
-
-/** Keeps the last checkpoint of each old hour, and the last one with a witness's cosignature. */
-const THIN_CHECKPOINTS = `with old as (
-    select shard, epoch, size, date_trunc('hour', published_at, 'UTC') as hour,
-      exists (select from daybook.cosignature s
-        where s.shard = c.shard and s.epoch = c.epoch and s.size = c.size) as is_cosigned
-    from daybook.checkpoint c
-    where published_at
-      < date_trunc('hour', statement_timestamp() - interval '${CHECKPOINTS_HOURS} hours', 'UTC')),
-  ranked as (select *, row_number() over (partition by shard, epoch, hour order by size desc) as nth,
-      row_number() over (partition by shard, epoch, hour, is_cosigned order by size desc) as nth_alike
-    from old)
-  delete from daybook.checkpoint c using ranked r
-    where c.shard = r.shard and c.epoch = r.epoch and c.size = r.size
-      and nth > 1 and not (is_cosigned and nth_alike = 1)`;
 
 /**
  * Deletes old rows in steps until none is left, the run's time is over, or `signal` aborts.
@@ -93,7 +75,7 @@ export async function retain(
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null
       and updated_at < statement_timestamp() - interval '${JOBS_DAYS} days'`);
-  await client.query(THIN_CHECKPOINTS);
+  await client.query('select daybook.thin_checkpoints()');
   return deleted;
 }
 

@@ -4,7 +4,10 @@ import { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS } from '#db/bounds.ts'
 import { closeClient, StoreError, type Role } from '#db/postgres/connect.ts';
 import type { Passwords, ClusterPaths } from '#db/postgres/embedded/cluster.ts';
 
-/** Advisory locks of the embedded server. The log's own locks have the first numbers 19 and 20. */
+/**
+ * Advisory locks of the embedded server, in its database `postgres`, to which only the superuser and the
+ * owner can connect: in another one any login could take them.
+ */
 const SUPERVISOR_LOCK = '21, 0';
 const BOOTSTRAP_LOCK = '21, 1';
 
@@ -27,6 +30,10 @@ export async function bootstrap(superuser: ClientConfig, passwords: Passwords): 
     // Two starters may both have found the server running. The lock is released with the session.
     await client.query(`select pg_advisory_lock(${BOOTSTRAP_LOCK})`);
     for (const role of ROLES) await ensureRole(client, `daybook_${role}`, passwords[role]);
+    await client.query(
+      `revoke connect on database postgres, template1 from public;
+        grant connect on database postgres to daybook_owner`,
+    );
     if (!(await isTrue(client, `select exists (select from pg_database where datname = '${DATABASE}')`))) {
       await client.query(`create database ${DATABASE} owner daybook_owner`);
     }
@@ -83,7 +90,11 @@ export async function acquireSupervisorLock(
   paths: ClusterPaths,
   owner: ClientConfig,
 ): Promise<SupervisorLock> {
-  const client = new Client({ ...owner, application_name: `daybook-supervisor pid=${process.pid}` });
+  const client = new Client({
+    ...owner,
+    database: 'postgres',
+    application_name: `daybook-supervisor pid=${process.pid}`,
+  });
   client.on('error', () => undefined);
   const { promise: lost, resolve } = Promise.withResolvers<void>();
   client.once('end', resolve);

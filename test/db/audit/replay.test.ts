@@ -129,6 +129,8 @@ describe('audit commands on a log of real requests', () => {
     expect(windows).toHaveLength(2);
     expect(shown.windows.toSorted((one, other) => (one.meter < other.meter ? -1 : 1))).toMatchObject(windows);
     expect(shown.accounts.map(({ name, plan }) => [name, plan])).toContainEqual(['Audited, Inc', 'audited']);
+    // What the worker does every minute.
+    await superuser.query('select daybook.append_readings()');
     const log = await relay.readLog();
     expect(log.at(-1)?.event).toMatchObject({
       type: 'log.read',

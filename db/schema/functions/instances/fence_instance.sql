@@ -6,6 +6,6 @@ create or replace function daybook.fence_instance(_dead integer) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update daybook.instance set dead_at = clock_timestamp() where id = _dead and dead_at is null;
-  perform pg_advisory_xact_lock(19, 0);
+  lock table daybook_lock.log in share update exclusive mode;
 end
 $$;

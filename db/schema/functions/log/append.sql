@@ -36,7 +36,7 @@ declare
 begin
   -- The lock has a statement of its own: a read in the same statement would use a snapshot taken
   -- before the lock was granted.
-  perform pg_advisory_xact_lock(19, _shard);
+  lock table daybook_lock.log in share update exclusive mode;
 
   select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no;
   if found then

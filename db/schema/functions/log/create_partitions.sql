@@ -10,7 +10,7 @@ declare
   _name text;
   _made integer := 0;
 begin
-  perform pg_advisory_xact_lock(20, 0);
+  lock table daybook_lock.partitions in share update exclusive mode;
   _head := daybook.head(0::smallint);
   select partition_size into _size from daybook.install;
   loop
