@@ -207,6 +207,15 @@ export const API_ERRORS = {
     retryAfterS: 1,
   },
 
+  buffer_limit_exceeded: {
+    status: 429,
+    type: 'rate_limit_error',
+    message:
+      'The requests and replies of this key that are held in memory have reached its limit. ' +
+      'Wait for some to end and try again.',
+    retryAfterS: 1,
+  },
+
   insufficient_quota: {
     status: 429,
     type: 'insufficient_quota',
@@ -282,6 +291,12 @@ export const API_ERRORS = {
     status: 503,
     type: 'server_error',
     message: 'This relay is running as many requests as it can. Try again.',
+    retryAfterS: 1,
+  },
+  relay_buffer_full: {
+    status: 503,
+    type: 'server_error',
+    message: 'This relay holds as many bytes of requests and replies in memory as it can. Try again.',
     retryAfterS: 1,
   },
   limit_unavailable: {

@@ -62,6 +62,28 @@ export const CONTEXT_TOKENS_MAX = 10_485_760;
 /** The estimate of an image where no upper bound is needed: a screenshot at full detail. */
 export const IMAGE_TOKENS_TYPICAL = 1_600;
 
+/** Concurrent requests of a key where its terms set no limit. */
+export const CONCURRENT_MAX = 10_000;
+/** Concurrent calls of one process: some gigabytes at 60 KB per idle stream, and their bodies. */
+export const RUNNING_MAX = 20_000;
+
+/**
+ * Largest bodies that one key, one account and one process may hold in memory at the same time, where the
+ * configuration sets no other limit. A call holds its body until its reply begins, and a JSON reply until the
+ * client has received it.
+ */
+export const BUFFERED_BODIES_PER_KEY = 8;
+export const BUFFERED_BODIES_PER_ACCOUNT = 16;
+export const BUFFERED_BODIES = 32;
+
+assertIncreasing(
+  { CONCURRENT_MAX, RUNNING_MAX },
+  'One key without limits must not take all calls that a process can run.',
+);
+assertIncreasing(
+  { BUFFERED_BODIES_PER_KEY, BUFFERED_BODIES_PER_ACCOUNT, BUFFERED_BODIES },
+  'One key must not take the memory of its account, nor one account that of the process.',
+);
 assertIncreasing(
   { RECALL_PAUSE_MS, EXHAUSTED_FOR_MS, SETTLING_WAIT_MS, RECALL_WAIT_MS },
   'A waiting call must be able to request a lease again before it is rejected.',

@@ -6,6 +6,11 @@ import { Networks } from '#db/limits/limits.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { BaseUrl, ModelPattern, UPSTREAM_TERMS } from '#db/events/upstream-events.ts';
 import { INSTANCES_MAX, LAME_DUCK_DEFAULT_MS, LAME_DUCK_MAX_MS } from '#server/process/bounds.ts';
+import {
+  BUFFERED_BODIES,
+  BUFFERED_BODIES_PER_ACCOUNT,
+  BUFFERED_BODIES_PER_KEY,
+} from '#server/limits/bounds.ts';
 import { Email, Password } from '#server/contract/session.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 
@@ -124,6 +129,10 @@ const Environment = z.object({
   UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
   MAX_BODY_MB: Numeric.positive().max(1024).default(32),
+  /** Memory for bodies and buffered replies, of a server process, of an account and of a key. */
+  MAX_BUFFERED_MB: Numeric.positive().optional(),
+  MAX_BUFFERED_MB_PER_ACCOUNT: Numeric.positive().optional(),
+  MAX_BUFFERED_MB_PER_KEY: Numeric.positive().optional(),
   /** Addresses and networks, separated by commas. */
   TRUSTED_PROXIES: z
     .string()
@@ -151,12 +160,18 @@ const Environment = z.object({
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
 
-export type Config = z.infer<typeof Environment> & {
-  upstreams: UpstreamConfig[];
-  /** Proxies whose X-Forwarded-For is trusted; null: none. */
-  trustedProxies: AddressSet | null;
-  tls: { cert: Buffer; key: Buffer } | null;
-};
+type BufferSettings = Record<
+  'MAX_BUFFERED_MB' | 'MAX_BUFFERED_MB_PER_ACCOUNT' | 'MAX_BUFFERED_MB_PER_KEY',
+  number
+>;
+
+export type Config = z.infer<typeof Environment> &
+  BufferSettings & {
+    upstreams: UpstreamConfig[];
+    /** Proxies whose X-Forwarded-For is trusted; null: none. */
+    trustedProxies: AddressSet | null;
+    tls: { cert: Buffer; key: Buffer } | null;
+  };
 
 /** Never shown; each can also be read from the file that `<NAME>_FILE` names. */
 const SECRETS = new Set([
@@ -215,7 +230,27 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     });
   }
   const trustedProxies = config.TRUSTED_PROXIES === undefined ? null : networksOf(config.TRUSTED_PROXIES);
-  return { ...config, upstreams, trustedProxies, tls: readTls(config.TLS_CERT, config.TLS_KEY) };
+  const tls = readTls(config.TLS_CERT, config.TLS_KEY);
+  return { ...config, ...bufferLimitsOf(config), upstreams, trustedProxies, tls };
+}
+
+/** @throws {ConfigError} where one limit is below another that it must not be below. */
+function bufferLimitsOf(config: z.infer<typeof Environment>): BufferSettings {
+  const { MAX_BODY_MB: body } = config;
+  const limits = {
+    MAX_BUFFERED_MB_PER_KEY: config.MAX_BUFFERED_MB_PER_KEY ?? body * BUFFERED_BODIES_PER_KEY,
+    MAX_BUFFERED_MB_PER_ACCOUNT: config.MAX_BUFFERED_MB_PER_ACCOUNT ?? body * BUFFERED_BODIES_PER_ACCOUNT,
+    MAX_BUFFERED_MB: config.MAX_BUFFERED_MB ?? body * BUFFERED_BODIES,
+  };
+  let least: [string, number] = ['MAX_BODY_MB', body];
+  for (const [name, value] of Object.entries(limits)) {
+    if (value < least[1])
+      throw new ConfigError(
+        `${name} is not usable: ${value} is less than ${least[0]}, which is ${least[1]}.`,
+      );
+    least = [name, value];
+  }
+  return limits;
 }
 
 function readTls(certFile: string | undefined, keyFile: string | undefined): Config['tls'] {

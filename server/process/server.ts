@@ -30,6 +30,7 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { ModelList } from '#server/relay/model-list.ts';
+import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';
 import { endUnauthorizedCalls } from '#server/relay/end-unauthorized.ts';
@@ -136,7 +137,12 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       totalMs: config.UPSTREAM_TOTAL_TIMEOUT_MS,
     },
     trustedProxies: config.trustedProxies,
-    maxBodyBytes: config.MAX_BODY_MB * 1024 * 1024,
+    maxBodyBytes: mebibytes(config.MAX_BODY_MB),
+    openCalls: new OpenCalls({
+      process: mebibytes(config.MAX_BUFFERED_MB),
+      account: mebibytes(config.MAX_BUFFERED_MB_PER_ACCOUNT),
+      key: mebibytes(config.MAX_BUFFERED_MB_PER_KEY),
+    }),
     overlapped: config.ACCOUNTING === 'overlapped',
     phase: 'serving',
     running: new Set(),
@@ -244,6 +250,8 @@ async function followControl(
   await current.promise;
   return follower;
 }
+
+const mebibytes = (megabytes: number): number => Math.ceil(megabytes * 1024 * 1024);
 
 function listenable(config: Config, app: Parameters<typeof createServer>[0]): Server {
   try {

@@ -6,6 +6,7 @@ import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/lim
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
+import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import type { CallEstimate } from '#server/relay/call-estimate.ts';
 import type { Target } from '#server/upstreams/target.ts';
@@ -28,6 +29,8 @@ export type Admitted = {
   price: Price | undefined;
   estimate: CallEstimate;
   hold: Reservation;
+  /** Its share of this process' memory. */
+  open: OpenCall;
   instance: ActiveInstance;
   response: ServerResponse;
   reply: Reply;

@@ -10,11 +10,6 @@ export const REFUSED_BODY_BYTES_MAX = 8 * 1024 * 1024;
 export const COMPLETION_MINIMUM_TOKENS = 16;
 /** The smallest extension of a reservation: smaller steps would only write more events. */
 export const GROWTH_TOKENS_MIN = 256;
-/** Concurrent requests of a key where its terms set no limit. */
-export const CONCURRENT_MAX = 10_000;
-/** Concurrent calls of one process: some gigabytes at 60 KB per idle stream, and their bodies. */
-export const RUNNING_MAX = 20_000;
-
 /** How often running requests are compared with their deadlines. */
 export const DEADLINE_TICK_MS = 50;
 /** A comment keeps the connection of a client alive while the upstream is silent. */
@@ -28,10 +23,6 @@ export const MODEL_LIST_TIMEOUT_MS = 3_000;
 /** Models used of one upstream's list. */
 export const MODEL_LIST_MAX = 2_000;
 
-assertIncreasing(
-  { CONCURRENT_MAX, RUNNING_MAX },
-  'One key without limits must not take all calls that a process can run.',
-);
 assertIncreasing(
   { DEADLINE_TICK_MS, KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS, KEEP_ALIVE_MS },
   'Comments must keep a connection alive, and a slow reader is disconnected before an idle connection is.',

@@ -15,58 +15,12 @@ import type { Relay, RunningCall } from '#server/relay/relay.ts';
 import { type CallEnd, endSeenByClient, unsentEnd, streamUsage } from '#server/relay/reply-usage.ts';
 import { tokenLimitOf } from '#server/relay/call-estimate.ts';
 import { capOutput, settledEvent } from '#server/relay/settle.ts';
-import { assertTransition, type Transitions } from '#server/relay/transitions.ts';
+import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 import { releaseBody } from '#server/wire/read-body.ts';
 import { restoreBody } from '#server/wire/splice-body.ts';
 
-/**
- * A call is a state machine. {@link Call.run} drives it from its admission to its settlement:
- *
- *     recording ──▶ attempting ◀──▶ waiting
- *         │          │      │          │
- *         │          ▼      │          │
- *         │      streaming  │          │
- *         │          │      │          │
- *         └──────────┴──▶ ended ◀──────┘ ──▶ settled
- *
- * - *recording*: `request.accepted` is being written to the log. Nothing is sent to an upstream.
- * - *attempting*: one {@link Attempt} runs, and the client has received nothing. If the attempt fails, the
- *   next one begins at once (attempting again) or after a pause (waiting), as {@link AttemptSequence}
- *   decides.
- * - *waiting*: the backoff before the same upstream is retried.
- * - *streaming*: the head of a streamed reply has been sent to the client. No other upstream can take over.
- * - *ended*: the outcome is known, and nothing is under way any more.
- * - *settled*: the settlement has been handed to the log; or the call was never recorded, and its
- *   reservation is released.
- *
- * With overlapped accounting the call is attempted while it is being recorded: its state is attempting, and
- * the attempt's gate stays closed, so that no byte reaches the client before the call is recorded. A call
- * that ends meanwhile stays in *ended* until then, its rejection unsent.
- *
- * Invariants:
- * - No byte of a reply, not even an error, is sent to the client before the call is recorded; only that it
- *   could not be recorded is.
- * - At most one attempt runs at a time, and none begins once the client has received a byte.
- * - Each recorded call is settled exactly once, after it was recorded. Its reservation becomes its usage
- *   then.
- * - The body's memory is released with the settlement, so no attempt may read it afterwards.
- *
- * The client disconnecting, deadlines, shutdown, fencing and revoked keys can end a call in every state
- * before *ended*. An illegal transition is a mistake of ours: run() aborts the attempt, settles the call
- * as `internal_error` and throws, so that it is logged.
- */
-export type CallState = 'recording' | 'attempting' | 'waiting' | 'streaming' | 'ended' | 'settled';
-
-export const CALL_TRANSITIONS: Transitions<CallState> = {
-  recording: ['attempting', 'ended'],
-  attempting: ['attempting', 'waiting', 'streaming', 'ended'],
-  waiting: ['attempting', 'ended'],
-  streaming: ['ended'],
-  ended: ['settled'],
-  settled: [],
-};
-
+/** A call from its admission to its settlement; its states are described at {@link CallState}. */
 export class Call implements RunningCall, AttemptOwner, Source {
   readonly #admitted: Admitted;
   readonly #relay: Relay;
@@ -276,21 +230,26 @@ export class Call implements RunningCall, AttemptOwner, Source {
   #settle(end: CallEnd): void {
     this.#transition('settled');
     this.#budget?.end();
-    const { key, model, body, hold, estimate, price, instance, startedMs } = this.#admitted;
+    const { key, model, hold, estimate, price, instance, startedMs } = this.#admitted;
     const capped = estimate.isHard ? capOutput(end, hold.tokens - estimate.promptTokens) : end;
     const event = settledEvent(this.#accepted, capped, this.#sequence, performance.now() - startedMs, price);
     if (end.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
     instance.appender.settle(event, () => instance.limits.settle(hold, event));
-    releaseBody(body);
+    this.#releaseBody();
+  }
+
+  #releaseBody(): void {
+    releaseBody(this.#admitted.body);
+    this.#admitted.open.holdBody(0);
   }
 
   /** The call is not in the log and never will be. */
   #forget(): void {
     this.#transition('settled');
     this.#budget?.end();
-    const { instance, hold, body } = this.#admitted;
+    const { instance, hold } = this.#admitted;
     instance.limits.release(hold);
-    releaseBody(body);
+    this.#releaseBody();
   }
 
   /** After a mistake of ours: the call is settled all the same, once. */
@@ -361,6 +320,8 @@ export class Call implements RunningCall, AttemptOwner, Source {
 
   streamingStarted(): void {
     this.#transition('streaming');
+    // No other upstream can take over, so that nothing reads the body again.
+    this.#releaseBody();
   }
 
   // The source that the client's writer throttles.

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
-import { RUNNING_MAX } from '#server/relay/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Reservation } from '#server/limits/reservation.ts';
@@ -8,10 +7,17 @@ import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { countsCost, estimateCall } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
-import { type Body, ClientDisconnected, readBody, releaseBody } from '#server/wire/read-body.ts';
+import {
+  type Body,
+  type BodyLimits,
+  ClientDisconnected,
+  readBody,
+  releaseBody,
+} from '#server/wire/read-body.ts';
 import { Call } from '#server/relay/call.ts';
-import { requestContextOf } from '#server/access/request-context.ts';
+import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
+import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
 import { checkMedia, clientRetryCount, type Reply, sendError } from '#server/relay/reply.ts';
@@ -24,42 +30,74 @@ const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
 const byEitherHeader: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
   authenticate(rawHeaders, readModel, pepper, secretUse, readSecretFromEither);
 
+/** A request of a relayed route with its response. */
+type Incoming = {
+  spec: RelayedSpec;
+  request: IncomingMessage;
+  response: ServerResponse;
+  reply: Reply;
+  startedMs: number;
+};
+
 /**
- * A call of a relayed route, from the first look at its headers to its admission. Each stage either
- * goes on or refuses; from there on it is a {@link Call}, which is recorded before it leaves.
+ * A call of a relayed route, from the first look at its headers to its end. Each stage either goes on or
+ * refuses. The call is open from here on: it counts as concurrent before its body has been received.
  * @param identify finds the key where it does not come by its secret.
  */
 export async function handleCall(
   relay: Relay,
-  { route, parse, takesApiKey, protocolHeaders }: RelayedSpec,
+  spec: RelayedSpec,
   request: IncomingMessage,
   response: ServerResponse,
   reply: Reply,
-  identify: Identify = takesApiKey ? byEitherHeader : bySecret,
+  identify: Identify = spec.takesApiKey ? byEitherHeader : bySecret,
 ): Promise<void> {
   const startedMs = performance.now();
-  const { readModel, instance } = relay;
+  const { readModel } = relay;
   if (relay.phase === 'stopped') return sendError(request, response, reply, new ApiError('shutting_down'));
-  if (relay.running.size >= RUNNING_MAX)
-    return sendError(request, response, reply, new ApiError('relay_overloaded'));
+  if (relay.openCalls.isFull) return sendError(request, response, reply, new ApiError('relay_overloaded'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
   const isFit = readModel.isCurrent() && relay.fencing.isValid(startedMs);
   if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));
 
   const key = identify(relay, request);
   if (key instanceof ApiError) return sendError(request, response, reply, key);
+  const context = requestContextOf(request, spec.route, relay.trustedProxies);
+  const open =
+    authorize(key, context, readModel) ??
+    checkMedia(request.headers) ??
+    relay.openCalls.open(key, readModel.limitsOf(key));
+  if (open instanceof ApiError) {
+    relay.rejections.note(key, reply.requestId, open);
+    return sendError(request, response, reply, open);
+  }
+  try {
+    await admit(relay, { spec, request, response, reply, startedMs }, key, context, open);
+  } finally {
+    open.close();
+  }
+}
+
+/** From the body of a call to its admission; from there on it is a {@link Call}. */
+async function admit(
+  relay: Relay,
+  { spec: { route, parse, protocolHeaders }, request, response, reply, startedMs }: Incoming,
+  key: Key,
+  context: RequestContext,
+  open: OpenCall,
+): Promise<void> {
+  const { readModel, instance } = relay;
   let body: Body | null = null;
-  /** From here on it is known whose call it is, so that its refusal can be recorded. */
   const refused = (refusal: ApiError): void => {
     if (body) releaseBody(body);
     relay.rejections.note(key, reply.requestId, refusal);
     sendError(request, response, reply, refusal);
   };
 
-  const context = requestContextOf(request, route, relay.trustedProxies);
-  const forbidden = authorize(key, context, readModel) ?? checkMedia(request.headers);
-  if (forbidden) return refused(forbidden);
-  const received = await receive(request, response, relay.maxBodyBytes);
+  const received = await receive(request, response, {
+    maxBytes: relay.maxBodyBytes,
+    hold: (bytes) => open.holdBody(bytes),
+  });
   if (received === null) return;
   if (received instanceof ApiError) return refused(received);
   body = received;
@@ -110,6 +148,7 @@ export async function handleCall(
     price,
     estimate,
     hold,
+    open,
     instance,
     response,
     reply,
@@ -145,10 +184,10 @@ function promptElsewhere(param: string): ApiError {
 async function receive(
   request: IncomingMessage,
   response: ServerResponse,
-  maxBytes: number,
+  limits: BodyLimits,
 ): Promise<Body | ApiError | null> {
   try {
-    return await readBody(request, response, maxBytes);
+    return await readBody(request, response, limits);
   } catch (error) {
     if (error instanceof ClientDisconnected) return null;
     throw error;

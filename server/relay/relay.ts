@@ -9,6 +9,7 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
+import type { OpenCalls } from '#server/limits/open-calls.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
@@ -47,6 +48,8 @@ export type Relay = {
   timeouts: ReplyTimeouts;
   trustedProxies: AddressSet | null;
   maxBodyBytes: number;
+  /** All calls from their headers to the end of their replies. */
+  openCalls: OpenCalls;
   overlapped: boolean;
   phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */

@@ -1,7 +1,7 @@
 import type { Key } from '#db/fold/key.ts';
 import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { reservedAmount } from '#db/limits/meters.ts';
-import { CONCURRENT_MAX } from '#server/relay/bounds.ts';
+import { CONCURRENT_MAX } from '#server/limits/bounds.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import type { LeaseClient } from '#server/limits/lease-client.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';

@@ -10,12 +10,21 @@ export const JSON_DEPTH_MAX = 128;
 /** Choices of one reply: no known provider takes more. */
 export const CHOICES_MAX = 128;
 
-/** Bodies above this are received into recycled slabs: fresh buffers cost garbage collections. */
+/** Bodies and replies above this are received into slabs: fresh buffers cost garbage collections. */
 export const SLAB_FROM_BYTES = 64 * KIB;
-/** A coding agent's turn with its history is well below this; larger bodies get a buffer of their own. */
-export const SLAB_BYTES = MIB;
-/** Slabs kept for reuse. */
-export const SLABS_KEPT_MAX = 64;
+/** The smallest slab; each larger one is twice the one before. */
+export const SLAB_BYTES_MIN = 128 * KIB;
+/** A coding agent's turn with its history is well below this; larger bodies get a region of their own. */
+export const SLAB_BYTES_MAX = MIB;
+/** Free slabs kept for reuse. */
+export const SLABS_KEPT_BYTES_MAX = 64 * MIB;
+/** A free slab that was not needed for this long is returned to the system. */
+export const SLABS_TRIM_MS = 10_000;
+/**
+ * The smallest region of address space for what exceeds a slab. glibc returns memory to the system on free,
+ * however the rest of the heap looks, for allocations above 32 MiB only; untouched pages cost nothing.
+ */
+export const REGION_BYTES_MIN = 32 * MIB + 64 * KIB;
 
 /** Average bytes per token, for text and JSON, where no provider has counted the tokens. */
 export const BYTES_PER_TOKEN = 4;
@@ -33,8 +42,12 @@ export const ERROR_REPLY_BYTES_MAX = 64 * KIB;
 export const SSE_EVENT_BYTES_MAX = MIB;
 
 assertIncreasing(
-  { SLAB_FROM_BYTES, SLAB_BYTES },
-  'A slab must have room for the smallest body that is received into one.',
+  { SLAB_FROM_BYTES, SLAB_BYTES_MIN, SLAB_BYTES_MAX, SLABS_KEPT_BYTES_MAX },
+  'A slab must have room for the smallest body that is received into one, and some are kept.',
+);
+assertIncreasing(
+  { 'largest mmap threshold of glibc': 32 * MIB, REGION_BYTES_MIN },
+  'A region must be returned to the system when it is freed.',
 );
 assertIncreasing(
   { ERROR_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX, JSON_REPLY_BYTES_MAX },

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { SLAB_FROM_BYTES } from '#server/wire/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { acquireSlab, isSlab, releaseSlab } from '#server/wire/slabs.ts';
+import { SlabCollector } from '#server/wire/slab-collector.ts';
+import { bytesHeldFor, releaseSlab } from '#server/wire/slabs.ts';
 
 /** A request's body, received completely. */
 export type Body = {
@@ -20,47 +20,58 @@ export class ClientDisconnected extends Error {
   override name = 'ClientGone';
 }
 
+export type BodyLimits = {
+  maxBytes: number;
+  /** Holds so many bytes in all for the body, before they are received; or refuses. */
+  hold: (bytes: number) => ApiError | null;
+};
+
 /**
- * Receives the body. Nothing is read before this call, so a rejected request never pays for its upload.
- * @returns `request_too_large` when the body exceeds `maxBytes`.
+ * Receives the body. Nothing is read before this call, so a rejected request never pays for its upload; and
+ * nothing before `hold` has agreed: to the whole body where its length is declared, else step by step.
+ * @returns `request_too_large` when the body exceeds `maxBytes`, or the refusal of `hold`.
  * @throws {ClientDisconnected} when the client disconnects in the middle.
  */
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  maxBytes: number,
+  { maxBytes, hold }: BodyLimits,
 ): Promise<Body | ApiError> {
   const declared = request.headers['content-length'];
-  const length = declared === undefined ? undefined : Number(declared);
-  if (length !== undefined && length > maxBytes) return Promise.resolve(tooLarge(maxBytes));
+  const length = declared === undefined ? 0 : Number(declared);
+  if (length > maxBytes) return Promise.resolve(tooLarge(maxBytes));
+  let heldBytes = bytesHeldFor(length);
+  const refusal = hold(heldBytes);
+  if (refusal) return Promise.resolve(refusal);
   if (request.headers.expect !== undefined) response.writeContinue();
   return new Promise((resolve, reject) => {
-    const slab = length !== undefined && length > SLAB_FROM_BYTES ? acquireSlab(length) : null;
-    let first: Buffer | null = null;
-    let more: Buffer[] | null = null;
-    let size = 0;
+    const collector = new SlabCollector(maxBytes, length);
     let done = false;
 
+    const refuse = (problem: ApiError): void => {
+      done = true;
+      collector.release();
+      resolve(problem);
+    };
     request.on('data', (chunk: Buffer) => {
       if (done) return;
-      if (slab && size + chunk.length <= (length as number)) chunk.copy(slab, size);
-      else if (first === null) first = chunk;
-      else (more ??= [first]).push(chunk);
-      size += chunk.length;
-      if (size > maxBytes) {
-        done = true;
-        resolve(tooLarge(maxBytes));
-      }
+      const size = collector.size + chunk.length;
+      if (size > maxBytes) return refuse(tooLarge(maxBytes));
+      const needed = bytesHeldFor(size);
+      const problem = needed > heldBytes ? hold(needed) : null;
+      if (problem) return refuse(problem);
+      heldBytes = Math.max(heldBytes, needed);
+      collector.push(chunk);
     });
     request.on('end', () => {
       if (done) return;
       done = true;
-      if (slab) resolve({ bytes: slab.subarray(0, size), slab: isSlab(slab) ? slab : null });
-      else resolve({ bytes: more ? Buffer.concat(more, size) : (first ?? Buffer.alloc(0)), slab: null });
+      resolve(collector.take());
     });
     const disconnected = (): void => {
       if (done) return;
       done = true;
+      collector.release();
       reject(new ClientDisconnected());
     };
     request.on('error', disconnected);
@@ -76,9 +87,12 @@ function tooLarge(maxBytes: number): ApiError {
   });
 }
 
+const RELEASED = Buffer.alloc(0);
+
 /** Releases the memory of a body. Nothing may read the body afterwards. */
 export function releaseBody(body: Body): void {
   const { slab, copy } = body;
+  body.bytes = RELEASED;
   body.slab = null;
   delete body.copy;
   if (slab) releaseSlab(slab);

@@ -1,9 +1,9 @@
-import { SLAB_BYTES, SLAB_FROM_BYTES, TOKENS_MAX } from '#server/wire/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import { type Span, valueOf } from '#server/wire/json.ts';
 import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
-import { acquireSlab, SLACK_BYTES } from '#server/wire/slabs.ts';
+import { acquireSlab, releaseSlab, SLACK_BYTES } from '#server/wire/slabs.ts';
 
 const INCLUDE_USAGE = '"stream_options":{"include_usage":true}';
 /** The members that may hold a request's own limit; only those of its route were searched for in it. */
@@ -103,8 +103,11 @@ function changesOf(
 
 function joinInSlab(body: Body, parts: readonly Buffer[]): Buffer {
   const size = parts.reduce((sum, part) => sum + part.length, 0);
-  if (size > SLAB_BYTES) return Buffer.concat(parts, size);
-  const copy = (body.copy ??= acquireSlab(SLAB_FROM_BYTES));
+  if (body.copy && body.copy.length < size) {
+    releaseSlab(body.copy);
+    delete body.copy;
+  }
+  const copy = (body.copy ??= acquireSlab(size));
   let at = 0;
   for (const part of parts) at += part.copy(copy, at);
   return copy.subarray(0, size);

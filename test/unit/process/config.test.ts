@@ -233,3 +233,26 @@ describe('what is shown of the configuration', () => {
     );
   });
 });
+
+describe('memory for bodies and replies', () => {
+  test('follows the largest body, unless it is set', () => {
+    expect(readConfig({})).toMatchObject({
+      MAX_BUFFERED_MB_PER_KEY: 256,
+      MAX_BUFFERED_MB_PER_ACCOUNT: 512,
+      MAX_BUFFERED_MB: 1024,
+    });
+    expect(readConfig({ MAX_BODY_MB: '2', MAX_BUFFERED_MB: '40' })).toMatchObject({
+      MAX_BUFFERED_MB_PER_KEY: 16,
+      MAX_BUFFERED_MB_PER_ACCOUNT: 32,
+      MAX_BUFFERED_MB: 40,
+    });
+  });
+
+  test('is never less for the larger scope', () => {
+    expect(refusal({ MAX_BUFFERED_MB_PER_KEY: '31' })).toBe(
+      'MAX_BUFFERED_MB_PER_KEY is not usable: 31 is less than MAX_BODY_MB, which is 32.',
+    );
+    expect(refusal({ MAX_BUFFERED_MB_PER_ACCOUNT: '200' })).toMatch(/^MAX_BUFFERED_MB_PER_ACCOUNT is not/);
+    expect(refusal({ MAX_BUFFERED_MB: '300' })).toMatch(/^MAX_BUFFERED_MB is not usable: 300 is less than/);
+  });
+});

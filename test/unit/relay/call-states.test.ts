@@ -2,16 +2,23 @@ import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { describe, expect, test } from 'vitest';
+import type { Key } from '#db/fold/key.ts';
 import { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import type { Admitted } from '#server/relay/admitted.ts';
 import { ATTEMPT_TRANSITIONS } from '#server/relay/attempt.ts';
-import { Call, CALL_TRANSITIONS } from '#server/relay/call.ts';
+import { Call } from '#server/relay/call.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
+import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { estimateCall } from '#server/relay/call-estimate.ts';
-import { assertTransition, IllegalTransition, type Transitions } from '#server/relay/transitions.ts';
+import {
+  assertTransition,
+  CALL_TRANSITIONS,
+  IllegalTransition,
+  type Transitions,
+} from '#server/relay/transitions.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
 import { parseChatCompletion } from '#server/wire/request-parser.ts';
@@ -39,6 +46,8 @@ describe.each<[string, Transitions<string>]>([
     expect(states.filter((state) => transitions[state]?.length === 0)).toEqual([states.at(-1)]);
   });
 });
+
+const KEY = { id: 'k', account: 'a' } as Key;
 
 type Sent = { reason: string; status: number; attempts: number };
 type Exchange = (handler: Dispatcher.DispatchHandler) => void;
@@ -94,7 +103,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
     limits: { release: () => released.push('hold'), settle() {} },
   };
   const call = new Call(relay, {
-    key: { id: 'k', account: 'a' },
+    key: KEY,
     context: { route: '/v1/chat/completions', origin: null, address: '' },
     parsed,
     body: { bytes, slab: null },
@@ -106,6 +115,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
     price: undefined,
     estimate: estimateCall(bytes, parsed, [], null, 10),
     hold,
+    open: new OpenCalls({ process: 1e9, account: 1e9, key: 1e9 }).open(KEY, []),
     instance,
     response,
     reply: { requestId: 'r', extraHeaders: [] },

@@ -13,6 +13,11 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     todo: 'Retry in a moment, or send fewer requests in parallel.',
     to: '/limits',
   },
+  buffer_limit_exceeded: {
+    why: 'Requests and replies of the account or the key held more memory than it may use.',
+    todo: 'Retry in a moment, or send fewer large requests in parallel.',
+    to: null,
+  },
   insufficient_quota: {
     why: 'The quota is exhausted.',
     todo: 'Wait for the reset, or ask an administrator for a larger quota.',

@@ -1,0 +1,221 @@
+import type { Key } from '#db/fold/key.ts';
+import type { SubjectLimits } from '#db/limits/limits.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { CONCURRENT_MAX, RUNNING_MAX } from '#server/limits/bounds.ts';
+
+/** Bytes that the open calls of each scope may hold in memory. */
+export type BufferLimits = { process: number; account: number; key: number };
+
+/** The open calls of one scope, and the bytes that they hold. */
+class Scope {
+  readonly kind: keyof BufferLimits;
+  readonly name: string;
+  readonly bytesMax: number;
+  calls = 0;
+  bytes = 0;
+
+  constructor(kind: keyof BufferLimits, name: string, bytesMax: number) {
+    this.kind = kind;
+    this.name = name;
+    this.bytesMax = bytesMax;
+  }
+}
+
+/**
+ * The calls of this process from their headers to the last byte of their replies, and the memory that their
+ * bodies and buffered replies hold: of the process, of each account and of each key.
+ *
+ * A body is only received where there is memory for it; otherwise the call is rejected before it is read. A
+ * reply can't be rejected, because the provider has been paid for it. Where there is no memory for its
+ * rest, its upstream is paused until other calls have returned theirs. So that calls can't wait for one
+ * another for ever, the one that has waited longest may exceed the limits until it ends; only one at a time.
+ */
+export class OpenCalls {
+  readonly #limits: BufferLimits;
+  readonly #process: Scope;
+  readonly #scopes = new Map<string, Scope>();
+  /** Calls whose replies are paused, in the order of their waiting. */
+  readonly #waiting = new Map<OpenCall, () => void>();
+  /** The one that may exceed the limits. */
+  #exempt: OpenCall | null = null;
+
+  constructor(limits: BufferLimits) {
+    this.#limits = limits;
+    this.#process = new Scope('process', 'process', limits.process);
+  }
+
+  /** The number of open calls. */
+  get count(): number {
+    return this.#process.calls;
+  }
+
+  /** The bytes that they hold. */
+  get bytes(): number {
+    return this.#process.bytes;
+  }
+
+  /** Whether another call can be opened at all. */
+  get isFull(): boolean {
+    return this.count >= RUNNING_MAX;
+  }
+
+  /**
+   * Opens a call when its headers have been received.
+   * @param subjects the limits of its account and key. Their concurrent requests are counted here too: a call
+   * whose body is still arriving has no reservation yet, but is one of them.
+   */
+  open(key: Key, subjects: readonly SubjectLimits[]): OpenCall | ApiError {
+    if (this.isFull) return new ApiError('relay_overloaded');
+    const account = this.#scope('account', key.account);
+    const own = this.#scope('key', key.id);
+    const refusal = concurrencyError(own, subjects) ?? concurrencyError(account, subjects);
+    return refusal ?? new OpenCall(this, [own, account, this.#process]);
+  }
+
+  /** Counts a call that was opened. */
+  add({ scopes }: OpenCall): void {
+    for (const scope of scopes) {
+      scope.calls++;
+      if (scope !== this.#process) this.#scopes.set(scope.name, scope);
+    }
+  }
+
+  /** Forgets a call that has ended, which held so many bytes; and a scope with its last call. */
+  remove(call: OpenCall, bytes: number): void {
+    this.#waiting.delete(call);
+    if (this.#exempt === call) this.#exempt = null;
+    for (const scope of call.scopes) {
+      scope.calls--;
+      if (scope.calls === 0) this.#scopes.delete(scope.name);
+    }
+    this.charge(call, -bytes);
+    this.#resume();
+  }
+
+  /** Adds bytes to those that a call holds, or returns some. */
+  charge({ scopes }: OpenCall, bytes: number): void {
+    for (const scope of scopes) scope.bytes += bytes;
+    if (bytes < 0) this.#resume();
+  }
+
+  /** Calls `resume` once, when there is memory for more of a call's reply. */
+  wait(call: OpenCall, resume: () => void): void {
+    this.#waiting.set(call, resume);
+    this.#resume();
+  }
+
+  isExempt(call: OpenCall): boolean {
+    return this.#exempt === call;
+  }
+
+  #resume(): void {
+    for (const [call, resume] of this.#waiting) {
+      if (call.exceeded() && this.#exempt) continue;
+      if (call.exceeded()) this.#exempt = call;
+      this.#waiting.delete(call);
+      resume();
+    }
+  }
+
+  #scope(kind: 'account' | 'key', id: string): Scope {
+    const name = `${kind}/${id}`;
+    return this.#scopes.get(name) ?? new Scope(kind, name, this.#limits[kind]);
+  }
+}
+
+/** A call from its headers to its end, with the memory that it holds. */
+export class OpenCall {
+  /** Its key, its account and the process. */
+  readonly scopes: readonly Scope[];
+  readonly #calls: OpenCalls;
+  #bodyBytes = 0;
+  #replyBytes = 0;
+  #waitingSinceMs: number | null = null;
+  #isClosed = false;
+
+  constructor(calls: OpenCalls, scopes: readonly Scope[]) {
+    this.scopes = scopes;
+    this.#calls = calls;
+    calls.add(this);
+  }
+
+  /** Since when its reply has waited for memory; null: it does not. */
+  get waitingSinceMs(): number | null {
+    return this.#waitingSinceMs;
+  }
+
+  /** Holds `bytes` in all for the body; 0 returns them. @returns an error where a limit is exceeded. */
+  holdBody(bytes: number): ApiError | null {
+    if (this.#isClosed) return null;
+    const more = bytes - this.#bodyBytes;
+    const full = more > 0 ? this.exceeded(more) : undefined;
+    if (full) return bufferError(full);
+    this.#bodyBytes = bytes;
+    this.#calls.charge(this, more);
+    return null;
+  }
+
+  /**
+   * Holds `bytes` in all for the buffered reply; they have been received already.
+   * @returns whether more may be received. If not, `resume` is called once, when that has changed.
+   */
+  holdReply(bytes: number, resume: () => void): boolean {
+    if (this.#isClosed) return true;
+    const more = bytes - this.#replyBytes;
+    this.#replyBytes = bytes;
+    this.#calls.charge(this, more);
+    if (more <= 0 || !this.exceeded() || this.#calls.isExempt(this)) return true;
+    this.#waitingSinceMs = performance.now();
+    this.#calls.wait(this, () => {
+      this.#waitingSinceMs = null;
+      resume();
+    });
+    return this.#waitingSinceMs === null;
+  }
+
+  /** The scope whose limit would be exceeded by `more` bytes, if there is one. */
+  exceeded(more = 0): Scope | undefined {
+    return this.scopes.find(({ bytes, bytesMax }) => bytes + more > bytesMax);
+  }
+
+  /** The call has ended, and holds nothing any more. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#waitingSinceMs = null;
+    this.#calls.remove(this, this.#bodyBytes + this.#replyBytes);
+    this.#bodyBytes = this.#replyBytes = 0;
+  }
+}
+
+function concurrencyError({ kind, name, calls }: Scope, subjects: readonly SubjectLimits[]): ApiError | null {
+  const own = subjects.find(({ subject }) => subject === name)?.limits;
+  const set = own?.find(({ meter }) => meter === 'concurrent')?.cap;
+  const cap = set ?? (kind === 'key' ? CONCURRENT_MAX : Infinity);
+  if (calls < cap) return null;
+  return new ApiError('rate_limit_exceeded', {
+    message:
+      `The ${kind}'s limit of ${cap} concurrent requests is reached: ` +
+      `${calls} are being received or running. Wait for one to end.`,
+    limit: {
+      scope: kind,
+      meter: 'concurrent',
+      window: 'now',
+      limit: cap,
+      used: 0,
+      reserved: calls,
+      remaining: 0,
+      resets_at: null,
+    },
+    ...(cap === 0 ? { shouldRetry: false } : {}),
+  });
+}
+
+function bufferError({ kind, bytesMax }: Scope): ApiError {
+  if (kind === 'process') return new ApiError('relay_buffer_full');
+  return new ApiError('buffer_limit_exceeded', {
+    message:
+      `The requests and replies of this ${kind} that are held in memory have reached its limit of ` +
+      `${Math.floor(bytesMax / 1024 / 1024)} MiB. Wait for some to end and try again.`,
+  });
+}
