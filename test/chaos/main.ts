@@ -4,6 +4,7 @@ import { freezeInstance } from './freeze-instance.ts';
 import { killInstance } from './kill-instance.ts';
 import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
+import { upgradeOnCluster } from './upgrade.ts';
 import { rolling } from './rolling.ts';
 
 /**
@@ -17,6 +18,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'kill-instance': { n: 50, run: killInstance },
   'kill-projector': { n: 100, run: killProjector },
   fallback: { n: 20, run: fallback },
+  upgrade: { n: 2000, run: ({ n, streams }) => upgradeOnCluster({ calls: n, streams }) },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
 };

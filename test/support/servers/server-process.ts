@@ -20,14 +20,17 @@ export type ServerProcess = {
   stop(): Promise<number | null>;
 };
 
-const MAIN = path.join(import.meta.dirname, '../../../server/main.ts');
+const ROOT = path.join(import.meta.dirname, '../../..');
 const READY_WITHIN_MS = 60_000;
 const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
 
-/** @throws {Error} with its output when it does not come up. */
-export async function spawnServer(env: Record<string, string>): Promise<ServerProcess> {
+/**
+ * @param root the sources of the version that runs.
+ * @throws {Error} with its output when it does not come up.
+ */
+export async function spawnServer(env: Record<string, string>, root = ROOT): Promise<ServerProcess> {
   const startedMs = performance.now();
-  const child = spawn(process.execPath, [MAIN], {
+  const child = spawn(process.execPath, [path.join(root, 'server/main.ts')], {
     env: { ...process.env, PORT: '0', LAME_DUCK_MS: '0', ...publishingWithin(env) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

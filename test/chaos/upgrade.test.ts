@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest';
+import { createDatabase } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { upgrade } from './upgrade.ts';
+
+test('a rolling upgrade to a next release, and back, fails no call', { timeout: 240_000 }, async () => {
+  await using database = await createDatabase();
+  const dataDir = await makeTestDirectory();
+  const verdict = await upgrade(database, database.url, dataDir, { calls: 10, streams: 3, worker: false });
+  await removeTestDirectory(dataDir);
+  expect(verdict.violations).toEqual([]);
+  expect(Object.keys(verdict.statuses)).toEqual(['200']);
+});
