@@ -5,6 +5,7 @@ import { ensureServiceLogin } from '#db/postgres/service-login.ts';
 import { readWorkerConfig } from './config.ts';
 import { prepareQueue } from './queue.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
+import { endWithOutput } from '#db/command-line/process-streams.ts';
 import { errorLine } from '#db/diagnostics/error-fields.ts';
 
 /**
@@ -25,6 +26,8 @@ async function main(): Promise<void> {
   }
   process.stdout.write(`${lines.join('\n')}\n`);
 }
+
+endWithOutput('daybook migrate');
 
 try {
   await main();

@@ -161,7 +161,7 @@ export function upstreamAlert({ upstream, ended, failed }: UpstreamFigures, last
  * Lists may be this stale before the alert is raised; a rebuild of one projection takes longer, and is
  * expected to raise it.
  */
-const BEHIND_MS = 60_000;
+export const BEHIND_MS = 60_000;
 const CAUGHT_UP_MS = 5_000;
 
 export const PROJECTOR_TOPIC = 'projector_behind';

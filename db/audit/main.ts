@@ -4,6 +4,7 @@ import { keepCompiled } from '#db/compile-cache.ts';
 keepCompiled();
 const { AUDIT_COMMANDS } = await import('#db/audit/commands/program.ts');
 const { witnessCommand } = await import('#db/audit/commands/witness.ts');
+const { processSurroundings } = await import('#db/command-line/process-streams.ts');
 const { codeOfStore, runCommands } = await import('#db/command-line/run.ts');
 process.exitCode = await runCommands(
   {
@@ -15,9 +16,5 @@ process.exitCode = await runCommands(
     codeOf: codeOfStore,
   },
   process.argv.slice(2),
-  {
-    env: process.env,
-    out: (text) => process.stdout.write(text),
-    err: (text) => process.stderr.write(text),
-  },
+  processSurroundings('audit'),
 );

@@ -1,7 +1,8 @@
 import { type Client, type ClientBase, DatabaseError } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
-import { heartbeat, readPeers } from '#db/instances/instance.ts';
+import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
+import { heartbeat, readPeers, reportOutput } from '#db/instances/instance.ts';
 import { PeerWatch } from '#db/instances/peer-watch.ts';
 
 /**
@@ -22,6 +23,8 @@ export type HeartbeatOptions = {
   /** The peers that are dead and not recovered yet, once a second; with a connection of their own only. */
   onDeadPeers: (peers: readonly number[], nowMs: number) => void;
   onError: (error: unknown) => void;
+  /** The diagnostic output of this process, reported with a heartbeat when it has changed. */
+  output: () => OutputStatus;
 };
 
 export type Heartbeats = {
@@ -41,6 +44,7 @@ export async function startHeartbeats(
   let client: Client | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
+  let reported: OutputStatus = { dropped: 0, failure: null };
 
   async function beat(): Promise<void> {
     client ??= await connect();
@@ -51,6 +55,10 @@ export async function startHeartbeats(
     const listed = await readPeers(client, instance);
     const nowMs = performance.now();
     options.onDeadPeers(peers.observe(listed, nowMs), nowMs);
+    const output = options.output();
+    if (output.dropped === reported.dropped && output.failure === reported.failure) return;
+    await reportOutput(client, instance, output);
+    reported = output;
   }
 
   async function tick(): Promise<void> {

@@ -1,5 +1,7 @@
 import type { Client, ClientBase } from 'pg';
 import { RECOVERY_TIMEOUT_MS, REREGISTER_PAUSE_MS } from '#db/bounds.ts';
+import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
+import { standardOutput } from '#db/diagnostics/process-output.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { type Heartbeats, startHeartbeats, startHeartbeatsOn } from '#db/instances/heartbeats.ts';
@@ -53,6 +55,8 @@ export type InstanceSessionOptions = {
   onOutsideSession?: (session: OutsideSession) => void;
   /** Failures that are retried or that others make up for, with a log line that names them. */
   onError?: (line: string, error: unknown) => void;
+  /** The diagnostic output of this process; absent: standard output. */
+  output?: () => OutputStatus;
 };
 
 export class InstanceSession {
@@ -148,6 +152,7 @@ export class InstanceSession {
 
   async #startHeartbeats(instance: number, onConfirmed: (sentMs: number) => void): Promise<void> {
     const { connection, guard, openFrom = () => null, ...on } = this.#options;
+    const { output = () => standardOutput.status } = this.#options;
     const onFenced = (): void => this.fence(instance);
     if (typeof connection !== 'function') {
       this.#heartbeats = startHeartbeatsOn(connection, { instance, openFrom, onFenced });
@@ -178,6 +183,7 @@ export class InstanceSession {
         on.onDeadPeers?.(peers);
       },
       onError: (error) => on.onError?.('heartbeat failed; retrying', error),
+      output,
     });
   }
 

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { explainAppendError } from '#db/log/occupied-position.ts';
+import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /** Registers this process as an instance that may append. @returns its number, which is never reused. */
@@ -22,6 +23,15 @@ export async function heartbeat(
 ): Promise<Date | null> {
   const query = sql<{ now: Date | null }>`select daybook.heartbeat(${instance}, ${openFrom}) as now`;
   return (await rowOf(client, query, 'heartbeat'))?.now ?? null;
+}
+
+/** Reports the diagnostic output of this instance's process, for the status of the service. */
+export async function reportOutput(
+  client: ClientBase,
+  instance: number,
+  { dropped, failure }: OutputStatus,
+): Promise<void> {
+  await rowOf(client, sql`select daybook.report_output(${instance}, ${dropped}, ${failure})`);
 }
 
 /** Ends an instance that has no open requests. */

@@ -40,7 +40,7 @@ grant execute on function daybook.claim_pepper to daybook_relay;
 -- Instances.
 grant execute on function daybook.register_instance, daybook.heartbeat, daybook.retire_instance,
     daybook.fence_instance, daybook.recover_instance, daybook.request_recovery,
-    daybook.end_outside_sessions
+    daybook.end_outside_sessions, daybook.report_output
   to daybook_relay, daybook_worker;
 
 -- Limits.

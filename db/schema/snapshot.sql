@@ -120,6 +120,8 @@ create table daybook.instance (
   dead_at timestamp with time zone,
   closed_at timestamp with time zone,
   open_from bigint not null,
+  dropped_lines bigint default 0 not null,
+  output_failure text,
   constraint instance_pkey PRIMARY KEY (id)
 );
 CREATE INDEX instance_open ON daybook.instance USING btree (id) WHERE (closed_at IS NULL);
@@ -1862,6 +1864,16 @@ BEGIN ATOMIC
    RETURNING instance.id;
 END;
 
+CREATE OR REPLACE FUNCTION daybook.report_output(_instance integer, _dropped bigint, _failure text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+BEGIN ATOMIC
+ UPDATE daybook.instance SET dropped_lines = report_output._dropped, output_failure = "left"(report_output._failure, 32)
+   WHERE ((instance.id = report_output._instance) AND (instance.dead_at IS NULL));
+END;
+
 CREATE OR REPLACE FUNCTION daybook.request_recovery(_dead integer)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -2030,6 +2042,8 @@ grant execute on function daybook.recover_instance(integer,integer) to daybook_r
 revoke all on function daybook.refuse_change() from public;
 revoke all on function daybook.register_instance(text) from public;
 grant execute on function daybook.register_instance(text) to daybook_relay, daybook_worker;
+revoke all on function daybook.report_output(integer,bigint,text) from public;
+grant execute on function daybook.report_output(integer,bigint,text) to daybook_relay, daybook_worker;
 revoke all on function daybook.request_recovery(integer) from public;
 grant execute on function daybook.request_recovery(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.retire_instance(integer) from public;

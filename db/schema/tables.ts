@@ -101,6 +101,8 @@ export type InstanceTable = {
   dead_at: Timestamp | null;
   closed_at: Timestamp | null;
   open_from: Int8;
+  dropped_lines: Default<Int8>;
+  output_failure: string | null;
 };
 
 export type JobStatusTable = {

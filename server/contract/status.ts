@@ -16,6 +16,9 @@ export type Status = {
     started_at: string;
     heartbeat_at: string;
     state: 'live' | 'late';
+    /** Diagnostic lines that the process has dropped, and the code of the error its output fails with. */
+    dropped_lines: number;
+    output_failure: string | null;
   }[];
   projections: {
     name: string;

@@ -10,6 +10,9 @@ create table daybook.instance (
   closed_at timestamptz,
   -- No open request of this instance was accepted before this position. Recovery reads the log from here
   -- instead of from the beginning.
-  open_from bigint not null
+  open_from bigint not null,
+  -- Diagnostic lines that the process has dropped, and the code of the error that its output fails with.
+  dropped_lines bigint not null default 0,
+  output_failure text
 );
 create index instance_open on daybook.instance (id) where closed_at is null;

@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import type { Finding } from '#server/cli/doctor/finding.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
@@ -38,7 +39,7 @@ type Covered = {
 export async function checkCheckpoints(
   client: Client,
   config: Pick<Config, 'DAYBOOK_DATA' | 'PUBLISH_DIR'>,
-): Promise<{ check: string; ok: boolean; detail: string }> {
+): Promise<Finding> {
   const check = 'checkpoints';
   try {
     await requireConsistent(client, publishDirectory(config), await readLogState(client));

@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import type { Finding } from '#server/cli/doctor/finding.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
@@ -8,7 +9,7 @@ import { openCredentials } from '#server/upstreams/credential-store.ts';
 export async function checkCredentials(
   client: Client,
   config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_MASTER_KEY_FILE'>,
-): Promise<{ check: string; ok: boolean; detail: string }> {
+): Promise<Finding> {
   const check = 'upstream credentials';
   try {
     const { secrets, unopened } = await openCredentials(client, readKeys(masterKeyFile(config)));

@@ -2,14 +2,13 @@ import type { Client } from 'pg';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { closeClient } from '#db/postgres/connect.ts';
-import { readProjectionStatus } from '#db/projections/state.ts';
 import { borrowStore, connectRelay } from '#db/postgres/store.ts';
 import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
 import { checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
 import { checkEvents } from '#server/cli/doctor/doctor-events.ts';
+import { checkJobs, checkOutput, checkProjections } from '#server/cli/doctor/doctor-service.ts';
+import type { Finding } from '#server/cli/doctor/finding.ts';
 import { type Config, describeConfig, readConfig } from '#server/process/config.ts';
-
-type Finding = { check: string; ok: boolean; detail: string };
 
 /** `daybook doctor`: prints the configuration with secrets masked, and checks the components. */
 export function doctorCommand(program: Command): void {
@@ -19,11 +18,13 @@ export function doctorCommand(program: Command): void {
     )
     .action(async (_options: unknown, command: Command) => {
       const config = readConfig(command.surroundings.env);
-      const findings = [
+      const checked = [
         ...(await checkStore(config)),
         ...(await Promise.all(config.upstreams.map(checkUpstream))),
       ];
-      print(command, { node: process.version, configuration: describeConfig(config), findings }, show);
+      // Problems first.
+      const findings = checked.toSorted((one, other) => Number(one.ok) - Number(other.ok));
+      print(command, { node: process.version, findings, configuration: describeConfig(config) }, show);
       if (findings.some(({ ok }) => !ok)) throw new FoundFault();
     });
 }
@@ -38,6 +39,8 @@ async function checkStore(config: Config): Promise<Finding[]> {
         { check, ok: true, detail: await describeLog(client) },
         await checkEvents(client),
         await checkProjections(client),
+        await checkJobs(client),
+        await checkOutput(client),
         await checkCheckpoints(client, config),
         await checkCredentials(client, config),
       ];
@@ -49,28 +52,6 @@ async function checkStore(config: Config): Promise<Finding[]> {
   } catch (error) {
     return [{ check, ok: false, detail: (error as Error).message }];
   }
-}
-
-/** Checks the projections. A lag is not a fault; a detached projection or a parked event is. */
-async function checkProjections(client: Client): Promise<Finding> {
-  const { rows } = await client.query<{ live: string }>(
-    `select count(*) as live from daybook.instance where dead_at is null and name like 'worker %'`,
-  );
-  const workers = Number(rows[0]?.live);
-  const statuses = await readProjectionStatus(client);
-  const stuck = statuses.filter(({ state, parked }) => state === 'detached' || parked > 0);
-  const lines = statuses.map(({ projection, position, behind, parked, state }) => {
-    const more = [
-      state === 'detached' ? 'detached until rebuilt' : `${behind} behind`,
-      ...(parked > 0 ? [`${parked} parked events`] : []),
-    ];
-    return `${projection} at ${position} (${more.join(', ')})`;
-  });
-  return {
-    check: 'worker and projections',
-    ok: stuck.length === 0,
-    detail: [`${workers} worker(s) running`, ...lines].join('; '),
-  };
 }
 
 async function describeLog(client: Client): Promise<string> {
@@ -118,7 +99,7 @@ function show({
     ([name, value]) => `  ${name.padEnd(32)} ${showValue(value)}`,
   );
   const checks = findings.map(({ check, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${check}: ${detail}`);
-  return [`Node ${node}`, 'Configuration', ...settings, 'Checks', ...checks].join('\n');
+  return ['Checks', ...checks, 'Configuration', ...settings, `Node ${node}`].join('\n');
 }
 
 function showValue(value: unknown): string {

@@ -61,8 +61,6 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
   ];
 }
 
-type InstanceRow = { id: number; name: string; started_at: Date; heartbeat_at: Date };
-
 async function readService(client: ClientBase): Promise<Read> {
   const { rows } = await client.query<{ now: Date; postgres: string; position: string; at: Date | null }>(
     `select clock_timestamp() as now, current_setting('server_version') as postgres,
@@ -71,8 +69,9 @@ async function readService(client: ClientBase): Promise<Read> {
     [SHARD],
   );
   const [{ now, postgres, position, at }] = rows as [(typeof rows)[number]];
-  const { rows: instances } = await client.query<InstanceRow>(
-    'select id, name, started_at, heartbeat_at from daybook.instance where closed_at is null order by id',
+  const instances = await rowsOf(
+    client,
+    db.selectFrom('daybook.instance').selectAll().where('closed_at', 'is', null).orderBy('id'),
   );
   const projections = await readProjectionStatus(client);
   const jobs = await rowsOf(client, db.selectFrom('daybook.job_status').selectAll().orderBy('task'));
@@ -80,13 +79,15 @@ async function readService(client: ClientBase): Promise<Read> {
     now: now.toISOString(),
     postgres,
     log: { position: Number(position), at: at?.toISOString() ?? null },
-    instances: instances.map(({ id, name, started_at, heartbeat_at }) => ({
+    instances: instances.map(({ id, name, started_at, heartbeat_at, dropped_lines, output_failure }) => ({
       id,
       name,
       kind: kindOf(name),
       started_at: started_at.toISOString(),
       heartbeat_at: heartbeat_at.toISOString(),
       state: now.getTime() - heartbeat_at.getTime() > DEAD_AFTER_MS ? 'late' : 'live',
+      dropped_lines: Number(dropped_lines),
+      output_failure,
     })),
     projections: projections.map(({ projection, position: reached, behind, as_of, parked, state }) => ({
       name: projection,

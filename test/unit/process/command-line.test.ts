@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { Command } from '#db/command-line/command.ts';
@@ -52,3 +53,17 @@ test('a misspelled command is answered with the name of the one that exists', as
   const code = await runProgram(['upstraem'], { ...surroundings, err: (text) => (printed += text) });
   expect([code, printed]).toEqual([1, expect.stringContaining('upstream')]);
 });
+
+test.runIf(existsSync('/dev/full'))(
+  'a command whose output can not be written says so, without a stack',
+  () => {
+    const full = openSync('/dev/full', 'w');
+    const program = path.join(import.meta.dirname, '../../../server/cli.ts');
+    const { status, stderr } = spawnSync(process.execPath, [program, '--version'], {
+      stdio: ['ignore', full, 'pipe'],
+      encoding: 'utf8',
+    });
+    closeSync(full);
+    expect([status, stderr]).toEqual([1, "daybook: standard output can't be written (ENOSPC).\n"]);
+  },
+);

@@ -2,7 +2,7 @@ import type { Status } from '#server/contract/status.ts';
 import { Badge, Card } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
-import { capitalized } from '../../lib/format/show.ts';
+import { capitalized, showCounted } from '../../lib/format/show.ts';
 
 type Instance = Status['instances'][number];
 
@@ -29,8 +29,13 @@ const columns = (current: number): Column<Instance>[] => [
   },
   {
     head: 'State',
-    cell: ({ state }) =>
-      state === 'live' ? <Badge tone="success">Live</Badge> : <Badge tone="warn">Not responding</Badge>,
+    cell: ({ state, dropped_lines: dropped, output_failure: failure }) => (
+      <>
+        {state === 'live' ? <Badge tone="success">Live</Badge> : <Badge tone="warn">Not responding</Badge>}
+        {failure !== null && <p className="text-xs text-warn">Log output fails with {failure}</p>}
+        {dropped > 0 && <p className="text-xs text-muted">{showCounted(dropped, 'log line')} dropped</p>}
+      </>
+    ),
   },
   { head: 'Last heartbeat', cell: ({ heartbeat_at }) => <Ago time={heartbeat_at} /> },
   { head: 'Started', cell: ({ started_at }) => <When time={started_at} />, isExtra: true },
