@@ -7,6 +7,7 @@ import { Chunks } from '#server/providers/bridge/chunks.ts';
 import type { StreamPart } from '#server/providers/bridge/language-model.ts';
 import { createOpenai } from '#server/providers/openai/openai.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
+import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import type { Goal } from './goals.ts';
@@ -184,6 +185,7 @@ function callOf(route: RelayedRoute): ProviderCall {
     model: 'bench',
     tokenLimit: null,
     tokenLimitMember: 'max_tokens',
+    redactor: NOTHING_TO_REDACT,
   };
 }
 

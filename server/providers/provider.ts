@@ -2,6 +2,7 @@ import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Usage } from '#db/money.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
+import type { Redactor } from '#server/wire/redactor.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
@@ -42,6 +43,8 @@ export type ProviderCall = {
    * translated.
    */
   protocolHeaders?: readonly string[];
+  /** Removes the upstream's credentials and address from its reply. */
+  redactor: Redactor;
 };
 
 export type ProviderRequest = {

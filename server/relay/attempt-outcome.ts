@@ -37,8 +37,6 @@ export type AttemptOptions = {
   request: ProviderRequest;
   /** Estimated tokens of the prompt, for a reply whose provider reports no usage. */
   promptEstimate: number;
-  /** The upstream's host, which no client may learn. */
-  upstreamHost: string;
   deadlines: Deadlines;
   timeouts: ReplyTimeouts;
   /** Limits a streamed reply; null: no limit. */

@@ -104,7 +104,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ReplyHeaders): void {
     if (this.#state === 'ended') return;
     this.#clock.headCame();
-    const head = readReplyHead(status, headers);
+    const head = readReplyHead(status, headers, this.#options.call.redactor);
     this.#head = head;
     if (this.#isGateOpen) this.#orFault(() => this.#begin(head));
     else controller.pause();
@@ -299,12 +299,13 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const reply = provider.json(this.#collected.take() ?? NO_BYTES, call);
     if (!reply) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     const { usage, outputBytes, failed } = reply;
+    const redacted = call.redactor.json(reply.bytes, failed);
     writer.writeHead(head.status, head.contentType, [
       'content-length',
-      String(reply.bytes.length),
+      String(redacted.length),
       ...unsupportedHeader(head, request.unsupported),
     ]);
-    writer.end(reply.bytes);
+    writer.end(redacted);
     this.#finish(
       failed ? 'upstream_error' : 'completed',
       jsonUsage(head.status, usage, promptEstimate, outputBytes),
@@ -313,10 +314,10 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   /** The upstream has replied with an error. */
   #failByReply(): void {
-    const { provider, upstreamHost: host } = this.#options;
+    const { provider, call } = this.#options;
     const { status, retryAfter } = this.#head as ReplyHead;
     const fault = provider.parseError(this.#collected.take() ?? NO_BYTES);
-    const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, host });
+    const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, redactor: call.redactor });
     this.#resolveBeforeReply(refusal, reason, { cause: status, retryAfterMs: retryAfterMs(retryAfter) });
   }
 

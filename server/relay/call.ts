@@ -137,7 +137,6 @@ export class Call implements RunningCall, AttemptOwner, Source {
       call,
       request,
       promptEstimate: estimate.promptLikely,
-      upstreamHost: upstream.host,
       deadlines,
       timeouts: { ...timeouts, totalMs: timeouts.totalMs - this.#sequence.beforeMs },
       budget: this.#budget,
@@ -156,6 +155,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
       tokenLimit: tokenLimitOf(estimate, hold),
       tokenLimitMember: upstream.tokenLimitMember,
       protocolHeaders,
+      redactor: upstream.redactor,
     };
   }
 

@@ -1,3 +1,5 @@
+import type { Redactor } from '#server/wire/redactor.ts';
+
 /** What the head of an upstream's reply says about the rest. Pure. */
 export type ReplyHead = {
   status: number;
@@ -18,14 +20,17 @@ const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
 const namesOf = (text: string | undefined): string | undefined =>
   text !== undefined && NAMES.test(text) ? text : undefined;
 
-export function readReplyHead(status: number, headers: ReplyHeaders): ReplyHead {
+/** @param redactor removes the upstream's credentials: a list of names that contains one is dropped. */
+export function readReplyHead(status: number, headers: ReplyHeaders, redactor: Redactor): ReplyHead {
   const contentType = firstOf(headers['content-type']) ?? '';
+  const unsupported = namesOf(firstOf(headers[UNSUPPORTED_HEADER]));
   const encoding = firstOf(headers['content-encoding']) ?? 'identity';
   return {
     status,
     contentType,
     retryAfter: firstOf(headers['retry-after']),
-    unsupported: namesOf(firstOf(headers[UNSUPPORTED_HEADER])),
+    unsupported:
+      unsupported !== undefined && redactor.errorText(unsupported) === unsupported ? unsupported : undefined,
     form: formOf(status, contentType, encoding),
   };
 }

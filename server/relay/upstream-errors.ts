@@ -1,19 +1,23 @@
 import type { EndReason } from '#db/events/events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ProviderError } from '#server/providers/provider.ts';
+import type { Redactor } from '#server/wire/redactor.ts';
 
 /** An upstream's reply whose status is not a success. */
 export type UpstreamErrorReply = {
   status: number;
   fault: ProviderError | null;
   retryAfter: string | undefined;
-  host: string;
+  redactor: Redactor;
 };
 
 /** Statuses by which an upstream judges the client's own request; they pass with their message. */
 const CLIENT_FAULTS = new Set([400, 404, 413, 415, 422]);
 
 const MESSAGE_CHARACTERS_MAX = 1_000;
+const PARAM_CHARACTERS_MAX = 200;
+/** Characters of an error that are searched for secrets. */
+const ERROR_CHARACTERS_MAX = 4 * MESSAGE_CHARACTERS_MAX;
 /** Longer waits put clients to sleep: some sleep the whole time without a word. */
 const RETRY_AFTER_MAX_S = 60;
 
@@ -58,22 +62,16 @@ function retryAfterSeconds(header: string | undefined): number | undefined {
   return ms === null ? undefined : Math.min(Math.max(ms / 1_000, 1), RETRY_AFTER_MAX_S);
 }
 
-function readError({ status, fault, host }: UpstreamErrorReply): { message: string; param: string | null } {
+function readError({ status, fault, redactor }: UpstreamErrorReply): {
+  message: string;
+  param: string | null;
+} {
   if (fault === null)
     return { message: `The model provider refused the request with status ${status}.`, param: null };
+  const textOf = (text: string, charactersMax: number): string =>
+    redactor.errorText(text.slice(0, ERROR_CHARACTERS_MAX)).slice(0, charactersMax);
   return {
-    message: scrub(fault.message, host),
-    param: fault.param === null ? null : scrub(fault.param, host).slice(0, 200),
+    message: textOf(fault.message, MESSAGE_CHARACTERS_MAX),
+    param: fault.param === null ? null : textOf(fault.param, PARAM_CHARACTERS_MAX),
   };
-}
-
-/** A provider's message without credentials (masked ones included) and addresses. */
-function scrub(message: string, host: string): string {
-  const name = host.replace(/:\d+$/, '');
-  return message
-    .replace(/\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w*.-]{8,}/gi, '[credential]')
-    .replace(/Bearer\s+\S+/gi, '[credential]')
-    .replace(/https?:\/\/[^\s"')]+/gi, '[address]')
-    .replace(new RegExp(`(?<![\\w-])${RegExp.escape(name)}(?::\\d+)?(?![\\w-])`, 'gi'), '[address]')
-    .slice(0, MESSAGE_CHARACTERS_MAX);
 }

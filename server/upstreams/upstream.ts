@@ -8,6 +8,7 @@ import {
   type ConnectionPoolOptions,
   openConnectionPool,
 } from '#server/upstreams/connection-pool.ts';
+import { Redactor } from '#server/wire/redactor.ts';
 import { bindProtocol } from '#server/upstreams/protocol-binding.ts';
 
 /** A configured endpoint with its connections. */
@@ -15,8 +16,8 @@ export type Upstream = {
   readonly name: string;
   readonly terms: UpstreamTerms;
   readonly provider: Provider;
-  /** Its host and port, which no message to a client may contain. */
-  readonly host: string;
+  /** Removes its credentials and address, which no reply to a client may contain. */
+  readonly redactor: Redactor;
   readonly routes: ReadonlySet<RelayedRoute>;
   readonly tokenLimitMember: TokenLimitMember;
   /** The connections of each credential. */
@@ -43,6 +44,10 @@ const NOWHERE = 'https://unknown.invalid';
 export function openUpstream({ name, terms, credentials }: UpstreamDefinition, connect: ConnectTo): Upstream {
   const base = new URL(terms.base_url ?? NOWHERE);
   const { provider, credentialHeaders: headersOf, models, routes, tokenLimitMember } = bindProtocol(terms);
+  const redactor = new Redactor(
+    credentials.map(({ secret }) => secret),
+    [base.hostname.replace(/^\[|\]$/g, '')],
+  );
   const openPool = (credential: Credential): UpstreamConnectionPool =>
     terms.provider === 'bridge'
       ? openBridgeConnection({
@@ -62,7 +67,7 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
     name,
     terms,
     provider,
-    host: base.host,
+    redactor,
     routes: new Set(terms.routes ?? routes),
     tokenLimitMember: terms.token_limit ?? tokenLimitMember,
     pools: credentials.map(openPool),

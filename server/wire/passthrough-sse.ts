@@ -2,11 +2,14 @@ import type { Usage } from '#db/money.ts';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { type EventBatch, EventSplitter } from '#server/wire/event-splitter.ts';
 import { OutputCounter } from '#server/wire/output-counter.ts';
+import { NOTHING_TO_REDACT, type Redactor } from '#server/wire/redactor.ts';
 import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
 /** What an event of a reply is: without data, as comments are; progress; or not meant for the client. */
 export type Inspected = 'no_data' | 'progress' | 'removed';
+
+const ERROR_LINE = /(?:^|[\r\n])event: ?error/;
 
 /**
  * A streamed reply whose client uses the upstream's own protocol: the bytes are relayed unchanged, but in
@@ -21,11 +24,19 @@ export abstract class PassthroughSse implements SseReader {
   #dataEvents = 0;
   /** Bytes of an oversize event that are not yet counted as progress. */
   #oversizeBytes = 0;
+  readonly #redactor: Redactor;
+  /** The end of an oversize event's last part, in which a secret may begin. */
+  #heldPart = '';
 
   abstract readonly usage: Usage | null;
   abstract readonly promptUsage: PromptUsage | null;
   abstract readonly complete: boolean;
   abstract readonly failed: boolean;
+
+  /** @param redactor removes the upstream's credentials from events, and its address from errors. */
+  constructor(redactor: Redactor = NOTHING_TO_REDACT) {
+    this.#redactor = redactor;
+  }
 
   /** @param event as latin-1 text of its bytes, blank line included. */
   protected abstract inspect(event: string): Inspected;
@@ -76,11 +87,16 @@ export abstract class PassthroughSse implements SseReader {
     let start = 0;
     for (let index = 0; index < ends.length; index++) {
       const end = ends[index] as number;
-      if (whole?.[index] === false) this.#passPart(end - start, end < bytes.length || !this.insideEvent);
       // Each event is searched on its own: a search to the end of the chunk for each of its events would
       // make large chunks of small events quadratic.
-      else if (this.#isRemoved(text.slice(start, end))) {
+      const event = text.slice(start, end);
+      const relayed =
+        whole?.[index] === false
+          ? this.#relayPart(event, end < bytes.length || !this.insideEvent)
+          : this.#relayEvent(event);
+      if (relayed !== event) {
         if (start > keptFrom) kept.push(bytes.subarray(keptFrom, start));
+        if (relayed !== '') kept.push(Buffer.from(relayed, 'latin1'));
         keptFrom = end;
       }
       start = end;
@@ -90,14 +106,25 @@ export abstract class PassthroughSse implements SseReader {
     return kept.length === 0 ? null : Buffer.concat(kept);
   }
 
-  #isRemoved(event: string): boolean {
+  /** @returns what the client receives of an event; empty: nothing. */
+  #relayEvent(event: string): string {
     const inspected = this.inspect(event);
     if (inspected !== 'no_data') this.#dataEvents++;
-    return inspected === 'removed';
+    if (inspected === 'removed') return '';
+    return this.#redactor.event(event, this.failed || ERROR_LINE.test(event));
+  }
+
+  #relayPart(part: string, isLast: boolean): string {
+    this.#countPart(part.length, isLast);
+    if (this.#redactor.longest === 0) return part;
+    const text = this.#redactor.text(this.#heldPart + part);
+    const end = isLast ? text.length : Math.max(0, text.length - this.#redactor.longest);
+    this.#heldPart = text.slice(end);
+    return text.slice(0, end);
   }
 
   /** Counts a part of an oversize event: by its bytes, so that the count is the same for any chunks. */
-  #passPart(bytes: number, isLast: boolean): void {
+  #countPart(bytes: number, isLast: boolean): void {
     this.#oversizeBytes += bytes;
     this.#dataEvents += Math.floor(this.#oversizeBytes / SSE_EVENT_BYTES_MAX);
     this.#oversizeBytes = isLast ? 0 : this.#oversizeBytes % SSE_EVENT_BYTES_MAX;

@@ -13,7 +13,7 @@ import { scanObject } from '#server/wire/json.ts';
  */
 export const messages: Provider = {
   request: nativeRequest,
-  sse: () => new NativeSse(),
+  sse: ({ redactor }) => new NativeSse(redactor),
   json: nativeReply,
   parseError: parseError,
 };

@@ -22,7 +22,8 @@ export function createAnthropic(nowMs: () => number): Provider {
         ? messages.request(call)
         : new ApiError('model_not_found', { param: 'model' });
     },
-    sse: (call) => (isChat(call) ? new MessageSse(created(), call.parsed.includeUsage) : messages.sse(call)),
+    sse: (call) =>
+      isChat(call) ? new MessageSse(created(), call.parsed.includeUsage, call.redactor) : messages.sse(call),
     json: (bytes, call) => (isChat(call) ? readReply(bytes, created()) : messages.json(bytes, call)),
     parseError: parseError,
   };

@@ -1,6 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { anyDelta, type Delta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { EventSplitter } from '#server/wire/event-splitter.ts';
+import { NOTHING_TO_REDACT, type Redactor } from '#server/wire/redactor.ts';
 import { dataOf } from '#server/wire/sse.ts';
 import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
@@ -33,6 +34,7 @@ const OPEN_CALLS_MAX = 256;
 export class MessageSse implements SseReader {
   readonly #created: number;
   readonly #asksUsage: boolean;
+  readonly #redactor: Redactor;
   readonly #written = new OutputCounter();
   readonly #openCalls = new Map<number, OpenCall>();
   readonly #events = new EventSplitter();
@@ -49,7 +51,8 @@ export class MessageSse implements SseReader {
   #dataEvents = 0;
 
   /** @param created in seconds since 1970. @param asksUsage whether the client asked for a usage chunk. */
-  constructor(created: number, asksUsage: boolean) {
+  constructor(created: number, asksUsage: boolean, redactor = NOTHING_TO_REDACT) {
+    this.#redactor = redactor;
     this.#created = created;
     this.#asksUsage = asksUsage;
   }
@@ -66,7 +69,7 @@ export class MessageSse implements SseReader {
       start = end;
       if (this.#isOver) break;
     }
-    return asBytes(out);
+    return asBytes(this.#redactor.text(out));
   }
 
   /** An event that only lacks its blank line counts; half of one does not. */
@@ -78,7 +81,7 @@ export class MessageSse implements SseReader {
     // The reply is whole and its cost known, even where the last word is missing: that one is never made up.
     const usage = this.#isFinished && !this.#isOver ? this.#usageChunk() : '';
     this.#isOver = true;
-    return asBytes(out + usage);
+    return asBytes(this.#redactor.text(out) + usage);
   }
 
   get usage(): Usage | null {

@@ -14,10 +14,11 @@ import { unsupportedBy, type ReplyName } from '#server/providers/bridge/openai-s
 import { Exchange } from '#server/providers/bridge/exchange.ts';
 import { errorInBand, mapError } from '#server/providers/bridge/errors.ts';
 import type { LanguageModel, Warning } from '#server/providers/bridge/language-model.ts';
-import { loadModels, type Models, PackageError, secretTexts } from '#server/providers/bridge/package.ts';
+import { loadModels, type Models, PackageError } from '#server/providers/bridge/package.ts';
 import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 import { checkAddresses } from '#server/providers/bridge/supported.ts';
 import { boundedFetch, overWire, Wire } from '#server/providers/bridge/wire.ts';
+import { Redactor } from '#server/wire/redactor.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 
 /** An upstream that is reached through an AI SDK package. */
@@ -49,7 +50,7 @@ const DROPPED_MAX = 32;
  * Opens the way to a provider. Its package is loaded with the first call, and again as long as that fails.
  */
 export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
-  const secrets = secretTexts(secret);
+  const redactor = new Redactor([secret], [URL.parse(terms.base_url ?? '')?.hostname ?? '']);
   const running = new Set<Exchange>();
   let loading: Promise<Models> | null = null;
   const models = (): Promise<Models> =>
@@ -75,11 +76,11 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
     const wire = new Wire(call.parsed.sse, exchange.signal, () => exchange.lives());
     try {
       await overWire(wire, () =>
-        (call.parsed.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }),
+        (call.parsed.sse ? streamed : complete)({ model, asking, name, exchange, wire, redactor }),
       );
     } catch (error) {
       // A complete reply that could not be read has cost something, and is reported as one that was cut.
-      if (wire.answered && !call.parsed.sse && mapError(error, secrets).kind === 'broken')
+      if (wire.answered && !call.parsed.sse && mapError(error, redactor).kind === 'broken')
         exchange.head(200, headOf(false, asking, []));
       throw error;
     } finally {
@@ -102,7 +103,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
           : Promise.reject(new UnsupportedField('model', `This model does not know ${call.route}.`));
       // Whatever a package does, the process goes on.
       carried
-        .catch((error: unknown) => reportError(error, exchange, secrets))
+        .catch((error: unknown) => reportError(error, exchange, redactor))
         .catch((error: unknown) =>
           exchange.abort(error instanceof Error ? error : new Error('the bridge failed')),
         );
@@ -132,10 +133,10 @@ type Carrying = {
   name: ReplyName;
   exchange: Exchange;
   wire: Wire;
-  secrets: readonly string[];
+  redactor: Redactor;
 };
 
-async function complete({ model, asking, name, exchange }: Carrying): Promise<void> {
+async function complete({ model, asking, name, exchange, redactor }: Carrying): Promise<void> {
   const generated = await model.doGenerate({ ...asking.options, abortSignal: exchange.signal });
   await exchange.whileTaken();
   const { id, modelId, timestamp } = generated.response ?? {};
@@ -145,14 +146,14 @@ async function complete({ model, asking, name, exchange }: Carrying): Promise<vo
     createdS: timestamp ? Math.floor(timestamp.getTime() / 1_000) : name.createdS,
   };
   const completion = completionOf(generated, own);
-  if (!completion) return refuse(exchange, 502, null, errorInBand(null, []));
+  if (!completion) return refuse(exchange, 502, null, errorInBand(null, redactor));
   exchange.head(200, headOf(false, asking, generated.warnings));
   exchange.data(JSON.stringify(completion));
   exchange.end();
 }
 
 /** One part at a time, and none while the handler takes nothing: the provider is made to wait, too. */
-async function streamed({ model, asking, name, exchange, wire, secrets }: Carrying): Promise<void> {
+async function streamed({ model, asking, name, exchange, wire, redactor }: Carrying): Promise<void> {
   const { stream } = await model.doStream({ ...asking.options, abortSignal: exchange.signal });
   const reader = stream.getReader();
   const chunks = new Chunks(name);
@@ -168,7 +169,7 @@ async function streamed({ model, asking, name, exchange, wire, secrets }: Carryi
       if (part.type === 'error') {
         // Before the first event the whole call has failed, and may be tried elsewhere.
         if (!exchange.begun) throw part.error;
-        exchange.data(`data: ${JSON.stringify({ error: errorInBand(part.error, secrets) })}\n\n`);
+        exchange.data(`data: ${JSON.stringify({ error: errorInBand(part.error, redactor) })}\n\n`);
         return exchange.end();
       }
       const events = chunks.take(part);
@@ -181,9 +182,9 @@ async function streamed({ model, asking, name, exchange, wire, secrets }: Carryi
   }
   if (!exchange.begun)
     return chunks.failed
-      ? refuse(exchange, 502, null, errorInBand(null, []))
+      ? refuse(exchange, 502, null, errorInBand(null, redactor))
       : exchange.fail(new Error('the provider ended its reply before it began'));
-  if (chunks.failed) exchange.data(`data: ${JSON.stringify({ error: errorInBand(null, []) })}\n\n`);
+  if (chunks.failed) exchange.data(`data: ${JSON.stringify({ error: errorInBand(null, redactor) })}\n\n`);
   exchange.end();
 }
 
@@ -201,8 +202,8 @@ function headOf(
   };
 }
 
-function reportError(error: unknown, exchange: Exchange, secrets: readonly string[]): void {
-  const fault = mapError(error, secrets);
+function reportError(error: unknown, exchange: Exchange, redactor: Redactor): void {
+  const fault = mapError(error, redactor);
   if (fault.kind === 'broken' || exchange.begun)
     return exchange.fail(fault.kind === 'broken' ? fault.error : new Error(fault.error.message));
   refuse(exchange, fault.status, fault.retryAfter, fault.error);

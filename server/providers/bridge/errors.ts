@@ -1,4 +1,5 @@
 import { PackageError } from '#server/providers/bridge/package.ts';
+import type { Redactor } from '#server/wire/redactor.ts';
 import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 
 /**
@@ -33,9 +34,9 @@ const WRONG_CREDENTIAL = /\bAPI_KEY_INVALID\b/;
 
 /**
  * Reads an error that a package has thrown or put into its stream. Pure.
- * @param secrets the values of the credential, which no message keeps.
+ * @param redactor removes the values of the credential from messages.
  */
-export function mapError(error: unknown, secrets: readonly string[]): MappedError {
+export function mapError(error: unknown, redactor: Redactor): MappedError {
   if (error instanceof UnsupportedField)
     return refused(400, null, {
       message: error.message,
@@ -63,7 +64,7 @@ export function mapError(error: unknown, secrets: readonly string[]): MappedErro
       : reported;
   const type = status < 500 ? 'invalid_request_error' : 'server_error';
   return refused(status, retryAfterOf(asRecord(responseHeaders)), {
-    message: messageOf(error, secrets),
+    message: messageOf(error, redactor),
     type,
     param: null,
     code: null,
@@ -71,8 +72,8 @@ export function mapError(error: unknown, secrets: readonly string[]): MappedErro
 }
 
 /** The error object for an error that comes after the head. */
-export function errorInBand(error: unknown, secrets: readonly string[]): ErrorObject {
-  return { message: messageOf(error, secrets), type: 'server_error', param: null, code: 'upstream_error' };
+export function errorInBand(error: unknown, redactor: Redactor): ErrorObject {
+  return { message: messageOf(error, redactor), type: 'server_error', param: null, code: 'upstream_error' };
 }
 
 function refused(status: number, retryAfter: string | null, error: ErrorObject): MappedError {
@@ -80,7 +81,7 @@ function refused(status: number, retryAfter: string | null, error: ErrorObject):
 }
 
 /** A provider's message, without its whole reply, credentials and addresses. */
-function messageOf(error: unknown, secrets: readonly string[]): string {
+function messageOf(error: unknown, redactor: Redactor): string {
   const { message, name, responseBody, url } = asRecord(error);
   const fallback = 'The model provider failed.';
   // Parse errors quote their input, which is the reply.
@@ -88,17 +89,9 @@ function messageOf(error: unknown, secrets: readonly string[]): string {
   if (typeof responseBody === 'string' && responseBody.trim() !== '' && message.includes(responseBody.trim()))
     return fallback;
   const host = typeof url === 'string' ? (URL.parse(url)?.hostname ?? '') : '';
-  let reported = message.slice(0, 4 * MESSAGE_CHARACTERS_MAX);
-  for (const secret of secrets) reported = reported.replaceAll(secret, '[credential]');
-  reported = reported
-    .replace(
-      /\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{12,}/gi,
-      '[credential]',
-    )
-    .replace(/Bearer\s+\S+/gi, '[credential]')
-    .replace(/https?:\/\/[^\s"')]+/gi, '[address]');
-  if (host !== '') reported = reported.replaceAll(host, '[address]');
-  return reported.slice(0, MESSAGE_CHARACTERS_MAX);
+  const reported = redactor.errorText(message.slice(0, 4 * MESSAGE_CHARACTERS_MAX));
+  const withoutHost = host === '' ? reported : reported.replaceAll(host, '[address]');
+  return withoutHost.slice(0, MESSAGE_CHARACTERS_MAX);
 }
 
 const READING = new Set([

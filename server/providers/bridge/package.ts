@@ -125,20 +125,6 @@ function credentials(secret: string): object {
   }
 }
 
-/** A shorter text than this is no secret, and taking it out of messages would spoil them. */
-const SECRET_CHARACTERS_MIN = 6;
-
-/** The texts of a credential, which must not appear in any message. */
-export function secretTexts(secret: string): string[] {
-  const texts: string[] = [secret];
-  const gather = (value: unknown): void => {
-    if (typeof value === 'string') texts.push(value);
-    else if (typeof value === 'object' && value !== null) Object.values(value).forEach(gather);
-  };
-  gather(credentials(secret));
-  return [...new Set(texts)].filter((text) => text.length >= SECRET_CHARACTERS_MIN);
-}
-
 type GiveModel = (model: string) => LanguageModel;
 /** Some are functions themselves. */
 type ProviderMade = { languageModel: GiveModel } | GiveModel;

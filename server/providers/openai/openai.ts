@@ -19,7 +19,9 @@ export function createOpenai(dialect: Dialect): Provider {
   return {
     request: (call) => (isResponses(call) ? responses.request(call) : requestOf(call, supportsStreamOptions)),
     sse: (call) =>
-      isResponses(call) ? responses.sse(call) : new ChatSse(call.parsed.sse && !call.parsed.includeUsage),
+      isResponses(call)
+        ? responses.sse(call)
+        : new ChatSse(call.parsed.sse && !call.parsed.includeUsage, call.redactor),
     json: (bytes, call) => (isResponses(call) ? responses.json(bytes, call) : parseJsonReply(bytes)),
     parseError: parseError,
   };

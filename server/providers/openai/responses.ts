@@ -16,7 +16,7 @@ export const responses: Provider = {
     headers: [],
     unsupported: [],
   }),
-  sse: () => new ResponsesSse(),
+  sse: ({ redactor }) => new ResponsesSse(redactor),
   json: readResponse,
   parseError: parseError,
 };

@@ -1,6 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { parseUsage } from '#server/providers/openai/usage.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import type { Redactor } from '#server/wire/redactor.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
 /** How a searched member's value begins, whatever blanks the provider writes around the colon. */
@@ -27,8 +28,8 @@ export class ChatSse extends PassthroughSse {
   #failed = false;
 
   /** @param stripUsage whether a chunk that only carries usage is removed: only the relay requested it. */
-  constructor(stripUsage: boolean) {
-    super();
+  constructor(stripUsage: boolean, redactor?: Redactor) {
+    super(redactor);
     this.#stripUsage = stripUsage;
   }
 

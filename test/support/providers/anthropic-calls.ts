@@ -4,6 +4,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
+import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import { type ChatBody, readChatBody } from '../wire/chat-body.ts';
@@ -31,6 +32,7 @@ export function callOf(body: object | string, more: Partial<ProviderCall> = {}):
     model: 'claude-sonnet-5',
     tokenLimit: null,
     tokenLimitMember: 'max_tokens',
+    redactor: NOTHING_TO_REDACT,
     ...more,
   };
 }

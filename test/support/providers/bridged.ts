@@ -5,6 +5,7 @@ import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
+import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import { ChatSse } from '#server/providers/openai/sse.ts';
 import { type ChatBody, readChatBody } from '../wire/chat-body.ts';
@@ -48,6 +49,7 @@ export function callOf(request: object, tokenLimit: number | null = null): Provi
     model: asked.model,
     tokenLimit,
     tokenLimitMember: 'max_completion_tokens',
+    redactor: NOTHING_TO_REDACT,
   };
 }
 

@@ -76,19 +76,27 @@ test('members are set in their places or at the end, and all else stays', () => 
 });
 
 describe('a streamed message', () => {
-  test.each(STREAMS)('%s: goes through byte for byte, in any pieces and in whole events', (file) => {
-    const bytes = fixture(file);
-    const end = HALF_AT_END.has(file) ? bytes.lastIndexOf('\n\n') + 2 : bytes.length;
-    fc.assert(
-      fc.property(fc.array(fc.nat(150), { minLength: 1, maxLength: 20 }), (sizes) => {
-        const reader = new NativeSse();
-        const output = runThrough(reader, chunksOf(bytes, sizes));
-        expect(output.equals(bytes.subarray(0, end))).toBe(true);
-        expect(reader.insideEvent).toBe(false);
-      }),
-      { numRuns: 30 },
-    );
-  });
+  test.each(STREAMS)(
+    '%s: goes through byte for byte, except secrets in errors, in any pieces and in whole events',
+    (file) => {
+      const bytes = fixture(file);
+      const end = HALF_AT_END.has(file) ? bytes.lastIndexOf('\n\n') + 2 : bytes.length;
+      // An error names no credential and no address.
+      const relayed = bytes
+        .toString('latin1', 0, end)
+        .replace('https://inner.example', '[address]')
+        .replace('sk-ant-api03-abcdefgh', '[credential]');
+      fc.assert(
+        fc.property(fc.array(fc.nat(150), { minLength: 1, maxLength: 20 }), (sizes) => {
+          const reader = new NativeSse();
+          const output = runThrough(reader, chunksOf(bytes, sizes));
+          expect(output.toString('latin1')).toBe(relayed);
+          expect(reader.insideEvent).toBe(false);
+        }),
+        { numRuns: 30 },
+      );
+    },
+  );
 
   const reported = (file: string): object => {
     const reader = new NativeSse();

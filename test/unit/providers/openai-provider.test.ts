@@ -7,6 +7,7 @@ import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/diale
 import { parseError } from '#server/providers/openai/errors.ts';
 import { createOpenai } from '#server/providers/openai/openai.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
+import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import { scanObject } from '#server/wire/json.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
 
@@ -32,6 +33,7 @@ function callOf(
     model: asked.model,
     tokenLimit: null,
     tokenLimitMember: 'max_completion_tokens',
+    redactor: NOTHING_TO_REDACT,
     ...more,
   };
 }

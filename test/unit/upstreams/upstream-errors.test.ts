@@ -2,15 +2,17 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import { parseError } from '#server/providers/openai/errors.ts';
+import { Redactor } from '#server/wire/redactor.ts';
 import { apiErrorOfReply, type UpstreamErrorReply } from '#server/relay/upstream-errors.ts';
 
 const HOST = 'models.internal.example:8443';
+const REDACTOR = new Redactor(['f81d4fae-7dec-11d0-a765-00a0c91e6bf6'], ['models.internal.example']);
 
 function reported(
   reply: Partial<UpstreamErrorReply> & { status: number; body?: Buffer },
 ): ReturnType<typeof apiErrorOfReply> {
   const { body = Buffer.alloc(0), ...rest } = reply;
-  return apiErrorOfReply({ fault: parseError(body), retryAfter: undefined, host: HOST, ...rest });
+  return apiErrorOfReply({ fault: parseError(body), retryAfter: undefined, redactor: REDACTOR, ...rest });
 }
 
 const errorBody = (message: string, more: object = {}): Buffer =>
@@ -95,12 +97,13 @@ describe('the message', () => {
     `see https://${HOST}/v1/docs?key=abcdef`,
     `connect to ${HOST} failed`,
     `no route at ${HOST.toUpperCase()}`,
+    'the key f81d4fae-7dec-11d0-a765-00a0c91e6bf6 is wrong',
     'could not reach http://10.0.0.7:8000/v1',
     'upstream models.internal.example said no',
   ])('names no credential and no address: %s', (message) => {
     const shown = messageOf(errorBody(message));
     expect(shown).toMatch(/\[(credential|address)\]/);
-    expect(shown).not.toMatch(/12345678|wxyz|eyJ|internal\.example|10\.0\.0\.7|abcdef|api03/i);
+    expect(shown).not.toMatch(/12345678|wxyz|eyJ|internal\.example|10\.0\.0\.7|abcdef|api03|f81d4fae/i);
   });
 
   test('names none wherever in any text they stand', () => {
