@@ -7,6 +7,13 @@ import { QUERY_TIMEOUT_MS } from '#db/bounds.ts';
 export const PASSWORD_HASHES_AT_ONCE = 2;
 /** Those that wait for one: about a second of them. */
 export const PASSWORD_HASHES_WAITING_MAX = 50;
+/** The delay of the first attempt after too many wrong passwords, and the longest one. */
+export const ATTEMPT_DELAY_FIRST_MS = 250;
+export const ATTEMPT_DELAY_MAX_MS = 15_000;
+/** Delayed attempts that wait in a process, for one email from one address, and from one address. */
+export const ATTEMPTS_DELAYED_AT_ONCE = { person: 2, address: 8 } as const;
+/** Delayed attempts of strangers in a process, and those of known devices besides. */
+export const ATTEMPTS_DELAYED_MAX = { strangers: 200, all: 300 } as const;
 /**
  * Connections of a process that look up sessions and members: each such look takes less than a millisecond.
  */
@@ -38,6 +45,17 @@ assertIncreasing(
   { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX, SIGN_IN_WAITING_MAX },
   'Hashing must turn sign-ins away before the queue of all requests is full.',
 );
+assertIncreasing(
+  {
+    person: ATTEMPTS_DELAYED_AT_ONCE.person,
+    address: ATTEMPTS_DELAYED_AT_ONCE.address,
+    strangers: ATTEMPTS_DELAYED_MAX.strangers,
+    all: ATTEMPTS_DELAYED_MAX.all,
+    SIGN_IN_WAITING_MAX,
+  },
+  'One person must not take the places of an address, nor an address those of a process.',
+);
+assertIncreasing({ ATTEMPT_DELAY_FIRST_MS, ATTEMPT_DELAY_MAX_MS }, 'Delays must grow.');
 assertIncreasing(
   { ANONYMOUS_CONNECTIONS_MAX, SIGN_IN_CONNECTIONS_MAX },
   'Requests without a session must have fewer connections than those with one.',

@@ -57,8 +57,27 @@ function visibleHost(host: string): string {
 
 /** The network of a request's client; addresses aren't kept. */
 export function networkOf(request: IncomingMessage, trustedProxies: AddressSet | null): string {
-  return coarseNetwork(
-    clientAddress(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'], trustedProxies),
+  return coarseNetwork(addressOf(request, trustedProxies));
+}
+
+/**
+ * The address of a request's client and its network, to count attempts by: of IPv6 the /64, all of whose
+ * addresses one client may have.
+ */
+export function placeOf(
+  request: IncomingMessage,
+  trustedProxies: AddressSet | null,
+): { address: string; network: string } {
+  const address = addressOf(request, trustedProxies);
+  const exact = isIP(address) === 6 ? ipv6Prefix(address, 4) : address;
+  return { address: exact, network: coarseNetwork(address) };
+}
+
+function addressOf(request: IncomingMessage, trustedProxies: AddressSet | null): string {
+  return clientAddress(
+    request.socket.remoteAddress ?? '',
+    request.headers['x-forwarded-for'],
+    trustedProxies,
   );
 }
 
@@ -70,9 +89,14 @@ export function coarseNetwork(address: string): string {
   const version = isIP(address);
   if (version === 4) return `${address.slice(0, address.lastIndexOf('.'))}.0/24`;
   if (version !== 6) return 'unknown';
+  return `${ipv6Prefix(address, 3)}::/48`;
+}
+
+/** The first groups of an IPv6 address, without zeros at the end. */
+function ipv6Prefix(address: string, groupsKept: number): string {
   const [before = '', after] = address.toLowerCase().split('::');
   const head = before === '' ? [] : before.split(':');
-  // `::` stands for zeros; if it is within the first three groups they are filled up.
+  // `::` stands for zeros; if it is within the kept groups they are filled up.
   const groups =
     after === undefined
       ? head
@@ -82,9 +106,9 @@ export function coarseNetwork(address: string): string {
           ...after.split(':'),
         ];
   const first = groups
-    .slice(0, 3)
+    .slice(0, groupsKept)
     .map((group) => Number.parseInt(group === '' ? '0' : group, 16).toString(16));
-  return `${first.join(':').replace(/(?:^|:)0(?::0)*$/, '')}::/48`;
+  return first.join(':').replace(/(?:^|:)0(?::0)*$/, '');
 }
 
 /** An IPv4 suffix counts as two groups. */

@@ -13,6 +13,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { LoginThrottle } from '#server/sign-in/throttle.ts';
 import { type Mail, openMail } from '#server/sign-in/mail.ts';
+import { PasswordThrottle } from '#server/sign-in/password-throttle.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { Sessions } from '#server/sign-in/sessions.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
@@ -27,6 +28,7 @@ export type SignInStore = {
   sessions: Sessions;
   passwords: Passwords;
   throttle: LoginThrottle;
+  passwordThrottle: PasswordThrottle;
   /** Null: no mail server is configured. */
   mail: Mail | null;
   close(): Promise<void>;
@@ -53,6 +55,7 @@ export function openSignInStore(
     sessions: new Sessions(pool, readModel, config, log),
     passwords: new Passwords(),
     throttle: new LoginThrottle(strangers, pepper),
+    passwordThrottle: new PasswordThrottle(strangers, pepper),
     mail: openMail(config, log),
     async close() {
       clearInterval(clearing);

@@ -5,14 +5,10 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 
 /**
- * Limits attempts, counted in the database so that they hold over all servers. An email is counted only
- * together with a network, so that a third party elsewhere can't lock out its owner.
+ * Limits attempts, counted in the database so that they hold over all servers. For passwords see
+ * server/sign-in/password-throttle.ts.
  */
 const LIMITS = {
-  /** Wrong passwords for one email from one network. */
-  password: { points: 10, duration: 15 * 60 },
-  /** Wrong passwords from one network. */
-  passwords: { points: 100, duration: 15 * 60 },
   /** Wrong codes for one member; requires the password. */
   code: { points: 20, duration: 60 * 60 },
   /** Registrations from one network. */
@@ -39,15 +35,13 @@ export class LoginThrottle {
         tableName: 'attempt',
         tableCreated: true,
         // One limiter clears the shared table.
-        clearExpiredByTimeout: name === 'password',
+        clearExpiredByTimeout: name === 'code',
         keyPrefix: name,
         // Exhausted keys are blocked in memory, without a query.
         inMemoryBlockOnConsumed: LIMITS[name].points + 1,
         ...LIMITS[name],
       });
     this.#limiters = {
-      password: limiter('password'),
-      passwords: limiter('passwords'),
       code: limiter('code'),
       registration: limiter('registration'),
       forgotten: limiter('forgotten'),
@@ -85,10 +79,14 @@ export class LoginThrottle {
     await this.#limiters[tried].delete(this.#key(tried, by));
   }
 
-  /** Stored as a keyed hash, so that the table reveals no emails or networks. */
   #key(tried: AttemptKind, by: readonly string[]): string {
-    return createHmac('sha256', this.#pepper)
-      .update(JSON.stringify(['daybook attempts', tried, ...by]))
-      .digest('base64url');
+    return attemptKey(this.#pepper, tried, by);
   }
+}
+
+/** What attempts are counted by: a keyed hash, so that the table reveals no emails or networks. */
+export function attemptKey(pepper: Buffer, kind: string, by: readonly string[]): string {
+  return createHmac('sha256', pepper)
+    .update(JSON.stringify(['daybook attempts', kind, ...by]))
+    .digest('base64url');
 }

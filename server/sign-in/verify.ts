@@ -1,6 +1,7 @@
 import { memberByEmail, type MemberRow, consumeTotpStep } from '#db/members/members.ts';
 import { unseal } from '#db/secrets/seal.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import type { PasswordAttempt } from '#server/sign-in/password-throttle.ts';
 import type { SignInStore } from '#server/sign-in/store.ts';
 import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
@@ -8,21 +9,20 @@ import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
 /** Verifies a password. An unknown email takes the same time and returns the same error. */
 export async function verifyPassword(
-  { anonymousPool: strangers, passwords, throttle: attempts }: SignInStore,
-  { email, password, network }: { email: string; password: string; network: string },
+  { anonymousPool: strangers, passwords, passwordThrottle }: SignInStore,
+  { password, ...attempt }: PasswordAttempt & { password: string },
 ): Promise<MemberRow | ApiError> {
-  const refused =
-    (await attempts.count('passwords', network)) ?? (await attempts.count('password', email, network));
-  if (refused) return refused;
-  const row = await memberByEmail(strangers, email);
+  const admitted = await passwordThrottle.admit(attempt);
+  if (admitted instanceof ApiError) return admitted;
+  const row = await memberByEmail(strangers, attempt.email);
   const isRight = await passwords.verify(row?.passwordHash ?? null, password);
   if (isRight instanceof ApiError) {
     // The password wasn't checked.
-    await Promise.all([attempts.refund('passwords', network), attempts.refund('password', email, network)]);
+    await admitted.refund();
     return isRight;
   }
   if (!isRight || row === null) return new ApiError('invalid_credentials');
-  await Promise.all([attempts.refund('passwords', network), attempts.reset('password', email, network)]);
+  await admitted.succeed();
   return row;
 }
 

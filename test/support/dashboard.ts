@@ -15,6 +15,8 @@ export type DashboardClient = {
   readonly origin: string;
   /** As a request sends it; empty when signed out. */
   cookie: string;
+  /** By which the browser is known after it has signed in once. */
+  device: string;
   get<T = unknown>(path: string): Promise<ApiReply<T>>;
   post<T = unknown>(path: string, body?: unknown): Promise<ApiReply<T>>;
   put<T = unknown>(path: string, body?: unknown): Promise<ApiReply<T>>;
@@ -36,7 +38,9 @@ export function visit(relay: { port: number }, headers: Record<string, string> =
       method,
       headers: {
         origin,
-        ...(client.cookie === '' ? {} : { cookie: client.cookie }),
+        ...(client.cookie + client.device === ''
+          ? {}
+          : { cookie: [client.cookie, client.device].filter((pair) => pair !== '').join('; ') }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
@@ -44,7 +48,9 @@ export function visit(relay: { port: number }, headers: Record<string, string> =
     });
     for (const set of reply.headers.getSetCookie()) {
       const [pair = ''] = set.split(';');
-      client.cookie = pair.endsWith('=') ? '' : pair;
+      const cookie = pair.endsWith('=') ? '' : pair;
+      if (pair.includes('daybook-device=')) client.device = cookie;
+      else client.cookie = cookie;
     }
     const text = await reply.text();
     const isJson = reply.headers.get('content-type')?.startsWith('application/json') === true;
@@ -54,6 +60,7 @@ export function visit(relay: { port: number }, headers: Record<string, string> =
   const client: DashboardClient = {
     origin,
     cookie: '',
+    device: '',
     get: (place) => send('GET', place),
     post: (place, body) => send('POST', place, body),
     put: (place, body) => send('PUT', place, body),

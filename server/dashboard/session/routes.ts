@@ -10,7 +10,8 @@ import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
-import { networkOf } from '#server/sign-in/origin.ts';
+import { readKnownDevice, setKnownDevice } from '#server/sign-in/known-device.ts';
+import { placeOf } from '#server/sign-in/origin.ts';
 import { sessionClosedAppends } from '#server/sign-in/sessions.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
@@ -18,7 +19,7 @@ import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
 /** Routes to sign in and out, and for the sessions of a member. */
 export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn } = dashboard;
-  const readModel = dashboard.relay.readModel;
+  const { readModel, pepper } = dashboard.relay;
 
   /** Ends sessions of the signed-in member; `end` deletes the rows and returns their ids. */
   function close(who: SignedIn, end: (client: Client) => Promise<string[]>): Promise<Change | ApiError> {
@@ -64,10 +65,11 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       const row = await verifyPassword(signIn, {
         email,
         password,
-        network: networkOf(request, dashboard.config.trustedProxies),
+        ...placeOf(request, dashboard.config.trustedProxies),
+        device: readKnownDevice(request, dashboard.config, pepper, email, readModel.nowMs()),
       });
       if (row instanceof ApiError) return row;
-      const refused = await verifyCode(signIn, dashboard.relay.pepper, row, code, readModel.nowMs());
+      const refused = await verifyCode(signIn, pepper, row, code, readModel.nowMs());
       if (refused) return refused;
       const known = await signIn.sessions.whoIs(row.id);
       if (known instanceof ApiError) return known;
@@ -85,6 +87,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       );
       if (opened instanceof ApiError) return opened;
       opened.setCookie(response);
+      setKnownDevice(request, response, dashboard.config, pepper, email, readModel.nowMs());
       return readMe(dashboard, request, { ...known, session: opened.id });
     }),
 
