@@ -54,6 +54,8 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
     try {
       await free();
       await project();
+      // Ahead of the first request, not ten minutes after it.
+      await runner.addJob('make_partitions', {}, { jobKey: 'make_partitions' });
       for (const task of REPEATED) await runner.addJob(task, {}, { jobKey: task });
       await runner.promise;
     } finally {

@@ -4,6 +4,7 @@ import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts
 import { closeClient } from '#db/postgres/connect.ts';
 import { dropEndedAllowances } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
+import { makeRequestPartitions, partitionDays } from '#db/projections/request-partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
 import type { WorkerInstance } from './instance.ts';
@@ -124,7 +125,11 @@ function reportedTasks(
     append_readings: async (_payload, helpers) => {
       await helpers.query('select daybook.append_readings()');
     },
-    make_partitions: () => overConnection(connect(PARTITIONS_TIMEOUT_MS), (client) => makePartitions(client)),
+    make_partitions: () =>
+      overConnection(connect(PARTITIONS_TIMEOUT_MS), async (client) => {
+        await makePartitions(client);
+        await makeRequestPartitions(client, { days: partitionDays(config.REQUEST_ROWS_DAYS) });
+      }),
     archive: () =>
       archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
     deliver_webhook: (payload, helpers) =>

@@ -4,6 +4,7 @@ import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { BUCKET_BOUNDS_MS, BUCKETS } from '#db/projections/buckets.ts';
 import { ENDED_OUTCOMES, endReasonCodes } from '#db/projections/outcomes.ts';
+import { makeRequestPartitions, partitionDays } from '#db/projections/request-partitions.ts';
 import { usage } from '#db/projections/usage.ts';
 
 /**
@@ -150,6 +151,8 @@ const fromRows = (
 
 const DAY_MS = 86_400_000;
 const MINUTES_DAYS = 2;
+/** As many as the default retention has. */
+const PARTITION_DAYS = partitionDays(90);
 /** What fits into the log's first partition: a hundred days would be too many. */
 const DAYS_MAX = 70;
 const RUNNING = 300;
@@ -183,6 +186,11 @@ export async function fillTables(
       await work(new Date(endMs - day * DAY_MS), new Date(endMs - (day - 1) * DAY_MS), day);
     }
   };
+  await makeRequestPartitions(client, {
+    days: PARTITION_DAYS,
+    from: new Date(endMs - DAYS_MAX * DAY_MS),
+    nowMs: endMs,
+  });
   const restore = await dropIndexes(client);
   await each((begin, _end, day) => client.query(REQUESTS, [begin, positionOf(day), REQUESTS_PER_DAY]));
   await restore();
@@ -271,7 +279,8 @@ async function dropIndexes(client: Client): Promise<() => Promise<void>> {
   );
   for (const { name } of rows) await client.query(`drop index ${name}`);
   return async () => {
-    for (const { definition } of rows) await client.query(definition);
+    // That of a partitioned index names the parent only.
+    for (const { definition } of rows) await client.query(definition.replace(' ON ONLY ', ' ON '));
   };
 }
 

@@ -11,6 +11,8 @@ import {
   retainCopy,
   applyPage,
 } from '#db/projections/copy.ts';
+import { makeRequestPartitions, readRequestPartitions } from '#db/projections/request-partitions.ts';
+import { requests } from '#db/projections/requests.ts';
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
@@ -63,6 +65,7 @@ export async function rebuild(
 
 async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   await createCopy(client, copy);
+  if (copy.projection === requests) await partitionCopy(client, copy.schema);
   const parked: Parked[] = [];
   let position = 0;
   for (let swaps = 0; swaps < SWAPS_MAX; swaps++) {
@@ -85,6 +88,16 @@ async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   );
 }
 
+/** Rows below the first partition of the live table go to the default one, where retention deletes them. */
+async function partitionCopy(client: ClientBase, schema: string): Promise<void> {
+  const [first] = await readRequestPartitions(client);
+  // Without one the worker makes them, and moves the rows.
+  if (first === undefined) return;
+  const days = Math.max(1, Math.round((first.to.getTime() - first.from.getTime()) / DAY_MS));
+  await makeRequestPartitions(client, { schema, days, from: first.from });
+}
+
+const DAY_MS = 86_400_000;
 const GOAL = `select coalesce(max(position) filter (where name <> $1), max(position)) as position
   from daybook.projection where is_live`;
 
@@ -95,6 +108,9 @@ async function readGoal(client: ClientBase, { name }: Projection): Promise<numbe
   return position === null ? await readHead(client) : Number(position);
 }
 
+/** A partitioned table moves without its partitions. */
+const PARTITIONS = `select inhrelid::regclass::text as name from pg_inherits
+  where inhparent = $1::regclass`;
 const SWAPPED = `update daybook.projection set position = $2, is_live = true, rebuilt_at = clock_timestamp(),
     position_at = (select at from daybook.log where shard = 0 and position = $2)
   where name = $1`;
@@ -125,10 +141,11 @@ async function trySwap(
       `set local lock_timeout = ${SWAP_LOCK_TIMEOUT_MS}; set local client_min_messages = warning`,
     );
     for (const table of projection.tables) {
-      await client.query(
-        `drop table if exists ${LIVE_SCHEMA}.${table};
-          alter table ${schema}.${table} set schema ${LIVE_SCHEMA}`,
+      const { rows: partitions } = await client.query<{ name: string }>(PARTITIONS, [`${schema}.${table}`]);
+      const moves = [{ name: `${schema}.${table}` }, ...partitions].map(
+        ({ name }) => `alter table ${name} set schema ${LIVE_SCHEMA}`,
       );
+      await client.query([`drop table if exists ${LIVE_SCHEMA}.${table}`, ...moves].join('; '));
     }
     await client.query('delete from daybook.parked_event where projection = $1', [projection.name]);
     await park(

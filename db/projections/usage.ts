@@ -142,6 +142,7 @@ export const usage: Projection = {
   kept: [
     { table: 'usage_minute', time: 'minute' },
     { table: 'usage_hour_key', time: 'hour' },
+    { table: 'usage_minute_total', time: 'minute' },
   ],
   async apply(client: ClientBase, range: Range): Promise<void> {
     await queryRange(client, range, 'usage', USAGE);

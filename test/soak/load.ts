@@ -14,7 +14,6 @@ const STEADY = [
   's:tokens=400,batch=10,every=2ms,obey=yes',
   's:tokens=30,head=60ms,obey=yes',
   's:tokens=15,every=20ms,split=random,obey=yes',
-  's:tokens=40,pad=2KB',
 ];
 /** Models of the upstream that misbehaves, each with its script. */
 export const FAULTY = [...BREAKAGES, ...STATUSES, ...HEALTHY].map(({ script }) => ({

@@ -1,12 +1,14 @@
 import type { ClientBase } from 'pg';
 import { USAGE_MINUTES_KEPT_HOURS } from '#db/projections/bounds.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
+import { dropRequestPartition, readRequestPartitions } from '#db/projections/request-partitions.ts';
 import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 
 /**
- * Retention: deletes rows that are older than they are kept. The log is not affected. For projections
+ * Retention: drops partitions and deletes rows that are older than they are kept. The log is not affected.
+ * For projections
  * `daybook.projection.kept_from` records the deleted time, so that a rebuild skips the same rows.
  */
 
@@ -62,6 +64,7 @@ export async function retain(
   const endMs = performance.now() + RUN_MS_MAX;
   let deleted = 0;
   for (const each of all) {
+    if (each.projection === requests) deleted += await dropPartitions(client, each.keep, signal, endMs);
     for (;;) {
       const step = await inTransaction(client, () => deleteStep(client, each));
       deleted += step.deleted;
@@ -79,34 +82,61 @@ export async function retain(
   return deleted;
 }
 
+/** Drops the partitions of requests whose whole time is older than kept. @returns about how many rows. */
+async function dropPartitions(
+  client: ClientBase,
+  keep: string,
+  signal: AbortSignal,
+  endMs: number,
+): Promise<number> {
+  // Those of a detached projection are left to its rebuild.
+  const { rows } = await client.query<{ target: Date }>(
+    `select date_trunc('minute', statement_timestamp()) - $1::interval as target
+      from daybook.projection where name = 'requests' and is_live`,
+    [keep],
+  );
+  const target = rows[0]?.target;
+  let deleted = 0;
+  while (target !== undefined && !signal.aborted && performance.now() < endMs) {
+    const dropped = await dropRequestPartition(client, target);
+    if (dropped === null) break;
+    deleted += dropped;
+  }
+  return deleted;
+}
+
 /**
  * Advances `kept_from` past some thousand rows, and deletes the rows before it. The projection's row is
  * locked meanwhile, so that the projector, a rebuild or a comparison sees both or neither.
  */
 async function deleteStep(
   client: ClientBase,
-  { projection: { name, kept }, found_by, keep }: Retention,
+  { projection, found_by, keep }: Retention,
 ): Promise<{ deleted: number; isDone: boolean }> {
+  const { name, kept } = projection;
   const [finest, ...coarser] = kept ?? [];
   if (finest === undefined) return { deleted: 0, isDone: true };
   const table = `${LIVE_SCHEMA}.${finest.table}`;
   const { rows } = await client.query<{ kept_from: string; target: string }>(
     `select kept_from::text as kept_from,
-        (date_trunc('minute', clock_timestamp()) - $2::interval)::text as target
+        (date_trunc('minute', statement_timestamp()) - $2::interval)::text as target
       from daybook.projection where name = $1 and is_live for update`,
     [name, keep],
   );
   const [state] = rows;
   if (!state) return { deleted: 0, isDone: true };
+  // Rows of a partition go with it, all at once.
+  const first = projection === requests ? (await readRequestPartitions(client))[0]?.from : undefined;
   // The next bound is the time of the row ROWS_PER_STEP further on, and at least 1 ms later, should all
   // rows have the same time.
   const next = await client.query<{ bound: string; is_done: boolean }>(
-    `select bound::text as bound, bound >= $2::timestamptz as is_done from (
-      select least($2::timestamptz, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound from (
-        select coalesce((select ${found_by} from ${table} where ${found_by} >= $1::timestamptz
-          order by ${found_by} offset ${ROWS_PER_STEP} limit 1), $2::timestamptz) as found) f) b
+    `select bound::text as bound, bound >= target as is_done from (
+      select t.target, least(t.target, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound
+        from (select least($2::timestamptz, $3::timestamptz) as target) t, lateral (
+          select coalesce((select ${found_by} from ${table} where ${found_by} >= $1::timestamptz
+            order by ${found_by} offset ${ROWS_PER_STEP} limit 1), t.target) as found) f) b
      where bound > $1::timestamptz`,
-    [state.kept_from, state.target],
+    [state.kept_from, state.target, first ?? null],
   );
   const [step] = next.rows;
   if (!step) return { deleted: 0, isDone: true };
