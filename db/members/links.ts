@@ -20,6 +20,17 @@ export type Invitation = { id: string; account: string | null; role: Role; creat
 
 const NOW = sql<Date>`statement_timestamp()`;
 
+/** Whether a setup link is valid. */
+export async function hasSetupLink(client: Queryable): Promise<boolean> {
+  const query = db
+    .selectFrom('daybook.link')
+    .select('id')
+    .where('kind', '=', 'setup')
+    .where('expires_at', '>', NOW)
+    .limit(1);
+  return (await rowOf(client, query)) !== undefined;
+}
+
 /**
  * @param madeBy the administrator with whose rights the link ends; null: it ends by itself only.
  * @returns when it expires.
@@ -102,7 +113,9 @@ export async function deleteLinks(
   await countOf(client, query);
 }
 
-/** Withdraws the links that a member created. @returns the ids of those invitations that were still valid. */
+/**
+ * Withdraws the links that a member created. @returns the ids of those invitations that were still valid.
+ */
 export async function deleteLinksMadeBy(client: ClientBase, member: string): Promise<string[]> {
   const rows = await rowsOf(
     client,

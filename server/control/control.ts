@@ -22,6 +22,8 @@ import {
 import { DecisionError } from '#server/decide/decision.ts';
 import {
   type KeyCounts,
+  countKeys,
+  createKey,
   createNarrowedKey,
   renameKey,
   replaceLeaked,
@@ -74,13 +76,44 @@ export class Control extends ControlLog {
       ]);
       return { id, name, event: { type: last.type, position } };
     } catch (error) {
-      if (error instanceof ConflictError)
-        throw new DecisionError('already_exists', `There is an account named "${name}" already.`);
-      throw error;
+      throw error instanceof ConflictError ? nameTaken(name) : error;
     }
   }
 
   /** Also if a newer version has changed the account: it takes permissions away. */
+  /**
+   * Registers an account with its first key, in one append.
+   * @param command.keep stores the secret before the key exists, so that no failure loses it.
+   * @returns the secret.
+   * @throws {DecisionError} when the name is taken.
+   */
+  async createAccountWithKey(
+    pepper: Buffer,
+    command: { account: string; key: string; keep: (secret: string) => void },
+  ): Promise<string> {
+    const actor = this.#actor;
+    const [account, key] = [publicId(), publicId()];
+    const now = await this.now();
+    const registered = registerAccount({ id: account, name: command.account, actor });
+    const secret = createSecret(key);
+    const known = describeSecret(pepper, secret);
+    const existing = countKeys([], now);
+    const created = createKey(
+      { id: key, account, existing, name: command.key, secret: known, expiresAt: null, actor },
+      now,
+    );
+    command.keep(secret);
+    try {
+      await this.append([
+        { event: registered, version: 1, claim: `account-name/${command.account}` },
+        { event: created, version: 1 },
+      ]);
+      return secret;
+    } catch (error) {
+      throw error instanceof ConflictError ? nameTaken(command.account) : error;
+    }
+  }
+
   suspendAccount(account: AccountRef): Promise<Change> {
     return this.#changeAccount(account, (each) => suspendAccount(each, this.#actor), { evenUnapplied: true });
   }
@@ -257,6 +290,9 @@ export class Control extends ControlLog {
 
 const present = (events: readonly (ControlEvent | null)[]): ControlEvent[] =>
   events.filter((event) => event !== null);
+
+const nameTaken = (name: string): DecisionError =>
+  new DecisionError('already_exists', `There is an account named "${name}" already.`);
 
 function describeSecret(pepper: Buffer, secret: string): Secret {
   return { digest: digestSecret(pepper, secret), last4: secret.slice(-4) };

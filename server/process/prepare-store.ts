@@ -7,35 +7,21 @@ import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
 import type { Config } from '#server/process/config.ts';
-import { withControl } from '#server/control/control.ts';
-import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 
-/** The key created on the first start. Its secret is stored nowhere. */
-export type FirstKey = { account: string; secret: string };
-
-/** The account created on the first start, which the first administrator joins. */
-export const FIRST_ACCOUNT = 'first';
-
 /**
- * Prepares the database once before any server runs on it: migrates the schema, creates the log's partitions,
- * checks the log against the published checkpoint, loads the pepper, and creates the first account and its
- * key if the log is empty.
- * @returns the first key; null if there was an account already.
+ * Prepares the database once before any server runs on it: migrates the schema, creates the log's
+ * partitions, checks the log against the published checkpoint, and loads the pepper.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
-export async function prepareStore(opened: Store, config: Config): Promise<FirstKey | null> {
+export async function prepareStore(opened: Store, config: Config): Promise<void> {
   const store = patient(opened);
   await migrate(store);
   const client = await connectRelay(store, PARTITIONS_TIMEOUT_MS);
   try {
     await makePartitions(client);
     await requirePublished(client, publishDirectory(config));
-    const pepper = await loadPepper(client, config);
-    const { rows } = await client.query(
-      "select from daybook.stream_head where stream like 'account/%' limit 1",
-    );
-    return rows.length > 0 ? null : await createFirstKey(store, pepper);
+    await loadPepper(client, config);
   } finally {
     await closeClient(client);
   }
@@ -52,22 +38,4 @@ async function requirePublished(client: Client, directory: string): Promise<void
   } catch (error) {
     if (!(error instanceof MissingHashesError)) throw error;
   }
-}
-
-/** @returns null if another server, which started on the same empty database, was first. */
-async function createFirstKey(store: Store, pepper: Buffer): Promise<FirstKey | null> {
-  return withControl(store, 'first-start', async (control) => {
-    try {
-      await control.createAccount(FIRST_ACCOUNT);
-    } catch (error) {
-      if (error instanceof DecisionError && error.code === 'already_exists') return null;
-      throw error;
-    }
-    const { secret } = await control.createKey(pepper, {
-      account: FIRST_ACCOUNT,
-      name: 'first key',
-      expiresAt: null,
-    });
-    return { account: FIRST_ACCOUNT, secret };
-  });
 }

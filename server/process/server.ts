@@ -1,5 +1,4 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { closeClient, patient, type Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
@@ -9,7 +8,7 @@ import { connectRelay, openStore } from '#db/postgres/store.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { createServer } from '#server/http/app.ts';
-import { LISTEN_BACKLOG } from '#server/http/bounds.ts';
+import { listen, requireFreeAddress } from '#server/process/listen.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { drain, lameDuck, type StopOptions } from '#server/process/drain.ts';
 import { ControlWriter } from '#server/control/control-writer.ts';
@@ -25,7 +24,8 @@ import { OpenReplies } from '#server/http/open-replies.ts';
 import { storeCosignatures, LogProofs } from '#server/http/log-proofs.ts';
 import { CompletionLengths } from '#server/limits/completion-lengths.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
-import { type FirstKey, prepareStore } from '#server/process/prepare-store.ts';
+import { type FirstKey, offerFirstKey } from '#server/process/first-key.ts';
+import { prepareStore } from '#server/process/prepare-store.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
@@ -59,8 +59,8 @@ export type Served = {
 };
 
 /**
- * `firstKey` is set on the first start, else null; `setupLink` is set while there is no administrator. `stop`
- * closes the store too.
+ * `firstKey` is set on the first start, else null; `setupLink` is set while there is no administrator.
+ * `stop` closes the store too.
  */
 export type RunningServer = Served & { firstKey: FirstKey | null; setupLink: string | null };
 
@@ -69,21 +69,23 @@ export type RunningServer = Served & { firstKey: FirstKey | null; setupLink: str
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function startServer(config: Config, log: Logger): Promise<RunningServer> {
+  await requireFreeAddress(config);
+  await using opening = new AsyncDisposableStack();
   const { store, close } = await openStore(config, (line) => log.info(line));
-  try {
-    const firstKey = await prepareStore(store, config);
-    const { baseUrl, models, stop } = await serve(config, log, store);
-    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin, log).catch(
-      async (error: unknown) => {
-        await stop();
-        throw error;
-      },
-    );
-    return { baseUrl, models, firstKey, setupLink, stop: (options) => stop(options).then(close) };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  opening.defer(close);
+  await prepareStore(store, config);
+  const { baseUrl, models, stop } = await serve(config, log, store);
+  opening.defer(() => stop());
+  const firstKey = await offerFirstKey(store, config, true);
+  const setup = await offerSetup(store, config, { origin: new URL(baseUrl).origin, isShown: true }, log);
+  opening.move();
+  return {
+    baseUrl,
+    models,
+    firstKey: firstKey === 'unplaced' ? null : firstKey,
+    setupLink: setup?.link ?? null,
+    stop: (options) => stop(options).then(close),
+  };
 }
 
 /**
@@ -263,20 +265,4 @@ function listenable(config: Config, app: Parameters<typeof createServer>[0]): Se
       );
     throw error;
   }
-}
-
-function listen(http: Server, config: Config): Promise<number> {
-  return new Promise((resolve, reject) => {
-    http.once('error', (error: NodeJS.ErrnoException) => {
-      const why =
-        error.code === 'EADDRINUSE'
-          ? `another process is listening on ${config.HOST}:${config.PORT}`
-          : error.code;
-      const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST';
-      reject(new ConfigError(`${variable} is not usable: ${why}.`));
-    });
-    http.listen({ port: config.PORT, host: config.HOST, backlog: LISTEN_BACKLOG }, () => {
-      resolve((http.address() as AddressInfo).port);
-    });
-  });
 }

@@ -9,6 +9,8 @@ import { isChild, serveAsChild, serveByChildren } from '#server/process/server-c
 import { type Config, ConfigError, readConfig } from '#server/process/config.ts';
 import { greet } from '#server/process/greeting.ts';
 import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';
+import { offerFirstKey } from '#server/process/first-key.ts';
+import { requireFreeAddress } from '#server/process/listen.ts';
 import { prepareStore } from '#server/process/prepare-store.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
 import type { Served } from '#server/process/server.ts';
@@ -19,7 +21,9 @@ import { watchProcessFaults } from '#db/diagnostics/process-faults.ts';
 import { exitProcess, standardError, standardOutput } from '#db/diagnostics/process-output.ts';
 import { buildPage } from '#server/process/web-build.ts';
 
-/** `npm start`: reads the configuration, starts the servers and the worker, and stops them when asked to. */
+/**
+ * `npm start`: reads the configuration, starts the servers and the worker, and stops them when asked to.
+ */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = createLogger(config.LOG_LEVEL);
@@ -70,13 +74,14 @@ async function start(
   stop: AbortSignal,
   opening: AsyncDisposableStack,
 ): Promise<Served> {
+  await requireFreeAddress(config);
   // The server's modules are loaded while the database starts. A primary with children doesn't need them.
   const server = config.DAYBOOK_INSTANCES === 1 ? import('#server/process/server.ts') : null;
   const built = buildPage(log);
   const { store, close } = await openStore(config, (line) => log.info(line), stop);
   opening.defer(close);
   stop.throwIfAborted();
-  const firstKey = await prepareStore(store, config);
+  await prepareStore(store, config);
   await built;
   stop.throwIfAborted();
   const served = server
@@ -84,8 +89,12 @@ async function start(
     : await serveByChildren(config, log, stop);
   try {
     stop.throwIfAborted();
-    const setupLink = await offerSetup(store, config, new URL(served.baseUrl).origin, log);
-    standardOutput.write(greet({ ...served, firstKey, setupLink }));
+    // Other outputs are kept by service managers and containers.
+    const isShown = process.stdout.isTTY;
+    const firstKey = await offerFirstKey(store, config, isShown);
+    const { origin } = new URL(served.baseUrl);
+    const setup = await offerSetup(store, config, { origin, isShown }, log);
+    standardOutput.write(greet({ ...served, firstKey, setup, isShown }));
   } catch (error) {
     await served.stop();
     throw error;

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { publicId, randomBase62 } from '#db/ids.ts';
-import { insertLink, type Purpose } from '#db/members/links.ts';
+import { insertLink, type LinkKind, type Purpose } from '#db/members/links.ts';
 import { digestOf, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 
 /** Paths of the links. The secret is in the URL fragment, which browsers send to no server. */
@@ -21,5 +21,9 @@ export async function makeLink(
 ): Promise<Link> {
   const token = randomBase62(SECRET_CHARACTERS);
   const expiresAt = await insertLink(client, id, digestOf(token), purpose, madeBy);
-  return { id, link: `${origin}${PATHS[purpose.kind]}#${token}`, expiresAt };
+  return { id, link: linkOf(origin, purpose.kind, token), expiresAt };
 }
+
+/** The address of a link with this secret. */
+export const linkOf = (origin: string, kind: LinkKind, token: string): string =>
+  `${origin}${PATHS[kind]}#${token}`;

@@ -5,6 +5,7 @@ import { commandLine } from '../support/servers/command-line.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { openWriter } from '../support/log/log-writer.ts';
 import { makePlace, type Place } from '../support/relay.ts';
+import { offerFirstKey } from '#server/process/first-key.ts';
 import { prepareStore } from '#server/process/prepare-store.ts';
 import { readConfig } from '#server/process/config.ts';
 
@@ -16,6 +17,7 @@ beforeAll(async () => {
   place = await makePlace();
   store = place.store as TestDatabase;
   await prepareStore(store, readConfig(place.env));
+  await offerFirstKey(store, readConfig(place.env), true);
 });
 afterAll(() => place?.[Symbol.asyncDispose]());
 

@@ -1,4 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -46,6 +47,11 @@ afterAll(async () => {
 async function runPrinted(command: string): Promise<string> {
   if (spawnSync('curl', ['--version']).status === 0)
     return (await runFile('sh', ['-c', command.replace(/^curl/, 'curl -sSN')])).stdout;
+  const header = /"(Authorization: Bearer )\$\(cat '([^']+)'\)"/;
+  command = command.replace(
+    header,
+    (_, name: string, file: string) => `'${name}${readFileSync(file, 'utf8').trim()}'`,
+  );
   const [, url = ''] = /^curl (\S+)/.exec(command) ?? [];
   const headers = [...command.matchAll(/-H '([^:]+): ([^']*)'/g)].map(
     ([, name, value]) => [name, value] as [string, string],
@@ -114,6 +120,12 @@ test('the first start prints a curl that answers as it stands', async () => {
     choices: { message: { content: string } }[];
   };
   expect(reply.choices[0]?.message.content).toBe('You said: Hello, Daybook');
+});
+
+test('the first key is in a file that only its owner can read, and in no output', () => {
+  const file = path.join(dataDir, 'first-key.txt');
+  expect([readFileSync(file, 'utf8'), statSync(file).mode & 0o777]).toEqual([`${firstKey}\n`, 0o600]);
+  expect(server.output()).not.toMatch(/dbk_|\/setup#/);
 });
 
 test('the same curl with "stream": true streams', async () => {
@@ -301,4 +313,18 @@ test('a second server on the same data directory is refused, in one line that na
   expect([ran.code, ran.stderr]).toEqual([1, expect.stringMatching(/^daybook: [^\n]+\n$/)]);
   expect(ran.stderr).toContain(dataDir);
   expect(await statusWith(firstKey)).toBe(200);
+});
+
+test('a first start on a taken port makes nothing, and says so in one line', async () => {
+  const fresh = path.join(dataDir, 'fresh');
+  const taken = String(server.port);
+  const ran = await runToEnd(process.execPath, ['server/main.ts'], { PORT: taken, DAYBOOK_DATA: fresh });
+  expect([ran.code, ran.stdout, ran.stderr]).toEqual([
+    1,
+    '',
+    expect.stringMatching(
+      new RegExp(`^daybook: PORT is not usable: another process is listening on \\S+:${taken}[^\\n]+\\n$`),
+    ),
+  ]);
+  expect(existsSync(fresh)).toBe(false);
 });

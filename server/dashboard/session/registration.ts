@@ -24,7 +24,7 @@ import {
 import { type ApiRoute, publicRoute } from '#server/dashboard/gate.ts';
 import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
+import { FIRST_ACCOUNT } from '#server/process/first-key.ts';
 import { registerMember, type Registration, EMAIL_TAKEN } from '#server/sign-in/registration.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
 import { queryAnonymously } from '#server/sign-in/store.ts';

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { randomBase62 } from '#db/ids.ts';
@@ -35,9 +35,11 @@ describe('the first administrator', () => {
     const link = readFileSync(file, 'utf8').trim();
     expect(link).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:${relay.port}/setup#[0-9A-Za-z]{43}$`));
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(greet({ baseUrl: relay.baseUrl, models: [], firstKey: null, setupLink: link })).toContain(
-      `  ${link}\n`,
-    );
+    const greeting = { baseUrl: relay.baseUrl, models: [], firstKey: null, setup: { link, file } };
+    expect(greet({ ...greeting, isShown: true })).toContain(`  ${link}\n`);
+    // What isn't a terminal is kept in logs.
+    const logged = greet({ ...greeting, isShown: false });
+    expect([logged.includes(file), logged.includes(link)]).toEqual([true, false]);
     expect((await visit(relay).get<Welcome>('/api/welcome')).body).toEqual({
       object: 'welcome',
       registration: 'invite',
@@ -158,10 +160,28 @@ describe('an unattended setup', () => {
     }
   });
 
+  it('gives a restarted server its link again, and a second one on another directory none', async () => {
+    await using place = await makePlace();
+    const secretAt = async (): Promise<string | null> => {
+      const server = await startServer(readConfig(place.env), createLogger('silent'));
+      await server.stop();
+      return server.setupLink === null ? null : linkSecretOf(server.setupLink);
+    };
+    const first = await secretAt();
+    expect(first).toMatch(/^[0-9A-Za-z]{43}$/);
+    expect(await secretAt()).toBe(first);
+    rmSync(path.join(place.dataDir, 'setup-link.txt'));
+    expect(await secretAt()).toBeNull();
+  });
+
   it('serves where no setup link can be made, and says so', async () => {
     await using place = await makePlace();
     const start = () => startServer(readConfig(place.env), createLogger('silent'));
     await (await start()).stop();
+    await ask(
+      (place.store as TestDatabase).config('owner'),
+      'with revoked as (delete from daybook.link returning id) select count(*) from revoked',
+    );
     await ask(
       (place.store as TestDatabase).config('owner'),
       'revoke insert on daybook.link from daybook_relay',

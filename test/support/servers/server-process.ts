@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { publishingWithin } from '../directory.ts';
 
@@ -8,7 +9,7 @@ export type ServerProcess = {
   port: number;
   baseUrl: string;
   pid: number;
-  /** The secret that its greeting showed; null when it was not the first start. */
+  /** The secret in the file that its greeting named; null when it was not the first start. */
   firstKey: string | null;
   /** From the start of the process to the greeting, which comes when calls are taken. */
   readyMs: number;
@@ -53,7 +54,7 @@ export async function spawnServer(env: Record<string, string>, root = ROOT): Pro
     port: Number(port),
     baseUrl,
     pid: child.pid as number,
-    firstKey: /\bdbk_\w+/.exec(output)?.[0] ?? null,
+    firstKey: readFirstKey(output),
     readyMs: performance.now() - startedMs,
     output: () => output,
     async kill() {
@@ -66,4 +67,9 @@ export async function spawnServer(env: Record<string, string>, root = ROOT): Pro
       return code;
     },
   };
+}
+
+function readFirstKey(output: string): string | null {
+  const file = /^ {2}(\S+first-key\.txt)$/m.exec(output)?.[1];
+  return file === undefined ? null : readFileSync(file, 'utf8').trim();
 }
