@@ -19,7 +19,7 @@ import { requestContextOf } from '#server/access/request-context.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { bareRefusal } from '#server/relay/reply.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
-import { errorFields } from '#db/diagnostics/error-fields.ts';
+import { errorFields, faultFields } from '#db/diagnostics/error-fields.ts';
 
 /** Paths of the feed for keys and for signed-in members. */
 export const LIVE = '/v1/live';
@@ -76,6 +76,11 @@ export class Live {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void {
     const requestId = uuidv7();
     const refuse = (refusal: ApiError): void => {
+      const { code, status } = refusal;
+      const { requestLog } = this.#relay;
+      const line = { request: requestId, route: `GET ${path}`, status, code };
+      if (status >= 500) requestLog.failed(line, 'request failed');
+      else requestLog.rejected(line, 'request rejected');
       socket.end(bareRefusal(refusal, requestId));
       // Discards further input, and doesn't wait for the client to disconnect.
       socket.resume();
@@ -86,7 +91,7 @@ export class Live {
     this.#open(path, request, socket, head, requestId).then(
       (refusal) => refusal && refuse(refusal),
       (error: unknown) => {
-        this.#log.error({ request: requestId, ...errorFields(error) }, 'opening a live feed failed');
+        this.#log.error({ request: requestId, ...faultFields(error) }, 'opening a live feed failed');
         refuse(new ApiError('internal_error'));
       },
     );

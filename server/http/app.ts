@@ -33,6 +33,7 @@ import type { LogProofs } from '#server/http/log-proofs.ts';
 import { logRoutes } from '#server/http/log-routes.ts';
 import { authorizeModel } from '#server/access/authorize.ts';
 import { handleCall } from '#server/relay/handle.ts';
+import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { MESSAGES, RELAYED, errorFormatOf } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
@@ -40,7 +41,7 @@ import { identify } from '#server/access/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
-import { errorFields } from '#db/diagnostics/error-fields.ts';
+import { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import { PAGE_DIRECTORY } from '#server/process/web-build.ts';
 
 export type App = {
@@ -65,7 +66,7 @@ export function createServer(app: App): Server {
   const routes = otherRoutes(app);
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const path = normalPath(request.url ?? '/');
-    const reply = replyTo(request, path);
+    const reply = replyTo(app.relay, request, path);
     if (request.headers.host === undefined && request.httpVersion === '1.1') {
       sendError(
         request,
@@ -79,10 +80,7 @@ export function createServer(app: App): Server {
     app.replies.add(response, spec !== undefined);
     if (spec) {
       handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
-        app.log.error(
-          { request: reply.requestId, ...errorFields(error) },
-          'relayed request failed: internal error',
-        );
+        reply.diagnostics?.fault(error);
         if (response.headersSent) response.destroy();
         else sendError(request, response, reply, new ApiError('internal_error'));
       });
@@ -116,26 +114,28 @@ export function createServer(app: App): Server {
     sendError(
       request,
       response,
-      replyTo(request, normalPath(request.url ?? '/')),
+      replyTo(app.relay, request, normalPath(request.url ?? '/')),
       new ApiError('expectation_failed'),
     );
   });
   server.on('upgrade', (request, socket, head) =>
     app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')),
   );
-  server.on('clientError', answerParserError);
+  server.on('clientError', (error, socket: Socket) => answerParserError(error, socket, app.relay.requestLog));
   return server;
 }
 
 /** The headers and the error format of every reply to a request, as clients of its path expect them. */
-function replyTo({ headers }: IncomingMessage, path: string): Reply {
+function replyTo({ requestLog, trustedProxies }: Relay, request: IncomingMessage, path: string): Reply {
   const requestId = uuidv7();
+  const { headers } = request;
   const { errorFormat: shape, requestIdHeader } = errorFormatOf(path);
   const cors = corsHeaders(headers);
   return {
     requestId,
     extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId],
     errorFormat: shape,
+    diagnostics: new RequestDiagnostics(requestLog, request, { requestId, path, trustedProxies }),
   };
 }
 
@@ -240,7 +240,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     // Express rejects a path that it can't decode.
     const status = (error as { status?: unknown } | null)?.status;
     if (status === 400) return sendApiError(request, response, new ApiError('bad_request'));
-    log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'request failed');
+    replyOf(response).diagnostics?.fault(error);
     sendApiError(request, response, new ApiError('internal_error'));
   });
   return routes;
@@ -273,17 +273,24 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
  * Replies to requests that the HTTP parser rejects, on the raw socket, since there is no response object yet.
  * If the offending line is the Authorization header, its key is malformed: 401.
  */
-function answerParserError(error: ParserError, socket: Socket): void {
+function answerParserError(error: ParserError, socket: Socket, log: RequestLog): void {
   // The reply that Node may be writing to this connection, which a second reply would corrupt.
   const running =
     (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
   const answered = running !== null && (running.headersSent || running.req.complete);
   if (error.code === 'ECONNRESET' || !socket.writable || (answered && !running.writableEnded)) {
+    log.debug({ reason: error.code ?? 'unknown' }, 'client connection failed');
     socket.destroy();
     return;
   }
   const refusal = parserProblem(error);
-  socket.end(answered ? '' : bareRefusal(refusal, uuidv7()));
+  const requestId = uuidv7();
+  const { status, code } = refusal;
+  log.rejected(
+    { request: requestId, status, code, reason: error.code ?? 'unknown' },
+    'request rejected: malformed',
+  );
+  socket.end(answered ? '' : bareRefusal(refusal, requestId));
   // The client's remaining bytes are discarded for a moment: closing with unread bytes would reset the
   // connection before the client reads the reply.
   socket.removeAllListeners('data');

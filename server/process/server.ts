@@ -27,6 +27,7 @@ import { loadPepper } from '#server/secrets/pepper.ts';
 import { type FirstKey, offerFirstKey } from '#server/process/first-key.ts';
 import { prepareStore } from '#server/process/prepare-store.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
+import { RequestLog } from '#server/diagnostics/request-log.ts';
 import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { ModelList } from '#server/relay/model-list.ts';
@@ -39,7 +40,7 @@ import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
-import { guardedConnector } from '#server/upstreams/connect.ts';
+import { guardedConnector, reportingConnector } from '#server/upstreams/connect.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
 import { definitionOf } from '#server/upstreams/environment.ts';
@@ -107,8 +108,15 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const demo = await startDemoUpstream();
   opening.defer(() => demo.close());
   const { directory } = readModel;
-  const upstreams = new Upstreams(directory, ({ network }) =>
-    guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }),
+  const requestLog = new RequestLog(log);
+  const upstreams = new Upstreams(
+    directory,
+    ({ network }) =>
+      reportingConnector(
+        guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }),
+        (host, error) => requestLog.connectionFailed(host, error),
+      ),
+    (subject, change) => requestLog.circuitChanged(subject, change),
   );
   opening.defer(() => upstreams.close());
   const credentials = new CredentialStore({ store, directory, file: masterKeyFile(config), log });
@@ -130,6 +138,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     instance: await instance.register(),
     secretUse: new SecretUse(),
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
+    requestLog,
     estimates: new CompletionLengths(),
     upstreams,
     deadlines: new Deadlines(),

@@ -45,6 +45,8 @@ export type ProviderCall = {
   protocolHeaders?: readonly string[];
   /** Removes the upstream's credentials and address from its reply. */
   redactor: Redactor;
+  /** The client's W3C trace context, passed on as it is; null: none. */
+  traceparent?: string | null;
 };
 
 export type ProviderRequest = {

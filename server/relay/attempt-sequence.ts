@@ -4,6 +4,7 @@ import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#serve
 import { type AttemptFailure, classifyFailure, causeCode, type RetryPolicy } from '#server/relay/failure.ts';
 import { type Choice, choose } from '#server/upstreams/choose.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
+import type { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
 /** The next attempt: its upstream and credential, and the pause before it. */
@@ -28,8 +29,11 @@ export class AttemptSequence {
   #lastMs = this.#startedMs;
   #running: Running | null = null;
 
+  readonly #diagnostics: Pick<RequestDiagnostics, 'attemptFailed'> | undefined;
+
   /** @param targets at least one. */
-  constructor(targets: readonly Target[]) {
+  constructor(targets: readonly Target[], diagnostics?: Pick<RequestDiagnostics, 'attemptFailed'>) {
+    this.#diagnostics = diagnostics;
     this.#targets = targets;
   }
 
@@ -104,7 +108,18 @@ export class AttemptSequence {
       if (running.hasReply) circuit.interrupted(running.startedMs, nowMs, causeCode(failure.cause));
       else circuit.failed(running.startedMs, nowMs, causeCode(failure.cause), openForMs);
     }
-    return this.#isOver(nowMs) ? null : this.#next(policy, failure.retryAfterMs, nowMs);
+    const next = this.#isOver(nowMs) ? null : this.#next(policy, failure.retryAfterMs, nowMs);
+    if (running)
+      this.#diagnostics?.attemptFailed({
+        upstream: running.target.upstream.name,
+        credential: running.pool.credential,
+        cause: causeCode(failure.cause),
+        attempt: this.#records.length,
+        durationMs: nowMs - running.startedMs,
+        next: next && { upstream: next.target.upstream.name, waitMs: next.waitMs },
+        isClients: blames === null && next === null,
+      });
+    return next;
   }
 
   #next(

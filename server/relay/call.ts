@@ -45,7 +45,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     const { parsed, hold, subjects, estimate, reply, response } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
-    this.#sequence = new AttemptSequence(admitted.targets);
+    this.#sequence = new AttemptSequence(admitted.targets, admitted.reply.diagnostics);
     this.#accepted = acceptedEvent(admitted);
     this.#budget = parsed.sse ? new Budget({ estimate, hold, subjects, call: this }) : null;
     const { requestId, extraHeaders, errorFormat } = reply;
@@ -146,7 +146,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
   }
 
   #providerCall({ target: { upstream, model } }: Choice): ProviderCall {
-    const { body, parsed, route, estimate, hold, protocolHeaders } = this.#admitted;
+    const { body, parsed, route, estimate, hold, protocolHeaders, reply } = this.#admitted;
     return {
       route,
       body,
@@ -156,6 +156,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
       tokenLimitMember: upstream.tokenLimitMember,
       protocolHeaders,
       redactor: upstream.redactor,
+      traceparent: reply.diagnostics?.traceparent ?? null,
     };
   }
 
@@ -233,6 +234,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     const { key, model, hold, estimate, price, instance, startedMs } = this.#admitted;
     const capped = estimate.isHard ? capOutput(end, hold.tokens - estimate.promptTokens) : end;
     const event = settledEvent(this.#accepted, capped, this.#sequence, performance.now() - startedMs, price);
+    this.#admitted.reply.diagnostics?.settled(event);
     if (end.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
     instance.appender.settle(event, () => instance.limits.settle(hold, event));
     this.#releaseBody();

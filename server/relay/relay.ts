@@ -6,6 +6,7 @@ import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import type { CompletionLengths } from '#server/limits/completion-lengths.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
+import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
@@ -40,6 +41,7 @@ export type Relay = {
   instance: ActiveInstance;
   fencing: FencingGuard;
   rejections: RejectionLog;
+  requestLog: RequestLog;
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
   estimates: CompletionLengths;

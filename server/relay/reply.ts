@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { REFUSED_BODY_BYTES_MAX } from '#server/relay/bounds.ts';
+import type { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
@@ -11,6 +12,8 @@ export type Reply = {
   extraHeaders: readonly string[];
   /** The format of errors; absent: OpenAI's. */
   errorFormat?: ErrorFormat;
+  /** Its diagnostic lines; absent: none. */
+  diagnostics?: RequestDiagnostics;
 };
 
 const NO_HEADERS: readonly string[] = [];
@@ -68,6 +71,7 @@ export function sendError(
   refusal: ApiError,
 ): void {
   if (response.headersSent || response.destroyed) return;
+  reply.diagnostics?.rejected(refusal);
   const body = (reply.errorFormat ?? OPENAI_ERRORS).body(refusal, reply.requestId);
   response.writeHead(refusal.status, [
     ...refusal.headers(reply.requestId, Buffer.byteLength(body)),

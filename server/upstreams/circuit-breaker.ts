@@ -30,6 +30,8 @@ export class CircuitBreaker {
   #trialMs: number | null = null;
   #running = 0;
   #problem: string | null = null;
+  /** Called when the circuit opens, also for longer, and when it closes. */
+  onChange: (change: CircuitChange) => void = () => {};
 
   /** Calls under way. */
   get running(): number {
@@ -63,6 +65,7 @@ export class CircuitBreaker {
 
   /** A successful reply began, which closes the circuit. Interruptions in a row are still counted. */
   answered(): void {
+    if (this.#opened > 0) this.onChange({ state: 'closed', reason: this.#problem, openForMs: 0 });
     this.#failures = this.#opened = 0;
     this.#openUntilMs = Number.NEGATIVE_INFINITY;
     this.#trialMs = null;
@@ -127,8 +130,12 @@ export class CircuitBreaker {
     this.#opened++;
     this.#openedMs = nowMs;
     this.#openUntilMs = nowMs + forMs;
+    this.onChange({ state: 'open', reason: this.#problem, openForMs: forMs });
   }
 }
+
+/** A circuit opened for so long, or closed, with the code of its newest failure. */
+export type CircuitChange = { state: 'open' | 'closed'; reason: string | null; openForMs: number };
 
 export type CircuitStatus = {
   /** A closed circuit is `healthy`, or `degraded` while its newest calls failed. */

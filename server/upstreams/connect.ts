@@ -73,6 +73,23 @@ export function guardedConnector({
   };
 }
 
+/**
+ * The same connector, which also reports failures.
+ * @param onFailure with the name and port of the upstream.
+ */
+export function reportingConnector(
+  connect: buildConnector.connector,
+  onFailure: (host: string, error: Error) => void,
+): buildConnector.connector {
+  return (place, callback) =>
+    connect(place, (...outcome) => {
+      const [error] = outcome;
+      if (error)
+        onFailure(`${place.hostname}:${place.port || (place.protocol === 'https:' ? 443 : 80)}`, error);
+      callback(...outcome);
+    });
+}
+
 function guardedLookup(network: Network, lookup: LookUp): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {

@@ -53,6 +53,8 @@ export const CONNECTIONS = {
   bodyTimeout: 0,
 } as const satisfies Pool.Options;
 
+const NO_HEADERS: readonly string[] = [];
+
 export function openConnectionPool({
   base,
   credential,
@@ -69,9 +71,10 @@ export function openConnectionPool({
   return {
     credential,
     circuit: new CircuitBreaker(),
-    send({ parsed: asked }, request, handler) {
+    send({ parsed: asked, traceparent = null }, request, handler) {
       const own = asked.sse ? sseHeaders : jsonHeaders;
-      const all = request.headers.length === 0 ? own : [...own, ...request.headers];
+      const trace = traceparent === null ? NO_HEADERS : ['traceparent', traceparent];
+      const all = request.headers.length + trace.length === 0 ? own : [...own, ...request.headers, ...trace];
       pool.dispatch(
         { path: pathBelow(base, request.path), method: 'POST', headers: all, body: request.body },
         handler,

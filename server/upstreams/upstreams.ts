@@ -1,3 +1,4 @@
+import type { CircuitChange } from '#server/upstreams/circuit-breaker.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 import { REMOVED_UPSTREAM_KEPT_MS } from '#server/upstreams/bounds.ts';
 import { ModelTable } from '#server/upstreams/model-table.ts';
@@ -8,6 +9,9 @@ import {
   type UpstreamDefinition,
 } from '#server/upstreams/upstream.ts';
 
+/** A circuit breaker opened or closed: of the whole upstream, or of one of its credentials. */
+type OnCircuit = (subject: { upstream: string; credential: string | null }, change: CircuitChange) => void;
+
 type Open = { upstream: Upstream; signature: string };
 
 /**
@@ -17,6 +21,7 @@ type Open = { upstream: Upstream; signature: string };
 export class Upstreams {
   readonly #directory: Pick<UpstreamDirectory, 'models'>;
   readonly #connect: ConnectTo;
+  readonly #onCircuit: OnCircuit;
   #open = new Map<string, Open>();
   /**
    * Changed or removed upstreams that calls admitted before may still use, with the timer that closes them.
@@ -24,7 +29,13 @@ export class Upstreams {
   readonly #draining = new Map<Upstream, NodeJS.Timeout>();
   #table: ModelTable;
 
-  constructor(directory: Pick<UpstreamDirectory, 'models'>, connect: ConnectTo) {
+  /** @param onCircuit reports that a circuit breaker opened or closed. */
+  constructor(
+    directory: Pick<UpstreamDirectory, 'models'>,
+    connect: ConnectTo,
+    onCircuit: OnCircuit = () => {},
+  ) {
+    this.#onCircuit = onCircuit;
     this.#directory = directory;
     this.#connect = connect;
     this.#table = new ModelTable([], []);
@@ -40,13 +51,21 @@ export class Upstreams {
       if (open?.signature === signature) before.delete(definition.name);
       this.#open.set(
         definition.name,
-        open?.signature === signature
-          ? open
-          : { upstream: openUpstream(definition, this.#connect), signature },
+        open?.signature === signature ? open : { upstream: this.#openOne(definition), signature },
       );
     }
     for (const { upstream } of before.values()) this.#drain(upstream);
     this.#table = new ModelTable(this.#directory.models, this.all);
+  }
+
+  #openOne(definition: UpstreamDefinition): Upstream {
+    const upstream = openUpstream(definition, this.#connect);
+    const { name } = upstream;
+    upstream.circuit.onChange = (change) => this.#onCircuit({ upstream: name, credential: null }, change);
+    for (const { circuit, credential } of upstream.pools)
+      circuit.onChange = (change) =>
+        this.#onCircuit({ upstream: name, credential: credential ?? 'environment' }, change);
+    return upstream;
   }
 
   get table(): ModelTable {

@@ -33,6 +33,7 @@ let silent: Server;
 let relay: TestRelay;
 let played: Played[];
 let events: Placed[];
+const lines: string[] = [];
 
 beforeAll(async () => {
   upstream = await startUpstream({ apiKey: CREDENTIAL });
@@ -46,6 +47,7 @@ beforeAll(async () => {
       { baseUrl: `https://127.0.0.1:${(silent.address() as { port: number }).port}/v1`, models: ['silent'] },
     ],
     env: DEADLINES,
+    onLine: (line) => lines.push(line),
   });
   ({ played, events } = await playFaults(relay, upstream, FAULTS));
 });
@@ -143,6 +145,38 @@ test("no reply reports the credential, the provider's pages or its hosts", () =>
   }
 });
 
+test('every call that failed or was rejected leaves one line, with its id, its class and its reason', () => {
+  const parsed = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  for (const { reply, fault, settled } of played.filter(
+    ({ settled: { end_reason } }) => end_reason !== 'completed',
+  )) {
+    const own = parsed.filter(({ request }) => request === reply.requestId);
+    const ends = own.filter(({ msg }) => msg !== 'upstream attempt failed');
+    expect([fault.script, ends.length]).toEqual([fault.script, 1]);
+    expect(ends[0]).toMatchObject({
+      msg: expect.stringMatching(/^request (failed|ended early)$/),
+      level: settled.end_reason === 'upstream_rejected' ? 'info' : 'warn',
+      reason: settled.end_reason,
+      status: settled.status,
+      upstream: 'upstream-1',
+    });
+  }
+  expect(parsed.filter(({ msg }) => msg === 'upstream attempt failed').length).toBeGreaterThan(50);
+  expect(parsed.filter(({ msg }) => msg === 'circuit opened')).toContainEqual(
+    expect.objectContaining({ level: 'warn', upstream: 'upstream-1', open_ms: expect.any(Number) }),
+  );
+  expect(parsed.every(({ error }) => typeof error !== 'string')).toBe(true);
+});
+
+test('no line contains a key, a credential, a prompt, a reply or words of the provider', () => {
+  const text = lines.join('\n');
+  for (const secret of [CREDENTIAL, relay.key, 'org-scripted', 'req_upstream', '<html', INNER_HOST])
+    expect([secret, text.includes(secret)]).toEqual([secret, false]);
+  for (const { reply } of played)
+    for (const word of reply.raw.toString('latin1').match(/"content":"[^"]{8,}"/g) ?? [])
+      expect(text.includes(word.slice(11, -1))).toBe(false);
+});
+
 test('a redirect is not followed', () => {
   expect(upstream.ledger.visits).toEqual([]);
 });
@@ -180,6 +214,7 @@ test.each([
       const settled = settledOf(log, reply.requestId) as Played['settled'];
       expect(outcomeOf({ reply, settled })).toEqual({ status, code, reason, source: 'none' });
       expect(settled).toMatchObject({ input_tokens: 0, output_tokens: 0 });
+      expect(lines.filter((line) => line.includes(reply.requestId ?? '')).length).toBeGreaterThan(0);
     }
   },
 );

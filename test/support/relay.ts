@@ -9,7 +9,8 @@ import { readConfig } from '#server/process/config.ts';
 import { type Control, withControl } from '#server/control/control.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { startServer } from '#server/process/server.ts';
-import { createLogger } from '#db/diagnostics/logger.ts';
+import { DroppableOutput } from '#db/diagnostics/droppable-output.ts';
+import { createLogger, type Logger } from '#db/diagnostics/logger.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream/upstream.ts';
@@ -28,6 +29,8 @@ export type RelayOptions = {
   /** In their order; without `models` an upstream serves every model. */
   upstreams?: readonly UpstreamEntry[];
   env?: Record<string, string>;
+  /** Receives its diagnostic lines of all levels; absent: none are written. */
+  onLine?: (line: string) => void;
   /** A database of the tests' common cluster (the default), or a cluster of the relay's own. */
   postgres?: 'database' | 'embedded';
 };
@@ -62,10 +65,24 @@ export type TestRelay = AsyncDisposable & {
 const POLL_MS = 10;
 const WAIT_MS = 10_000;
 
+function logger({ onLine }: RelayOptions): Logger {
+  if (!onLine) return createLogger('silent');
+  const write = (bytes: Buffer): number => {
+    for (const line of bytes.toString().split('\n')) if (line !== '') onLine(line);
+    return bytes.length;
+  };
+  const target = {
+    write: (bytes: Buffer, done: (error: null, written: number) => void) => done(null, write(bytes)),
+    writeSync: write,
+    mayBlock: false,
+  };
+  return createLogger('trace', null, new DroppableOutput(() => target));
+}
+
 /** Starts a relay in this process. It is stopped, and its database and directory removed, on dispose. */
 export async function startRelay(options: RelayOptions = {}): Promise<TestRelay> {
   const place = await makePlace(options);
-  const server = await startServer(readConfig({ ...place.env, ...options.env }), createLogger('silent'));
+  const server = await startServer(readConfig({ ...place.env, ...options.env }), logger(options));
   const port = Number(new URL(server.baseUrl).port);
   const store = place.store ?? (await connectEmbedded(place.dataDir));
   if (!store || !server.firstKey) throw new Error('the relay did not start on an empty store of its own');

@@ -1,0 +1,134 @@
+import type { IncomingMessage } from 'node:http';
+import { faultFields } from '#db/diagnostics/error-fields.ts';
+import type { EndReason, EventOf } from '#db/events/events.ts';
+import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
+import { CLIENT_ID_CHARACTERS_MAX } from '#server/diagnostics/bounds.ts';
+import type { RequestLog } from '#server/diagnostics/request-log.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
+
+/** How an attempt failed, and the attempt that follows. */
+export type FailedAttempt = {
+  upstream: string;
+  credential: string | null;
+  /** The word for the cause, as in the log of events. */
+  cause: string;
+  attempt: number;
+  durationMs: number;
+  /** The upstream of the next attempt, and the pause before it; null: none follows. */
+  next: { upstream: string; waitMs: number } | null;
+  /** Whether the upstream rejected the client's own request. */
+  isClients: boolean;
+};
+
+/** End reasons of calls that ended for a reason of the client's or of its limits. */
+const CLIENT_ENDS: ReadonlySet<EndReason> = new Set([
+  'client_disconnected',
+  'upstream_rejected',
+  'quota_exceeded',
+  'access_revoked',
+]);
+
+const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:-[\w.-]*)?$/;
+
+/**
+ * The diagnostic lines of one request. A request that was rejected or failed leaves one line, whichever stage
+ * ends it; each failed attempt at an upstream leaves one of its own.
+ */
+export class RequestDiagnostics {
+  readonly #log: RequestLog;
+  readonly #request: IncomingMessage;
+  readonly #requestId: string;
+  readonly #path: string;
+  readonly #trustedProxies: AddressSet | null;
+  #isLogged = false;
+
+  constructor(
+    log: RequestLog,
+    request: IncomingMessage,
+    {
+      requestId,
+      path,
+      trustedProxies,
+    }: { requestId: string; path: string; trustedProxies: AddressSet | null },
+  ) {
+    this.#log = log;
+    this.#request = request;
+    this.#requestId = requestId;
+    this.#path = path;
+    this.#trustedProxies = trustedProxies;
+  }
+
+  /**
+   * The W3C trace context that the client sent, as it is passed on to the upstream; null: none, or not valid.
+   */
+  get traceparent(): string | null {
+    const value = this.#request.headers['traceparent'];
+    if (typeof value !== 'string' || value.length > CLIENT_ID_CHARACTERS_MAX) return null;
+    return TRACEPARENT.test(value) ? value : null;
+  }
+
+  /** The request is refused with an error. */
+  rejected({ code, status, param }: Pick<ApiError, 'code' | 'status' | 'param'>): void {
+    if (this.#isLogged) return;
+    this.#isLogged = true;
+    const { method = '' } = this.#request;
+    const fields = { ...this.#ids(), route: `${method} ${shownPath(this.#path)}`, status, code, param };
+    if (status >= 500) this.#log.failed(fields, 'request failed');
+    else this.#log.rejected(fields, 'request rejected');
+  }
+
+  /** A recorded call has ended. */
+  settled(event: EventOf<'request.settled'>): void {
+    if (this.#isLogged || event.end_reason === 'internal_error') return;
+    this.#isLogged = true;
+    const { account, key, model, upstream = null, status, end_reason, attempt_count, duration_ms } = event;
+    const call = { account, key, model, upstream, status, reason: end_reason, attempt_count, duration_ms };
+    const fields = { ...this.#ids(), ...call };
+    if (end_reason === 'completed') this.#log.debug(fields, 'request completed');
+    else if (CLIENT_ENDS.has(end_reason)) this.#log.rejected(fields, 'request ended early');
+    else this.#log.failed(fields, 'request failed');
+  }
+
+  attemptFailed({ upstream, credential, cause, attempt, durationMs, next, isClients }: FailedAttempt): void {
+    const fields = {
+      ...this.#ids(),
+      upstream,
+      credential,
+      cause,
+      attempt,
+      duration_ms: Math.round(durationMs),
+      next_upstream: next?.upstream ?? null,
+      ...(next === null ? {} : { retry_ms: Math.round(next.waitMs) }),
+    };
+    if (isClients) this.#log.rejected(fields, 'upstream attempt failed');
+    else this.#log.failed(fields, 'upstream attempt failed');
+  }
+
+  /** The request met a mistake of ours. */
+  fault(error: unknown): void {
+    this.#isLogged = true;
+    this.#log.fault({ ...this.#ids(), ...faultFields(error) }, 'request failed: internal error');
+  }
+
+  /** Our id, that of a trusted front, and the trace. */
+  #ids(): Record<string, string> {
+    const ids: Record<string, string> = { request: this.#requestId };
+    const front = this.#request.headers['x-request-id'];
+    if (typeof front === 'string' && isClientId(front) && this.#isFromFront()) ids['front_request'] = front;
+    const trace = TRACEPARENT.exec(this.traceparent ?? '')?.[1];
+    if (trace !== undefined) ids['trace'] = trace;
+    return ids;
+  }
+
+  #isFromFront(): boolean {
+    const address = plainAddress(this.#request.socket.remoteAddress ?? '');
+    return this.#trustedProxies !== null && isWithin(this.#trustedProxies, address);
+  }
+}
+
+const isClientId = (id: string): boolean => id.length <= CLIENT_ID_CHARACTERS_MAX && /^[\w.:=+/-]+$/.test(id);
+
+/** The route without the identifiers and tokens that a path may contain. */
+function shownPath(path: string): string {
+  return /^\/(?:v1|api)\/(?:chat\/completions$|[a-z_]{1,30}(?=\/|$))/.exec(path)?.[0] ?? 'other';
+}
