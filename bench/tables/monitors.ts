@@ -12,7 +12,7 @@ export type Monitor = {
   name: string;
   text: string;
   values: readonly unknown[];
-  /** The indexes that it must use with a condition; the number of a log partition is left out. */
+  /** The indexes that it must use with a condition; the name of the partition is left out. */
   indexes: readonly string[];
 };
 
@@ -21,7 +21,7 @@ export const MONITORS: readonly Monitor[] = [
     name: 'watch_upstreams',
     text: UPSTREAMS,
     values: [[END_REASONS.upstream_error]],
-    indexes: ['request_all'],
+    indexes: ['request_accepted_at_idx'],
   },
   { name: 'watch_keys', text: ENDING_KEYS, values: [7], indexes: ['key_expires'] },
   { name: 'watch_projections', text: BEHIND, values: [], indexes: ['log_pkey'] },
@@ -67,11 +67,13 @@ export async function explainMonitor(client: ClientBase, { text, values }: Monit
   const [{ Plan: plan, 'Execution Time': ms }] = (rows[0] as (typeof rows)[number])['QUERY PLAN'];
   const nodes = flatten(plan);
   return {
-    // An index of a partition of the log is named after its partition.
+    // An index of a partition is named after its partition.
     indexes: [
       ...new Set(
         nodes.flatMap((node) =>
-          node['Index Cond'] === undefined ? [] : [(node['Index Name'] ?? '').replace(/_\d+(?=_)/, '')],
+          node['Index Cond'] === undefined
+            ? []
+            : [(node['Index Name'] ?? '').replace(/_(?:\d+|default)(?=_)/, '')],
         ),
       ),
     ],

@@ -46,9 +46,10 @@ begin
     -- from before the first partition, and those of a server whose clock is wrong.
     create table request_default partition of request default with (fillfactor = 80);
     -- Pages of a list, newest first, in the selected time range.
-    create index request_account on request (account, accepted_at, position);
-    create index request_key on request (key, accepted_at, position);
-    create index request_all on request (accepted_at, position);
+    -- Those of the same time, which share a batch, are sorted by position as they are read.
+    create index request_account on request (account, accepted_at);
+    create index request_key on request (key, accepted_at);
+    create index request_all on request (accepted_at);
 
     -- The running requests again. An index on whether a request has ended would make each ending update
     -- every index; no indexed column changes at an ending, so the update stays within its page (HOT).
