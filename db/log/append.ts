@@ -3,6 +3,7 @@ import { DatabaseError } from 'pg';
 import { type ControlEvent, Event, EVENT_CODES, type RequestEvent } from '#db/events/events.ts';
 import { ArrayColumn, type ElementType } from '#db/log/arrays.ts';
 import { type ColumnName, CONTROL_COLUMNS, REQUEST_COLUMNS, typeOf } from '#db/log/columns.ts';
+import { ENTRY_BYTES_MAX, OTHER_COLUMNS_BYTES_MAX } from '#db/log/bounds.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
 import { fillColumns } from '#db/log/request-rows.ts';
 import { streamOf } from '#db/events/streams.ts';
@@ -18,6 +19,11 @@ export class FencedError extends Error {
 /** A control stream has moved on since it was read, or a claimed name is taken: decide again. */
 export class ConflictError extends Error {
   override name = 'ConflictError';
+}
+
+/** The event's text would be longer than an entry bundle can hold. */
+export class EventTooLargeError extends Error {
+  override name = 'EventTooLargeError';
 }
 
 /**
@@ -94,6 +100,7 @@ const SPARES_MAX = 2;
  * version its stream has reached.
  * @returns the position of the last event.
  * @throws {ConflictError} when a stream has moved on or a claim is taken; nothing is written.
+ * @throws {EventTooLargeError} when an event has more than ENTRY_BYTES_MAX bytes; nothing is written.
  * @throws {FencedError} when the instance is no longer live.
  */
 export async function appendControl(
@@ -140,8 +147,16 @@ function bodyOf(event: ControlEvent): string {
   const { type: _type, ...body }: Partial<Record<string, unknown>> = Event.parse(event);
   delete body['account'];
   delete body['key'];
-  return JSON.stringify(body).replace(
+  const text = JSON.stringify(body).replace(
     /[^\x20-\x7e]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
+  // Quotes and backslashes are doubled in the text of the row.
+  const bytes = text.length + (text.match(/["\\]/g)?.length ?? 0);
+  if (bytes > ENTRY_BYTES_MAX - OTHER_COLUMNS_BYTES_MAX)
+    throw new EventTooLargeError(
+      `The event ${event.type} would have ${bytes} bytes. The log takes events of ` +
+        `${ENTRY_BYTES_MAX - OTHER_COLUMNS_BYTES_MAX} bytes: shorten its lists, for instance with patterns.`,
+    );
+  return text;
 }

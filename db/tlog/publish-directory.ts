@@ -20,8 +20,8 @@ const KEYS = 'keys';
 const HISTORY = 'checkpoints';
 export const TILE_BYTES = NODE_CHILDREN * HASH_BYTES;
 
-/** The path of a tile in the directory; a partial tile has its width appended. */
-export function tilePath(level: number, number: number, width: number = NODE_CHILDREN): string {
+/** The path of a tile, or of an entry bundle, in the directory; a partial tile has its width appended. */
+export function tilePath(level: number | 'entries', number: number, width: number = NODE_CHILDREN): string {
   const groups = String(number)
     .padStart(Math.ceil(String(number).length / 3) * 3, '0')
     .match(/\d{3}/g) as string[];
@@ -31,17 +31,24 @@ export function tilePath(level: number, number: number, width: number = NODE_CHI
 }
 
 /** Writes a tile. A full tile replaces its partial ones. */
-export async function writeTile(
+export function writeTile(directory: string, level: number, number: number, hashes: Buffer): Promise<void> {
+  return writeWide(directory, tilePath(level, number, hashes.length / HASH_BYTES), hashes);
+}
+
+/** Writes an entry bundle of `count` entries, like a tile. */
+export function writeBundle(
   directory: string,
-  level: number,
   number: number,
-  hashes: Buffer,
+  { bundle, count }: { bundle: Buffer; count: number },
 ): Promise<void> {
-  const width = hashes.length / HASH_BYTES;
-  const file = path.join(directory, tilePath(level, number, width));
+  return writeWide(directory, tilePath('entries', number, count), bundle);
+}
+
+async function writeWide(directory: string, name: string, bytes: Buffer): Promise<void> {
+  const file = path.join(directory, name);
   await mkdir(path.dirname(file), { recursive: true });
-  await writeAtomically(file, hashes);
-  if (width === NODE_CHILDREN) await rm(`${file}.p`, { recursive: true, force: true });
+  await writeAtomically(file, bytes);
+  if (!path.dirname(file).endsWith('.p')) await rm(`${file}.p`, { recursive: true, force: true });
 }
 
 /** The newest checkpoint note; null before the first one. */

@@ -7,7 +7,13 @@ import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
-import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
+import {
+  appendControl,
+  ConflictError,
+  type ControlAppend,
+  EventTooLargeError,
+  isClaimed,
+} from '#db/log/append.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, type Read, readRows, UnreadableEventError } from '#db/log/read.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
@@ -190,9 +196,16 @@ export class ControlLog {
    * Appends the events of a decision atomically.
    * @returns the position of the last event.
    * @throws {ConflictError} when the state changed since the decision.
+   * @throws {DecisionError} `invalid` when an event is too large.
    */
-  append(appends: readonly ControlAppend[]): Promise<number> {
-    return appendControl(this.#client, this.#batches.instance, this.#batches.nextBatchNo(), appends);
+  async append(appends: readonly ControlAppend[]): Promise<number> {
+    try {
+      const { instance } = this.#batches;
+      return await appendControl(this.#client, instance, this.#batches.nextBatchNo(), appends);
+    } catch (error) {
+      if (error instanceof EventTooLargeError) throw new DecisionError('invalid', error.message);
+      throw error;
+    }
   }
 }
 

@@ -8,6 +8,7 @@ import { DASHBOARD_BODY_BYTES_MAX } from '#server/dashboard/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
@@ -80,6 +81,19 @@ export function scopeOfMember({ member }: SignedIn): Scope {
 
 /** What the way in goes by. `publicOrigin`: where people find the dashboard, as far as it was said. */
 export type Gate = { find: FindSession; log: Logger; publicOrigin: string | undefined };
+
+/** Whether a request outside the dashboard's API is of an auditor; the reading is recorded in the log. */
+export async function mayReadEvents(
+  { find, config, audit }: Pick<Dashboard, 'find' | 'config' | 'audit'>,
+  request: IncomingMessage,
+): Promise<ApiError | null> {
+  const foreign = checkOrigin(request, config.PUBLIC_URL);
+  if (foreign) return foreign;
+  const who = await find(request);
+  if (who instanceof ApiError) return who;
+  if (!ADMINISTRATORS_AND_AUDITORS.includes(who.member.role)) return new ApiError('insufficient_role');
+  return audit.noteListing(who);
+}
 
 /** Mounts the routes. */
 export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin }: Gate): Router {

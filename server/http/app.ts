@@ -22,7 +22,7 @@ import type { OpenReplies } from '#server/http/open-replies.ts';
 import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { apiRouter } from '#server/dashboard/gate.ts';
+import { apiRouter, mayReadEvents } from '#server/dashboard/gate.ts';
 import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/upgrade.ts';
 import { pageHeaders } from '#server/dashboard/page/headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
@@ -204,7 +204,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   });
 
   routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
-  routes.use(logRoutes(proofs, relay.trustedProxies));
+  routes.use(logRoutes(proofs, relay.trustedProxies, (request) => mayReadEvents(dashboard, request)));
   const headers = pageHeaders(dashboard.config);
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
   routes.use(

@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg';
 import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
+import { encodeBundle, EntryTooLargeError, readEntries } from '#db/tlog/entries.ts';
 import { MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
 import { NoteError, parseNote, type Signature, type Verifier, verifyNote } from '#db/tlog/note.ts';
 import { consistencySpans, inclusionSpans, readSpans } from '#db/tlog/proof.ts';
@@ -108,6 +109,19 @@ export class LogProofs {
     );
   }
 
+  /** The first `width` entries of a bundle: the texts of events, which only auditors may read. */
+  async entries(number: number, width: number): Promise<Buffer | ApiError> {
+    const first = number * NODE_CHILDREN;
+    return this.#proved(first + width, async (client) => {
+      try {
+        return encodeBundle(await readEntries(client, first, first + width), first + 1);
+      } catch (error) {
+        if (!(error instanceof EntryTooLargeError)) throw error;
+        return new ApiError('invalid_value', { message: `${error.message}.` });
+      }
+    });
+  }
+
   /**
    * Adds the cosignatures of known witnesses to a checkpoint of this log. Idempotent.
    * @returns the error if no cosignature was added.
@@ -151,7 +165,7 @@ export class LogProofs {
   }
 
   /** Reads a proof for the tree of a size, which a checkpoint must cover. */
-  async #proved<T>(size: number, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> {
+  async #proved<T>(size: number, work: (client: ClientBase) => Promise<T | ApiError>): Promise<T | ApiError> {
     let head = await this.head();
     // Another server may have served a newer checkpoint than the cached one.
     if (!(head instanceof ApiError) && size > head.size) {
@@ -174,7 +188,7 @@ export class LogProofs {
     return read ?? NONE;
   }
 
-  async #read<T>(work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> {
+  async #read<T>(work: (client: ClientBase) => Promise<T | ApiError>): Promise<T | ApiError> {
     const read = await this.#reads.read(LOG, (client) =>
       work(client).catch((error: unknown) => {
         if (error instanceof MissingHashesError)

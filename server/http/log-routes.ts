@@ -11,8 +11,8 @@ import { clientAddress } from '#server/access/request-context.ts';
 import { LOG_READERS_MAX, LOG_READS_PER_ADDRESS_MAX, COSIGNATURES_BYTES_MAX } from '#server/http/bounds.ts';
 
 /**
- * The public routes of the log. They need no key, since witnesses and holders of receipts have none, and they
- * reveal no content of an event.
+ * The routes of the log. The public ones need no key, since witnesses and holders of receipts have none, and
+ * they reveal no content of an event. Entry bundles are the content, so they need an auditor's session.
  */
 
 const Size = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -25,12 +25,20 @@ const BRIEFLY = 'public, max-age=2';
 /** A proof between two sizes never changes. */
 const FOREVER = 'public, max-age=31536000, immutable';
 const TILE = /^\/log\/tile\/([0-5])\/((?:x\d{3}\/)*\d{3})(?:\.p\/([1-9]\d{0,2}))?$/;
+const ENTRIES = /^\/log\/tile\/entries\/((?:x\d{3}\/)*\d{3})(?:\.p\/([1-9]\d{0,2}))?$/;
 const TILE_HASHES = 256;
+/** Events are for auditors, and no cache between them and us may keep them. */
+const NEVER = 'no-store';
 
 /** Returns an error, or sends the reply and returns null. */
 type Answer = (request: Request, response: Response) => Promise<ApiError | null>;
 
-export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null): Router {
+/** @param mayRead whether a request may read events; it records that they are read. */
+export function logRoutes(
+  proofs: LogProofs,
+  trustedProxies: AddressSet | null,
+  mayRead: (request: Request) => Promise<ApiError | null>,
+): Router {
   const routes = express.Router({ caseSensitive: true });
   const places = new KeyedSemaphore();
 
@@ -96,11 +104,21 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
     return null;
   });
 
+  get(ENTRIES, async (request, response) => {
+    const [, path = '', width] = ENTRIES.exec(request.path) ?? [];
+    const count = Number(width ?? TILE_HASHES);
+    if (count > TILE_HASHES) return new ApiError('route_not_found');
+    const refusal = await mayRead(request);
+    if (refusal) return refusal;
+    const bundle = await proofs.entries(numberOf(path), count);
+    return bundle instanceof ApiError ? bundle : send(response, bundle, 'application/octet-stream', NEVER);
+  });
+
   get(TILE, async (request, response) => {
     const [, level, path = '', width] = TILE.exec(request.path) ?? [];
     const hashes = Number(width ?? TILE_HASHES);
     if (hashes > TILE_HASHES) return new ApiError('route_not_found');
-    const tile = await proofs.tile(Number(level), Number(path.replace(/[x/]/g, '')), hashes);
+    const tile = await proofs.tile(Number(level), numberOf(path), hashes);
     return tile instanceof ApiError ? tile : send(response, tile, 'application/octet-stream', FOREVER);
   });
 
@@ -122,6 +140,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   for (const [path, allow] of [
     [/^\/log\/(checkpoint|keys|consistency|inclusion)$/, 'GET, HEAD'],
     [TILE, 'GET, HEAD'],
+    [ENTRIES, 'GET, HEAD'],
     ['/log/cosignatures', 'POST'],
   ] as const) {
     routes.all(path, (request, response) => {
@@ -135,6 +154,9 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   }
   return routes;
 }
+
+/** The number of a tile from its path: `x001/x234/067` is 1,234,067. */
+const numberOf = (path: string): number => Number(path.replace(/[x/]/g, ''));
 
 const linesOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
 

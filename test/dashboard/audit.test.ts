@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -118,6 +119,35 @@ describe('the proof', () => {
       String(size),
       body.latest?.root,
     ]);
+  });
+
+  test('has entry bundles for auditors, whose leaf hashes are in the public tiles', async () => {
+    const { body } = await auditor.get<Proof>('/api/audit/proof');
+    const width = Math.min(255, body.latest?.size ?? 0);
+    const ask = (name: string, cookie?: string): Promise<Response> =>
+      fetch(`http://127.0.0.1:${relay.port}/log/tile/${name}`, { headers: cookie ? { cookie } : {} });
+    const before = await head();
+    const reply = await ask(`entries/000.p/${width}`, auditor.cookie);
+    expect([reply.status, reply.headers.get('cache-control')]).toEqual([200, 'no-store']);
+    const leaves: Buffer[] = [];
+    const bundle = Buffer.from(await reply.arrayBuffer());
+    for (let at = 0; at < bundle.length; at += 2 + bundle.readUInt16BE(at)) {
+      const entry = bundle.subarray(at + 2, at + 2 + bundle.readUInt16BE(at));
+      leaves.push(hash('sha256', Buffer.concat([Buffer.of(0), entry]), 'buffer'));
+    }
+    const tile = await (await ask(`0/000.p/${width}`)).arrayBuffer();
+    expect(Buffer.concat(leaves).equals(Buffer.from(tile))).toBe(true);
+    expect(await readings(before)).toMatchObject([
+      { what: 'events', actor: expect.stringMatching(/^member/) },
+    ]);
+    const refused = async (name: string, cookie?: string) =>
+      ((await (await ask(name, cookie)).json()) as { error: { code: string } }).error.code;
+    expect([
+      await refused('entries/000.p/1'),
+      await refused('entries/000.p/1', ana.cookie),
+      await refused('entries/900', auditor.cookie),
+      await refused('entries/000.p/300', auditor.cookie),
+    ]).toEqual(['unauthenticated', 'insufficient_role', 'invalid_value', 'route_not_found']);
   });
 
   test('has all checkpoints page by page, the newest first, with who cosigned each', async () => {

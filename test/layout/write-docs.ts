@@ -1,10 +1,16 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { buildProgram } from '#server/cli/program.ts';
+import { withAuditTables } from './audit-format.ts';
+import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
 import { ROOT } from './source.ts';
 
-/** `npm run docs`: writes the pages that are generated. */
+/** `npm run docs`: writes the pages, and parts of pages, that are generated. */
 const ignore = (): void => undefined;
 const program = await buildProgram({ env: {}, out: ignore, err: ignore });
 writeFileSync(path.join(ROOT, 'docs/cli.md'), cliReference(program));
+
+const format = path.join(ROOT, 'docs/audit-format.md');
+writeFileSync(format, withAuditTables(readFileSync(format, 'utf8')));
+writeFileSync(path.join(ROOT, 'docs/audit-vectors.json'), `${JSON.stringify(auditVectors(), null, 2)}\n`);

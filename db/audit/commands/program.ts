@@ -3,6 +3,7 @@ import { exportCommand } from '#db/audit/commands/export.ts';
 import { receiptCommand } from '#db/audit/commands/receipt.ts';
 import { replayCommand } from '#db/audit/commands/replay.ts';
 import { statementCommand } from '#db/audit/commands/statement.ts';
+import { tilesCommand } from '#db/audit/commands/tiles.ts';
 import { traceCommand } from '#db/audit/commands/trace.ts';
 import { verifyCommand } from '#db/audit/commands/verify.ts';
 import type { Command } from '#db/command-line/command.ts';
@@ -16,6 +17,7 @@ export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [
   traceCommand,
   diffCommand,
   receiptCommand,
+  tilesCommand,
 ];
 
 /** Adds `daybook audit …`. */

@@ -4,6 +4,7 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Evidence } from '#db/audit/verify/evidence.ts';
 import { readPublishedCheckpoint } from '#db/audit/verify/evidence.ts';
+import { writeTlogTiles } from '#db/audit/tiles.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { verifyChanged } from '../../support/audit/audited-log.ts';
@@ -61,6 +62,27 @@ const after = (by: Evidence, ...statements: string[]) => verifyChanged(superuser
 const whole = (): Evidence => ({ ...evidence, archive: log.directory });
 
 describe('verify of a log that is archived in part', () => {
+  test('audit tiles: archived events are read from their files, and give the published tiles', async () => {
+    const directory = path.join(log.directory, 'tiles');
+    const client = await connectAs(log.database, 'auditor');
+    try {
+      await expect(writeTlogTiles(client, { directory, archive: undefined })).rejects.toThrow(
+        '--archive-dir',
+      );
+      const { size } = await writeTlogTiles(client, { directory, archive: log.directory });
+      expect(size).toBe(head);
+    } finally {
+      await client.end();
+    }
+    const published = evidence.published as string;
+    for (const name of ['checkpoint', 'keys', 'tile/0/000', 'tile/0/001', `tile/1/000.p/${head >> 8}`])
+      expect([name, await readFile(path.join(directory, name))]).toEqual([
+        name,
+        await readFile(path.join(published, name)),
+      ]);
+    expect((await readFile(path.join(directory, 'tile/entries/000'))).readUInt16BE()).toBeGreaterThan(50);
+  });
+
   test('verify: a partly archived log passes with, without and by its files alone', async () => {
     expect(first).toBeGreaterThan(300);
     expect(await after(whole())).toMatchObject({

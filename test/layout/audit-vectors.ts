@@ -1,0 +1,146 @@
+import { createPrivateKey } from 'node:crypto';
+import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events/events.ts';
+import { originOf } from '#db/fold/signing.ts';
+import { type BatchRow, compositeText, genesis, LEAF_FORMAT, leafHash, linkBatch } from '#db/log/chain.ts';
+import { COLUMN_NAMES } from '#db/log/columns.ts';
+import { signCheckpoint } from '#db/tlog/checkpoint.ts';
+import { encodeBundle } from '#db/tlog/entries.ts';
+import { GrowingTree } from '#db/tlog/merkle.ts';
+import { formatVerifierKey, signerOf } from '#db/tlog/note.ts';
+
+/** The test vectors of docs/audit-format.md, as docs/audit-vectors.json has them. */
+
+const LOG_ID = '01900000-0000-7000-8000-0000000000aa';
+/** An Ed25519 private key in PKCS #8: its fixed prefix, and 32 bytes that anyone may know. */
+const PRIVATE_KEY = Buffer.concat([
+  Buffer.from('302e020100300506032b657004220420', 'hex'),
+  Buffer.alloc(32, 7),
+]);
+
+type Fields = Readonly<Record<string, string>>;
+const call: Fields = {
+  request: '01900000-0000-7000-8000-000000000001',
+  account: 'Account1',
+  key: 'Key00001',
+  model: 'gpt-5',
+};
+const type = (name: keyof typeof EVENT_CODES): string => String(EVENT_CODES[name]);
+
+/** Each batch with its events, which have every kind of field and of quoting. */
+const BATCHES: readonly (readonly Fields[])[] = [
+  [
+    {
+      type: type('account.registered'),
+      account: 'Account1',
+      stream: 'account/Account1',
+      version: '1',
+      body: '{"actor":"command-line","name":"caf\\u00e9, \\"north\\""}',
+    },
+  ],
+  [
+    { ...call, type: type('request.accepted'), sse: 't', body_bytes: '40', hold_tokens: '9007199254740991' },
+    {
+      ...call,
+      type: type('request.accepted'),
+      sse: 'f',
+      body_bytes: '0',
+      hold_tokens: '1',
+      retry_count: '3',
+    },
+    { ...call, type: type('request.extended'), hold_tokens: '600', hold_cost_microusd: '12' },
+  ],
+  [
+    {
+      ...call,
+      model: 'a "b", \\c (d)',
+      type: type('request.settled'),
+      upstream: 'openai',
+      status: '200',
+      end_reason: String(END_REASONS.completed),
+      usage_source: String(USAGE_SOURCES.provider),
+      input_tokens: '10',
+      cached_tokens: '4',
+      output_tokens: '20',
+      reasoning_tokens: '0',
+      attempt_count: '1',
+      first_byte_ms: '5',
+      duration_ms: '50',
+      cost_microusd: '1234',
+      admitted_minute: '29500000',
+      price_version: '2',
+      terms_position: '0',
+    },
+    {
+      ...call,
+      model: '',
+      type: type('request.abandoned'),
+      end_reason: String(END_REASONS.abandoned),
+      usage_source: String(USAGE_SOURCES.none),
+      hold_tokens: '600',
+    },
+    {
+      request: '01900000-0000-7000-8000-000000000002',
+      account: 'Account1',
+      key: 'Key00001',
+      type: type('request.rejected'),
+      status: '429',
+      rejected_count: '17',
+      error_code: 'rate_limit_exceeded',
+    },
+  ],
+];
+const FIRST_AT_US = 1_770_000_000_000_000;
+const BATCH_US = 1_500_001;
+
+/** The vectors. Deterministic. */
+export function auditVectors(): object {
+  const origin = originOf(LOG_ID, 1);
+  const pem = createPrivateKey({ key: PRIVATE_KEY, format: 'der', type: 'pkcs8' });
+  const signer = signerOf(origin, 'ed25519', pem.export({ type: 'pkcs8', format: 'pem' }));
+  const tree = new GrowingTree();
+  const roots = [tree.root().toString('hex')];
+  const events: { columns: Fields; entry: string; leaf: string }[] = [];
+  const batches: { row: string; chain: string }[] = [];
+  let chain = genesis(LOG_ID);
+  for (const [index, batch] of BATCHES.entries()) {
+    const at = String(FIRST_AT_US + index * BATCH_US);
+    const rows = batch.map((fields) => {
+      const columns: Fields = {
+        shard: '0',
+        position: String(events.length + 1),
+        at,
+        instance: '3',
+        ...fields,
+      };
+      const row = COLUMN_NAMES.map((name) => columns[name] ?? null);
+      const leaf = leafHash(row);
+      tree.append(leaf);
+      roots.push(tree.root().toString('hex'));
+      events.push({ columns, entry: compositeText(row), leaf: leaf.toString('hex') });
+      return row;
+    });
+    const stated: Omit<BatchRow, 'chain'> = {
+      shard: '0',
+      lastPosition: String(events.length),
+      eventCount: String(rows.length),
+      instance: '3',
+      batchNo: String(index + 1),
+      at,
+      format: LEAF_FORMAT,
+    };
+    chain = linkBatch(chain, rows, { ...stated, chain });
+    batches.push({ row: compositeText(Object.values(stated)), chain: chain.toString('hex') });
+  }
+  const entries = events.map(({ entry }) => Buffer.from(entry));
+  return {
+    log_id: LOG_ID,
+    origin,
+    verifier_key: formatVerifierKey(signer),
+    genesis: genesis(LOG_ID).toString('hex'),
+    events,
+    batches,
+    roots,
+    checkpoint: signCheckpoint({ origin, size: tree.size, root: tree.root() }, [signer]),
+    bundle: encodeBundle(entries, 1).toString('base64'),
+  };
+}

@@ -1,0 +1,3 @@
+module daybook.example/verifier
+
+go 1.21
