@@ -13,6 +13,9 @@ export type Load =
   | { mode: 'hold'; streams: number; spreadMs: number };
 
 /** What one run of the driver does; it reads this as JSON from standard input. */
+/** With which the benchmark's server reports its state. */
+export const READYZ_TOKEN = 'bench-readyz-token';
+
 export type Job = {
   port: number;
   path: string;

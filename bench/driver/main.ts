@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicUs } from '../machine/clock.ts';
 import { readUsage, type Usage } from '../machine/cpu.ts';
 import { makeBody } from './bodies.ts';
-import type { Job, JobResult, Load } from './job.ts';
+import { type Job, type JobResult, type Load, READYZ_TOKEN } from './job.ts';
 import { Traffic } from './traffic.ts';
 
 /**
@@ -101,7 +101,9 @@ function requestOf(job: Job): Buffer {
 /** By the target's own count; read under load, so the end of the measured time is a millisecond late. */
 async function readExchanges({ port, statePath }: Job): Promise<number | null> {
   if (statePath === null) return null;
-  const reply = await fetch(`http://127.0.0.1:${port}${statePath}`);
+  const reply = await fetch(`http://127.0.0.1:${port}${statePath}`, {
+    headers: { authorization: `Bearer ${READYZ_TOKEN}` },
+  });
   const { limits } = (await reply.json()) as { limits?: { exchanges?: number } };
   return limits?.exchanges ?? null;
 }

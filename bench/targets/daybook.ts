@@ -10,6 +10,7 @@ import { makeAccounts } from './accounts.ts';
 import type { FixedReply } from './bare-reply.ts';
 import { bringNear } from './near.ts';
 import type { Running, Surroundings, Target } from './target.ts';
+import { READYZ_TOKEN } from '../driver/job.ts';
 
 const SERVER = join(import.meta.dirname, '../../server/main.ts');
 
@@ -43,6 +44,7 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, w
         ...environmentOf(surroundings, dataDir, port, accounting),
         DAYBOOK_WORKER: worker,
         LAME_DUCK_MS: '0',
+        READYZ_TOKEN,
       };
       const program = startProgram([...surroundings.pinning.prefix('gateway'), process.execPath, SERVER], {
         env: environment,

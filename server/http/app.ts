@@ -19,6 +19,7 @@ import {
   PARSER_ERROR_DRAIN_MS,
 } from '#server/http/bounds.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
+import { presentsToken, readReadiness } from '#server/http/readiness.ts';
 import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -169,21 +170,9 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.options(/^\/v1(\/|$)/, (request, response) => answerPreflight(request, response, replyOf(response)));
 
   routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
-  routes.get('/readyz', (_request, response) => {
-    const ready =
-      relay.phase === 'serving' &&
-      relay.readModel.isCurrent() &&
-      !relay.readModel.unapplied.isEverything &&
-      relay.fencing.isValid(performance.now()) &&
-      relay.instance.appender.mode === 'up';
-    sendJson(response, ready ? 200 : 503, {
-      status: ready ? 'ready' : 'not_ready',
-      instance: relay.instance.appender.instance,
-      store: relay.instance.appender.mode,
-      read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
-      limits: { exchanges: relay.instance.limits.exchanges },
-      draining: relay.phase !== 'serving',
-    });
+  routes.get('/readyz', (request, response) => {
+    const ready = readReadiness(relay, presentsToken(request, dashboard.config.READYZ_TOKEN));
+    sendJson(response, ready.status === 'ready' ? 200 : 503, ready);
   });
 
   routes.get(MODELS, async (request, response) => {

@@ -116,6 +116,11 @@ const Environment = z.object({
   DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
   /** After SIGTERM: how long calls are accepted although `/readyz` replies 503. */
   LAME_DUCK_MS: Numeric.int().min(0).max(LAME_DUCK_MAX_MS).default(LAME_DUCK_DEFAULT_MS),
+  /** With it as bearer token `/readyz` reports details of the process. */
+  READYZ_TOKEN: z
+    .string()
+    .regex(/^[\x21-\x7e]{16,}$/, 'must be at least 16 printable ASCII characters without blanks')
+    .optional(),
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
   DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),
@@ -179,6 +184,7 @@ const SECRETS = new Set([
   'DAYBOOK_UPSTREAMS',
   'OPENAI_API_KEY',
   'SMTP_URL',
+  'READYZ_TOKEN',
   'ADMIN_PASSWORD',
 ]);
 

@@ -7,6 +7,8 @@ import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
 import type { Config } from '#server/process/config.ts';
+import { masterKeyFile } from '#db/secrets/master-key.ts';
+import { readKeys } from '#server/secrets/master-key.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 
 /**
@@ -22,6 +24,8 @@ export async function prepareStore(opened: Store, config: Config): Promise<void>
     await makePartitions(client);
     await requirePublished(client, publishDirectory(config));
     await loadPepper(client, config);
+    // Before a credential needs it: it may be one that others can read.
+    readKeys(masterKeyFile(config));
   } finally {
     await closeClient(client);
   }

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { StoreError } from '#db/postgres/connect.ts';
 import { openStore } from '#db/postgres/store.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
+import { workerEnvironment } from '#server/process/worker-environment.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import { WORKER_STOP_MS } from '#server/process/bounds.ts';
 import { isChild, serveAsChild, serveByChildren } from '#server/process/server-cluster.ts';
@@ -121,7 +122,7 @@ function superviseWorker(config: Config, log: Logger): SupervisedProcess {
   return superviseProcess({
     start: () =>
       spawn(process.execPath, [...WORKER_FLAGS, WORKER], {
-        env: { ...process.env, ...places, LOG_LEVEL },
+        env: { ...workerEnvironment(process.env), ...places, LOG_LEVEL },
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
         detached: true,
       }),

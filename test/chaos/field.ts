@@ -8,6 +8,7 @@ import { type ClientRow, checkIdentity } from '../support/identity/identity.ts';
 import { isRunning, liveServers } from '../support/instances.ts';
 import { checkLimits } from '../support/identity/limits-identity.ts';
 import { changeControl, openLog, until, upstreamsVariable } from '../support/relay.ts';
+import { AS_OPERATOR } from '../support/servers/operator.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 import { databaseUrlOf } from '../support/database-url.ts';
@@ -118,7 +119,7 @@ export async function openField(random: Random, scale: number): Promise<Field> {
     const informed = new Set<number>();
     const look = async (): Promise<number> => {
       const reply = await fetch(`http://127.0.0.1:${server.port}/readyz`, {
-        headers: { connection: 'close' },
+        headers: { connection: 'close', ...AS_OPERATOR },
       });
       const seen = (await reply.json()) as { instance: number; read_model: { position: number } };
       if (seen.read_model.position >= position) informed.add(seen.instance);

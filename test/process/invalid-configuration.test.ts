@@ -23,6 +23,8 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
   await writeFile(path.join(dataDir, 'open-pepper'), `${'0'.repeat(64)}\n`);
   await chmod(path.join(dataDir, 'open-pepper'), 0o644);
+  await writeFile(path.join(dataDir, 'open-master-key'), `${'0'.repeat(64)}\n`);
+  await chmod(path.join(dataDir, 'open-master-key'), 0o640);
   await writeFile(path.join(dataDir, 'short-pepper'), 'abc\n', { mode: 0o600 });
   await writeFile(path.join(dataDir, 'no-certificate'), 'not a certificate\n');
 });
@@ -86,6 +88,12 @@ test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
     'no such database',
     () => ({ DATABASE_URL: database.url.replace(database.name, 'nothing') }),
   ],
+  [
+    'DAYBOOK_MASTER_KEY_FILE',
+    'readable by the group',
+    () => ({ DAYBOOK_MASTER_KEY_FILE: inData('open-master-key') }),
+  ],
+  ['READYZ_TOKEN', 'short', () => ({ READYZ_TOKEN: 'guess' })],
   ['DAYBOOK_PEPPER_FILE', 'readable by others', () => ({ DAYBOOK_PEPPER_FILE: inData('open-pepper') })],
   ['DAYBOOK_PEPPER_FILE', 'too short', () => ({ DAYBOOK_PEPPER_FILE: inData('short-pepper') })],
   ['DAYBOOK_DATA', 'a file', () => ({ DAYBOOK_DATA: inData('no-certificate'), DATABASE_URL: '' })],

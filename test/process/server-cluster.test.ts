@@ -9,6 +9,7 @@ import { errorCodeOf, openRequests } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
 import { type Instance, isRunning, liveServers, readInstances } from '../support/instances.ts';
 import { makePlace, openLog, type Place, until } from '../support/relay.ts';
+import { AS_OPERATOR } from '../support/servers/operator.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
@@ -52,7 +53,9 @@ async function call(model: string, stream = true): Promise<ChatReply> {
 
 /** The number of whoever answers on a new connection. */
 async function whoAnswers(): Promise<number> {
-  const reply = await fetch(`http://127.0.0.1:${server.port}/readyz`, { headers: { connection: 'close' } });
+  const reply = await fetch(`http://127.0.0.1:${server.port}/readyz`, {
+    headers: { connection: 'close', ...AS_OPERATOR },
+  });
   return ((await reply.json()) as { instance: number }).instance;
 }
 

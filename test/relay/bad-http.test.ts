@@ -11,6 +11,7 @@ import {
   readReplies,
   requestIdsOf,
 } from '../support/wire/raw-http.ts';
+import { AS_OPERATOR, READYZ_TOKEN } from '../support/servers/operator.ts';
 import { footprint, readiness, startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
@@ -267,6 +268,23 @@ describe('a message that is no proper HTTP is a 400 with an error object, and th
     });
     expect((await readiness(relay.port)).status).toBe(200);
     expect(await footprint(relay, upstream)).toEqual(before);
+  });
+});
+
+test('/readyz and /healthz show a stranger neither position nor instance', async () => {
+  const read = async (place: string, authorization?: string): Promise<unknown> => {
+    const reply = await fetch(`http://127.0.0.1:${relay.port}${place}`, {
+      headers: authorization === undefined ? {} : { authorization },
+    });
+    return reply.json();
+  };
+  expect(await read('/healthz')).toEqual({ status: 'alive' });
+  for (const authorization of [undefined, '', 'Bearer ', 'Bearer undefined', `Bearer ${READYZ_TOKEN}x`])
+    expect(await read('/readyz', authorization)).toEqual({ status: 'ready' });
+  expect(await read('/readyz', AS_OPERATOR.authorization)).toMatchObject({
+    status: 'ready',
+    instance: expect.any(Number) as number,
+    read_model: { current: true },
   });
 });
 

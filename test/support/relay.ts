@@ -12,6 +12,7 @@ import { startServer } from '#server/process/server.ts';
 import { DroppableOutput } from '#db/diagnostics/droppable-output.ts';
 import { createLogger, type Logger } from '#db/diagnostics/logger.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
+import { AS_OPERATOR, READYZ_TOKEN } from './servers/operator.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream/upstream.ts';
 
@@ -139,6 +140,7 @@ export async function makePlace({
       PORT: '0',
       DAYBOOK_DATA: dataDir,
       DAYBOOK_UPSTREAMS: upstreamsVariable(upstreams),
+      READYZ_TOKEN,
       LOG_LEVEL: 'silent',
       ...(database ? { DATABASE_URL: database.url } : {}),
     },
@@ -279,7 +281,7 @@ export async function footprint(
 
 /** What `/readyz` says. */
 export async function readiness(port: number): Promise<{ status: number; position: number }> {
-  const reply = await fetch(`http://127.0.0.1:${port}/readyz`);
+  const reply = await fetch(`http://127.0.0.1:${port}/readyz`, { headers: AS_OPERATOR });
   const body = (await reply.json()) as { read_model: { position: number } };
   return { status: reply.status, position: body.read_model.position };
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { publishingWithin } from '../directory.ts';
+import { READYZ_TOKEN } from './operator.ts';
 
 /** A server in a process of its own, as `npm start` runs it. */
 export type ServerProcess = {
@@ -32,7 +33,7 @@ const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
 export async function spawnServer(env: Record<string, string>, root = ROOT): Promise<ServerProcess> {
   const startedMs = performance.now();
   const child = spawn(process.execPath, [path.join(root, 'server/main.ts')], {
-    env: { ...process.env, PORT: '0', LAME_DUCK_MS: '0', ...publishingWithin(env) },
+    env: { ...process.env, PORT: '0', LAME_DUCK_MS: '0', READYZ_TOKEN, ...publishingWithin(env) },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

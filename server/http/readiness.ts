@@ -1,0 +1,45 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Relay } from '#server/relay/relay.ts';
+
+/** The reply of `/readyz`. */
+export type Readiness = { status: 'ready' | 'not_ready' } & Partial<ReadinessDetails>;
+
+/** For the operator only: the position of the log reveals to strangers whether something was recorded. */
+type ReadinessDetails = {
+  instance: number;
+  store: string;
+  read_model: { current: boolean; position: number };
+  limits: { exchanges: number };
+  draining: boolean;
+};
+
+/** Whether this process accepts calls. @param isOperator see {@link presentsToken}. */
+export function readReadiness(
+  { phase, readModel, fencing, instance }: Relay,
+  isOperator: boolean,
+): Readiness {
+  const isReady =
+    phase === 'serving' &&
+    readModel.isCurrent() &&
+    !readModel.unapplied.isEverything &&
+    fencing.isValid(performance.now()) &&
+    instance.appender.mode === 'up';
+  const status = isReady ? 'ready' : 'not_ready';
+  if (!isOperator) return { status };
+  return {
+    status,
+    instance: instance.appender.instance,
+    store: instance.appender.mode,
+    read_model: { current: readModel.isCurrent(), position: readModel.position },
+    limits: { exchanges: instance.limits.exchanges },
+    draining: phase !== 'serving',
+  };
+}
+
+/** Whether a request carries this token as `Authorization: Bearer`. Nothing does where none is set. */
+export function presentsToken({ headers }: IncomingMessage, token: string | undefined): boolean {
+  if (token === undefined) return false;
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${token}`));
+}
