@@ -2,6 +2,7 @@ import type { ApiError } from '#server/errors/api-error.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import type { ClientWriter } from '#server/relay/client-writer.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
+import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { AttemptFailure } from '#server/relay/failure.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { CallEnd } from '#server/relay/reply-usage.ts';
@@ -27,6 +28,8 @@ export type AttemptOwner = {
   replyStarted(afterMs: number): void;
   /** The head of a streamed reply is being sent to the client. */
   streamingStarted(): void;
+  /** A whole reply is being sent to the client from this slab, which is the call's now. */
+  replyBuffered(slab: Buffer): void;
 };
 
 export type AttemptOptions = {
@@ -37,6 +40,8 @@ export type AttemptOptions = {
   request: ProviderRequest;
   /** Estimated tokens of the prompt, for a reply whose provider reports no usage. */
   promptEstimate: number;
+  /** The memory that the call may use for the reply. */
+  open: OpenCall;
   deadlines: Deadlines;
   timeouts: ReplyTimeouts;
   /** Limits a streamed reply; null: no limit. */

@@ -19,54 +19,26 @@ import {
   type ReplyUsage,
   streamUsage,
 } from '#server/relay/reply-usage.ts';
-import { assertTransition, IllegalTransition, type Transitions } from '#server/relay/transitions.ts';
+import {
+  assertTransition,
+  ATTEMPT_TRANSITIONS,
+  type AttemptState,
+  IllegalTransition,
+} from '#server/relay/transitions.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
 import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
+import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { HEAD_HELD_MS } from '#server/upstreams/bounds.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
-import { ByteCollector } from '#server/wire/byte-collector.ts';
+import { SlabCollector } from '#server/wire/slab-collector.ts';
+import { releaseSlab } from '#server/wire/slabs.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 
-/**
- * One attempt of a call: the exchange with one upstream, from the request to the last byte of its reply.
- * {@link Attempt.run} sends the request and resolves, once, with the outcome. The attempt writes replies to
- * the client, but never an error before a reply: whether the client receives one, or another upstream takes
- * over, is the call's decision.
- *
- *     waiting ──▶ buffering ───▶ ended
- *        │  ├───▶ rejected ────▶ ended
- *        │  └───▶ streaming ───▶ ended
- *        └─────────────────────▶ ended
- *
- * - *waiting*: the request is sent, and no reply has been received; or its head has, and the gate is closed.
- * - *buffering*: a JSON reply is collected until it is complete, so that the client receives either a whole
- *   and valid document or a clean error.
- * - *rejected*: the body of an error reply is collected, to be reported in the relay's own words.
- * - *streaming*: SSE events are relayed as they are received. Once the head has been sent, an error can only
- *   be reported in-band, and the body then ends without `[DONE]`.
- * - *ended*: the outcome is resolved, and the exchange is aborted where it still ran.
- *
- * The head of a streamed reply is held back for a moment while another upstream could take over, since the
- * head may be all that is ever received.
- *
- * With overlapped accounting the gate is closed until the call is recorded: the upstream works meanwhile, but
- * its reply is paused behind its head.
- */
-type AttemptState = 'waiting' | 'buffering' | 'rejected' | 'streaming' | 'ended';
-
-export const ATTEMPT_TRANSITIONS: Transitions<AttemptState> = {
-  waiting: ['buffering', 'rejected', 'streaming', 'ended'],
-  buffering: ['ended'],
-  rejected: ['ended'],
-  streaming: ['ended'],
-  ended: [],
-};
-
-const NO_BYTES = Buffer.alloc(0);
 /** Passed to the upstream exchange to end it. */
 const ABORT = new Error('the relay ended the exchange');
 
+/** One attempt of a call; its states are described at {@link AttemptState}. */
 export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   readonly #options: AttemptOptions;
   readonly #clock = new ReplyClock();
@@ -81,7 +53,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   /** The client has disconnected, and the reply is read to its end for its usage. */
   #isDraining = false;
   /** A reply that is not streamed, or that has come while the gate was closed. */
-  readonly #collected = new ByteCollector();
+  readonly #collected = new SlabCollector(JSON_REPLY_BYTES_MAX);
   /** The reply ended while the gate was closed. */
   #hasEndedBehindGate = false;
 
@@ -140,9 +112,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   openGate(): void {
     this.#isGateOpen = true;
     if (this.#state !== 'waiting' || !this.#head) return;
-    const collected = this.#collected.take();
+    const { bytes } = this.#collected.take();
     this.#begin(this.#head);
-    if (collected) this.#take(collected);
+    if (bytes.length > 0) this.#take(bytes);
     if (this.#hasEndedBehindGate) this.#endReply();
     else this.resume();
   }
@@ -191,6 +163,11 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
       if (!writer.isStuck(nowMs)) return;
       writer.destroy();
       return this.clientDisconnected(false);
+    }
+    const { waitingSinceMs } = this.#options.open;
+    if (waitingSinceMs !== null) {
+      if (nowMs - waitingSinceMs > SLOW_READER_MS) this.fail('relay_buffer_full', 'service_unavailable');
+      return;
     }
     // Behind a closed gate an upstream that has replied is paused.
     if (this.#head && !this.#isGateOpen) return;
@@ -245,11 +222,13 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #take(chunk: Buffer): void {
     if (this.#state === 'ended') return;
     if (this.#state === 'streaming') return this.#takeEvents(chunk);
+    const size = this.#collected.size + chunk.length;
+    if (size > JSON_REPLY_BYTES_MAX) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     this.#collected.push(chunk);
-    const size = this.#collected.length;
-    if (this.#state === 'buffering' && size > JSON_REPLY_BYTES_MAX)
-      this.#fail('upstream_error', 'upstream_error', 'reply_begun');
-    if (this.#state === 'rejected' && size > ERROR_REPLY_BYTES_MAX) this.#failByReply();
+    if (this.#state === 'rejected' && size > ERROR_REPLY_BYTES_MAX) return this.#failByReply();
+    if (this.#state !== 'buffering') return;
+    // Without memory for more, the reply waits with its upstream.
+    if (!this.#options.open.holdReply(this.#collected.heldBytes, () => this.resume())) this.pause();
   }
 
   #takeEvents(chunk: Buffer): void {
@@ -294,12 +273,15 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   }
 
   #sendBuffered(): void {
-    const { writer, provider, call, request, promptEstimate } = this.#options;
+    const { owner, writer, provider, call, request, promptEstimate } = this.#options;
     const head = this.#head as ReplyHead;
-    const reply = provider.json(this.#collected.take() ?? NO_BYTES, call);
+    const { bytes, slab } = this.#collected.take();
+    const reply = provider.json(bytes, call);
     if (!reply) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     const { usage, outputBytes, failed } = reply;
     const redacted = call.redactor.json(reply.bytes, failed);
+    if (slab && redacted.buffer === bytes.buffer) owner.replyBuffered(slab);
+    else if (slab) releaseSlab(slab);
     writer.writeHead(head.status, head.contentType, [
       'content-length',
       String(redacted.length),
@@ -316,7 +298,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #failByReply(): void {
     const { provider, call } = this.#options;
     const { status, retryAfter } = this.#head as ReplyHead;
-    const fault = provider.parseError(this.#collected.take() ?? NO_BYTES);
+    const fault = provider.parseError(this.#collected.take().bytes);
     const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, redactor: call.redactor });
     this.#resolveBeforeReply(refusal, reason, { cause: status, retryAfterMs: retryAfterMs(retryAfter) });
   }
@@ -330,7 +312,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #fail(code: ErrorCode, reason: EndReason, cause: FailureCause): void {
     if (this.#state === 'ended') return;
     if (this.#isHeadSent) return this.#failInBand(code, reason);
-    const hasBegun = this.#state === 'buffering' && this.#collected.length > 0;
+    const hasBegun = this.#state === 'buffering' && this.#collected.size > 0;
     const failure = { cause: hasBegun ? 'reply_begun' : cause, retryAfterMs: null } as const;
     this.#resolveBeforeReply(new ApiError(code), reason, failure);
   }
@@ -374,7 +356,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #resolve(outcome: AttemptOutcome): void {
     this.#transition('ended');
     this.#options.deadlines.delete(this);
-    this.#collected.take();
+    this.#collected.release();
     this.#controller?.abort(ABORT);
     this.#outcome.resolve(outcome);
   }

@@ -10,6 +10,12 @@ export const REFUSED_BODY_BYTES_MAX = 8 * 1024 * 1024;
 export const COMPLETION_MINIMUM_TOKENS = 16;
 /** The smallest extension of a reservation: smaller steps would only write more events. */
 export const GROWTH_TOKENS_MIN = 256;
+/**
+ * A whole reply is written to its client in chunks of this size. A client that takes no chunk within
+ * SLOW_READER_MS is slower than 1 KB/s.
+ */
+export const DELIVERY_CHUNK_BYTES = 64 * 1024;
+
 /** How often running requests are compared with their deadlines. */
 export const DEADLINE_TICK_MS = 50;
 /** A comment keeps the connection of a client alive while the upstream is silent. */

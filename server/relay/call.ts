@@ -14,14 +14,16 @@ import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
 import { type CallEnd, endSeenByClient, unsentEnd, streamUsage } from '#server/relay/reply-usage.ts';
 import { tokenLimitOf } from '#server/relay/call-estimate.ts';
+import type { DeadlineTarget } from '#server/relay/deadlines.ts';
 import { capOutput, settledEvent } from '#server/relay/settle.ts';
 import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 import { releaseBody } from '#server/wire/read-body.ts';
+import { releaseSlab } from '#server/wire/slabs.ts';
 import { restoreBody } from '#server/wire/splice-body.ts';
 
 /** A call from its admission to its settlement; its states are described at {@link CallState}. */
-export class Call implements RunningCall, AttemptOwner, Source {
+export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   readonly #admitted: Admitted;
   readonly #relay: Relay;
   readonly #accepted: EventOf<'request.accepted'>;
@@ -40,6 +42,10 @@ export class Call implements RunningCall, AttemptOwner, Source {
   /** Both set in the state ended. @see {@link Call.#finish} */
   #end: CallEnd | null = null;
   #rejection: ApiError | null = null;
+  /** Set while the client is still receiving its reply; resolved with whether it was complete. */
+  #delivery: PromiseWithResolvers<boolean> | null = null;
+  /** The memory that a JSON reply is sent from. */
+  #replySlab: Buffer | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
     const { parsed, hold, subjects, estimate, reply, response } = admitted;
@@ -90,6 +96,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
       else this.#attempt?.openGate();
       await overlapped;
     }
+    await this.#settleDelivered();
     return null;
   }
 
@@ -113,7 +120,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
   }
 
   async #runAttempt(choice: Choice): Promise<AttemptOutcome> {
-    const { body, estimate } = this.#admitted;
+    const { body, estimate, open } = this.#admitted;
     const { upstream } = choice.target;
     const call = this.#providerCall(choice);
     this.#sequence.start(choice);
@@ -137,6 +144,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
       call,
       request,
       promptEstimate: estimate.promptLikely,
+      open,
       deadlines,
       timeouts: { ...timeouts, totalMs: timeouts.totalMs - this.#sequence.beforeMs },
       budget: this.#budget,
@@ -216,7 +224,6 @@ export class Call implements RunningCall, AttemptOwner, Source {
   /** @param rejection the error that the client has not been sent yet; null: it has its reply, or is gone. */
   #finish(end: CallEnd, rejection: ApiError | null): void {
     this.#transition('ended');
-    this.#relay.running.delete(this);
     this.#sequence.end(end.reason, performance.now());
     this.#end = endSeenByClient(end, this.#admitted.response.headersSent, this.#sequence.beforeMs);
     this.#rejection = rejection;
@@ -225,7 +232,33 @@ export class Call implements RunningCall, AttemptOwner, Source {
 
   #deliverEnd(): void {
     if (this.#rejection) this.#writer.sendError(this.#rejection);
-    this.#settle(this.#end as CallEnd);
+    const delivery = Promise.withResolvers<boolean>();
+    this.#writer.whenDelivered((isDelivered) => delivery.resolve(isDelivered));
+    // Nearly always the connection has taken everything at once.
+    if (this.#writer.isDelivered) return this.#settleAfter(true);
+    this.#delivery = delivery;
+    this.#relay.deadlines.add(this);
+  }
+
+  /** Settles the call when its client has received its reply, or has left. Until then it keeps its slot. */
+  async #settleDelivered(): Promise<void> {
+    if (!this.#delivery) return;
+    const isDelivered = await this.#delivery.promise;
+    this.#relay.deadlines.delete(this);
+    if (this.#state === 'ended') this.#settleAfter(isDelivered);
+  }
+
+  #settleAfter(isDelivered: boolean): void {
+    const end = this.#end as CallEnd;
+    const isCut = !isDelivered && end.reason === 'completed';
+    if (this.#replySlab && isDelivered) releaseSlab(this.#replySlab);
+    this.#replySlab = null;
+    this.#settle(isCut ? { ...end, reason: 'client_disconnected' } : end);
+  }
+
+  checkDeadlines(nowMs: number): void {
+    const isOver = nowMs - this.#admitted.startedMs > this.#relay.timeouts.totalMs;
+    if (isOver || this.#writer.isStuck(nowMs)) this.#writer.destroy();
   }
 
   #settle(end: CallEnd): void {
@@ -308,6 +341,7 @@ export class Call implements RunningCall, AttemptOwner, Source {
     if (this.#attempt?.fail(code, reason)) return;
     this.#stop ??= { code, reason };
     this.#wake?.();
+    if (this.#delivery && reason === 'service_unavailable') this.#writer.destroy();
   }
 
   // What an attempt asks of its call.
@@ -318,6 +352,10 @@ export class Call implements RunningCall, AttemptOwner, Source {
 
   replyStarted(afterMs: number): void {
     this.#sequence.replyStarted(afterMs);
+  }
+
+  replyBuffered(slab: Buffer): void {
+    this.#replySlab = slab;
   }
 
   streamingStarted(): void {

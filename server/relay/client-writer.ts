@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
+import { DELIVERY_CHUNK_BYTES, KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
@@ -44,6 +44,8 @@ export class ClientWriter {
   /** The reply's end or its error was given here, though it may be held. */
   #isEnded = false;
   #isDetached = false;
+  /** The part of a whole reply that the connection had no room for yet. */
+  #rest: Buffer | null = null;
 
   constructor(options: ClientWriterOptions, source: Source) {
     this.#options = options;
@@ -103,7 +105,50 @@ export class ClientWriter {
     if (this.#isDetached) return;
     this.#isEnded = true;
     if (this.#mustHold(performance.now())) return this.#hold(() => this.end(bytes));
+    if (bytes === undefined || bytes.length <= DELIVERY_CHUNK_BYTES) return this.#endResponse(bytes);
+    this.#rest = bytes;
+    this.#writeRest();
+  }
+
+  /** Writes a whole reply as the client reads it: each chunk that it takes is progress. */
+  #writeRest(): void {
+    while (this.#rest) {
+      const nowMs = performance.now();
+      if (this.#mustHold(nowMs)) return this.#hold(() => this.#writeRest());
+      const chunk = this.#rest.subarray(0, DELIVERY_CHUNK_BYTES);
+      const isLast = chunk.length === this.#rest.length;
+      this.#rest = isLast ? null : this.#rest.subarray(chunk.length);
+      if (isLast) return this.#endResponse(chunk);
+      if (!this.#options.response.write(chunk)) return this.#waitForDrain(nowMs);
+    }
+  }
+
+  /** Ends the response. From here on the client is slow until its connection has taken the last byte. */
+  #endResponse(bytes?: Buffer | string): void {
+    this.#fullSinceMs = performance.now();
     this.#options.response.end(bytes);
+  }
+
+  /**
+   * Whether the connection has taken the last byte of the reply. A reply that was never ended here has
+   * nothing left to deliver.
+   */
+  get isDelivered(): boolean {
+    return !this.#isEnded || this.#isDetached || this.#options.response.writableFinished;
+  }
+
+  /**
+   * Calls `done`, the first time, once the connection has taken the last byte of the reply (true) or was
+   * closed before (false).
+   */
+  whenDelivered(done: (isDelivered: boolean) => void): void {
+    const { response } = this.#options;
+    if (this.isDelivered) return done(true);
+    if (response.destroyed) return done(false);
+    const { socket } = response;
+    // Node reports the end of a response whose connection was closed, too.
+    response.once('finish', () => done(socket?.destroyed !== true));
+    response.once('close', () => done(false));
   }
 
   /** The whole answer is this refusal. */
@@ -118,7 +163,7 @@ export class ClientWriter {
       ...refusal.headers(requestId, Buffer.byteLength(body)),
       ...extraHeaders,
     ]);
-    response.end(body);
+    this.#endResponse(body);
   }
 
   /**
@@ -134,7 +179,7 @@ export class ClientWriter {
     // The head was never sent, so that a proper refusal still can be.
     if (!response.headersSent) return this.sendError(refusal);
     const separator = insideEvent || this.#isTruncated ? '\n\n' : '';
-    response.end(separator + shape.event(refusal, requestId, eventsBefore));
+    this.#endResponse(separator + shape.event(refusal, requestId, eventsBefore));
   }
 
   /** The client has gone: nothing is written any more, and nothing waits for it. */
@@ -192,6 +237,8 @@ export class ClientWriter {
    */
   #endTruncated(): void {
     const { response } = this.#options;
+    // A part of a JSON reply is with the client: nothing can be added to it.
+    if (this.#rest && response.headersSent) response.destroy();
     if (this.#isEnded && !response.writableEnded && !response.destroyed)
       this.endWithError(new ApiError('store_unavailable'), true);
   }
@@ -204,7 +251,9 @@ export class ClientWriter {
 
   #resumeSource(): void {
     if (this.#held !== null || this.#isTruncated || this.#options.response.writableNeedDrain) return;
+    if (this.#options.response.writableEnded) return;
     this.#fullSinceMs = null;
-    this.#source.resume();
+    if (this.#rest) this.#writeRest();
+    else this.#source.resume();
   }
 }

@@ -33,7 +33,9 @@ export function assertTransition<State extends string>(
  *   decides.
  * - *waiting*: the backoff before the same upstream is retried.
  * - *streaming*: the head of a streamed reply has been sent to the client. No other upstream can take over.
- * - *ended*: the outcome is known, and nothing is under way any more.
+ * - *ended*: the outcome is known, and no attempt is under way. The client may still be receiving the rest of
+ *   its reply: until its connection has taken the last byte, or was closed, the call keeps its slot and
+ *   memory.
  * - *settled*: the settlement has been handed to the log; or the call was never recorded, and its
  *   reservation is released.
  *
@@ -63,4 +65,39 @@ export const CALL_TRANSITIONS: Transitions<CallState> = {
   streaming: ['ended'],
   ended: ['settled'],
   settled: [],
+};
+
+/**
+ * One attempt of a call: the exchange with one upstream, from the request to the last byte of its reply.
+ * `Attempt.run` sends the request and resolves, once, with the outcome. The attempt writes replies to
+ * the client, but never an error before a reply: whether the client receives one, or another upstream takes
+ * over, is the call's decision.
+ *
+ *     waiting ──▶ buffering ───▶ ended
+ *        │  ├───▶ rejected ────▶ ended
+ *        │  └───▶ streaming ───▶ ended
+ *        └─────────────────────▶ ended
+ *
+ * - *waiting*: the request is sent, and no reply has been received; or its head has, and the gate is closed.
+ * - *buffering*: a JSON reply is collected until it is complete, so that the client receives either a whole
+ *   and valid document or a clean error.
+ * - *rejected*: the body of an error reply is collected, to be reported in the relay's own words.
+ * - *streaming*: SSE events are relayed as they are received. Once the head has been sent, an error can only
+ *   be reported in-band, and the body then ends without `[DONE]`.
+ * - *ended*: the outcome is resolved, and the exchange is aborted where it still ran.
+ *
+ * The head of a streamed reply is held back for a moment while another upstream could take over, since the
+ * head may be all that is ever received.
+ *
+ * With overlapped accounting the gate is closed until the call is recorded: the upstream works meanwhile, but
+ * its reply is paused behind its head.
+ */
+export type AttemptState = 'waiting' | 'buffering' | 'rejected' | 'streaming' | 'ended';
+
+export const ATTEMPT_TRANSITIONS: Transitions<AttemptState> = {
+  waiting: ['buffering', 'rejected', 'streaming', 'ended'],
+  buffering: ['ended'],
+  rejected: ['ended'],
+  streaming: ['ended'],
+  ended: [],
 };

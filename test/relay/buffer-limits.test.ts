@@ -120,3 +120,31 @@ test('concurrent requests count from the headers, and again when their clients h
   leaveAll();
   await works(secret);
 });
+
+test('a reply that its client has not read keeps the slot and the memory of its call', async () => {
+  const { secret } = await relay.control(async (control, pepper) => {
+    await control.createAccount('slow');
+    await control.definePlan('slow', { concurrent_requests: 1 }, 'keep');
+    await control.setPlan('slow', 'slow', 'keep');
+    return control.createKey(pepper, { account: 'slow', name: 'key', expiresAt: null });
+  });
+  const model = 's:tokens=1,pad=16MB';
+  const socket = connect({ port: relay.port, host: '127.0.0.1' });
+  socket.on('error', () => {});
+  await new Promise((resolve) => socket.once('connect', resolve));
+  socket.pause();
+  socket.write(
+    rawRequest([`Authorization: Bearer ${secret}`], { body: JSON.stringify({ model, messages: [] }) }),
+  );
+  const attempt = () => upstream.ledger.attempts.find((each) => each.model === model);
+  await until(attempt, (seen) => seen?.doneSent === true && seen.endedAt !== null, 'the upstream reply');
+  const settled = async (): Promise<unknown[]> =>
+    (await relay.readLog()).flatMap(({ event }) =>
+      event.type === 'request.settled' && event.model === model ? [event.end_reason, event.usage_source] : [],
+    );
+  const call = () => chat({ port: relay.port, key: secret, body: { model: 'ok', messages: [] } });
+  expect([(await call()).status, await settled()]).toEqual([429, []]);
+  socket.destroy();
+  await until(call, ({ status }) => status === 200, 'a call once the client has left');
+  expect(await settled()).toEqual(['client_disconnected', 'provider']);
+});

@@ -7,7 +7,6 @@ import { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import type { Admitted } from '#server/relay/admitted.ts';
-import { ATTEMPT_TRANSITIONS } from '#server/relay/attempt.ts';
 import { Call } from '#server/relay/call.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
@@ -15,6 +14,7 @@ import type { Relay } from '#server/relay/relay.ts';
 import { estimateCall } from '#server/relay/call-estimate.ts';
 import {
   assertTransition,
+  ATTEMPT_TRANSITIONS,
   CALL_TRANSITIONS,
   IllegalTransition,
   type Transitions,
@@ -59,6 +59,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
   const written: unknown[][] = [];
   const response = Object.assign(new EventEmitter(), {
     destroyed: false,
+    writableFinished: true,
     headersSent: false,
     statusCode: 0,
     writeHead(status: number) {
