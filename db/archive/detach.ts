@@ -1,11 +1,7 @@
 import type { Client } from 'pg';
 import { DatabaseError } from 'pg';
 import { withLock } from '#db/postgres/locks.ts';
-
-/** A detach that waits for an older transaction is canceled, and finished by a later run. */
-const DETACH_TIMEOUT_MS = 10_000;
-/** Short, since other sessions queue behind the lock request. */
-const LOCK_TIMEOUT_MS = 500;
+import { DETACH_TIMEOUT_MS, LOCK_TIMEOUT_MS } from '#db/archive/bounds.ts';
 
 /** The state of a partition in PostgreSQL's catalog: `detaching` is an interrupted detach. */
 export type Attachment = 'attached' | 'detaching' | 'detached' | 'dropped';

@@ -14,13 +14,10 @@ import {
 import { genesis, leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { splitHashes, readLeaves } from '#db/tlog/hashes.ts';
+import { PAGE_EVENTS, WAITING_PAGES_MAX } from '#db/archive/bounds.ts';
 
-/** Events per query: about 1.5 MB of text. */
-const PAGE_EVENTS = 5_000;
 /** Compression takes half as long as Postgres takes to produce the text, and runs in parallel. */
 const LEVEL = 3;
-/** Pages buffered for the compressor. */
-const WAITING_PAGES_MAX = 2;
 
 /** A partition of the log, as `daybook.log_partition` has it. */
 export type Partition = { number: number; name: string; first_position: number; end_position: number };

@@ -2,9 +2,8 @@ import { createReadStream } from 'node:fs';
 import { createZstdDecompress } from 'node:zlib';
 import { Header } from '#db/archive/line.ts';
 import { StoreError } from '#db/postgres/connect.ts';
+import { HEADER_BYTES_MAX } from '#db/archive/bounds.ts';
 
-/** Headers have a few hundred leaf hashes at most. */
-const HEADER_BYTES_MAX = 128 * 1024 * 1024;
 const LINE_BREAK = 0x0a;
 
 /** A file with its header, which is not verified yet. */

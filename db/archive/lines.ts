@@ -1,5 +1,5 @@
-/** The longest lines are events with long lists of names, of a few hundred kilobytes. */
-const LINE_BYTES_MAX = 16 * 1024 * 1024;
+import { LINE_BYTES_MAX } from '#db/archive/bounds.ts';
+
 const LINE_BREAK = 0x0a;
 
 /**

@@ -7,9 +7,7 @@ import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from 
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
-
-/** Events loaded by one statement. */
-const PAGE_EVENTS = 5_000;
+import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
 type Recorded = { name: string; manifest: Manifest };
 

@@ -5,8 +5,7 @@ import type { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
-
-const PAGE_ROWS = 5_000;
+import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
 /**
  * Checks that the retained control events of an archived partition are complete and unchanged.
@@ -18,7 +17,7 @@ export async function verifyRetained(client: ClientBase, manifest: Manifest): Pr
   for (let after = manifest.first_position - 1; ;) {
     const { rows } = await client.query<[string]>({
       text: READ_RETAINED_LINES,
-      values: [SHARD, after, manifest.last_position, PAGE_ROWS],
+      values: [SHARD, after, manifest.last_position, PAGE_EVENTS],
       rowMode: 'array',
     });
     for (const [line] of rows) {
@@ -28,7 +27,7 @@ export async function verifyRetained(client: ClientBase, manifest: Manifest): Pr
       after = Number(event.event[1]);
       count++;
     }
-    if (rows.length < PAGE_ROWS) break;
+    if (rows.length < PAGE_EVENTS) break;
   }
   if (count === manifest.control_count && digest.digest('hex') === manifest.control_sha256) return;
   throw new ArchiveDamageError('daybook.log_kept', {

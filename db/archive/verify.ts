@@ -14,11 +14,7 @@ import { linesOf } from '#db/archive/lines.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-
-/** Events buffered until the line of their batch: many times the largest batch ever appended. */
-const BATCH_EVENTS_MAX = 1_000_000;
-/** Compressed bytes per read: a few hundred lines, which take a millisecond or two. */
-const READ_BYTES = 32 * 1024;
+import { BATCH_EVENTS_MAX, READ_BYTES } from '#db/archive/bounds.ts';
 
 /** A file or a table does not match the hash chain. `position` is the first damaged one, as far as known. */
 export class ArchiveDamageError extends StoreError {

@@ -14,15 +14,12 @@ import { type Subtree, subtreesOf } from '#db/tlog/merkle.ts';
 import { NoteError, parseNote } from '#db/tlog/note.ts';
 import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
+import { CHECKPOINT_POLL_MS, CHECKPOINT_WAIT_MS } from '#db/audit/bounds.ts';
 
 /**
  * Exports: a range of the log in a file, with a manifest and a proof against a signed checkpoint, so that an
  * auditor needs only the verifier key.
  */
-
-/** The worker publishes every ten seconds, so a covering checkpoint exists by then. */
-const CHECKPOINT_WAIT_MS = 15_000;
-const CHECKPOINT_POLL_MS = 500;
 
 export type ExportOptions = {
   from: number;

@@ -12,9 +12,7 @@ import {
 import { readEnvironment } from '#db/environment.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { borrowStore } from '#db/postgres/store.ts';
-
-/** A statement of a comparison scans a full table, row by row. */
-const STATEMENT_TIMEOUT_MS = 3_600_000;
+import { STATEMENT_TIMEOUT_MS } from '#db/audit/bounds.ts';
 
 /** The environment variables of the audit commands. An empty value counts as unset. */
 const Environment = z.object({

@@ -1,7 +1,5 @@
 import type { Command } from '#db/command-line/command.ts';
-
-/** How often the line is redrawn. */
-const REDRAW_INTERVAL_MS = 250;
+import { REDRAW_INTERVAL_MS } from '#db/audit/bounds.ts';
 
 /** A progress line on standard error, shown only if standard error is a terminal. */
 export class Progress {

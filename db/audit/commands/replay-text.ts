@@ -3,13 +3,11 @@ import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { formatDollars } from '#db/money.ts';
 import type { ModelTerms } from '#db/events/upstream-events.ts';
+import { ROWS_SHOWN_MAX } from '#db/audit/bounds.ts';
 
 /** A replayed state as text for people. Pure. */
 
 export type ReplayReport = StateSnapshot & { read: { first_position: number } & Progress['figures'] };
-
-/** Rows shown per table; the JSON output has all of them. */
-const ROWS_SHOWN_MAX = 40;
 
 /** The state as tables, each cut off after {@link ROWS_SHOWN_MAX} rows. */
 export function showSnapshot(shown: ReplayReport): string {

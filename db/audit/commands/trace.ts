@@ -11,16 +11,7 @@ import type { RequestEvent } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
-
-/** Positions scanned by one statement, which takes about a tenth of a second. */
-const STRETCH_POSITIONS = 100_000;
-/** More events than any request has: a reservation is extended a dozen times at most. */
-const EVENTS_MAX = 10_000;
-/**
- * How far a server's clock may be ahead of the database's. Without clock skew the id of a request is older
- * than its first event.
- */
-const CLOCK_SKEW_MAX_MS = 10 * 60_000;
+import { CLOCK_SKEW_MAX_MS, STRETCH_POSITIONS, TRACED_EVENTS_MAX } from '#db/audit/bounds.ts';
 
 /** One event of a request, with its batch and its leaf hash. */
 type Traced = {
@@ -130,7 +121,7 @@ async function walk(
       direction === 'forward'
         ? { after: after + done, upTo: Math.min(upTo, after + done + STRETCH_POSITIONS) }
         : { after: Math.max(after, upTo - done - STRETCH_POSITIONS), upTo: upTo - done };
-    const events = allReadable(await lookThrough(client, { request }, stretch, 'oldest', EVENTS_MAX));
+    const events = allReadable(await lookThrough(client, { request }, stretch, 'oldest', TRACED_EVENTS_MAX));
     found.push(...events.map(({ position }) => position));
     const last =
       direction === 'forward'

@@ -10,6 +10,12 @@ import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { NoteError } from '#db/tlog/note.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
+import {
+  POLL_INTERVAL_MAX_S,
+  POLL_INTERVAL_MIN_S,
+  WARNING_REPEAT_MS,
+  WEBHOOK_TIMEOUT_MS,
+} from '#db/audit/bounds.ts';
 
 type Options = {
   log?: string;
@@ -24,11 +30,6 @@ type Options = {
 
 /** Lets a process supervisor distinguish an alarm from an unavailable log. */
 const ALARM_EXIT = 2;
-/** How often a warning that persists is repeated. */
-const WARNING_REPEAT_MS = 600_000;
-const WEBHOOK_TIMEOUT_MS = 10_000;
-const POLL_INTERVAL_MIN_S = 1;
-const POLL_INTERVAL_MAX_S = 3_600;
 
 const collect = (value: string, before: string[]): string[] => [...before, value];
 

@@ -6,6 +6,7 @@ import type { ControlEvent, EventOf, Placed } from '#db/events/events.ts';
 import { evolveRequest, type Request, type RequestLifeEvent, RequestOrderError } from '#db/fold/request.ts';
 import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import { minuteOf } from '#db/limits/windows.ts';
+import { FAULTS_LISTED_MAX } from '#db/audit/bounds.ts';
 
 /**
  * The state after a range of the log, folded event by event in plain objects. It shares no code with the
@@ -17,9 +18,6 @@ import { minuteOf } from '#db/limits/windows.ts';
 
 /** An event that violates invariant P2 or P4, or the order of the log. */
 export type Fault = { position: number; problem: string };
-
-/** Faults that are listed. The rest are only counted. */
-const FAULTS_LISTED_MAX = 100;
 
 /** An open request and its reservations. */
 export type OpenCall = { request: Request; position: number; at: Date; charges: Charge[] | null };

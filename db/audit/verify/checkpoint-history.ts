@@ -7,6 +7,7 @@ import type { Finding } from '#db/audit/verify/report.ts';
 import { originOf } from '#db/fold/signing.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+import { PUBLICATION_MS_MAX, ROW_WAIT_MS } from '#db/audit/bounds.ts';
 
 /**
  * Whether stored checkpoints are missing. Deleting one breaks no hash, so only other evidence shows it: the
@@ -14,11 +15,7 @@ import { db, rowOf, rowsOf } from '#db/schema/query.ts';
  * auditor has older ones; and the log has the event of the first signing key.
  */
 
-/** A published checkpoint is stored a moment after it was published. */
-const ROW_WAIT_MS = 500;
 const HOUR_MS = 3_600_000;
-/** Between the reading of a tree's size and that of the time of its checkpoint. */
-const PUBLICATION_MS_MAX = 300_000;
 
 /** Notes of the publish directory without those that are stored, whose rows are verified themselves. */
 export async function withoutStored(

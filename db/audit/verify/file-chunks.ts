@@ -9,12 +9,7 @@ import { JsonRows } from '#db/audit/source/json-rows.ts';
 import { type EventRow, rowOfFields } from '#db/audit/source/event-row.ts';
 import type { BatchRow } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-
-/** Compressed bytes per read. */
-const READ_BYTES = 64 * 1024;
-/** Decompressed bytes per chunk, and buffered ahead: zstd runs on another core. */
-const TEXT_BYTES = 64 * 1024;
-const BUFFERED_BYTES_MAX = 4 * TEXT_BYTES;
+import { FILE_BUFFERED_BYTES_MAX, FILE_READ_BYTES, FILE_TEXT_BYTES } from '#db/audit/bounds.ts';
 
 /** A chunk of lines of a file, parsed but not verified: batches follow their last events. */
 export type FileChunk = { header: Header; rows: EventRow[]; batches: BatchRow[]; leavesAfter: Buffer[] };
@@ -28,11 +23,13 @@ export async function* readFileChunks(
   file: string,
   onBytes?: (bytes: Buffer) => void,
 ): AsyncGenerator<FileChunk> {
-  const stored = createReadStream(file, { highWaterMark: READ_BYTES });
+  const stored = createReadStream(file, { highWaterMark: FILE_READ_BYTES });
   if (onBytes) stored.on('data', (chunk) => onBytes(chunk as Buffer));
   const text = stored.pipe(
-    createZstdDecompress({ chunkSize: TEXT_BYTES, readableHighWaterMark: BUFFERED_BYTES_MAX } as ZstdOptions &
-      TransformOptions),
+    createZstdDecompress({
+      chunkSize: FILE_TEXT_BYTES,
+      readableHighWaterMark: FILE_BUFFERED_BYTES_MAX,
+    } as ZstdOptions & TransformOptions),
   );
   stored.on('error', (error) => text.destroy(error));
   let header: Header | undefined;

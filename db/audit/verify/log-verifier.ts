@@ -7,9 +7,7 @@ import type { AuditTree, HashText } from '#db/audit/verify/tree.ts';
 import { type BatchRow, LEAF_FORMAT, linkBatch } from '#db/log/chain.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
-
-/** Events buffered until the row of their batch: many times the largest batch ever appended. */
-const BATCH_EVENTS_MAX = 1_000_000;
+import { BATCH_EVENTS_MAX } from '#db/archive/bounds.ts';
 
 /** The state of the log before the first event that is read. */
 export type Start = {

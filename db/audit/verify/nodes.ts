@@ -2,6 +2,7 @@ import type { ClientBase } from 'pg';
 import type { AuditTree, Node } from '#db/audit/verify/tree.ts';
 import { SHARD } from '#db/log/append.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
+import { FINDINGS_MAX } from '#db/audit/bounds.ts';
 
 export type NodeId = { level: number; number: number };
 /** Consecutive nodes of a level. */
@@ -114,12 +115,9 @@ export class NodeCheck {
           from (select -1 as number union all select number from daybook.log_node
             where shard = $1 and level = $2 and number >= 0 and number < $3) stored) gaps
         where next > number + 1 order by number limit $4`,
-      values: [SHARD, level, end, GAPS_MAX],
+      values: [SHARD, level, end, FINDINGS_MAX],
       rowMode: 'array',
     });
     for (const [number, next] of rows) this.#addMissing(level, Number(number) + 1, Number(next) - 1);
   }
 }
-
-/** More gaps say nothing more. */
-const GAPS_MAX = 100;

@@ -6,9 +6,8 @@ import type { BatchRow } from '#db/log/chain.ts';
 import { AT_US, COLUMN_NAMES, leafColumns, typeOf } from '#db/log/columns.ts';
 import type { CheckpointRow } from '#db/audit/verify/checkpoints.ts';
 import { SHARD } from '#db/log/append.ts';
+import { PAGE_POSITIONS } from '#db/audit/bounds.ts';
 
-/** Positions per query: about 2 MB of text. */
-export const PAGE_POSITIONS = 10_000;
 /** Position 0 has no event, but the table allows one. */
 const BEFORE_FIRST = -1;
 /** Below every bigint. Only partition bounds reject positions below zero. */

@@ -4,9 +4,7 @@ import { HASH_BYTES, type Head } from '#db/tlog/merkle.ts';
 import { inclusionSpans, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
 import { readLeafTile, TILE_BYTES } from '#db/tlog/publish-directory.ts';
 import { hashesFromDirectory } from '#db/tlog/tiles.ts';
-
-/** Tiles of 8 KB each: enough for the largest batch and the pages around it. */
-const CACHED_TILES_MAX = 4_096;
+import { CACHED_TILES_MAX } from '#db/audit/bounds.ts';
 
 /** The published leaf hashes, loaded tile by tile while the log is read. */
 export class PublishedTiles implements PublishedLeaves {

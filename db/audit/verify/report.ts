@@ -1,3 +1,5 @@
+import { FINDINGS_MAX } from '#db/audit/bounds.ts';
+
 /** The report of a verification. */
 
 /**
@@ -36,9 +38,6 @@ export type Report = {
 
 /** The problem of a row that differs from its batch. */
 export const OF_ANOTHER_BATCH = 'has another time or instance than its batch';
-
-/** Later findings mostly follow from earlier ones. */
-export const FINDINGS_MAX = 100;
 
 /** A range of positions as text. */
 export const spanOf = (from: number, to: number): string =>

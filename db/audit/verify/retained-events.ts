@@ -7,8 +7,7 @@ import type { Verification } from '#db/audit/verify/verification.ts';
 import type { PartitionRow } from '#db/audit/verify/tables.ts';
 import { Manifest } from '#db/archive/manifest.ts';
 import { SHARD } from '#db/log/append.ts';
-
-const PAGE_ROWS = 5_000;
+import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
 /** Verifies the retained control events of partitions whose files are not available, by their manifests. */
 export async function verifyRetainedEvents(
@@ -31,7 +30,7 @@ export async function verifyRetainedEvents(
     for (let after = first - 1; ;) {
       const { rows } = await client.query<[string]>({
         text: READ_RETAINED_TEXTS,
-        values: [SHARD, after, last, PAGE_ROWS],
+        values: [SHARD, after, last, PAGE_EVENTS],
         rowMode: 'array',
       });
       for (const [text] of rows) {
@@ -53,7 +52,7 @@ export async function verifyRetainedEvents(
             'log_kept',
           );
       }
-      if (rows.length < PAGE_ROWS) break;
+      if (rows.length < PAGE_EVENTS) break;
     }
     const manifest = Manifest.safeParse(stored);
     if (

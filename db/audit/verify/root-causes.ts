@@ -2,7 +2,8 @@ import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { BrokenBatch } from '#db/audit/verify/log-verifier.ts';
 import type { Contradiction } from '#db/audit/verify/checkpoints.ts';
-import { type Finding, FINDINGS_MAX, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
+import { type Finding, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
+import { FINDINGS_MAX } from '#db/audit/bounds.ts';
 
 /** All observations about a log, before root causes are separated from consequences. */
 export type Observations = {

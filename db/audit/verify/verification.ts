@@ -5,15 +5,14 @@ import type { CheckpointVerifier, ParsedCheckpoint } from '#db/audit/verify/chec
 import { findRootCauses } from '#db/audit/verify/root-causes.ts';
 import type { Page } from '#db/audit/verify/pages.ts';
 import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
-import { type Finding, FINDINGS_MAX, type Report } from '#db/audit/verify/report.ts';
+import { type Finding, type Report } from '#db/audit/verify/report.ts';
+import { FINDINGS_MAX } from '#db/audit/bounds.ts';
 import type { Streams } from '#db/audit/verify/streams.ts';
 import { type ControlRow, type Start, LogVerifier } from '#db/audit/verify/log-verifier.ts';
 import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { Head } from '#db/tlog/merkle.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
-
-/** Events verified per turn of the event loop, so that pg can read the next page from its socket. */
-const EVENTS_PER_TURN = 500;
+import { EVENTS_PER_TURN } from '#db/audit/bounds.ts';
 
 /** The inputs of a verification, for any source of events. */
 export type VerificationInputs = {

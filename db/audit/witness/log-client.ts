@@ -2,13 +2,9 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 import { fromBase64 } from '#db/tlog/note.ts';
 import { PROOF_HASHES_MAX } from '#db/tlog/proof.ts';
+import { LOG_TIMEOUT_MS, RESPONSE_BYTES_MAX } from '#db/audit/bounds.ts';
 
 /** A log's HTTP interface, as an independent witness uses it. Nothing in a response is trusted. */
-
-/** The largest response is a proof, of a few kilobytes. */
-const RESPONSE_BYTES_MAX = 256 * 1024;
-/** Short, since the next poll follows soon. */
-const TIMEOUT_MS = 10_000;
 
 /** The log can't be reached, or its response is unusable. The witness retries and draws no conclusion. */
 export class LogUnavailableError extends StoreError {
@@ -94,7 +90,7 @@ export class LogClient {
           'cache-control': 'no-cache',
           ...(body === undefined ? {} : { 'content-type': 'text/plain; charset=utf-8' }),
         },
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.timeout(LOG_TIMEOUT_MS),
         ...(body === undefined ? {} : { body }),
       });
       return { status: response.status, text: await readText(response), headers: response.headers };

@@ -3,9 +3,7 @@ import { LogUnavailableError, type LogClient } from '#db/audit/witness/log-clien
 import { type Alarm, parseCheckpointNote, type WitnessState } from '#db/audit/witness/state.ts';
 import { type Checkpoint } from '#db/tlog/checkpoint.ts';
 import type { Verifier } from '#db/tlog/note.ts';
-
-/** The worker publishes every ten seconds, so an event that is uncovered for longer means no worker runs. */
-const STALE_MS = 60_000;
+import { STALE_MS } from '#db/audit/bounds.ts';
 
 export type Witness = { state: WitnessState; log: LogClient; keys: readonly Verifier[] };
 

@@ -26,6 +26,7 @@ import {
   type Signer,
   signerOf,
 } from '#db/tlog/note.ts';
+import { HISTORY_INTERVAL_MS } from '#db/audit/bounds.ts';
 
 /**
  * The state directory of a witness: its key, the checkpoint that it cosigned last, the history of earlier
@@ -38,12 +39,6 @@ const CHECKPOINT = 'checkpoint';
 const ALARM = 'alarm';
 const LOCK = 'lock';
 const HISTORY = /^history-\d{4}-\d{2}$/;
-
-/**
- * At most one checkpoint per interval is appended to the history: about 300 MB a year for a busy log. The
- * newest one has a file of its own.
- */
-const HISTORY_INTERVAL_MS = 60_000;
 
 const Alarm = z.object({
   alarm: z.enum(Object.keys(ALARMS) as [AlarmKind, ...AlarmKind[]]),
