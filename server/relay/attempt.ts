@@ -75,8 +75,11 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ReplyHeaders): void {
     if (this.#state === 'ended') return;
+    if (status < 200 && this.#clock.informationalCame()) return;
+    if (status < 200) return this.#fail('upstream_error', 'upstream_error', 'unreadable');
     this.#clock.headCame();
-    const head = readReplyHead(status, headers, this.#options.call.redactor);
+    const { call } = this.#options;
+    const head = readReplyHead(status, headers, call.parsed.sse, call.redactor);
     this.#head = head;
     if (this.#isGateOpen) this.#orFault(() => this.#begin(head));
     else controller.pause();
@@ -278,8 +281,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const { bytes, slab } = this.#collected.take();
     const reply = provider.json(bytes, call);
     if (!reply) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
-    const { usage, outputBytes, failed } = reply;
-    const redacted = call.redactor.json(reply.bytes, failed);
+    const redacted = call.redactor.json(reply.bytes, reply.failed);
     if (slab && redacted.buffer === bytes.buffer) owner.replyBuffered(slab);
     else if (slab) releaseSlab(slab);
     writer.writeHead(head.status, head.contentType, [
@@ -288,10 +290,8 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
       ...unsupportedHeader(head, request.unsupported),
     ]);
     writer.end(redacted);
-    this.#finish(
-      failed ? 'upstream_error' : 'completed',
-      jsonUsage(head.status, usage, promptEstimate, outputBytes),
-    );
+    const reason = reply.failed ? 'upstream_error' : 'completed';
+    this.#finish(reason, jsonUsage(head.status, promptEstimate, reply));
   }
 
   /** The upstream has replied with an error. */

@@ -23,6 +23,9 @@ export const KEEP_ALIVE_COMMENT_MS = 15_000;
 /** An upstream that sends bytes but no data (comments only) is disconnected. */
 export const PROGRESS_TIMEOUT_MS = 120_000;
 
+/** Informational replies (1xx) before a reply; an upstream that sends more is disconnected. */
+export const INFORMATIONAL_REPLIES_MAX = 100;
+
 /** How long a list of an upstream's models is cached. */
 export const MODEL_LIST_MS = 60_000;
 export const MODEL_LIST_TIMEOUT_MS = 3_000;

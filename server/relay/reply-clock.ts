@@ -1,4 +1,4 @@
-import { PROGRESS_TIMEOUT_MS } from '#server/relay/bounds.ts';
+import { INFORMATIONAL_REPLIES_MAX, PROGRESS_TIMEOUT_MS } from '#server/relay/bounds.ts';
 
 export type ReplyTimeouts = { firstByteMs: number; idleMs: number; totalMs: number };
 
@@ -11,11 +11,18 @@ export class ReplyClock {
   #lastByteMs = this.startedMs;
   #progressMs = this.startedMs;
   #progressSeen = 0;
+  #informational = 0;
   #headAfterMs: number | null = null;
 
   /** From the request to the head; null until the head is received. */
   get headAfterMs(): number | null {
     return this.#headAfterMs;
+  }
+
+  /** The reply is still to come, and its deadline stays. @returns false: too many have come instead. */
+  informationalCame(): boolean {
+    this.#informational++;
+    return this.#informational <= INFORMATIONAL_REPLIES_MAX;
   }
 
   /** How long the head has been there. */

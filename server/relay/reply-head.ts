@@ -3,6 +3,7 @@ import type { Redactor } from '#server/wire/redactor.ts';
 /** What the head of an upstream's reply says about the rest. Pure. */
 export type ReplyHead = {
   status: number;
+  /** What the client gets: a known one, whatever the upstream wrote; empty for other forms. */
   contentType: string;
   retryAfter: string | undefined;
   /** Names of the request's fields that a provider's package does not support. */
@@ -10,6 +11,9 @@ export type ReplyHead = {
   /** `error`: not a success. `unreadable`: a success in a form that no client of ours expects. */
   form: 'sse' | 'json' | 'error' | 'unreadable';
 };
+
+const JSON_TYPE = 'application/json';
+const SSE_TYPE = 'text/event-stream; charset=utf-8';
 
 export type ReplyHeaders = Record<string, string | string[] | undefined>;
 
@@ -20,18 +24,27 @@ const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
 const namesOf = (text: string | undefined): string | undefined =>
   text !== undefined && NAMES.test(text) ? text : undefined;
 
-/** @param redactor removes the upstream's credentials: a list of names that contains one is dropped. */
-export function readReplyHead(status: number, headers: ReplyHeaders, redactor: Redactor): ReplyHead {
+/**
+ * @param isSseAsked the form that a reply without a Content-Type is taken for.
+ * @param redactor removes the upstream's credentials: a list of names that contains one is dropped.
+ */
+export function readReplyHead(
+  status: number,
+  headers: ReplyHeaders,
+  isSseAsked: boolean,
+  redactor: Redactor,
+): ReplyHead {
   const contentType = firstOf(headers['content-type']) ?? '';
   const unsupported = namesOf(firstOf(headers[UNSUPPORTED_HEADER]));
   const encoding = firstOf(headers['content-encoding']) ?? 'identity';
+  const form = formOf(status, contentType || (isSseAsked ? SSE_TYPE : JSON_TYPE), encoding);
   return {
     status,
-    contentType,
+    contentType: form === 'sse' ? SSE_TYPE : form === 'json' ? jsonTypeOf(contentType) : '',
     retryAfter: firstOf(headers['retry-after']),
     unsupported:
       unsupported !== undefined && redactor.errorText(unsupported) === unsupported ? unsupported : undefined,
-    form: formOf(status, contentType, encoding),
+    form,
   };
 }
 
@@ -39,9 +52,12 @@ function formOf(status: number, contentType: string, encoding: string): ReplyHea
   // The relay asks for an uncompressed reply; a compressed one it could neither read nor bound.
   if (encoding !== 'identity') return 'unreadable';
   if (status < 200 || status >= 300) return 'error';
-  if (/^text\/event-stream\b/i.test(contentType)) return 'sse';
-  return /^application\/(?:[\w.+-]+\+)?json\b/i.test(contentType) ? 'json' : 'unreadable';
+  if (/^\s*text\/event-stream\s*(?:[;,]|$)/i.test(contentType)) return 'sse';
+  return /^\s*application\/(?:[\w.+-]+\+)?json\s*(?:[;,]|$)/i.test(contentType) ? 'json' : 'unreadable';
 }
+
+const jsonTypeOf = (contentType: string): string =>
+  /^application\/json; ?charset=utf-8$/i.test(contentType) ? `${JSON_TYPE}; charset=utf-8` : JSON_TYPE;
 
 function firstOf(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;

@@ -1,6 +1,7 @@
 import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
+import type { JsonReply } from '#server/providers/provider.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import type { ReplyHead } from '#server/relay/reply-head.ts';
 
@@ -47,10 +48,13 @@ export function streamUsage(
   reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null,
 ): ReplyUsage {
   if (reply === null || status === undefined) return promptUsage(promptEstimate);
-  if (reply.usage) return { status, usage: reply.usage, source: 'provider' };
+  const { usage, countedTokens: output } = reply;
+  // A provider that reports no output beside a text that was relayed is not believed.
+  if (usage && (usage.output > 0 || output === 0)) return { status, usage, source: 'provider' };
+  const prompt = usage ? { input: usage.input, cached: usage.cached } : reply.promptUsage;
   return {
     status,
-    usage: { ...NOTHING, input: promptEstimate, ...reply.promptUsage, output: reply.countedTokens },
+    usage: { ...NOTHING, input: promptEstimate, ...prompt, output },
     source: 'counted',
   };
 }
@@ -58,13 +62,12 @@ export function streamUsage(
 /** The usage of a JSON reply: as reported by the provider, else estimated from the size of its output. */
 export function jsonUsage(
   status: number,
-  usage: Usage | null,
   promptEstimate: number,
-  outputBytes: number,
+  { usage, promptUsage: reported, outputBytes }: Pick<JsonReply, 'usage' | 'promptUsage' | 'outputBytes'>,
 ): ReplyUsage {
   if (usage) return { status, usage, source: 'provider' };
   const output = Math.ceil(outputBytes / BYTES_PER_TOKEN);
-  return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
+  return { status, usage: { ...NOTHING, input: promptEstimate, ...reported, output }, source: 'estimated' };
 }
 
 /**

@@ -16,8 +16,10 @@ export type Reply = {
   diagnostics?: RequestDiagnostics;
 };
 
-const NO_HEADERS: readonly string[] = [];
+/** No browser is to guess another type: a reply may hold what an upstream or a model wrote. */
+const SAFETY_HEADERS: readonly string[] = ['x-content-type-options', 'nosniff'];
 const CORS_HEADERS: readonly string[] = [
+  ...SAFETY_HEADERS,
   'access-control-allow-origin',
   '*',
   'access-control-expose-headers',
@@ -30,11 +32,12 @@ const CORS_HEADERS: readonly string[] = [
 ];
 
 /**
- * The headers that let a page on another origin read a reply. Keys travel in a header that a page
- * must set itself and cookies play no part, so every origin may read what its key may get.
+ * The headers of every reply under /v1, with those that let a page on another origin read a reply. Keys
+ * travel in a header that a page must set itself and cookies play no part, so every origin may read what its
+ * key may get.
  */
 export function corsHeaders(headers: IncomingHttpHeaders): readonly string[] {
-  return headers.origin === undefined ? NO_HEADERS : CORS_HEADERS;
+  return headers.origin === undefined ? SAFETY_HEADERS : CORS_HEADERS;
 }
 
 /** Answers a preflight, which never carries a key. */
@@ -91,7 +94,12 @@ export function sendError(
 /** A refusal as the bytes of a whole reply, for a connection without a response object; it ends with it. */
 export function bareRefusal(refusal: ApiError, requestId: string): string {
   const body = refusal.body(requestId);
-  const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
+  const pairs = [
+    ...refusal.headers(requestId, Buffer.byteLength(body)),
+    ...SAFETY_HEADERS,
+    'connection',
+    'close',
+  ];
   let head = `HTTP/1.1 ${refusal.status} ${refusal.code}\r\n`;
   for (let index = 0; index < pairs.length; index += 2) head += `${pairs[index]}: ${pairs[index + 1]}\r\n`;
   return `${head}\r\n${body}`;

@@ -3,6 +3,7 @@ import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstr
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { ModelListError } from '#server/upstreams/model-list-error.ts';
 import { ByteCollector } from '#server/wire/byte-collector.ts';
+import { acceptContinueReplies } from '#server/upstreams/continue-replies.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /**
@@ -62,6 +63,7 @@ export function openConnectionPool({
   models,
   connect,
 }: ConnectionPoolOptions): UpstreamConnectionPool {
+  acceptContinueReplies();
   const pool = new Pool(base.origin, { ...CONNECTIONS, connect });
   // An own Accept-Encoding, since the client's would let the upstream compress what we must read.
   const common = ['accept-encoding', 'identity', 'user-agent', 'daybook', ...headers];

@@ -28,8 +28,13 @@ export const REGION_BYTES_MIN = 32 * MIB + 64 * KIB;
 
 /** Average bytes per token, for text and JSON, where no provider has counted the tokens. */
 export const BYTES_PER_TOKEN = 4;
-/** Token counts are stored in 32-bit columns; a provider that reports more is not believed. */
+/** Token counts are stored in 32-bit columns. */
 export const TOKENS_MAX = 2 ** 31 - 1;
+/**
+ * A provider that reports more of anything for one call is not believed, and the usage is estimated: the
+ * largest contexts hold ten million tokens, and 128 choices of the longest replies stay below this.
+ */
+export const TOKENS_BELIEVED_MAX = 100_000_000;
 
 /**
  * A non-streamed reply is buffered until it is complete, so that an upstream that breaks off causes a 502 and
@@ -52,4 +57,8 @@ assertIncreasing(
 assertIncreasing(
   { ERROR_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX, JSON_REPLY_BYTES_MAX },
   'An error is the smallest reply, and one event of a stream is smaller than a whole reply.',
+);
+assertIncreasing(
+  { 'all counts of one report': 4 * TOKENS_BELIEVED_MAX, TOKENS_MAX },
+  'The sum of believed counts must fit its column.',
 );

@@ -24,16 +24,17 @@ export function encodedForms(text: string): string[] {
  * document, or percent-encoded. It matches UTF-16 and latin-1 text of UTF-8 bytes.
  */
 export function escapedPattern(text: string): string {
-  return [...text].map((character) => `(?:${formsOf(character).join('|')})`).join('');
+  return Array.from(text, (character) => `(?:${formsOf(character).join('|')})`).join('');
 }
 
 function formsOf(character: string): string[] {
   const bytes = Buffer.from(character);
   const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index));
   const hex = (value: number, digits: number): string =>
-    [...value.toString(16).padStart(digits, '0')]
-      .map((digit) => (/\d/.test(digit) ? digit : `[${digit}${digit.toUpperCase()}]`))
-      .join('');
+    value
+      .toString(16)
+      .padStart(digits, '0')
+      .replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
   const unicode = units.map((unit) => `\\\\{1,4}u${hex(unit, 4)}`).join('');
   const percent = [...bytes].map((byte) => `%(?:25){0,3}${hex(byte, 2)}`).join('');
   const forms = [...plainForms(character), unicode, percent];

@@ -23,6 +23,10 @@ const INTERNALS: Record<string, { uses: RegExp; files: readonly string[] }> = {
     uses: /undici:client:sendHeaders/,
     files: ['server/wire/slabs.ts'],
   },
+  'undici: channel undici:client:connected and its parser': {
+    uses: /undici:client:connected|onHeadersComplete/,
+    files: ['server/upstreams/continue-replies.ts'],
+  },
   'graphile-worker: table _private_jobs': { uses: /\b_private_jobs\b/, files: ['worker/tasks/retain.ts'] },
   'pg: client.connection.stream': {
     uses: /\bconnection\.stream\b/,

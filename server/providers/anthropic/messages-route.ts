@@ -2,7 +2,12 @@ import { parseError } from '#server/providers/anthropic/errors.ts';
 import { NativeSse } from '#server/providers/anthropic/native-sse.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
 import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
-import { parseReportedUsage, usageOf } from '#server/providers/anthropic/usage.ts';
+import {
+  parseReportedUsage,
+  promptUsageOf,
+  reportsOutput,
+  usageOf,
+} from '#server/providers/anthropic/usage.ts';
 import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject } from '#server/wire/json.ts';
@@ -47,7 +52,8 @@ function nativeReply(bytes: Buffer): JsonReply | null {
   const content = message.get('content');
   return {
     bytes,
-    usage: reported && usageOf(reported),
+    usage: reported && reportsOutput(message.get('usage')) ? usageOf(reported) : null,
+    promptUsage: promptUsageOf(reported),
     outputBytes: content?.length ?? 0,
     failed: content === undefined && message.get('error')?.[0] === '{',
   };

@@ -2,7 +2,13 @@ import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { arrayOf, elementsOf, insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
-import { parseReportedUsage, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
+import {
+  parseReportedUsage,
+  promptUsageOf,
+  reportsOutput,
+  usageJson,
+  usageOf,
+} from '#server/providers/anthropic/usage.ts';
 import type { JsonReply } from '#server/providers/provider.ts';
 import { scanObject } from '#server/wire/json.ts';
 
@@ -29,6 +35,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
     return {
       bytes: Buffer.from(`{"error":${relayedError(error)}}`),
       usage: null,
+      promptUsage: null,
       outputBytes: 0,
       failed: true,
     };
@@ -50,7 +57,8 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
   });
   return {
     bytes: Buffer.from(text, 'latin1'),
-    usage: reported && usageOf(reported),
+    usage: reported && reportsOutput(message.get('usage')) ? usageOf(reported) : null,
+    promptUsage: promptUsageOf(reported),
     outputBytes: content.length,
     failed: false,
   };

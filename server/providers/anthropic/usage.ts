@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/wire/bounds.ts';
+import { TOKENS_BELIEVED_MAX } from '#server/wire/bounds.ts';
 import { membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
 
@@ -22,13 +22,17 @@ const NAMES = {
   output: 'output_tokens',
 } as const;
 
-/** @param text a usage object, as JSON. @returns null: not a usage object, or its totals are not counts. */
+/**
+ * @param text a usage object, as JSON.
+ * @returns null: not a usage object, or a count that is malformed or above the bound.
+ */
 export function parseReportedUsage(text: string | undefined): ReportedUsage | null {
   const members = membersOf(text ?? '');
   if (!members.has(NAMES.fresh) && !members.has(NAMES.output)) return null;
-  if ([NAMES.fresh, NAMES.output].some((name) => isAbsurd(members.get(name)))) return null;
+  if (Object.values(NAMES).some((name) => isAbsurd(members.get(name)))) return null;
   const count = (name: string): number => countOf(members.get(name));
   const thinking = countOf(membersOf(members.get('output_tokens_details') ?? '').get('thinking_tokens'));
+  if (thinking > TOKENS_BELIEVED_MAX) return null;
   const output = count(NAMES.output);
   return {
     fresh: count(NAMES.fresh),
@@ -37,6 +41,11 @@ export function parseReportedUsage(text: string | undefined): ReportedUsage | nu
     output,
     thinking: Math.min(thinking, output),
   };
+}
+
+/** Whether a report says how much the model has written. */
+export function reportsOutput(text: string | undefined): boolean {
+  return (membersOf(text ?? '').get(NAMES.output) ?? 'null') !== 'null';
 }
 
 /** Counts only grow during a reply, and each report may omit a count that an earlier one had. */
@@ -53,7 +62,7 @@ export function mergeReported(before: ReportedUsage | null, now: ReportedUsage |
 }
 
 export function usageOf(reported: ReportedUsage): Usage {
-  const input = Math.min(reported.fresh + reported.read + reported.written, TOKENS_MAX);
+  const input = reported.fresh + reported.read + reported.written;
   return {
     input,
     cached: Math.min(reported.read, input),
@@ -83,10 +92,10 @@ export function usageJson(reported: ReportedUsage): string {
 }
 
 function isAbsurd(text: string | undefined): boolean {
-  return text !== undefined && text !== 'null' && !/^\d/.test(text);
+  return text !== undefined && text !== 'null' && !(/^\d/.test(text) && Number(text) <= TOKENS_BELIEVED_MAX);
 }
 
 function countOf(text: string | undefined): number {
   const value = text !== undefined && /^\d/.test(text) ? Number(text) : 0;
-  return value > 0 ? Math.min(Math.floor(value), TOKENS_MAX) : 0;
+  return value > 0 ? Math.floor(value) : 0;
 }

@@ -1,5 +1,5 @@
 import type { JsonReply } from '#server/providers/provider.ts';
-import { parseUsage } from '#server/providers/openai/usage.ts';
+import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
 
 const MEMBERS = ['usage', 'choices', 'error', 'object'];
@@ -13,9 +13,14 @@ export function parseJsonReply(bytes: Buffer): JsonReply | null {
     const { members } = scanObject(bytes, MEMBERS);
     const usage = members.get('usage');
     const choices = members.get('choices');
+    const report = usage ? valueOf(bytes, usage) : null;
+    const promptUsage = parsePromptUsage(report);
+    // Embeddings have no output to report.
+    const whole = promptUsage && !choices ? { ...promptUsage, output: 0, reasoning: 0 } : null;
     return {
       bytes,
-      usage: usage ? parseUsage(valueOf(bytes, usage)) : null,
+      usage: parseUsage(report) ?? whole,
+      promptUsage,
       outputBytes: choices ? choices.end - choices.start : 0,
       failed: choices ? endsInError(bytes, choices) : isError(bytes, members),
     };

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
-import { parseUsage } from '#server/providers/openai/usage.ts';
+import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
-import { dataOf } from '#server/wire/sse.ts';
+import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
 
 /**
  * What the model writes: text, thoughts, refusals, arguments of calls. A literal of JSON can't hold bare
@@ -16,13 +16,18 @@ const TERMINAL = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"
  * A streamed reply of the Responses API: its last event holds its status and usage. Pure.
  */
 export class ResponsesSse extends PassthroughSse {
-  readonly promptUsage = null;
+  #promptUsage: PromptUsage | null = null;
   #usage: Usage | null = null;
   #isEnded = false;
   #failed = false;
 
   get usage(): Usage | null {
     return this.#usage;
+  }
+
+  /** Set by a report without the output; the usual one has both. */
+  get promptUsage(): PromptUsage | null {
+    return this.#promptUsage;
   }
 
   get complete(): boolean {
@@ -47,6 +52,7 @@ export class ResponsesSse extends PassthroughSse {
       case 'response.incomplete':
         this.#isEnded = true;
         this.#usage = parseUsage(reported.response?.usage) ?? this.#usage;
+        this.#promptUsage = parsePromptUsage(reported.response?.usage);
         return;
       case 'response.failed':
         this.#failed = true;

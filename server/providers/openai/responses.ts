@@ -1,6 +1,6 @@
 import { parseError } from '#server/providers/openai/errors.ts';
 import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
-import { parseUsage } from '#server/providers/openai/usage.ts';
+import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import type { JsonReply, Provider } from '#server/providers/provider.ts';
 import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject, valueOf } from '#server/wire/json.ts';
@@ -29,9 +29,11 @@ function readResponse(bytes: Buffer): JsonReply | null {
     const { members } = scanObject(bytes, MEMBERS);
     const [status, output, usage, error] = MEMBERS.map((name) => members.get(name));
     const isFailed = status !== undefined && valueOf(bytes, status) === 'failed';
+    const report = usage ? valueOf(bytes, usage) : null;
     return {
       bytes,
-      usage: usage ? parseUsage(valueOf(bytes, usage)) : null,
+      usage: parseUsage(report),
+      promptUsage: parsePromptUsage(report),
       outputBytes: output ? output.end - output.start : 0,
       failed: isFailed || (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),
     };

@@ -1,8 +1,8 @@
 import type { Usage } from '#db/money.ts';
-import { parseUsage } from '#server/providers/openai/usage.ts';
+import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
-import { dataOf } from '#server/wire/sse.ts';
+import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
 
 /** How a searched member's value begins, whatever blanks the provider writes around the colon. */
 const BLANKS_AND_COLON = /[\s:]*/y;
@@ -23,6 +23,7 @@ const DONE = /(^|[\r\n])data: ?\[DONE\]/;
 export class ChatSse extends PassthroughSse {
   readonly #stripUsage: boolean;
   #usage: Usage | null = null;
+  #promptUsage: PromptUsage | null = null;
   #finished = false;
   #done = false;
   #failed = false;
@@ -37,8 +38,10 @@ export class ChatSse extends PassthroughSse {
     return this.#usage;
   }
 
-  /** A chat completion reports the usage of the prompt only with the rest. */
-  readonly promptUsage = null;
+  /** Set by a report without the output; the usual one has both. */
+  get promptUsage(): PromptUsage | null {
+    return this.#promptUsage;
+  }
 
   /** A finish reason that is no error, or `[DONE]` without an error. */
   get complete(): boolean {
@@ -78,6 +81,7 @@ export class ChatSse extends PassthroughSse {
     )
       this.#failed = true;
     this.#usage = parseUsage(data['usage']) ?? parseUsage(groq?.['usage']) ?? this.#usage;
+    this.#promptUsage = parsePromptUsage(data['usage']) ?? this.#promptUsage;
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 

@@ -1,5 +1,6 @@
 import type { Usage } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/wire/bounds.ts';
+import type { PromptUsage } from '#server/wire/sse.ts';
+import { TOKENS_BELIEVED_MAX } from '#server/wire/bounds.ts';
 
 /**
  * Normalizes the usage of a chat completion, as OpenAI and compatible providers report it:
@@ -11,8 +12,9 @@ import { TOKENS_MAX } from '#server/wire/bounds.ts';
  * or not at all. `total_tokens` decides: the reading that adds up to it is the true one.
  * Where none does, or no total is reported, a part that is larger than its whole is counted beside it.
  *
- * @returns null when the value is not a usage object, or its totals are no counts: then it is no
- *   report, and the relayed text is counted instead. A part that is missing counts as 0.
+ * @returns null when the value is not a usage object, or any count is not one or above
+ *   {@link TOKENS_BELIEVED_MAX}, or nothing reveals the size of the output: then the relayed text is counted
+ *   instead. Another part that is missing counts as 0.
  */
 export function parseUsage(value: unknown): Usage | null {
   const usage = asRecord(value);
@@ -33,6 +35,9 @@ export function parseUsage(value: unknown): Usage | null {
     reasoning: reasoningTokens(usage),
     total: count(usage['total_tokens']),
   };
+  if (Object.values(reported).some((tokens) => tokens > TOKENS_BELIEVED_MAX)) return null;
+  const hasOutput = (usage[completionName] ?? usage['total_tokens'] ?? null) !== null;
+  if (!hasOutput && reported.reasoning === 0) return null;
   const besides = READINGS.find(
     (reading) => isPossible(reported, reading) && sum(reported, reading) === reported.total,
   );
@@ -40,6 +45,17 @@ export function parseUsage(value: unknown): Usage | null {
     reported,
     besides ?? likelyReading(reported, anthropic && 'cache_read_input_tokens' in usage),
   );
+}
+
+/**
+ * The usage of the prompt, of a report without that of the output. @returns null: there is no such report.
+ */
+export function parsePromptUsage(value: unknown): PromptUsage | null {
+  const usage = asRecord(value);
+  const prompt = usage?.['prompt_tokens'] ?? usage?.['input_tokens'];
+  if (!usage || typeof prompt !== 'number') return null;
+  const whole = parseUsage({ ...usage, total_tokens: usage['total_tokens'] ?? prompt });
+  return whole && { input: whole.input, cached: whole.cached };
 }
 
 /** The counts as reported by the provider. */
@@ -95,10 +111,10 @@ function settle(reported: ReportedUsage, reading: Reading): Usage {
   const reasoning = reported.reasoning + unnamed;
   const output = reported.completion + (reading.reasoning || unnamed > 0 ? reasoning : 0);
   return {
-    input: Math.min(input, TOKENS_MAX),
-    cached: Math.min(reported.cached, input, TOKENS_MAX),
-    output: Math.min(output, TOKENS_MAX),
-    reasoning: Math.min(reasoning, output, TOKENS_MAX),
+    input,
+    cached: Math.min(reported.cached, input),
+    output,
+    reasoning: Math.min(reasoning, output),
   };
 }
 
@@ -139,5 +155,5 @@ function detail(details: unknown, name: string): number {
 }
 
 function count(value: unknown): number {
-  return typeof value === 'number' && value > 0 ? Math.min(Math.floor(value), TOKENS_MAX) : 0;
+  return typeof value === 'number' && value > 0 ? Math.floor(value) : 0;
 }

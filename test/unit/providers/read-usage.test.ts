@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Usage } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/wire/bounds.ts';
+import { TOKENS_BELIEVED_MAX, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { parseUsage } from '#server/providers/openai/usage.ts';
 
 const oddNumber = fc.oneof(
@@ -49,8 +49,8 @@ test('whatever a provider sends, each count is a whole number that the log can h
 
 test('an honest report is taken as it is', () => {
   const counts = fc.record({
-    input: fc.nat(TOKENS_MAX),
-    output: fc.nat(TOKENS_MAX),
+    input: fc.nat(TOKENS_BELIEVED_MAX / 2),
+    output: fc.nat(TOKENS_BELIEVED_MAX / 2),
     part: fc.double({ min: 0, max: 1, noNaN: true }),
   });
   fc.assert(
@@ -81,8 +81,8 @@ test.each([
     { input: 3, cached: 0, output: 2, reasoning: 0 },
   ],
   [
-    'only a prompt, as for embeddings',
-    { prompt_tokens: 3 },
+    'only a prompt and its total, as for embeddings',
+    { prompt_tokens: 3, total_tokens: 3 },
     { input: 3, cached: 0, output: 0, reasoning: 0 },
   ],
   [
@@ -474,4 +474,19 @@ test('whichever way a provider counts, the same call is the same usage', () => {
     }),
     { numRuns: 1_000 },
   );
+});
+
+test.each([
+  ['an absurd prompt', { prompt_tokens: 1e308, completion_tokens: 7 }],
+  ['an absurd output', { prompt_tokens: 5, completion_tokens: 1e308 }],
+  ['an absurd total', { prompt_tokens: 5, completion_tokens: 7, total_tokens: 2_000_000_000 }],
+  [
+    'absurd reasoning',
+    { prompt_tokens: 5, completion_tokens: 7, completion_tokens_details: { reasoning_tokens: 1e300 } },
+  ],
+  ['an absurd cache', { prompt_tokens: 5, completion_tokens: 7, cached_tokens: TOKENS_BELIEVED_MAX + 1 }],
+  ['a prompt alone', { prompt_tokens: 5 }],
+  ['a prompt without a text of usage', { prompt_tokens: 5, completion_tokens: null }],
+])('a report with %s is not believed', (_, report) => {
+  expect(parseUsage(report)).toBeNull();
 });
