@@ -6,7 +6,8 @@ import { assertIncreasing } from '#db/assert-increasing.ts';
  */
 
 /**
- * A frozen server accepts connections and never replies; 1.5 s leaves time to reject a request within 2.5 s.
+ * A frozen server accepts connections and never replies; 1.5 s leaves time to reject a request within 2.5
+ * s.
  */
 export const CONNECT_TIMEOUT_MS = 1_500;
 
@@ -17,8 +18,8 @@ export const CLOSE_TIMEOUT_MS = 500;
 export const QUERY_TIMEOUT_MS = 2_000;
 
 /**
- * The server cancels a statement this much before the client stops waiting. A server that is merely slow then
- * replies with an error and the connection stays usable.
+ * The server cancels a statement this much before the client stops waiting. A server that is merely slow
+ * then replies with an error and the connection stays usable.
  */
 export const STATEMENT_MARGIN_MS = 200;
 
@@ -53,8 +54,8 @@ export const HEARTBEAT_MS = 1_000;
 export const DEAD_AFTER_MS = 5_000;
 
 /**
- * Time between two observations of the peers counts up to this, so that a process that was itself frozen does
- * not mistake its own pause for theirs.
+ * Time between two observations of the peers counts up to this, so that a process that was itself frozen
+ * does not mistake its own pause for theirs.
  */
 export const WATCH_GAP_MAX_MS = 2 * HEARTBEAT_MS;
 
@@ -97,6 +98,9 @@ export const POSTMASTER_POLL_MS = 20;
 /** A Postgres that is probed and does not reply within this time is silent: starting, or frozen. */
 export const PROBE_TIMEOUT_MS = 2_000;
 
+/** A lock file that is damaged stays so; one that Postgres is writing is complete within microseconds. */
+export const DAMAGED_LOCK_SETTLE_MS = 500;
+
 /** Crash recovery replays up to `max_wal_size`; on a slow disk two gigabytes take minutes. */
 export const START_TIMEOUT_MS = 300_000;
 
@@ -113,7 +117,8 @@ export const START_CONNECT_TIMEOUT_MS = 10_000;
 export const BOOTSTRAP_TIMEOUT_MS = 60_000;
 
 /**
- * A fast shutdown writes one checkpoint; after this an immediate shutdown follows, with crash recovery later.
+ * A fast shutdown writes one checkpoint; after this an immediate shutdown follows, with crash recovery
+ * later.
  */
 export const FAST_SHUTDOWN_TIMEOUT_MS = 10_000;
 
@@ -125,7 +130,8 @@ export const SUPERVISOR_LOCK_WAIT_MS = 2_000;
 export const SUPERVISOR_LOCK_POLL_MS = 50;
 
 /**
- * The backoff of Postgres restarts. The maximum decides how soon it is up after a full disk has space again.
+ * The backoff of Postgres restarts. The maximum decides how soon it is up after a full disk has space
+ * again.
  */
 export const RESTART_PAUSE_MIN_MS = 100;
 export const RESTART_PAUSE_MAX_MS = 3_000;
@@ -185,7 +191,7 @@ assertIncreasing(
   'A database that is back must be reached within the time of one query.',
 );
 assertIncreasing(
-  { POSTMASTER_POLL_MS, PROBE_TIMEOUT_MS, START_NOTICE_MS, START_TIMEOUT_MS },
+  { POSTMASTER_POLL_MS, DAMAGED_LOCK_SETTLE_MS, PROBE_TIMEOUT_MS, START_NOTICE_MS, START_TIMEOUT_MS },
   'A slow start must be reported before it is given up.',
 );
 assertIncreasing(

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
+import { describeFileError } from '#db/file-errors.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { openStore } from '#db/postgres/store.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
@@ -138,7 +139,9 @@ function superviseWorker(config: Config, log: Logger): SupervisedProcess {
 try {
   await main();
 } catch (error) {
-  if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;
-  standardError.write(`daybook: ${error.message}\n`);
+  const isOurs = error instanceof ConfigError || error instanceof StoreError;
+  const line = isOurs ? error.message : describeFileError(error);
+  if (line === null) throw error;
+  standardError.write(`daybook: ${line}\n`);
   await exitProcess(1);
 }

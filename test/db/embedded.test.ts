@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -8,6 +8,7 @@ import type { Store } from '#db/postgres/connect.ts';
 import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { findBinaries } from '#db/postgres/embedded/binaries.ts';
 import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
+import { removeDamagedLocks } from '#db/postgres/embedded/lock-files.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { chooseRunAs, command, run } from '#db/postgres/embedded/run-as.ts';
 import { ask } from '../support/database.ts';
@@ -139,6 +140,40 @@ describe('a start', () => {
       await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow(`${setting}=off`);
       expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
     }
+  });
+
+  test('removes lock files that a power failure left empty or cut, and names other obstacles', async () => {
+    await (await start()).stop();
+    const { cluster } = await clusterPaths(dataDir);
+    const [pidFile, socketLock] = ['postmaster.pid', '.s.PGSQL.5432.lock'].map((name) =>
+      path.join(cluster, name),
+    ) as [string, string];
+    for (const [pid, lock] of [
+      ['', ''],
+      ['\0\0\0\0', '12'],
+    ] as const) {
+      await writeFile(pidFile, pid);
+      await writeFile(socketLock, lock);
+      const lines: string[] = [];
+      const store = await start(dataDir, (line) => lines.push(line));
+      expect(lines.filter((line) => line.startsWith('removed '))).toHaveLength(2);
+      expect(await ask(store.config('relay'), 'show log_error_verbosity')).toBe('terse');
+      // A Postgres that runs is never taken for stale.
+      const own = await readFile(pidFile, 'utf8');
+      await writeFile(pidFile, '');
+      await removeDamagedLocks(
+        cluster,
+        async () => false,
+        (line) => lines.push(line),
+      );
+      expect(lines.filter((line) => line.startsWith('removed '))).toHaveLength(2);
+      await writeFile(pidFile, own);
+      await store.stop();
+    }
+    await chmod(cluster, 0o777);
+    await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow(
+      /has invalid permissions\. Permissions should be [^\n]+ To fix it, run: chmod 700 \S+\/postgres$/,
+    );
   });
 
   test('on a cluster without checksums fails', async () => {

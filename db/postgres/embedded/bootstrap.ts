@@ -13,10 +13,12 @@ const BOOTSTRAP_LOCK = '21, 1';
 
 const ROLES: readonly Role[] = ['owner', 'relay', 'worker', 'auditor'];
 export const DATABASE = 'daybook';
+const IS_TERSE = `select exists (select from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+  where datname = '${DATABASE}' and setrole = 0 and 'log_error_verbosity=terse' = any(setconfig))`;
 
 /**
- * Creates missing roles and the database. The superuser does nothing else; even the owner of the tables is an
- * ordinary role.
+ * Creates missing roles and the database. The superuser does nothing else; even the owner of the tables is
+ * an ordinary role.
  */
 export async function bootstrap(superuser: ClientConfig, passwords: Passwords): Promise<void> {
   const client = new Client({
@@ -37,6 +39,9 @@ export async function bootstrap(superuser: ClientConfig, passwords: Passwords): 
     if (!(await isTrue(client, `select exists (select from pg_database where datname = '${DATABASE}')`))) {
       await client.query(`create database ${DATABASE} owner daybook_owner`);
     }
+    // The DETAIL lines of errors quote rows; elsewhere they are the reason of a failed start.
+    if (!(await isTrue(client, IS_TERSE)))
+      await client.query(`alter database ${DATABASE} set log_error_verbosity = terse`);
   } finally {
     await closeClient(client);
   }

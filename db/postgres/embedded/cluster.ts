@@ -18,6 +18,8 @@ import { z } from 'zod';
 import { INITDB_TIMEOUT_MS, LEFTOVER_RETRIES_MAX } from '#db/bounds.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { Binaries } from '#db/postgres/embedded/binaries.ts';
+import { remedyFor } from '#db/file-errors.ts';
+import { reasonIn } from '#db/postgres/embedded/reason.ts';
 import { command, run, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
 /** The paths of one embedded PostgreSQL, all in Daybook's data directory. */
@@ -49,8 +51,6 @@ const TUNING: Readonly<Record<string, string>> = {
   checkpoint_timeout: '15min',
   // Short statements only: compiling them would take longer than running them.
   jit: 'off',
-  // The DETAIL lines of errors quote rows.
-  log_error_verbosity: 'terse',
 };
 
 /** The paths below a data directory, which need not exist. Creates nothing. */
@@ -105,8 +105,8 @@ export async function readPasswords(paths: ClusterPaths): Promise<Passwords | nu
 }
 
 /**
- * Reads the passwords, and creates them first if necessary. Concurrent starters all get the same ones: a hard
- * link appears with its whole content, and only for the first starter.
+ * Reads the passwords, and creates them first if necessary. Concurrent starters all get the same ones: a
+ * hard link appears with its whole content, and only for the first starter.
  */
 export async function ensurePasswords(paths: ClusterPaths): Promise<Passwords> {
   const known = await readPasswords(paths);
@@ -189,8 +189,10 @@ async function initdb(
   ]);
   await run(program, args, { ...options, timeout: INITDB_TIMEOUT_MS }).catch(
     (error: Error & { stderr?: string }) => {
-      const reason = error.stderr?.trim().split('\n').at(-1) || error.message;
-      throw new StoreError(`initdb failed: ${reason}`);
+      const reason = reasonIn(error.stderr?.trim().split('\n') ?? []) ?? error.message;
+      throw new StoreError(
+        `initdb failed in ${path.dirname(directory)}: ${reason}${remedyFor(reason, path.dirname(directory))}`,
+      );
     },
   );
 }

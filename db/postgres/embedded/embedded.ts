@@ -18,6 +18,7 @@ import {
   type Role,
   type Store,
 } from '#db/postgres/connect.ts';
+import { describeFileError } from '#db/file-errors.ts';
 import { findBinaries, type Binaries } from '#db/postgres/embedded/binaries.ts';
 import {
   bootstrap,
@@ -65,11 +66,12 @@ type Server = {
  *
  * Four states. *Starting*: a predecessor's server that is still running is adopted, otherwise one is
  * launched; then the supervisor's lock is acquired. *Serving*: the lock is held; its connection is up.
- * *Recovering*: that connection was lost, because Postgres died, crashed or dropped it; the steps of a start
- * are repeated with backoff until the lock is held again. *Stopped*: by `stop()` only.
+ * *Recovering*: that connection was lost, because Postgres died, crashed or dropped it; the steps of a
+ * start are repeated with backoff until the lock is held again. *Stopped*: by `stop()` only.
  *
- * Invariants. A second Daybook never gets past *Starting*. A server is stopped only by the process that holds
- * its lock or held it last. A relaunched server gets the same address, because connection pools keep theirs.
+ * Invariants. A second Daybook never gets past *Starting*. A server is stopped only by the process that
+ * holds its lock or held it last. A relaunched server gets the same address, because connection pools keep
+ * theirs.
  *
  * @param options.log receives log lines for the operator.
  * @param options.stop aborts the start while it waits for PostgreSQL.
@@ -168,6 +170,8 @@ export async function connectEmbedded(dataDir: string): Promise<Store | null> {
 
 function unusable(dataDir: string, error: Error): never {
   if (error instanceof StoreError) throw error;
+  const described = describeFileError(error, dataDir);
+  if (described !== null) throw new StoreError(described, { cause: error });
   throw new StoreError(`the database in ${dataDir} (DAYBOOK_DATA) cannot be used: ${error.message}`, {
     cause: error,
   });
@@ -184,8 +188,8 @@ async function prepare(dataDir: string, log: (line: string) => void): Promise<Se
 }
 
 /**
- * Adopts or launches a server, then acquires the lock. Stops a server that it launched but can't keep, or one
- * without durable settings.
+ * Adopts or launches a server, then acquires the lock. Stops a server that it launched but can't keep, or
+ * one without durable settings.
  */
 async function bringUp(server: Server, signal: AbortSignal): Promise<SupervisorLock> {
   const { paths, passwords, log } = server;

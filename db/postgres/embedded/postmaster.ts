@@ -18,7 +18,10 @@ import {
 } from '#db/bounds.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import type { Binaries } from '#db/postgres/embedded/binaries.ts';
+import { remedyFor } from '#db/file-errors.ts';
 import type { ClusterPaths } from '#db/postgres/embedded/cluster.ts';
+import { removeDamagedLocks } from '#db/postgres/embedded/lock-files.ts';
+import { reasonIn } from '#db/postgres/embedded/reason.ts';
 import { command, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
 /** The address at which Postgres listens: `host` is the directory of its Unix socket, or 127.0.0.1. */
@@ -116,6 +119,8 @@ type ProbeResult = 'serving' | 'elsewhere' | 'starting' | 'denied' | 'silent' | 
 
 const CANNOT_CONNECT_NOW = '57P03';
 const TOO_MANY_CONNECTIONS = '53300';
+/** It runs but can't open its files: insufficient privilege, full disk, I/O error, corruption. */
+const UNUSABLE_FILES = /^(?:42501|53100|58\w{3}|XX\w{3})$/;
 
 async function probe(paths: ClusterPaths, config: ClientConfig): Promise<ProbeResult> {
   // pg's own timeouts reject with errors that only their text identifies.
@@ -132,6 +137,13 @@ async function probe(paths: ClusterPaths, config: ClientConfig): Promise<ProbeRe
     return rows[0]?.data_directory === paths.cluster ? 'serving' : 'elsewhere';
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
+    if (UNUSABLE_FILES.test(code)) {
+      const { message } = error as Error;
+      throw new StoreError(
+        `the PostgreSQL in ${paths.cluster} cannot use its files: ${message}` +
+          remedyFor(message, paths.cluster),
+      );
+    }
     if (code === CANNOT_CONNECT_NOW || code === TOO_MANY_CONNECTIONS) return 'starting';
     if (code.startsWith('28')) return 'denied';
     return isTimedOut || code === 'ETIMEDOUT' ? 'silent' : 'absent';
@@ -143,14 +155,20 @@ async function probe(paths: ClusterPaths, config: ClientConfig): Promise<ProbeRe
 
 /**
  * Finds the Postgres that a predecessor left running, waiting while it starts, recovers or stops.
- * The address is probed whatever the process id refers to: a container that shares the directory has process
- * ids of its own, and two servers on one cluster would destroy it.
+ * The address is probed whatever the process id refers to: a container that shares the directory has
+ * process ids of its own, and two servers on one cluster would destroy it.
  * @returns null if no server is running and Daybook may start one.
  * @throws {StoreError} if a server is running that Daybook may not use.
  */
 export async function findRunning(supervision: Supervision): Promise<Address | null> {
   const { paths } = supervision;
   const wait = startWait(supervision, 'is running but does not answer');
+  const usual = supervision.superuser({ host: paths.cluster, port: SOCKET_PORT });
+  await removeDamagedLocks(
+    paths.cluster,
+    async () => ['serving', 'starting', 'silent', 'denied'].includes(await probe(paths, usual)),
+    supervision.log,
+  );
   for (;;) {
     const file = await readPidFile(paths);
     if (file === null) return null;
@@ -165,8 +183,9 @@ export async function findRunning(supervision: Supervision): Promise<Address | n
           `(process ${file.pid} in postmaster.pid): stop it first`,
       );
     } else if (result !== 'starting' && result !== 'silent') {
-      // Postgres mistakes any running process with this id for its predecessor and would refuse to start. If
-      // the process is certainly no Postgres the file is stale; the cluster's shared memory still guards it.
+      // Postgres mistakes any running process with this id for its predecessor and would refuse to start.
+      // If the process is certainly no Postgres the file is stale; the cluster's shared memory still
+      // guards it.
       if (kind === 'other') await rm(pidFile(paths), { force: true });
       return null;
     }
@@ -239,7 +258,10 @@ export async function launch(
       if (result === 'serving') return;
       if (failure !== null) {
         const reason = (await lastError(paths, logStart)) ?? failure;
-        throw new StoreError(`PostgreSQL did not start in ${paths.cluster}: ${reason} (see ${paths.log})`);
+        throw new StoreError(
+          `PostgreSQL did not start in ${paths.cluster}: ${reason} (see ${paths.log})` +
+            remedyFor(reason, paths.cluster),
+        );
       }
       if (result === 'denied') throw wrongPassword(paths);
       await wait();
@@ -261,6 +283,8 @@ function settings({ host, port }: Address): string[] {
     unix_socket_permissions: '0700',
     logging_collector: 'off',
     log_destination: 'stderr',
+    // Hints at the start; sessions in Daybook's database log tersely, because details quote rows.
+    log_error_verbosity: 'default',
   };
   return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
 }
@@ -274,7 +298,7 @@ async function openLog(paths: ClusterPaths): Promise<FileHandle> {
   return open(paths.log, 'a', 0o600);
 }
 
-/** The last error in the log since `start`, without its time and process id. */
+/** The last error in the log since `start`, with its details and hints, without time and process id. */
 async function lastError(paths: ClusterPaths, start: number): Promise<string | null> {
   const log = await open(paths.log, 'r');
   try {
@@ -282,10 +306,7 @@ async function lastError(paths: ClusterPaths, start: number): Promise<string | n
     const from = Math.max(start, size - POSTGRES_LOG_TAIL_BYTES);
     const { buffer, bytesRead } = await log.read(Buffer.alloc(size - from), 0, size - from, from);
     const lines = buffer.toString('utf8', 0, bytesRead).trim().split('\n');
-    // "The database system is starting up" answers our own probes.
-    const errors = lines.filter((line) => /\b(FATAL|PANIC|ERROR):(?!\s+the database system is )/.test(line));
-    const error = errors.at(-1) ?? lines.at(-1);
-    return error?.replace(/^.*?\b(?:FATAL|PANIC|ERROR):\s*/, '') || null;
+    return reasonIn(lines);
   } finally {
     await log.close();
   }

@@ -7,8 +7,8 @@ import { StoreError } from '#db/postgres/connect.ts';
 import type { Binaries } from '#db/postgres/embedded/binaries.ts';
 
 /**
- * The user that runs Postgres' programs. Postgres refuses to run as root, so a Daybook started by root uses a
- * system user; otherwise it is the current user.
+ * The user that runs Postgres' programs. Postgres refuses to run as root, so a Daybook started by root
+ * uses a system user; otherwise it is the current user.
  */
 export type RunAs = {
   /** The owner of the cluster; null: the current user. */
@@ -122,8 +122,8 @@ async function systemUser(): Promise<{ uid: number; gid: number }> {
   let user = await lookUp(SYSTEM_USER);
   for (const [program, ...args] of CREATE_SYSTEM_USER) {
     if (user !== null) break;
-    // A missing or failing program is not an error yet: the lookup decides, also if a concurrent starter has
-    // just created the user.
+    // A missing or failing program is not an error yet: the lookup decides, also if a concurrent starter
+    // has just created the user.
     await run(program, args).catch(() => null);
     user = await lookUp(SYSTEM_USER);
   }
