@@ -62,6 +62,8 @@ export async function dropAuditorLogin(owner: Store, login: string): Promise<voi
     );
     if (rows.length === 0 || rows.some(({ role }) => role !== 'daybook_auditor'))
       throw new StoreError(`no auditor has a login ${login}`);
+    // Such as large objects, which any login may create.
+    await client.query(`drop owned by ${name}`);
     await client.query(`drop role ${name}`);
   });
 }

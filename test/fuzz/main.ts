@@ -1,0 +1,28 @@
+import { parseArgs } from 'node:util';
+import { randomFrom } from '../chaos/random.ts';
+import { run as sql } from './sql.ts';
+
+/**
+ * `npm run fuzz -- TARGET [--seed 1] [--minutes 1]`: random input within the bounds of a protocol. Prints a
+ * report as JSON and exits 1 on any violation.
+ */
+const TARGETS: Record<
+  string,
+  (random: ReturnType<typeof randomFrom>, budget: { ms: number }) => Promise<{ violations: string[] }>
+> = { sql };
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { seed: { type: 'string', default: '1' }, minutes: { type: 'string', default: '1' } },
+});
+const [name = ''] = positionals;
+const run = TARGETS[name];
+if (!run) {
+  process.stderr.write(`fuzz: name a target: ${Object.keys(TARGETS).join(', ')}\n`);
+  process.exit(2);
+}
+const seed = Number(values.seed);
+const minutes = Number(values.minutes);
+const report = await run(randomFrom(seed), { ms: minutes * 60_000 });
+process.stdout.write(`${JSON.stringify({ target: name, seed, minutes, ...report }, null, 2)}\n`);
+process.exitCode = report.violations.length === 0 ? 0 : 1;
