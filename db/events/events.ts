@@ -224,7 +224,7 @@ const RequestSettled = z.object({
 const RequestAbandoned = z.object({
   type: z.literal('request.abandoned'),
   ...ending,
-  /** The full reservation stays charged, because the usage on the dead instance is unknown. */
+  /** What stays charged: the usage by the last heartbeat and one heartbeat's worth, or the reservation. */
   ...hold,
 });
 /** Calls of a known account that were refused with 403 or 429; many alike are one event. */

@@ -23,9 +23,10 @@ import { DEAD_AFTER_MS, FENCING_MARGIN_MS, FENCING_TICK_MS, STALL_MAX_MS } from 
  *
  * A database that is away is no reason for suspicion as long as this process runs. The price: an instance
  * that can't reach the database while others can is declared dead, and delivers replies until it learns that.
- * They are charged with their whole reservation then, which bounds their cost, so no limit is exceeded and
- * nothing is charged twice; but a client may get the end of a reply that the log calls abandoned. A stricter
- * rule would cut every running reply in each outage of the database, which is far more common. Pure.
+ * Those under a hard limit are charged with their whole reservation then, so that no hard limit is
+ * exceeded, and others by estimate; nothing is charged twice; but a client may get the end of a reply that
+ * the log calls abandoned. A stricter rule would cut every running reply in each outage of the database,
+ * which is far more common. Pure.
  */
 export class FencingGuard {
   #state: 'valid' | 'suspect' | 'fenced' = 'fenced';

@@ -2,7 +2,7 @@ import { type Client, type ClientBase, DatabaseError } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
-import { heartbeat, readPeers, reportOutput } from '#db/instances/instance.ts';
+import { type CallProgress, heartbeat, readPeers, reportOutput } from '#db/instances/instance.ts';
 import { PeerWatch } from '#db/instances/peer-watch.ts';
 
 /**
@@ -16,6 +16,8 @@ export type HeartbeatOptions = {
   instance: number;
   /** The position in the log of this instance's oldest open request; null for one that never has any. */
   openFrom: () => number | null;
+  /** Of its running calls; see {@link heartbeat}. With a connection of their own only. */
+  progress?: () => readonly CallProgress[];
   /** A heartbeat was answered: this instance had not been declared dead when it was sent. */
   onConfirmed: (confirmed: { sentMs: number; postgresNow: Date }) => void;
   /** This instance was declared dead by another, or its borrowed connection failed. */
@@ -49,7 +51,7 @@ export async function startHeartbeats(
   async function beat(): Promise<void> {
     client ??= await connect();
     const sentMs = performance.now();
-    const postgresNow = await heartbeat(client, instance, options.openFrom());
+    const postgresNow = await heartbeat(client, instance, options.openFrom(), options.progress?.());
     if (postgresNow === null) return options.onFenced();
     options.onConfirmed({ sentMs, postgresNow });
     const listed = await readPeers(client, instance);

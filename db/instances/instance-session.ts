@@ -5,7 +5,7 @@ import { standardOutput } from '#db/diagnostics/process-output.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { type Heartbeats, startHeartbeats, startHeartbeatsOn } from '#db/instances/heartbeats.ts';
-import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { type CallProgress, registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { type OutsideSession, watchOutsideSessions } from '#db/instances/outside-sessions.ts';
 import { InstanceRecovery } from '#db/instances/instance-recovery.ts';
 
@@ -37,6 +37,8 @@ export type InstanceSessionOptions = {
   connection: ((timeoutMs?: number) => Promise<Client>) | ClientBase;
   /** The position in the log of its oldest open request; absent for an instance that never has any. */
   openFrom?: () => number | null;
+  /** What its running calls are charged if it dies before the next heartbeat. */
+  progress?: () => readonly CallProgress[];
   /** Kept informed of whether this process may still write for its instance. */
   guard?: FencingGuard;
   /** A new instance is registered: prepare what writes for it. Runs before the first heartbeat. */
@@ -151,7 +153,7 @@ export class InstanceSession {
   }
 
   async #startHeartbeats(instance: number, onConfirmed: (sentMs: number) => void): Promise<void> {
-    const { connection, guard, openFrom = () => null, ...on } = this.#options;
+    const { connection, guard, openFrom = () => null, progress = () => [], ...on } = this.#options;
     const { output = () => standardOutput.status } = this.#options;
     const onFenced = (): void => this.fence(instance);
     if (typeof connection !== 'function') {
@@ -172,6 +174,7 @@ export class InstanceSession {
     this.#heartbeats = await startHeartbeats(() => connection(), {
       instance,
       openFrom,
+      progress,
       onConfirmed: ({ sentMs, postgresNow }) => {
         onConfirmed(sentMs);
         guard?.confirm(sentMs, performance.now());

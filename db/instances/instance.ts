@@ -11,17 +11,32 @@ export async function registerInstance(client: ClientBase, name: string): Promis
   return row.id;
 }
 
+/** What a running call is charged if its instance dies before the next heartbeat. */
+export type CallProgress = { request: string; tokens: number; costMicrousd: number };
+
 /**
  * Renews an instance.
  * @param openFrom the position of its oldest open request; null for an instance that never has any.
+ * @param progress of its running calls.
  * @returns Postgres' clock; null if the instance was declared dead.
  */
 export async function heartbeat(
   client: ClientBase,
   instance: number,
   openFrom: number | null,
+  progress: readonly CallProgress[] = [],
 ): Promise<Date | null> {
-  const query = sql<{ now: Date | null }>`select daybook.heartbeat(${instance}, ${openFrom}) as now`;
+  const columns =
+    progress.length === 0
+      ? [null, null, null]
+      : [
+          progress.map(({ request }) => request),
+          progress.map(({ tokens }) => tokens),
+          progress.map(({ costMicrousd }) => costMicrousd),
+        ];
+  const [request, tokens, cost] = columns;
+  const query = sql<{ now: Date | null }>`select daybook.heartbeat(
+    ${instance}, ${openFrom}, ${request}, ${tokens}, ${cost}) as now`;
   return (await rowOf(client, query, 'heartbeat'))?.now ?? null;
 }
 

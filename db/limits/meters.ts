@@ -138,7 +138,7 @@ export function unitsSettled(meter: Meter, usage: Usage): number {
   }
 }
 
-/** The units that an abandoned request is charged: its whole reservation. */
+/** The units that an abandoned request is charged: those that recovery left of its reservation. */
 export function unitsAbandoned(meter: Meter, amounts: Amounts): number {
   return rowOf(meter).charged === 'while_running' ? 0 : unitsReserved(meter, amounts);
 }

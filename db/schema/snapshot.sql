@@ -64,6 +64,14 @@ create table daybook.attempt (
 );
 CREATE INDEX attempt_expire ON daybook.attempt USING btree (expire);
 
+create table daybook.call_progress (
+  instance integer not null,
+  request uuid[] not null,
+  tokens bigint[] not null,
+  cost_microusd bigint[] not null,
+  constraint call_progress_pkey PRIMARY KEY (instance)
+);
+
 create table daybook.checkpoint (
   shard smallint default 0 not null,
   epoch integer not null,
@@ -794,6 +802,7 @@ create table projection.usage_minute_total (
   constraint usage_minute_total_pkey PRIMARY KEY (minute)
 ) with (fillfactor=80);
 
+alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
 alter table daybook.link add constraint link_made_by_fkey FOREIGN KEY (made_by) REFERENCES daybook.member(id) ON DELETE CASCADE;
@@ -1027,7 +1036,7 @@ BEGIN ATOMIC
    RETURNING install.pepper_check;
 END;
 
-CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _open bigint[])
+CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _open bigint[], _tokens bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1052,8 +1061,11 @@ begin
       where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
         and g.admitted_minute is not null
     union all
-    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true, g
-      from daybook.log g
+    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true,
+        jsonb_populate_record(g,
+          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd))
+      from daybook.log g join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
+        using (position)
       where g.shard = 0 and g.position = any (_open) and g.admitted_minute is not null
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
@@ -1661,15 +1673,26 @@ BEGIN ATOMIC
           LIMIT 1), (0)::bigint) AS "coalesce";
 END;
 
-CREATE OR REPLACE FUNCTION daybook.heartbeat(_instance integer, _open_from bigint)
+CREATE OR REPLACE FUNCTION daybook.heartbeat(_instance integer, _open_from bigint, _request uuid[] DEFAULT NULL::uuid[], _tokens bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[])
  RETURNS timestamp with time zone
  LANGUAGE sql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 BEGIN ATOMIC
- UPDATE daybook.instance SET heartbeat_at = clock_timestamp(), open_from = GREATEST(instance.open_from, COALESCE(heartbeat._open_from, (daybook.head((0)::smallint) + 1)))
-   WHERE ((instance.id = heartbeat._instance) AND (instance.dead_at IS NULL))
-   RETURNING clock_timestamp() AS clock_timestamp;
+ WITH live AS (
+          UPDATE daybook.instance SET heartbeat_at = clock_timestamp(), open_from = GREATEST(instance.open_from, COALESCE(heartbeat._open_from, (daybook.head((0)::smallint) + 1)))
+           WHERE ((instance.id = heartbeat._instance) AND (instance.dead_at IS NULL))
+           RETURNING instance.id
+         ), reported AS (
+          INSERT INTO daybook.call_progress AS p (instance, request, tokens, cost_microusd)  SELECT live_1.id,
+                     heartbeat._request AS _request,
+                     heartbeat._tokens AS _tokens,
+                     heartbeat._cost_microusd AS _cost_microusd
+                    FROM live live_1
+                   WHERE (heartbeat._request IS NOT NULL) ON CONFLICT(instance) DO UPDATE SET request = excluded.request, tokens = excluded.tokens, cost_microusd = excluded.cost_microusd
+         )
+  SELECT clock_timestamp() AS clock_timestamp
+    FROM live;
 END;
 
 CREATE OR REPLACE FUNCTION daybook.is_outside(_login oid)
@@ -1820,20 +1843,33 @@ begin
   if not found then
     return 0;
   end if;
-  select count(*), array_agg(o.request), array_agg(o.account), array_agg(o.key), array_agg(o.model),
-      array_agg(o.hold_tokens), array_agg(o.hold_cost_microusd), array_agg(o.admitted_minute),
-      array_agg(o.terms_position), array_agg(o.position)
+  with reservation as (
+    -- The newest hold of each request: of its acceptance or of its last extension.
+    select distinct on (a.request) a.request, a.account, a.key, a.model, a.hold_tokens, a.hold_cost_microusd,
+        a.admitted_minute, a.terms_position, a.position
+      from daybook.log a
+      where a.shard = 0 and a.type in (100, 103) and a.instance = _dead and a.position >= _from
+        and not exists (select from daybook.log e
+          where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
+      order by a.request, a.position desc
+  ), progress as (
+    select r.* from daybook.call_progress p,
+        unnest(p.request, p.tokens, p.cost_microusd) as r(request, tokens, cost_microusd)
+      where p.instance = _dead
+  ), charge as (
+    -- Of nulls "least" takes the other value.
+    select r.*, least(r.hold_tokens, p.tokens) as tokens,
+        case when r.hold_cost_microusd is not null
+          then least(r.hold_cost_microusd, p.cost_microusd) end as cost_microusd
+      from reservation r left join progress p using (request)
+  )
+  select count(*), array_agg(c.request), array_agg(c.account), array_agg(c.key), array_agg(c.model),
+      array_agg(c.tokens), array_agg(c.cost_microusd), array_agg(c.admitted_minute),
+      array_agg(c.terms_position), array_agg(c.position)
     into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms, _open
-    from (
-      -- The newest hold of each request: of its acceptance or of its last extension.
-      select distinct on (a.request) a.*
-        from daybook.log a
-        where a.shard = 0 and a.type in (100, 103) and a.instance = _dead and a.position >= _from
-          and not exists (select from daybook.log e
-            where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
-        order by a.request, a.position desc
-    ) o;
-  perform daybook.close_leases(_dead, _open);
+    from charge c;
+  perform daybook.close_leases(_dead, _open, _hold, _hold_cost);
+  delete from daybook.call_progress where instance = _dead;
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, so that they differ from its own.
     -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
@@ -1912,6 +1948,7 @@ begin
     where id = _instance and dead_at is null;
   if found then
     perform daybook.close_leases(_instance, null);
+    delete from daybook.call_progress where instance = _instance;
   end if;
 end
 $function$;
@@ -2008,7 +2045,7 @@ revoke all on function daybook.attach_partition(integer,text) from public;
 revoke all on function daybook.charged_units(smallint,daybook.log) from public;
 revoke all on function daybook.claim_pepper(text) from public;
 grant execute on function daybook.claim_pepper(text) to daybook_relay;
-revoke all on function daybook.close_leases(integer,bigint[]) from public;
+revoke all on function daybook.close_leases(integer,bigint[],bigint[],bigint[]) from public;
 revoke all on function daybook.create_partitions(integer) from public;
 grant execute on function daybook.create_partitions(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.create_projection(text) from public;
@@ -2027,8 +2064,8 @@ revoke all on function daybook.forget_nodes(smallint,bigint) from public;
 grant execute on function daybook.forget_nodes(smallint,bigint) to daybook_worker;
 revoke all on function daybook.head(smallint) from public;
 grant execute on function daybook.head(smallint) to daybook_auditor, daybook_relay, daybook_worker;
-revoke all on function daybook.heartbeat(integer,bigint) from public;
-grant execute on function daybook.heartbeat(integer,bigint) to daybook_relay, daybook_worker;
+revoke all on function daybook.heartbeat(integer,bigint,uuid[],bigint[],bigint[]) from public;
+grant execute on function daybook.heartbeat(integer,bigint,uuid[],bigint[],bigint[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.is_attached(text) from public;
 grant execute on function daybook.is_attached(text) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.is_outside(oid) from public;

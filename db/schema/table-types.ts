@@ -29,6 +29,7 @@ const TYPES: Readonly<Record<string, string>> = {
   'character varying': 'string',
   'timestamp with time zone': 'Timestamp',
   uuid: 'string',
+  'uuid[]': 'string[]',
 };
 
 const HEADER = `import type { ColumnType, GeneratedAlways } from 'kysely';

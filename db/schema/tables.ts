@@ -59,6 +59,13 @@ export type AttemptTable = {
   expire: Int8 | null;
 };
 
+export type CallProgressTable = {
+  instance: number;
+  request: string[];
+  tokens: Int8List;
+  cost_microusd: Int8List;
+};
+
 export type CheckpointTable = {
   shard: Default<number>;
   epoch: number;
@@ -643,6 +650,7 @@ export type Tables = {
   'daybook.alert_look': AlertLookTable;
   'daybook.allowance': AllowanceTable;
   'daybook.attempt': AttemptTable;
+  'daybook.call_progress': CallProgressTable;
   'daybook.checkpoint': CheckpointTable;
   'daybook.cosignature': CosignatureTable;
   'daybook.credential': CredentialTable;

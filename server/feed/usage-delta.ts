@@ -28,7 +28,7 @@ function add(row: UsageDelta, frame: FrameOf<'settled'>): void {
   row.cached_tokens += frame.cached_tokens ?? 0;
   row.output_tokens += frame.output_tokens ?? 0;
   row.reasoning_tokens += frame.reasoning_tokens ?? 0;
-  // Its actual use is unknown, so the whole hold stays charged.
+  // The charge of an abandoned request is in place of its reservation.
   row.abandoned_tokens += isAbandoned ? (frame.hold_tokens ?? 0) : 0;
 }
 

@@ -22,6 +22,11 @@ export const ACCEPT_QUEUE_MAX = 10_000;
  */
 export const SETTLE_QUEUE_MAX = 100_000;
 
+/** The least that a streamed call is taken to relay between heartbeats; most models produce half as many. */
+export const HEARTBEAT_TOKENS_MIN = 500;
+/** Calls whose progress is in a heartbeat: 40 kB a second. */
+export const PROGRESS_CALLS_MAX = 1_000;
+
 /** How long a stopping server waits for the store to take the last settled events. */
 export const LAST_ENDINGS_MS = 5_000;
 /** How long it waits for the last report of its leases. */

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import type { ClientBase } from 'pg';
 import { FencingGuard, keepTicking } from '#db/instances/fencing-guard.ts';
 import { outsideSessionLine } from '#db/instances/outside-sessions.ts';
+import type { CallProgress } from '#db/instances/instance.ts';
 import { InstanceSession } from '#db/instances/instance-session.ts';
 import { readHead } from '#db/log/read.ts';
 import type { Store } from '#db/postgres/connect.ts';
@@ -26,6 +27,8 @@ export class ServerInstance {
   /** Whether this process may still write for its instance. */
   readonly guard = new FencingGuard();
   readonly #ticking = keepTicking(this.guard);
+  /** What the running calls are charged if this process dies before the next heartbeat. */
+  progress: () => readonly CallProgress[] = () => [];
   /** Called when the instance was fenced: its running calls must send nothing more to clients. */
   onFenced: () => void = () => {};
   /** Called when a new instance replaced a fenced one. */
@@ -40,6 +43,7 @@ export class ServerInstance {
       connection: (timeoutMs) => connectRelay(store, timeoutMs),
       guard: this.guard,
       openFrom: () => this.#openFrom(),
+      progress: () => this.progress(),
       onRegistered: (instance, client) => this.#open(instance, client),
       onActive: () => {
         if (this.#current) this.onReplaced(this.#current);

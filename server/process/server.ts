@@ -30,6 +30,7 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 import { RequestLog } from '#server/diagnostics/request-log.ts';
 import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
+import { ProgressReport } from '#server/instance/call-progress.ts';
 import { ModelList } from '#server/relay/model-list.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -162,6 +163,8 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     relay.rejections.flush();
     await instance.close();
   });
+  const progress = new ProgressReport(relay.running);
+  instance.progress = () => progress.read();
   // A peer has settled the requests of this instance already.
   instance.onFenced = () => {
     for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');

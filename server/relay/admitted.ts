@@ -3,6 +3,7 @@ import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Price } from '#db/fold/price.ts';
 import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
+import type { Amounts } from '#db/limits/meters.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
@@ -59,4 +60,22 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
   if (retryCount !== undefined) event.retry_count = retryCount;
   if (route !== CHAT_COMPLETIONS) event.route = route;
   return event;
+}
+
+/** The event that the reservation of a call has grown. */
+export function extendedEvent(
+  { request, account, key, model, admitted_minute = 0, terms_position = 0 }: EventOf<'request.accepted'>,
+  { tokens, cost }: Amounts,
+): EventOf<'request.extended'> {
+  return {
+    type: 'request.extended',
+    request,
+    account,
+    key,
+    model,
+    hold_tokens: tokens,
+    hold_cost_microusd: cost,
+    admitted_minute,
+    terms_position,
+  };
 }

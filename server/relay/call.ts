@@ -1,11 +1,12 @@
 import type { EndReason, EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Amounts } from '#db/limits/meters.ts';
+import { costBound } from '#db/money.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
-import { acceptedEvent, type Admitted } from '#server/relay/admitted.ts';
+import { acceptedEvent, type Admitted, extendedEvent } from '#server/relay/admitted.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import type { AttemptOutcome, AttemptOwner } from '#server/relay/attempt-outcome.ts';
 import { Attempt } from '#server/relay/attempt.ts';
@@ -337,6 +338,15 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     return this.#attempt?.relayedTokens ?? 0;
   }
 
+  chargeAt(outputTokens: number): Amounts | null {
+    const { promptTokens, prices, isHard } = this.#admitted.estimate;
+    if (this.#budget === null || isHard) return null;
+    return {
+      tokens: promptTokens + outputTokens,
+      cost: prices ? costBound(promptTokens, outputTokens, prices) : 0,
+    };
+  }
+
   fail(code: ErrorCode, reason: EndReason): void {
     if (this.#attempt?.fail(code, reason)) return;
     this.#stop ??= { code, reason };
@@ -384,17 +394,6 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   /** Records that the reservation has grown, for recovery should this process crash. */
   extended(): void {
     const { hold, instance } = this.#admitted;
-    const { request, account, key, model, admitted_minute = 0, terms_position = 0 } = this.#accepted;
-    instance.appender.note({
-      type: 'request.extended',
-      request,
-      account,
-      key,
-      model,
-      hold_tokens: hold.tokens,
-      hold_cost_microusd: hold.cost,
-      admitted_minute,
-      terms_position,
-    });
+    instance.appender.note(extendedEvent(this.#accepted, hold));
   }
 }

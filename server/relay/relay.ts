@@ -1,4 +1,5 @@
 import type { EndReason } from '#db/events/events.ts';
+import type { Amounts } from '#db/limits/meters.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
@@ -23,6 +24,11 @@ export type RunningCall = {
   readonly model: string;
   /** Tokens of its reply that went through so far, by our count; 0 for one that is not streamed. */
   readonly relayedTokens: number;
+  /**
+   * What the call is charged if it is lost and so many tokens of its reply went through; null: its whole
+   * reservation, because it is not streamed or has a hard limit, which its usage must not exceed unseen.
+   */
+  chargeAt(outputTokens: number): Amounts | null;
   /** Ends the call with an error, in whatever form the client can still receive. */
   fail(code: ErrorCode, reason: EndReason): void;
 };

@@ -45,7 +45,7 @@ const stateOf = (database: TestDatabase, instance: number): Promise<unknown> =>
       from daybook.instance where id = ${instance}`,
   );
 
-test('recovery ends each open request of a dead instance once, charging its whole hold', async () => {
+test('recovery ends each open request of a dead instance once', async () => {
   await using database = await createDatabase();
   await using dead = await openWriter(database);
   await using living = await openWriter(database);
@@ -85,6 +85,42 @@ test('recovery ends each open request of a dead instance once, charging its whol
   expect([...open, ...ended].every(({ request }) => requests.get(request)?.end)).toBe(true);
   expect(requests.get(theirs.request)?.end).toBeNull();
   expect(await stateOf(database, dead.instance)).toBe('dead closed');
+});
+
+test('recovery charges a call what the last heartbeat reported, at most its reservation', async () => {
+  await using database = await createDatabase();
+  await using dead = await openWriter(database);
+  await using living = await openWriter(database);
+  const hold = { hold_tokens: 4_918, hold_cost_microusd: 9_836 };
+  const [reported, exceeded, unreported, json, late] = [
+    accepted(hold),
+    accepted(hold),
+    accepted(hold),
+    accepted({ ...hold, sse: false }),
+    accepted(hold),
+  ] as const;
+  await dead.append([reported, exceeded, unreported, json]);
+  await heartbeat(dead.client, dead.instance, 1, [
+    { request: reported.request, tokens: 548, costMicrousd: 1_000 },
+    { request: exceeded.request, tokens: 5_000, costMicrousd: 10_000 },
+  ]);
+  await dead.append([late]);
+
+  expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(5);
+
+  const charged = new Map(
+    abandonments(await readLog(database)).map(({ event }) => {
+      const { request, hold_tokens, hold_cost_microusd } = event as EventOf<'request.abandoned'>;
+      return [request, [hold_tokens, hold_cost_microusd]];
+    }),
+  );
+  expect(charged.get(reported.request)).toEqual([548, 1_000]);
+  expect(charged.get(exceeded.request)).toEqual([4_918, 9_836]);
+  // Not in the report: not streamed, under a hard limit, or accepted later.
+  expect(charged.get(unreported.request)).toEqual([4_918, 9_836]);
+  expect(charged.get(json.request)).toEqual([4_918, 9_836]);
+  expect(charged.get(late.request)).toEqual([4_918, 9_836]);
+  expect(await ask(database.config('owner'), 'select count(*)::int from daybook.call_progress')).toBe(0);
 });
 
 test('recovery charges extended holds, under the terms and in the minute of the admission', async () => {

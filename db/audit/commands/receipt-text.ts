@@ -41,7 +41,7 @@ function describeEvent(event: Event): string {
     }
     case 'request.abandoned':
       return (
-        'abandoned because its server stopped; the reservation is charged in full: ' +
+        'abandoned because its server stopped; charged by estimate: ' +
         `${event.hold_tokens} tokens${withCost(event)}`
       );
     case 'request.rejected': {

@@ -33,7 +33,7 @@ export type StatementReport = {
 
 const TITLES: Record<Line['kind'], string> = {
   priced: 'Requests',
-  abandoned: 'Abandoned requests: their server stopped, so usage is unknown and the reservation is charged',
+  abandoned: 'Abandoned requests: their server stopped, so usage is estimated, at most the reservation',
   unpriced: 'Requests for models without a price, at no cost',
 };
 

@@ -13,7 +13,7 @@ import { windowEnd, windowStart } from '#db/limits/windows.ts';
 /**
  * Quota windows, charged event by event. A request is charged to the windows of its admission minute, by the
  * quotas of the terms that it was admitted under. While it is open its reservation counts as held; when it
- * ends, its usage counts as settled, or its full reservation if it was abandoned. Pure.
+ * ends, its usage counts as settled, or its charge if it was abandoned. Pure.
  */
 
 /** One quota of an account or a key in one window. Minutes are UTC, since 1970. */

@@ -18,7 +18,7 @@ export type Totals = {
   cached_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
-  /** Reservations of abandoned requests, which are charged in full. */
+  /** The charges of abandoned requests. */
   abandoned_tokens: number;
   /** The cost of settled requests and the reservations of abandoned ones. */
   cost_microusd: number;

@@ -15,4 +15,14 @@ create table daybook.instance (
   dropped_lines bigint not null default 0,
   output_failure text
 );
+
+-- What each instance reported with its last heartbeat of its streamed calls without a hard limit: how much
+-- each is charged if the instance dies before its next heartbeat. One row, written only while such calls run,
+-- so that it costs nothing for each call. Deleted when the instance is closed.
+create table daybook.call_progress (
+  instance integer primary key references daybook.instance,
+  request uuid[] not null,
+  tokens bigint[] not null,
+  cost_microusd bigint[] not null
+);
 create index instance_open on daybook.instance (id) where closed_at is null;

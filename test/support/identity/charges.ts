@@ -17,7 +17,7 @@ export type Charged = { at: Date; position: number; settled: number; held: numbe
 
 /**
  * What was charged to a limit after each event of the log that changed it: settled by ended calls,
- * and held by those that run. An abandoned call stays charged with its whole hold. Pure, and knows
+ * and held by those that run. An abandoned call stays charged with the hold of its ending. Pure, and knows
  * nothing of leases: it is the judge of them.
  */
 export function chargesOf(events: readonly Placed[], counted: Counted): Charged[] {

@@ -136,11 +136,11 @@ function oneEnding(request: string, log: Log): Violation[] {
   return [];
 }
 
-/** I3: an abandoned request stays charged with what it held, since nobody knows what it spent. */
+/** I3: an abandoned request is charged no more than its reservation. */
 function wholeHold(request: string, log: Log): Violation[] {
   const held = log.holds.get(request);
   const ending = log.endings.get(request)?.[0]?.event;
-  if (held === undefined || ending?.type !== 'request.abandoned' || ending.hold_tokens === held) return [];
+  if (held === undefined || ending?.type !== 'request.abandoned' || ending.hold_tokens <= held) return [];
   return [{ rule: 'I3', request, message: `keeps a hold of ${ending.hold_tokens}, but ${held} were held` }];
 }
 

@@ -177,7 +177,7 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
       { input_tokens: 9 },
       'out of the running',
     ],
-    ['another hold kept than was held', 'abandoned', { hold_tokens: 499 }, 'keeps a hold of 499'],
+    ['more charged than was held', 'abandoned', { hold_tokens: 501 }, 'keeps a hold of 501'],
   ])('%s', (_, name, changes, message) => {
     expectOne('I3', message, judge(name, ending(name, changes)));
   });

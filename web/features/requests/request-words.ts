@@ -15,7 +15,7 @@ export const END_WORDS: Record<EndReason, string> = {
   upstream_unreachable: 'The upstream could not be reached.',
   timed_out: 'The upstream timed out.',
   service_unavailable: 'The relay was overloaded and ended the request.',
-  abandoned: 'The server crashed. Actual usage is unknown, so the full reservation was charged.',
+  abandoned: 'The server crashed. Usage was estimated, at most the reservation.',
   internal_error: 'The relay failed internally.',
   access_revoked: 'The key’s permissions changed while the request was running.',
   quota_exceeded: 'The reply reached a hard limit and was stopped.',

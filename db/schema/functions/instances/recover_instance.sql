@@ -1,7 +1,10 @@
--- Ends the requests that a dead instance left open, each with its whole last hold charged, and closes the
--- instance's leases. Since the instance is fenced, its requests and leases can't change any more. Lock order,
--- as everywhere: the instance's row, allowances by their identity, the log. Returns how many requests were
--- abandoned; 0 if another recoverer was first.
+-- Ends the requests that a dead instance left open, and closes the instance's leases. Since the instance is
+-- fenced, its requests and leases can't change any more. Returns how many requests were abandoned; 0 if
+-- another recoverer was first.
+--
+-- A request of the last heartbeat's report (daybook.call_progress) is charged what the report says: its
+-- usage by then and a heartbeat's worth. Any other is charged its whole reservation: under a hard limit that
+-- alone bounds the usage, since an instance that was only cut off from the database goes on relaying.
 create or replace function daybook.recover_instance(_dead integer, _by integer) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -18,20 +21,33 @@ begin
   if not found then
     return 0;
   end if;
-  select count(*), array_agg(o.request), array_agg(o.account), array_agg(o.key), array_agg(o.model),
-      array_agg(o.hold_tokens), array_agg(o.hold_cost_microusd), array_agg(o.admitted_minute),
-      array_agg(o.terms_position), array_agg(o.position)
+  with reservation as (
+    -- The newest hold of each request: of its acceptance or of its last extension.
+    select distinct on (a.request) a.request, a.account, a.key, a.model, a.hold_tokens, a.hold_cost_microusd,
+        a.admitted_minute, a.terms_position, a.position
+      from daybook.log a
+      where a.shard = 0 and a.type in (100, 103) and a.instance = _dead and a.position >= _from
+        and not exists (select from daybook.log e
+          where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
+      order by a.request, a.position desc
+  ), progress as (
+    select r.* from daybook.call_progress p,
+        unnest(p.request, p.tokens, p.cost_microusd) as r(request, tokens, cost_microusd)
+      where p.instance = _dead
+  ), charge as (
+    -- Of nulls "least" takes the other value.
+    select r.*, least(r.hold_tokens, p.tokens) as tokens,
+        case when r.hold_cost_microusd is not null
+          then least(r.hold_cost_microusd, p.cost_microusd) end as cost_microusd
+      from reservation r left join progress p using (request)
+  )
+  select count(*), array_agg(c.request), array_agg(c.account), array_agg(c.key), array_agg(c.model),
+      array_agg(c.tokens), array_agg(c.cost_microusd), array_agg(c.admitted_minute),
+      array_agg(c.terms_position), array_agg(c.position)
     into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms, _open
-    from (
-      -- The newest hold of each request: of its acceptance or of its last extension.
-      select distinct on (a.request) a.*
-        from daybook.log a
-        where a.shard = 0 and a.type in (100, 103) and a.instance = _dead and a.position >= _from
-          and not exists (select from daybook.log e
-            where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
-        order by a.request, a.position desc
-    ) o;
-  perform daybook.close_leases(_dead, _open);
+    from charge c;
+  perform daybook.close_leases(_dead, _open, _hold, _hold_cost);
+  delete from daybook.call_progress where instance = _dead;
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, so that they differ from its own.
     -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.

@@ -6,6 +6,7 @@ begin
     where id = _instance and dead_at is null;
   if found then
     perform daybook.close_leases(_instance, null);
+    delete from daybook.call_progress where instance = _instance;
   end if;
 end
 $$;

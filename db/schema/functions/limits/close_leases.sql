@@ -1,9 +1,10 @@
 -- Closes the leases of an instance that can't spend any more, from the log: units settled since its last
--- report and the whole reservation of each open request stay used; the rest is returned. Leases with no units
+-- report and the charge of each open request stay used; the rest is returned. Leases with no units
 -- left to spend, or of a window that has ended, stay as reported: the log is read from the oldest report of
 -- the others. `_open` are the positions of the newest reservations of open requests, null for no open
--- requests.
-create or replace function daybook.close_leases(_instance integer, _open bigint[]) returns void
+-- requests; `_tokens` and `_cost_microusd` are what each is charged.
+create or replace function daybook.close_leases(_instance integer, _open bigint[],
+  _tokens bigint[] default null, _cost_microusd bigint[] default null) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   -- A minute less, since the clocks of admitting instances differ from this one.
@@ -25,8 +26,11 @@ begin
       where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
         and g.admitted_minute is not null
     union all
-    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true, g
-      from daybook.log g
+    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true,
+        jsonb_populate_record(g,
+          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd))
+      from daybook.log g join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
+        using (position)
       where g.shard = 0 and g.position = any (_open) and g.admitted_minute is not null
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
