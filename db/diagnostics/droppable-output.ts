@@ -12,6 +12,9 @@ import {
  */
 const RESUME_AT_CHARACTERS = QUEUED_CHARACTERS_MAX / 2;
 
+/** Turns of the event loop in which the end of a write is reported after the time for it is over. */
+const LAST_TURNS = 3;
+
 /** Where an output writes to. Both functions write some of the bytes, and fail like `fs.write`. */
 export type OutputTarget = {
   write(bytes: Buffer, done: (error: NodeJS.ErrnoException | null, written: number) => void): void;
@@ -95,6 +98,9 @@ export class DroppableOutput {
     });
     await Promise.race([over, new Promise<void>((resolve) => this.#waiting.push(resolve))]);
     clearTimeout(timer);
+    // A process that was busy all the time hears of the timer before it hears of the write's end.
+    for (let turn = 0; turn < LAST_TURNS && this.#isWriting; turn++)
+      await new Promise((resolve) => setImmediate(resolve));
   }
 
   /**

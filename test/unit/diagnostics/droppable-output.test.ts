@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, test, vi } from 'vitest';
 import { QUEUED_CHARACTERS_MAX, WRITE_BYTES_MAX, WRITE_RETRY_MAX_MS } from '#db/diagnostics/bounds.ts';
 import { DroppableOutput, type OutputTarget } from '#db/diagnostics/droppable-output.ts';
 
@@ -191,4 +191,19 @@ describe('a process', () => {
     expect(status.dropped).toBeGreaterThan(0);
     expect(code).toBe(0);
   });
+});
+
+test('a process that is busy while its last line is written ends with its own exit code', () => {
+  const busy = `
+    const { exitProcess, standardError } = await import('#db/diagnostics/process-output.ts');
+    standardError.write('the last line\\n');
+    const ended = exitProcess(3);
+    const untilMs = performance.now() + 700;
+    while (performance.now() < untilMs);
+    await ended;
+  `;
+  const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', busy], {
+    encoding: 'utf8',
+  });
+  expect([status, signal, stderr]).toEqual([3, null, 'the last line\n']);
 });
