@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
 import { attachStore } from '#db/postgres/store.ts';
 import { closeClient, connectAs } from '#db/postgres/connect.ts';
-import { readWorkerConfig } from './config.ts';
+import { readWorkerConfig } from '#db/configuration/worker-config.ts';
 
 /**
  * A health check for supervisors that can only run a command: exit code 0 if a worker of this host

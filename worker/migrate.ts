@@ -2,7 +2,7 @@ import { attachStore } from '#db/postgres/store.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { ensureServiceLogin } from '#db/postgres/service-login.ts';
-import { readWorkerConfig } from './config.ts';
+import { readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { prepareQueue } from './queue.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { endWithOutput } from '#db/command-line/process-streams.ts';

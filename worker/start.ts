@@ -1,6 +1,7 @@
+import { unknownVariables } from '#db/configuration/names.ts';
 import { attachStore } from '#db/postgres/store.ts';
 import { connectAs, StoreError } from '#db/postgres/connect.ts';
-import { readWorkerConfig } from './config.ts';
+import { readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { keepRunning } from './jobs.ts';
 import { WorkerInstance } from './instance.ts';
 import { prepareQueue } from './queue.ts';
@@ -23,6 +24,9 @@ async function main(): Promise<void> {
   const config = readWorkerConfig(process.env);
   const log = createLogger(config.LOG_LEVEL, { process: 'worker' });
   watchProcessFaults(log);
+  // A server has logged them for its worker.
+  if (!isChild)
+    for (const unknown of unknownVariables(process.env)) log.warn(unknown, 'unknown environment variable');
   const store = await attachStore(config);
   if (!isChild) {
     // A server migrates before it starts its worker; the migrator takes a third of the worker's memory.

@@ -6,7 +6,7 @@ import { dropEndedAllowances } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { makeRequestPartitions, partitionDays } from '#db/projections/request-partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
-import type { WorkerConfig } from './config.ts';
+import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { WorkerInstance } from './instance.ts';
 import { repeat } from './repeat.ts';
 import { archiveTask } from './tasks/archive.ts';

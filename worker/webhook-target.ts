@@ -1,7 +1,7 @@
 import { StoreError } from '#db/postgres/connect.ts';
 import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { unsealTarget, type WebhookTarget } from '#db/alerts/webhooks.ts';
-import type { WorkerConfig } from './config.ts';
+import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { StoreError } from '#db/postgres/connect.ts';
+import { LogLevel, oneOf, PostgresUrl, wholeNumber } from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
 
 /** A larger number of days is a typing error: a century is forever in practice. */
@@ -8,30 +9,24 @@ const DAYS_MAX = 36_500;
 /** The worker's environment, one variable a line. Unset and empty are the same. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
-    .optional(),
+  DATABASE_URL: PostgresUrl.optional(),
   /** The address for servers and workers that don't run as the owner: `npm run migrate` creates its login. */
-  SERVICE_DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
-    .optional(),
+  SERVICE_DATABASE_URL: PostgresUrl.optional(),
   /** The key that seals the secrets of webhooks; unset: `pepper` in the data directory. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** How long the projections keep the rows of ended calls; the log keeps all. 0: forever. */
-  REQUEST_ROWS_DAYS: z.coerce.number('must be a number').int().min(0).max(DAYS_MAX).default(90),
+  REQUEST_ROWS_DAYS: wholeNumber(0, DAYS_MAX).default(90),
   /** Where full partitions of the log are archived; unset: they stay in the database. */
   ARCHIVE_DIR: z.string().optional(),
   /** The number of newest full partitions that always stay in the log. */
-  ARCHIVE_KEEP_PARTITIONS: z.coerce.number('must be a number').int().min(1).max(1_000_000).default(4),
+  ARCHIVE_KEEP_PARTITIONS: wholeNumber(1, 1_000_000).default(4),
   /** Whether the table of an archived partition is dropped; off: it stays until \`daybook archive drop\`. */
-  ARCHIVE_DROP: z.enum(['on', 'off']).default('off'),
+  ARCHIVE_DROP: oneOf(['on', 'off']).default('off'),
   /** The key that signs checkpoints; unset: `signing-key` in the data directory, created on first use. */
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
   /** Where checkpoints are published; unset: the data directory's path with `.published` appended. */
   PUBLISH_DIR: z.string().optional(),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  LOG_LEVEL: LogLevel.default('info'),
 });
 
 /** Each may stand in a file that `<NAME>_FILE` names. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { LogLevel, oneOf, positiveNumber, PostgresUrl, wholeNumber } from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
 import { UpstreamName } from '#db/events/parts.ts';
 import { Networks } from '#db/limits/limits.ts';
@@ -19,10 +20,7 @@ export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
-const Numeric = z.coerce.number('must be a number');
-const Milliseconds = Numeric.int()
-  .min(1)
-  .max(24 * 60 * 60 * 1000);
+const Milliseconds = wholeNumber(1, 24 * 60 * 60 * 1000);
 const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
   const url = URL.parse(text);
   // An invalid URL is reported by z.url.
@@ -95,13 +93,10 @@ const Witnesses = z.string().transform((text, context) => {
 
 /** The environment, one variable a line. Unset and empty are the same. */
 const Environment = z.object({
-  PORT: Numeric.int().min(0).max(65535).default(4000),
+  PORT: wholeNumber(0, 65535).default(4000),
   HOST: z.string().default('127.0.0.1'),
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
-    .optional(),
+  DATABASE_URL: PostgresUrl.optional(),
   /** The secret that key digests are computed with; hosts on the same DATABASE_URL share it. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** The key that upstream credentials are encrypted with; hosts on the same DATABASE_URL share it. */
@@ -113,16 +108,16 @@ const Environment = z.object({
   /** The verifier keys of witnesses whose cosignatures are accepted. */
   WITNESSES: Witnesses.default([]),
   /** Server processes on the same port. */
-  DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
+  DAYBOOK_INSTANCES: wholeNumber(1, INSTANCES_MAX).default(1),
   /** After SIGTERM: how long calls are accepted although `/readyz` replies 503. */
-  LAME_DUCK_MS: Numeric.int().min(0).max(LAME_DUCK_MAX_MS).default(LAME_DUCK_DEFAULT_MS),
+  LAME_DUCK_MS: wholeNumber(0, LAME_DUCK_MAX_MS).default(LAME_DUCK_DEFAULT_MS),
   /** With it as bearer token `/readyz` reports details of the process. */
   READYZ_TOKEN: z
     .string()
     .regex(/^[\x21-\x7e]{16,}$/, 'must be at least 16 printable ASCII characters without blanks')
     .optional(),
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
-  DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
+  DAYBOOK_WORKER: oneOf(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),
   OPENAI_API_KEY: z
     .string()
@@ -133,11 +128,11 @@ const Environment = z.object({
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
   UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
-  MAX_BODY_MB: Numeric.positive().max(1024).default(32),
+  MAX_BODY_MB: positiveNumber(1024).default(32),
   /** Memory for bodies and buffered replies, of a server process, of an account and of a key. */
-  MAX_BUFFERED_MB: Numeric.positive().optional(),
-  MAX_BUFFERED_MB_PER_ACCOUNT: Numeric.positive().optional(),
-  MAX_BUFFERED_MB_PER_KEY: Numeric.positive().optional(),
+  MAX_BUFFERED_MB: positiveNumber().optional(),
+  MAX_BUFFERED_MB_PER_ACCOUNT: positiveNumber().optional(),
+  MAX_BUFFERED_MB_PER_KEY: positiveNumber().optional(),
   /** Addresses and networks, separated by commas. */
   TRUSTED_PROXIES: z
     .string()
@@ -161,8 +156,8 @@ const Environment = z.object({
   /** The first administrator, for unattended setups without the setup link. */
   ADMIN_EMAIL: Email.optional(),
   ADMIN_PASSWORD: Password.optional(),
-  ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  ACCOUNTING: oneOf(['strict', 'overlapped']).default('strict'),
+  LOG_LEVEL: LogLevel.default('info'),
 });
 
 type BufferSettings = Record<

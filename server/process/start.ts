@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
+import { unknownVariables } from '#db/configuration/names.ts';
+import { readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { describeFileError } from '#db/file-errors.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { openStore } from '#db/postgres/store.ts';
@@ -31,6 +33,9 @@ async function main(): Promise<void> {
   const log = createLogger(config.LOG_LEVEL);
   watchProcessFaults(log);
   if (isChild) return serveAsChild(config, log);
+  for (const unknown of unknownVariables(process.env)) log.warn(unknown, 'unknown environment variable');
+  // Otherwise this server would be ready beside a worker that can't start.
+  if (config.DAYBOOK_WORKER === 'on') readWorkerConfig(process.env);
 
   const shutdown = listenForStop((line) => standardOutput.write(`${line}\n`));
   await using opening = new AsyncDisposableStack();

@@ -7,7 +7,8 @@ import { buildProgram } from '#server/cli/program.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { API_ERRORS } from '#server/errors/api-errors.ts';
 import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
-import { describeWorkerConfig, readWorkerConfig } from '../../worker/config.ts';
+import { DAYBOOK_VARIABLES } from '#db/configuration/names.ts';
+import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
@@ -94,6 +95,14 @@ describe('documentation', () => {
     const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
     const defaults = Object.entries(all).map(([name, value]) => [name, spell(value)]);
     expect(documented).toEqual(defaults);
+  });
+
+  it('all variables with our prefix are in the list that typing errors are compared with', () => {
+    const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
+    const prefixed = Object.keys(all).filter((name) => name.startsWith('DAYBOOK_'));
+    expect(DAYBOOK_VARIABLES).toEqual(
+      [...prefixed, 'DAYBOOK_UPSTREAMS_FILE', 'DAYBOOK_VERIFIER_KEY'].toSorted(),
+    );
   });
 
   it('errors.md lists every API error with its status and Retry-After', () => {

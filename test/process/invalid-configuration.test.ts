@@ -41,7 +41,7 @@ const inData = (name: string): string => path.join(dataDir, name);
 const noCertificate = () => ({ TLS_CERT: inData('no-certificate'), TLS_KEY: inData('no-certificate') });
 
 test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
-  ['PORT', 'no number', () => ({ PORT: 'http' })],
+  ['ARCHIVE_DROP', 'of the worker beside it', () => ({ ARCHIVE_DROP: 'maybe' })],
   ['PORT', 'out of range', () => ({ PORT: '70000' })],
   ['PORT', 'taken', () => ({ PORT: String((taken.address() as { port: number }).port) })],
   ['HOST', 'no address of this machine', () => ({ HOST: '192.0.2.1' })],

@@ -4,7 +4,7 @@ import { SHARD } from '#db/log/append.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
-import type { WorkerConfig } from '../config.ts';
+import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';

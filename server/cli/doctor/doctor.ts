@@ -1,7 +1,9 @@
 import type { Client } from 'pg';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
-import { closeClient } from '#db/postgres/connect.ts';
+import { unknownVariableLine, unknownVariables } from '#db/configuration/names.ts';
+import { readWorkerConfig } from '#db/configuration/worker-config.ts';
+import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { borrowStore, connectRelay } from '#db/postgres/store.ts';
 import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
 import { checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
@@ -19,6 +21,7 @@ export function doctorCommand(program: Command): void {
     .action(async (_options: unknown, command: Command) => {
       const config = readConfig(command.surroundings.env);
       const checked = [
+        ...checkEnvironment(command.surroundings.env),
         ...(await checkStore(config)),
         ...(await Promise.all(config.upstreams.map(checkUpstream))),
       ];
@@ -27,6 +30,20 @@ export function doctorCommand(program: Command): void {
       print(command, { node: process.version, findings, configuration: describeConfig(config) }, show);
       if (findings.some(({ ok }) => !ok)) throw new FoundFault();
     });
+}
+
+/** Checks the worker's variables, and names variables that nothing reads. The server's have been read. */
+function checkEnvironment(environment: NodeJS.ProcessEnv): Finding[] {
+  const check = 'environment';
+  const unknown = unknownVariables(environment).map(unknownVariableLine);
+  if (unknown.length > 0) return [{ check, ok: false, detail: unknown.join('; ') }];
+  try {
+    readWorkerConfig(environment);
+    return [];
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return [{ check, ok: false, detail: error.message }];
+  }
 }
 
 async function checkStore(config: Config): Promise<Finding[]> {

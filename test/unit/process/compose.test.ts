@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { CHILD_STOP_MS, LAME_DUCK_DEFAULT_MS, WORKER_STOP_MS } from '#server/process/bounds.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { ERROR_CATALOGUE } from '#server/errors/api-error.ts';
-import { describeWorkerConfig, readWorkerConfig } from '../../../worker/config.ts';
+import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { imageLines, readCompose, readComposeText, serviceOf } from '../../support/deploy/compose.ts';
 import { ROOT } from '../../layout/source.ts';
 

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { DAYBOOK_VARIABLES, unknownVariables } from '#db/configuration/names.ts';
 import { ConfigError, describeConfig, readConfig } from '#server/process/config.ts';
 import { isWithin } from '#server/access/networks.ts';
-import { readWorkerConfig } from '../../../worker/config.ts';
+import { readWorkerConfig } from '#db/configuration/worker-config.ts';
 
 /** The line that the server refuses to start with. */
 function refusal(environment: Record<string, string>): string {
@@ -254,5 +255,36 @@ describe('memory for bodies and replies', () => {
     );
     expect(refusal({ MAX_BUFFERED_MB_PER_ACCOUNT: '200' })).toMatch(/^MAX_BUFFERED_MB_PER_ACCOUNT is not/);
     expect(refusal({ MAX_BUFFERED_MB: '300' })).toMatch(/^MAX_BUFFERED_MB is not usable: 300 is less than/);
+  });
+});
+
+test.each([
+  ['PORT', '70000', 'a whole number from 0 to 65535'],
+  ['MAX_BODY_MB', '-1', 'a number above 0, up to 1024'],
+  ['MAX_BODY_MB', '1025', 'a number above 0, up to 1024'],
+  ['UPSTREAM_TOTAL_TIMEOUT_MS', '0', 'a whole number from 1 to 86400000'],
+  ['DAYBOOK_INSTANCES', '100', 'a whole number from 1 to 64'],
+  ['DAYBOOK_WORKER', 'maybe', 'one of: on, off'],
+])('%s=%s is refused with the values that it allows', (name, value, allowed) =>
+  expect(refusal({ [name]: value })).toBe(`${name} is not usable: must be ${allowed}.`),
+);
+
+describe('a variable with our prefix that nothing reads', () => {
+  test.each([
+    ['DAYBOOK_INSTANCE', 'DAYBOOK_INSTANCES'],
+    ['DAYBOOK_DATE', 'DAYBOOK_DATA'],
+    ['DAYBOOK_UPSTREAM', 'DAYBOOK_UPSTREAMS'],
+    ['DAYBOOK_PEPER_FILE', 'DAYBOOK_PEPPER_FILE'],
+    ['DAYBOOK_MASTERKEY_FILE', 'DAYBOOK_MASTER_KEY_FILE'],
+    ['DAYBOOK_COLOR', null],
+    ['DAYBOOK_', null],
+  ])('%s is named with the nearest one: %s', (variable, nearest) =>
+    expect(unknownVariables({ [variable]: '1', PATH: '/bin', DAYBOOK_DATA: 'x' })).toEqual([
+      { variable, nearest },
+    ]),
+  );
+  test('is not reported if it is ours, of the clients in our examples, or empty', () => {
+    const set = Object.fromEntries([...DAYBOOK_VARIABLES, 'DAYBOOK_API_KEY'].map((name) => [name, '1']));
+    expect(unknownVariables({ ...set, DAYBOOK_INSTANCE: '' })).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { workerEnvironment } from '#server/process/worker-environment.ts';
-import { describeWorkerConfig, readWorkerConfig } from '../../../worker/config.ts';
+import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker-config.ts';
 
 it('the worker beside a server gets every variable that it reads, and no secret of the server', () => {
   const read = Object.keys(describeWorkerConfig(readWorkerConfig({})));
