@@ -157,6 +157,11 @@ export const LEFTOVER_RETRIES_MAX = 10;
 /** Longest path of a Unix socket, without its final zero byte: 107 on Linux, 103 on macOS and the BSDs. */
 export const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
 
+/** A transaction that lost against concurrent ones three times is the caller's to report. */
+export const TRANSACTION_ATTEMPTS_MAX = 3;
+/** The longest pause before the second attempt. Transactions take a few milliseconds. */
+export const TRANSACTION_RETRY_MS = 20;
+
 /** Backoff before the next attempt to reach the database, doubled each time up to the maximum. */
 export const RECONNECT_FIRST_MS = 50;
 export const RECONNECT_MAX_MS = 1_000;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
 import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
@@ -37,7 +38,7 @@ export async function heartbeat(
   const [request, tokens, cost] = columns;
   const query = sql<{ now: Date | null }>`select daybook.heartbeat(
     ${instance}, ${openFrom}, ${request}, ${tokens}, ${cost}) as now`;
-  return (await rowOf(client, query, 'heartbeat'))?.now ?? null;
+  return (await retryTransaction(() => rowOf(client, query, 'heartbeat')))?.now ?? null;
 }
 
 /** Reports the diagnostic output of this instance's process, for the status of the service. */
@@ -51,7 +52,7 @@ export async function reportOutput(
 
 /** Ends an instance that has no open requests. */
 export async function retireInstance(client: ClientBase, instance: number): Promise<void> {
-  await rowOf(client, sql`select daybook.retire_instance(${instance})`);
+  await retryTransaction(() => rowOf(client, sql`select daybook.retire_instance(${instance})`));
 }
 
 /** Another instance that may have open requests, with its last heartbeat as text. */
@@ -75,7 +76,7 @@ export async function readPeers(client: ClientBase, self: number): Promise<Peer[
  */
 export async function requestRecovery(client: ClientBase, dead: number): Promise<boolean> {
   const query = sql<{ isQueued: boolean }>`select daybook.request_recovery(${dead}) as "isQueued"`;
-  return (await rowOf(client, query))?.isQueued ?? false;
+  return (await retryTransaction(() => rowOf(client, query)))?.isQueued ?? false;
 }
 
 /**
@@ -84,8 +85,10 @@ export async function requestRecovery(client: ClientBase, dead: number): Promise
  * @returns how many requests were abandoned; 0 if another recoverer was first.
  */
 export async function recoverInstance(client: ClientBase, dead: number, by: number): Promise<number> {
-  await rowOf(client, sql`select daybook.fence_instance(${dead})`);
+  await retryTransaction(() => rowOf(client, sql`select daybook.fence_instance(${dead})`));
   const query = sql<{ abandoned: number }>`select daybook.recover_instance(${dead}, ${by}) as abandoned`;
-  const row = await rowOf(client, query).catch((error: unknown) => Promise.reject(explainAppendError(error)));
+  const row = await retryTransaction(() => rowOf(client, query)).catch((error: unknown) =>
+    Promise.reject(explainAppendError(error)),
+  );
   return row?.abandoned ?? 0;
 }

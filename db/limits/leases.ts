@@ -3,6 +3,7 @@ import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METERS, type Meter } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
+import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 
 /**
  * Lease requests, and the usage of allowances, in Postgres. `daybook.exchange` has the only SQL that changes
@@ -113,11 +114,10 @@ export async function exchange(
   request: LeaseRequest,
 ): Promise<LeaseResponse> {
   try {
-    const result = await client.query<Row>({
-      name: 'exchange',
-      text: EXCHANGE,
-      values: [instance, request.position, ...columns(request)],
-    });
+    const values = [instance, request.position, ...columns(request)];
+    const result = await retryTransaction(() =>
+      client.query<Row>({ name: 'exchange', text: EXCHANGE, values }),
+    );
     return parseResponse(request, result.rows[0] as Row);
   } catch (error) {
     if (error instanceof DatabaseError && error.code === 'DB001') throw new FencedError(error.message);

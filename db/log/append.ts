@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { DatabaseError } from 'pg';
 import { type ControlEvent, Event, EVENT_CODES, type RequestEvent } from '#db/events/events.ts';
 import { ArrayColumn, type ElementType } from '#db/log/arrays.ts';
+import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { type ColumnName, CONTROL_COLUMNS, REQUEST_COLUMNS, typeOf } from '#db/log/columns.ts';
 import { ENTRY_BYTES_MAX, OTHER_COLUMNS_BYTES_MAX } from '#db/log/bounds.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
@@ -77,12 +78,9 @@ export async function appendRequests(
   const columns = spares.pop() ?? newRequestColumns();
   fillColumns(columns, events);
   const values = Object.values(columns).map((column) => column.finishColumn(events.length));
-  const position = await call(client, 'append_requests', APPEND_REQUESTS, [
-    SHARD,
-    instance,
-    batchNo,
-    ...values,
-  ]);
+  const position = await retryTransaction(() =>
+    call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...values]),
+  );
   // Not after a failure, when the client may have them still to send.
   if (spares.length < SPARES_MAX) {
     for (const column of Object.values(columns)) column.reset();

@@ -103,7 +103,7 @@ export async function upgrade(
     const next = await start(nextRoot);
     load.balance([old, next]);
     await load.until(calls);
-    const account = (await accountOf(store, flagged.id)) as string;
+    const account = await accountOf(store, flagged.id);
     await appendNewer(store, { type: NEWER_TYPES.toSkip, stream: 'novelty/one' });
     await appendNewer(store, {
       type: NEWER_TYPES.notToSkip,

@@ -1,0 +1,118 @@
+import { DatabaseError, type Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { exchange } from '#db/limits/leases.ts';
+import { heartbeat, registerInstance } from '#db/instances/instance.ts';
+import { appendRequests } from '#db/log/append.ts';
+import { isRolledBack, retryTransaction } from '#db/postgres/retry-transaction.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { accepted, connectAs } from '../support/log/log-writer.ts';
+
+/**
+ * The lock order: an instance's row, allowances by their identity, the log. Each pair of functions that take
+ * more than one of these locks runs concurrently, about the same instance and the same allowances.
+ */
+
+const ROUNDS = 8;
+
+let database: TestDatabase;
+let clients: [Client, Client, Client];
+
+beforeAll(async () => {
+  database = await createDatabase();
+  clients = [
+    await connectAs(database, 'relay'),
+    await connectAs(database, 'relay'),
+    await connectAs(database, 'owner'),
+  ];
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.end()));
+  await database[Symbol.asyncDispose]();
+});
+
+const lease = (start: number) => ({
+  subject: 'account/Account1',
+  meter: 'tokens' as const,
+  window: 'day' as const,
+  start,
+  reset: 0,
+  cap: 1_000_000,
+  terms: 1,
+  since: 0,
+  returned: 0,
+  used: 0,
+  overdrawn: 0,
+  held: 0,
+  strict: false,
+  stock: 100,
+});
+
+/** What each function does to an instance. Statements that a fenced instance may not run fail with DB001. */
+const OPERATIONS: Record<string, (client: Client, instance: number, other: number) => Promise<unknown>> = {
+  heartbeat: (client, instance) =>
+    heartbeat(client, instance, 1, [{ request: accepted().request, tokens: 1, costMicrousd: 0 }]),
+  append: (client, instance, other) => appendRequests(client, instance, other, [accepted()]),
+  exchange: (client, instance) =>
+    exchange(client, instance, { position: 0, lines: [lease(0), lease(1440)], requests: [] }),
+  fence: (client, instance) => client.query('select daybook.fence_instance($1)', [instance]),
+  'request recovery': (client, instance) => client.query('select daybook.request_recovery($1)', [instance]),
+  recover: (client, instance, other) =>
+    client.query('select daybook.recover_instance($1, $2)', [instance, other]),
+  retire: (client, instance) => client.query('select daybook.retire_instance($1)', [instance]),
+};
+const NAMES = Object.keys(OPERATIONS);
+const PAIRS = NAMES.flatMap((one, index) => NAMES.slice(index).map((other) => [one, other] as const));
+
+const deadlocks = async (): Promise<number> => {
+  await clients[2].query('select pg_stat_force_next_flush()');
+  const { rows } = await clients[2].query<{ deadlocks: string }>(
+    'select deadlocks from pg_stat_database where datname = current_database()',
+  );
+  return Number(rows[0]?.deadlocks);
+};
+
+test.each(PAIRS)('%s beside %s never deadlocks', async (one, other) => {
+  const [left, right, owner] = clients;
+  for (let round = 0; round < ROUNDS; round++) {
+    const living = await registerInstance(owner, 'living');
+    const instance = await registerInstance(owner, 'doomed');
+    await appendRequests(owner, instance, 1, [accepted()]);
+    await OPERATIONS['exchange']?.(owner, instance, living);
+    if (one === 'recover' || other === 'recover')
+      await owner.query('select daybook.fence_instance($1)', [instance]);
+    const results = await Promise.allSettled([
+      OPERATIONS[one]?.(left, instance, living),
+      OPERATIONS[other]?.(right, instance, living),
+    ]);
+    const errors = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+    expect(errors.filter(isRolledBack)).toEqual([]);
+  }
+  expect(await deadlocks()).toBe(0);
+});
+
+describe('a transaction that PostgreSQL rolled back', () => {
+  const failure = (code: string): DatabaseError => Object.assign(new DatabaseError('', 0, 'error'), { code });
+
+  test('is repeated, up to its bound', async () => {
+    let attempts = 0;
+    const run = (failures: number, code: string): Promise<number> =>
+      retryTransaction(() => {
+        attempts++;
+        return attempts <= failures ? Promise.reject(failure(code)) : Promise.resolve(attempts);
+      });
+    expect(await run(2, '40P01')).toBe(3);
+    attempts = 0;
+    await expect(run(3, '40001')).rejects.toMatchObject({ code: '40001' });
+    expect(attempts).toBe(3);
+  });
+
+  test('is not repeated for any other reason', async () => {
+    let attempts = 0;
+    const run = retryTransaction(() => {
+      attempts++;
+      return Promise.reject(failure('23505'));
+    });
+    await expect(run).rejects.toMatchObject({ code: '23505' });
+    expect(attempts).toBe(1);
+  });
+});
