@@ -139,9 +139,12 @@ export const growing = (judged: readonly Judged[]): Finding[] =>
     .map(({ name, unit, slope, low, high, level }) => ({
       rule: 'P10',
       request: '',
-      message:
-        `${name} grows by ${show(slope)} ${unit}, ` + `95 % ${show(low)} to ${show(high)}, at ${show(level)}`,
+      message: `${name} grows by ${range({ slope, low, high })} ${unit}, at ${show(level)}`,
     }));
+
+/** A slope with its confidence interval. */
+const range = ({ slope, low, high }: Pick<Judged, 'slope' | 'low' | 'high'>): string =>
+  `${show(slope)} (95 % ${show(low)} to ${show(high)})`;
 
 export const show = (value: number | null): string =>
   value === null ? '-' : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2);

@@ -1,0 +1,84 @@
+/**
+ * How long each table keeps its rows: the one list. A test compares it with the schema, so that a new table
+ * has to say what bounds it, and docs/retention.md shows it.
+ */
+export type TableRetention =
+  /** Grows for as long as the installation lives, and has to. */
+  | { kind: 'kept'; why: string }
+  /** Rows are deleted when they are old or done. */
+  | { kind: 'trimmed'; by: string; after: string }
+  /** The number of rows is limited by something that doesn't grow with calls or time. */
+  | { kind: 'bounded'; by: string };
+
+const kept = (why: string): TableRetention => ({ kind: 'kept', why });
+const trimmed = (by: string, after: string): TableRetention => ({ kind: 'trimmed', by, after });
+const bounded = (by: string): TableRetention => ({ kind: 'bounded', by });
+
+const REQUEST_DAYS = '`REQUEST_ROWS_DAYS`';
+const USAGE_MINUTES = '49 hours';
+
+export const RETENTION: Readonly<Record<string, TableRetention>> = {
+  'daybook.alert': trimmed('`retain`', '90 days'),
+  'daybook.alert_look': bounded('one row'),
+  'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers'),
+  'daybook.attempt': trimmed('the sign-in throttle', '15 minutes'),
+  'daybook.checkpoint': trimmed('`retain`', '48 hours, but for one an hour'),
+  'daybook.cosignature': trimmed('`retain`', 'its checkpoint'),
+  'daybook.credential': bounded('upstream credentials'),
+  'daybook.install': bounded('one row'),
+  'daybook.instance': kept('names the process of each batch; about 100 bytes for each start of a process'),
+  'daybook.job_status': bounded('one row for each task'),
+  'daybook.lease': trimmed('`drop_allowances`', 'its allowance'),
+  'daybook.link': trimmed('the server', 'its use or expiry'),
+  'daybook.log': trimmed('`archive`', 'its partition is archived; otherwise kept'),
+  'daybook.log_batch': kept('the hash chain; about 130 bytes for each append, of one event or hundreds'),
+  'daybook.log_kept': kept('control events of archived partitions'),
+  'daybook.log_node': kept('hashes of the log’s tree that proofs need; about 1 byte for each event'),
+  'daybook.log_partition': kept('where each archived part of the log is; one row for 50 million events'),
+  'daybook.member': bounded('members'),
+  'daybook.parked_event': trimmed('a rebuild of its projection', 'the event can be applied'),
+  'daybook.projection': bounded('one row for each projection'),
+  'daybook.queue_pool': trimmed('the workers', 'its worker is dead'),
+  'daybook.reading': trimmed('`append_readings`', 'it is in the log'),
+  'daybook.secret_use': trimmed('the server', 'its rotation is over'),
+  'daybook.session': trimmed('the server', 'its end or expiry'),
+  'daybook.stream_head': kept(
+    'the version of each control stream; one row for each account, key and the like',
+  ),
+  'daybook.webhook': bounded('webhooks'),
+  'daybook.webhook_attempt': trimmed('`retain`', 'its alert'),
+  'daybook.webhook_delivery': trimmed('`retain`', 'its alert'),
+  'daybook_migrations.definition': bounded('files of the schema'),
+  'daybook_migrations.migration': bounded('migrations'),
+  'daybook_migrations.release': bounded('releases'),
+  'projection.account': bounded('accounts'),
+  'projection.key': kept('one row for each key that ever was'),
+  'projection.key_use': kept('one row for each key that ever was'),
+  'projection.model_price': bounded('models with a price'),
+  'projection.open_hold': bounded('running calls'),
+  'projection.plan': bounded('plans'),
+  'projection.quota_source': kept('one row for each account, plan and key'),
+  'projection.quota_terms': kept('one row for each change of a quota, by which older calls are charged'),
+  'projection.quota_window': trimmed('`retain`', `its window ended ${REQUEST_DAYS} days ago`),
+  'projection.request': trimmed('`retain`, a partition at a time', `${REQUEST_DAYS} days after its end`),
+  'projection.running_request': bounded('running calls'),
+  'projection.usage_day': kept('usage by key, model and day'),
+  'projection.usage_day_account': kept('usage by account and day'),
+  'projection.usage_hour': kept('usage by account and hour'),
+  'projection.usage_hour_key': trimmed('`retain`', USAGE_MINUTES),
+  'projection.usage_hour_total': kept('24 rows a day'),
+  'projection.usage_minute': trimmed('`retain`', USAGE_MINUTES),
+  'projection.usage_minute_total': trimmed('`retain`', USAGE_MINUTES),
+};
+
+/** One line for a table of docs/retention.md. */
+export function retentionLine(table: string, retention: TableRetention): string {
+  switch (retention.kind) {
+    case 'kept':
+      return `| \`${table}\` | forever | ${retention.why} |`;
+    case 'trimmed':
+      return `| \`${table}\` | ${retention.after} | by ${retention.by} |`;
+    case 'bounded':
+      return `| \`${table}\` | bounded | ${retention.by} |`;
+  }
+}
