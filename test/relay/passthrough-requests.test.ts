@@ -188,7 +188,9 @@ describe("a request's bytes reach the upstream as they came", () => {
   });
 });
 
-test("the upstream sees our own headers and credential, and nothing of the client's", async () => {
+const TRACE = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+test("the upstream sees our own headers and credential, and of the client's its trace alone", async () => {
   const user = randomUUID();
   const headers = {
     cookie: 'session=1',
@@ -200,6 +202,8 @@ test("the upstream sees our own headers and credential, and nothing of the clien
     'openai-organization': 'org-client',
     'x-stainless-retry-count': '2',
     'x-request-id': 'mine',
+    traceparent: TRACE,
+    tracestate: 'vendor=1',
     te: 'trailers',
     connection: 'keep-alive, x-hop',
     'x-hop': '1',
@@ -227,6 +231,7 @@ test("the upstream sees our own headers and credential, and nothing of the clien
       'accept-encoding': 'identity',
       'user-agent': 'daybook',
       authorization: `Bearer ${CREDENTIAL}`,
+      traceparent: TRACE,
     });
     expect(Number(length)).toBe(row?.bodyBytes);
     expect(row?.authorized).toBe(true);
