@@ -197,7 +197,7 @@ export const API_ERRORS = {
   headers_too_large: {
     status: 431,
     type: 'invalid_request_error',
-    message: 'The request headers are larger than 32 KiB. Send fewer or shorter ones.',
+    message: 'The request headers are larger than 32 KiB or more than 256. Send fewer or shorter ones.',
   },
 
   rate_limit_exceeded: {

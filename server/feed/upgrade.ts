@@ -17,6 +17,7 @@ import { authenticate, readBearerSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
 import { requestContextOf } from '#server/access/request-context.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import { endLingering } from '#server/http/lingering-close.ts';
 import { bareRefusal } from '#server/relay/reply.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields, faultFields } from '#db/diagnostics/error-fields.ts';
@@ -65,7 +66,7 @@ export class Live {
       feed.closeEnded();
     });
     this.#sockets.on('wsClientError', (_error, socket) =>
-      socket.end(bareRefusal(new ApiError('bad_request'), uuidv7())),
+      endLingering(socket, bareRefusal(new ApiError('bad_request'), uuidv7())),
     );
   }
 
@@ -81,10 +82,7 @@ export class Live {
       const line = { request: requestId, route: `GET ${path}`, status, code };
       if (status >= 500) requestLog.failed(line, 'request failed');
       else requestLog.rejected(line, 'request rejected');
-      socket.end(bareRefusal(refusal, requestId));
-      // Discards further input, and doesn't wait for the client to disconnect.
-      socket.resume();
-      setTimeout(() => socket.destroy(), VIEWER_CLOSE_MS).unref();
+      endLingering(socket, bareRefusal(refusal, requestId));
     };
     // No other listener handles errors of the socket yet.
     socket.on('error', () => socket.destroy());

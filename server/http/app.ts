@@ -12,14 +12,14 @@ import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import {
   CONNECTIONS_CHECK_MS,
   HEADER_BYTES_MAX,
+  HEADERS_MAX,
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
   REQUEST_TIMEOUT_MS,
-  PARSER_ERROR_DRAIN_BYTES,
-  PARSER_ERROR_DRAIN_MS,
 } from '#server/http/bounds.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import { presentsToken, readReadiness } from '#server/http/readiness.ts';
+import { endLingering } from '#server/http/lingering-close.ts';
 import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -68,15 +68,8 @@ export function createServer(app: App): Server {
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const path = normalPath(request.url ?? '/');
     const reply = replyTo(app.relay, request, path);
-    if (request.headers.host === undefined && request.httpVersion === '1.1') {
-      sendError(
-        request,
-        response,
-        reply,
-        new ApiError('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }),
-      );
-      return;
-    }
+    const malformed = checkHeaders(request);
+    if (malformed) return sendError(request, response, reply, malformed);
     const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
     app.replies.add(response, spec !== undefined);
     if (spec) {
@@ -100,6 +93,7 @@ export function createServer(app: App): Server {
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
     noDelay: true,
+    allowHalfOpen: true,
     // Node's own reply to a missing Host header has no body; ours is an error object.
     requireHostHeader: false,
     // Any other upgrade request is handled as a plain request, as HTTP allows.
@@ -109,6 +103,8 @@ export function createServer(app: App): Server {
   const server = app.tls
     ? createHttpsServer({ ...options, ...app.tls }, handle)
     : createHttpServer(options, handle);
+  // One more than is accepted, since Node drops the rest without a word.
+  server.maxHeadersCount = HEADERS_MAX + 1;
   // The handlers send 100 Continue only after the headers have been accepted.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
@@ -124,6 +120,20 @@ export function createServer(app: App): Server {
   );
   server.on('clientError', (error, socket: Socket) => answerParserError(error, socket, app.relay.requestLog));
   return server;
+}
+
+/** Rejects what the parser lets through: the Host of a request must be unambiguous. */
+function checkHeaders({ rawHeaders, httpVersion }: IncomingMessage): ApiError | null {
+  if (rawHeaders.length > 2 * HEADERS_MAX) return new ApiError('headers_too_large');
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
+  }
+  if (hosts === 1 || (hosts === 0 && httpVersion !== '1.1')) return null;
+  const message =
+    hosts === 0 ? 'A request in HTTP/1.1 needs a Host header.' : 'A request must have one Host header only.';
+  return new ApiError('bad_request', { message });
 }
 
 /** The headers and the error format of every reply to a request, as clients of its path expect them. */
@@ -263,7 +273,7 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
  * If the offending line is the Authorization header, its key is malformed: 401.
  */
 function answerParserError(error: ParserError, socket: Socket, log: RequestLog): void {
-  // The reply that Node may be writing to this connection, which a second reply would corrupt.
+  // A second reply would corrupt the one that Node may be writing.
   const running =
     (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
   const answered = running !== null && (running.headersSent || running.req.complete);
@@ -279,17 +289,7 @@ function answerParserError(error: ParserError, socket: Socket, log: RequestLog):
     { request: requestId, status, code, reason: error.code ?? 'unknown' },
     'request rejected: malformed',
   );
-  socket.end(answered ? '' : bareRefusal(refusal, requestId));
-  // The client's remaining bytes are discarded for a moment: closing with unread bytes would reset the
-  // connection before the client reads the reply.
-  socket.removeAllListeners('data');
-  let discarded = 0;
-  socket.on('data', (chunk: Buffer) => {
-    discarded += chunk.length;
-    if (discarded > PARSER_ERROR_DRAIN_BYTES) socket.destroy();
-  });
-  socket.resume();
-  setTimeout(() => socket.destroy(), PARSER_ERROR_DRAIN_MS).unref();
+  endLingering(socket, answered ? '' : bareRefusal(refusal, requestId));
 }
 
 function parserProblem(error: ParserError): ApiError {

@@ -20,9 +20,16 @@ export const SLOW_READER_MS = 60_000;
 /** The kernel refuses connections beyond this many that wait to be accepted. */
 export const LISTEN_BACKLOG = 4096;
 
-/** Bytes read and discarded after a parser error, so that the client reads the reply before the reset. */
-export const PARSER_ERROR_DRAIN_BYTES = 4 * MIB;
-export const PARSER_ERROR_DRAIN_MS = 1_000;
+/** Header lines of one request. Agents send some dozens. */
+export const HEADERS_MAX = 256;
+
+/**
+ * Bytes of a refused request that are read and discarded, so that the client reads the reply before the
+ * connection is reset; how long that may take, and the longest pause in it.
+ */
+export const LINGER_BYTES_MAX = 64 * MIB;
+export const LINGER_MS = 30_000;
+export const LINGER_IDLE_MS = 5_000;
 
 /**
  * Concurrent readers of the public log: each takes some milliseconds on the connections for reads, which the
@@ -39,6 +46,10 @@ export const CHECKPOINT_CACHE_MS = 250;
 assertIncreasing(
   { CONNECTIONS_CHECK_MS, HEADERS_TIMEOUT_MS, REQUEST_TIMEOUT_MS },
   'A timeout shorter than the interval of its check is not kept, and headers are a part of the request.',
+);
+assertIncreasing(
+  { CONNECTIONS_CHECK_MS, LINGER_IDLE_MS, LINGER_MS, REQUEST_TIMEOUT_MS },
+  'A refused request must not be read for longer than one that is served.',
 );
 assertIncreasing(
   { 'idle timeout of load balancers': 60_000, KEEP_ALIVE_MS },

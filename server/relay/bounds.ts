@@ -3,9 +3,6 @@ import { KEEP_ALIVE_MS, SLOW_READER_MS } from '#server/http/bounds.ts';
 
 /** Fixed bounds of a relayed call, each with its reason. */
 
-/** Bytes read and discarded of a rejected request's body before its connection is closed. */
-export const REFUSED_BODY_BYTES_MAX = 8 * 1024 * 1024;
-
 /** A shorter completion is of no use: a call whose limits leave fewer tokens is rejected. */
 export const COMPLETION_MINIMUM_TOKENS = 16;
 /** The smallest extension of a reservation: smaller steps would only write more events. */

@@ -45,8 +45,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #rejection: ApiError | null = null;
   /** Set while the client is still receiving its reply; resolved with whether it was complete. */
   #delivery: PromiseWithResolvers<boolean> | null = null;
-  /** The memory that a JSON reply is sent from. */
-  #replySlab: Buffer | null = null;
+  #replySlab: Buffer | null = null; // The memory of a JSON reply.
 
   constructor(relay: Relay, admitted: Admitted) {
     const { parsed, hold, subjects, estimate, reply, response } = admitted;
@@ -80,8 +79,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const { appender } = this.#admitted.instance;
     const recorded = appender.accept(this.#accepted);
     const overlapped = this.#relay.overlapped && appender.mode === 'up' ? this.#attemptAll() : null;
-    // Awaited below; until then a fault must not count as unhandled.
-    overlapped?.catch(() => {});
+    overlapped?.catch(() => {}); // Awaited below.
     try {
       await recorded;
     } catch (error) {
@@ -235,7 +233,6 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     if (this.#rejection) this.#writer.sendError(this.#rejection);
     const delivery = Promise.withResolvers<boolean>();
     this.#writer.whenDelivered((isDelivered) => delivery.resolve(isDelivered));
-    // Nearly always the connection has taken everything at once.
     if (this.#writer.isDelivered) return this.#settleAfter(true);
     this.#delivery = delivery;
     this.#relay.deadlines.add(this);

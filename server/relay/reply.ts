@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { REFUSED_BODY_BYTES_MAX } from '#server/relay/bounds.ts';
+import { discardRest } from '#server/http/lingering-close.ts';
 import type { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
@@ -80,15 +80,8 @@ export function sendError(
     ...refusal.headers(reply.requestId, Buffer.byteLength(body)),
     ...reply.extraHeaders,
   ]);
+  discardRest(request);
   response.end(body);
-  if (request.complete) return;
-  let discarded = 0;
-  request.on('data', (chunk: Buffer) => {
-    discarded += chunk.length;
-    if (discarded > REFUSED_BODY_BYTES_MAX) request.destroy();
-  });
-  request.on('error', () => {});
-  request.resume();
 }
 
 /** A refusal as the bytes of a whole reply, for a connection without a response object; it ends with it. */

@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { LINGER_BYTES_MAX, LINGER_IDLE_MS, LINGER_MS } from '#server/http/bounds.ts';
+
+/**
+ * Lingering close. A connection that is closed with unread bytes is reset, and the reset overtakes the reply:
+ * the client never learns why it was refused. So the reply is followed by a half-close, what the client still
+ * sends is read and discarded up to a bound, and only then the connection is closed.
+ */
+
+/** Ends a connection without a response object with these bytes, and closes it lingering. */
+export function endLingering(socket: Duplex, bytes: string): void {
+  socket.end(bytes);
+  // Its parser has failed, or it never had one.
+  socket.removeAllListeners('data');
+  let discarded = 0;
+  socket.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > LINGER_BYTES_MAX) socket.destroy();
+  });
+  socket.on('error', () => socket.destroy());
+  socket.resume();
+  limitTime(socket as Socket);
+}
+
+/**
+ * Discards the rest of a refused request, so that the client receives its reply. Called before the reply is
+ * ended. A connection that can be kept serves the next request afterwards; another one is closed lingering.
+ */
+export function discardRest(request: IncomingMessage): void {
+  if (request.complete) return;
+  const { socket } = request;
+  let discarded = 0;
+  request.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > LINGER_BYTES_MAX) request.destroy();
+  });
+  request.on('error', () => {});
+  request.resume();
+  // Node calls this after the last reply of a connection, and would close it at once.
+  socket.destroySoon = () => {
+    socket.end();
+    limitTime(socket);
+  };
+}
+
+function limitTime(socket: Socket): void {
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(timer));
+  socket.once('end', () => socket.destroy());
+  socket.setTimeout(LINGER_IDLE_MS, () => socket.destroy());
+}
