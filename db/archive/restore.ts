@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from 'kysely';
 import type { Client } from 'pg';
 import { lockArchive, requireFile } from '#db/archive/archive.ts';
 import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
@@ -6,6 +7,7 @@ import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
+import { countOf, db, rowOf } from '#db/schema/query.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
@@ -53,10 +55,7 @@ export async function restorePartition(
         `alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`,
       );
       await client.query('select daybook.attach_partition($1, $2)', [partition, name]);
-      await client.query(
-        'update daybook.log_partition set restored_at = clock_timestamp() where number = $1',
-        [partition],
-      );
+      await setRestored(client, partition, sql<Date>`statement_timestamp()`);
       await client.query('commit');
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
@@ -84,7 +83,7 @@ export async function dropArchived(
     if (!(await detachPartition(client, name)))
       throw new StoreError(`a long-running reader blocks detaching ${name}: retry later`);
     await dropPartition(client, name);
-    await client.query('update daybook.log_partition set restored_at = null where number = $1', [number]);
+    await setRestored(client, number, null);
     return name;
   });
 }
@@ -104,12 +103,19 @@ async function withArchive<T>(
 }
 
 async function readRecorded(client: Client, number: number): Promise<Recorded> {
-  const { rows } = await client.query<Recorded>(
-    'select name, manifest from daybook.log_partition where number = $1 and archived_at is not null',
-    [number],
-  );
-  if (rows[0] === undefined) throw new StoreError(`partition ${number} of this log was not archived`);
-  return rows[0];
+  const query = db
+    .selectFrom('daybook.log_partition')
+    .select(['name', sql<Manifest>`manifest`.as('manifest')])
+    .where('number', '=', number)
+    .where('archived_at', 'is not', null);
+  const row = await rowOf(client, query);
+  if (row === undefined) throw new StoreError(`partition ${number} of this log was not archived`);
+  return row;
+}
+
+async function setRestored(client: Client, number: number, at: RawBuilder<Date> | null): Promise<void> {
+  const query = db.updateTable('daybook.log_partition').set({ restored_at: at }).where('number', '=', number);
+  await countOf(client, query);
 }
 
 async function load(

@@ -13,6 +13,7 @@ import { hashesIn, MissingHashesError } from '#db/tlog/hashes.ts';
 import { type Subtree, subtreesOf } from '#db/tlog/merkle.ts';
 import { NoteError, parseNote } from '#db/tlog/note.ts';
 import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
 import { CHECKPOINT_POLL_MS, CHECKPOINT_WAIT_MS } from '#db/audit/bounds.ts';
 
@@ -149,14 +150,18 @@ async function findCheckpoint(
   published: string | undefined,
 ): Promise<Found | null> {
   const { signing, origin, head } = await readLogState(client);
-  const { rows } = await client.query<{ note: string }>(
-    `select note from daybook.checkpoint where shard = $1 and epoch = $2 and size >= $3 order by size
-      limit 1`,
-    [SHARD, signing.epoch, to],
-  );
+  const covering = db
+    .selectFrom('daybook.checkpoint')
+    .select('note')
+    .where('shard', '=', SHARD)
+    .where('epoch', '=', signing.epoch)
+    .where('size', '>=', String(to))
+    .orderBy('size')
+    .limit(1);
+  const stored = await rowOf(client, covering);
   const outside = published === undefined ? null : await readCheckpointFile(published);
   const keys = published === undefined ? [] : await readVerifierKeys(published);
-  for (const note of [rows[0]?.note, outside]) {
+  for (const note of [stored?.note, outside]) {
     try {
       const checkpoint = parseCheckpoint(parseNote(note ?? '').text);
       if (checkpoint.origin === origin && checkpoint.size >= to && checkpoint.size <= head) {

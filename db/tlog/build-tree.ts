@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
+import { countOf, db } from '#db/schema/query.ts';
 import { countNodes, NODE_CHILDREN, readLeaves, readNodes } from '#db/tlog/hashes.ts';
 import { subtreeHash } from '#db/tlog/merkle.ts';
 import { writeTile } from '#db/tlog/publish-directory.ts';
@@ -80,9 +81,7 @@ async function insertNodes(
   from: number,
   hashes: readonly Buffer[],
 ): Promise<void> {
-  await client.query(
-    `insert into daybook.log_node (shard, level, number, hash)
-      select $1, $2, $3 + ordinality - 1, hash from unnest($4::bytea[]) with ordinality as node(hash)`,
-    [SHARD, level, from, hashes],
-  );
+  if (hashes.length === 0) return;
+  const rows = hashes.map((hash, index) => ({ shard: SHARD, level, number: from + index, hash }));
+  await countOf(client, db.insertInto('daybook.log_node').values(rows));
 }

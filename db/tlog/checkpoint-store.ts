@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { countOf, db, rowOf } from '#db/schema/query.ts';
@@ -14,20 +15,22 @@ export type StoredCheckpoint = {
   cosignatures: string[];
 };
 
-const COLUMNS = `c.epoch, c.size::float8 as size, c.note, c.published_at as "publishedAt",
-  array(select line from daybook.cosignature g
-    where g.shard = c.shard and g.epoch = c.epoch and g.size = c.size
-    order by received_at, witness) as cosignatures`;
-const NEWEST = 'order by epoch desc, size desc limit 1';
+const COSIGNATURES = sql<string[]>`array(select line from daybook.cosignature g
+  where g.shard = c.shard and g.epoch = c.epoch and g.size = c.size order by received_at, witness)`;
+
+/** All checkpoints, the newest epoch and its largest size first. */
+const newestFirst = () =>
+  db
+    .selectFrom('daybook.checkpoint as c')
+    .select(['c.epoch', 'c.note', 'c.published_at as publishedAt'])
+    .select([sql<number>`c.size::float8`.as('size'), COSIGNATURES.as('cosignatures')])
+    .where('c.shard', '=', SHARD)
+    .orderBy('c.epoch', 'desc')
+    .orderBy('c.size', 'desc');
 
 /** The newest checkpoint of the newest epoch; null before the first one. */
 export async function readNewestCheckpoint(client: ClientBase): Promise<StoredCheckpoint | null> {
-  const { rows } = await client.query<StoredCheckpoint>({
-    name: 'newest_checkpoint',
-    text: `select ${COLUMNS} from daybook.checkpoint c where shard = $1 ${NEWEST}`,
-    values: [SHARD],
-  });
-  return rows[0] ?? null;
+  return (await rowOf(client, newestFirst().limit(1), 'newest_checkpoint')) ?? null;
 }
 
 /** The checkpoint of this size, of the newest epoch that has one; null if none has. */
@@ -35,11 +38,7 @@ export async function readCheckpointOfSize(
   client: ClientBase,
   size: number,
 ): Promise<StoredCheckpoint | null> {
-  const { rows } = await client.query<StoredCheckpoint>({
-    text: `select ${COLUMNS} from daybook.checkpoint c where shard = $1 and size = $2 ${NEWEST}`,
-    values: [SHARD, size],
-  });
-  return rows[0] ?? null;
+  return (await rowOf(client, newestFirst().where('c.size', '=', String(size)).limit(1))) ?? null;
 }
 
 /** How many of the newest checkpoints are considered for the one with the most cosignatures. */
@@ -53,15 +52,21 @@ export async function readCoveringCheckpoint(
   client: ClientBase,
   position: number,
 ): Promise<StoredCheckpoint | null> {
-  const { rows } = await client.query<StoredCheckpoint>({
-    text: `select * from (select ${COLUMNS} from daybook.checkpoint c
-        where shard = $1 and size >= $2 and epoch = (select max(epoch) from daybook.checkpoint
-          where shard = $1)
-        order by size desc limit ${COVERING_CANDIDATES_MAX}) newest
-      order by cardinality(cosignatures) desc, size desc limit 1`,
-    values: [SHARD, position],
-  });
-  return rows[0] ?? null;
+  const epoch = db
+    .selectFrom('daybook.checkpoint')
+    .select(({ fn }) => fn.max('epoch').as('epoch'))
+    .where('shard', '=', SHARD);
+  const newest = newestFirst()
+    .where('c.size', '>=', String(position))
+    .where('c.epoch', '=', epoch)
+    .limit(COVERING_CANDIDATES_MAX);
+  const query = db
+    .selectFrom(newest.as('newest'))
+    .selectAll()
+    .orderBy(sql`cardinality(cosignatures)`, 'desc')
+    .orderBy('size', 'desc')
+    .limit(1);
+  return (await rowOf(client, query)) ?? null;
 }
 
 /** Whether the checkpoint of an epoch and size is stored. */
@@ -105,20 +110,26 @@ export async function insertCosignature(
   { epoch, size }: Pick<StoredCheckpoint, 'epoch' | 'size'>,
   signature: Signature,
 ): Promise<void> {
-  await client.query(
-    `insert into daybook.cosignature (shard, epoch, size, witness, line) values ($1, $2, $3, $4, $5)
-      on conflict do nothing`,
-    [SHARD, epoch, size, signature.name, formatSignature(signature)],
+  const line = formatSignature(signature);
+  const row = { shard: SHARD, epoch, size: String(size), witness: signature.name, line };
+  await countOf(
+    client,
+    db
+      .insertInto('daybook.cosignature')
+      .values(row)
+      .onConflict((conflict) => conflict.doNothing()),
   );
 }
 
 /** The age in milliseconds of the oldest event above a position; 0 if no event is newer. */
 export async function readWaitingMs(client: ClientBase, size: number): Promise<number> {
-  const { rows } = await client.query<{ age_ms: number }>({
-    name: 'waiting_ms',
-    text: `select coalesce(extract(epoch from clock_timestamp() - (select at from daybook.log_batch
-      where shard = $1 and last_position > $2 order by last_position limit 1)), 0)::float8 * 1000 as age_ms`,
-    values: [SHARD, size],
-  });
-  return Math.max(0, Math.round(rows[0]?.age_ms ?? 0));
+  const query = db
+    .selectFrom('daybook.log_batch')
+    .select(sql<number>`extract(epoch from clock_timestamp() - at)::float8 * 1000`.as('age_ms'))
+    .where('shard', '=', SHARD)
+    .where('last_position', '>', String(size))
+    .orderBy('last_position')
+    .limit(1);
+  const row = await rowOf(client, query, 'waiting_ms');
+  return Math.max(0, Math.round(row?.age_ms ?? 0));
 }

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
@@ -9,6 +10,7 @@ import { appendOnce } from '#db/log/append-once.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { LOG_STREAM } from '#db/events/streams.ts';
 import type { Checkpoint } from '#db/tlog/checkpoint.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { growNodes } from '#db/tlog/build-tree.ts';
 import { splitHashes, MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
 import { CHECKPOINT, readLeafTile } from '#db/tlog/publish-directory.ts';
@@ -48,11 +50,13 @@ export async function findPublicationGap(client: Client, directory: string): Pro
     published: published.size,
     head: state.head,
   });
-  const { rows } = await client.query<{ at: Date }>(
-    `select at from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position
-      limit 1`,
-    [SHARD, agreesUpTo],
-  );
+  const batch = db
+    .selectFrom('daybook.log_batch')
+    .select('at')
+    .where('shard', '=', SHARD)
+    .where('last_position', '>=', String(agreesUpTo ?? 0))
+    .orderBy('last_position')
+    .limit(1);
   return {
     problem: message,
     published,
@@ -61,7 +65,7 @@ export async function findPublicationGap(client: Client, directory: string): Pro
       () => null,
     ),
     agreesUpTo,
-    agreesUntil: agreesUpTo === null || agreesUpTo === 0 ? null : (rows[0]?.at ?? null),
+    agreesUntil: agreesUpTo === null || agreesUpTo === 0 ? null : ((await rowOf(client, batch))?.at ?? null),
     head: state.head,
   };
 }
@@ -158,11 +162,8 @@ function nullIfMissing(error: unknown): null {
 
 /** A restored backup has a consistent stream_head table; a log that was truncated by hand does not. */
 async function requireStream(client: Client, version: number): Promise<void> {
-  const { rows } = await client.query<{ version: number }>(
-    'select version from daybook.stream_head where stream = $1',
-    [LOG_STREAM],
-  );
-  const stored = rows[0]?.version ?? 0;
+  const query = db.selectFrom('daybook.stream_head').select('version').where('stream', '=', LOG_STREAM);
+  const stored = (await rowOf(client, query))?.version ?? 0;
   if (stored === version) return;
   throw new StoreError(
     `the log has ${version} events of the stream "${LOG_STREAM}", and daybook.stream_head says ` +
@@ -179,6 +180,6 @@ async function rebuildTree(client: Client, from: number): Promise<void> {
         'archived: restore its last file first with "daybook archive restore"',
     );
   }
-  await client.query('select daybook.forget_nodes($1, $2)', [SHARD, from]);
+  await rowOf(client, sql`select daybook.forget_nodes(${SHARD}::smallint, ${from}::bigint)`);
   await growNodes(client, (await readLogState(client)).head);
 }

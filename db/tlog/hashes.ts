@@ -2,6 +2,7 @@ import type { ClientBase } from 'pg';
 import { LEAF_COLUMNS } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { subtreeHash, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
 import type { ReadHashes } from '#db/tlog/proof.ts';
 
@@ -43,10 +44,6 @@ export async function readLeaves(client: ClientBase, after: number, upTo: number
   return leaves;
 }
 
-const READ_NODES = `select hash from daybook.log_node where shard = $1 and level = $2 and number >= $3
-  and number < $4
-    order by number`;
-
 /** Reads stored nodes. @throws {MissingHashesError} when one is missing. */
 export async function readNodes(
   client: ClientBase,
@@ -54,11 +51,15 @@ export async function readNodes(
   from: number,
   count: number,
 ): Promise<Buffer[]> {
-  const { rows } = await client.query<{ hash: Buffer }>({
-    name: 'read_nodes',
-    text: READ_NODES,
-    values: [SHARD, level, from, from + count],
-  });
+  const query = db
+    .selectFrom('daybook.log_node')
+    .select('hash')
+    .where('shard', '=', SHARD)
+    .where('level', '=', level)
+    .where('number', '>=', String(from))
+    .where('number', '<', String(from + count))
+    .orderBy('number');
+  const rows = await rowsOf(client, query, 'read_nodes');
   if (rows.length !== count)
     throw new MissingHashesError(
       'the tree is not built up to there yet: the worker builds it with each checkpoint',
@@ -68,11 +69,13 @@ export async function readNodes(
 
 /** The number of stored nodes of a level, which have no gaps. */
 export async function countNodes(client: ClientBase, level: number): Promise<number> {
-  const { rows } = await client.query<{ count: string }>(
-    'select coalesce(max(number) + 1, 0) as count from daybook.log_node where shard = $1 and level = $2',
-    [SHARD, level],
-  );
-  return Number(rows[0]?.count);
+  const query = db
+    .selectFrom('daybook.log_node')
+    .select(({ fn }) => fn.max('number').as('last'))
+    .where('shard', '=', SHARD)
+    .where('level', '=', level);
+  const last = (await rowOf(client, query))?.last ?? null;
+  return last === null ? 0 : Number(last) + 1;
 }
 
 /** Reads hashes of complete subtrees from a database. */

@@ -5,6 +5,7 @@ import { readHead, readStream } from '#db/log/read.ts';
 import { LOG_STREAM } from '#db/events/streams.ts';
 import { type Checkpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { hashesIn } from '#db/tlog/hashes.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { parseNote } from '#db/tlog/note.ts';
 import { readSpans } from '#db/tlog/proof.ts';
 import { readCheckpointFile } from '#db/tlog/publish-directory.ts';
@@ -23,8 +24,8 @@ export class InconsistentLogError extends StoreError {
 }
 
 export async function readLogState(client: ClientBase): Promise<LogState> {
-  const { rows } = await client.query<{ log_id: string }>('select log_id from daybook.install');
-  const logId = rows[0]?.log_id as string;
+  const install = await rowOf(client, db.selectFrom('daybook.install').select('log_id'));
+  const logId = install?.log_id as string;
   const events = await readStream(client, LOG_STREAM);
   const signing = events.reduce<Signing>(evolveSigning, SIGNING_FIRST);
   return { logId, origin: originOf(logId, signing.epoch), signing, head: await readHead(client) };

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
@@ -5,6 +6,7 @@ import { tryHoldLock } from '#db/postgres/locks.ts';
 import { appendControl } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
 import { type Checkpoint, openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
+import { rowOf } from '#db/schema/query.ts';
 import { growNodes, writeTiles } from '#db/tlog/build-tree.ts';
 import { hasCheckpoint, insertCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { formatVerifierKey, parseNote, parseVerifierKey, type Signer } from '#db/tlog/note.ts';
@@ -83,8 +85,8 @@ async function restoreCheckpoint(
 }
 
 async function readTime(client: ClientBase): Promise<Date> {
-  const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
-  return rows[0]?.now as Date;
+  const row = await rowOf(client, sql<{ now: Date }>`select clock_timestamp() as now`);
+  return row?.now as Date;
 }
 
 const publicPart = (verifierKey: string): string => verifierKey.slice(verifierKey.lastIndexOf('+'));

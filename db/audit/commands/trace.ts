@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { asAuditor } from '#db/audit/commands/auditor.ts';
 import { recordReading } from '#db/audit/commands/source-options.ts';
@@ -9,6 +10,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { RequestId } from '#db/events/parts.ts';
 import type { RequestEvent } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
 import { CLOCK_SKEW_MAX_MS, STRETCH_POSITIONS, TRACED_EVENTS_MAX } from '#db/audit/bounds.ts';
@@ -93,10 +95,8 @@ async function hintOf(
   client: Client,
   request: string,
 ): Promise<{ first: number; last: number | null } | null> {
-  const there = await client.query<{ is_there: boolean }>(
-    "select to_regclass('projection.request') is not null as is_there",
-  );
-  if (there.rows[0]?.is_there !== true) return null;
+  const table = sql<{ is_there: boolean }>`select to_regclass('projection.request') is not null as is_there`;
+  if ((await rowOf(client, table))?.is_there !== true) return null;
   const { rows } = await client.query<{ position: string; end_position: string | null }>(
     'select position, end_position from projection.request where request = $1',
     [request],
@@ -135,8 +135,6 @@ async function walk(
 /** Leaf hashes cover text, so every value is read in PostgreSQL's text format. */
 const AS_TEXT = { getTypeParser: () => (value: unknown) => value };
 const READ_LEAF = `select ${LEAF_COLUMNS} from daybook.log where shard = $1 and position = $2`;
-const READ_BATCH = `select last_position, event_count, instance, batch_no, encode(chain, 'hex') as chain
-  from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1`;
 
 async function trace(client: Client, position: number): Promise<Traced> {
   const leaf = await client.query<(string | null)[]>({
@@ -145,20 +143,21 @@ async function trace(client: Client, position: number): Promise<Traced> {
     rowMode: 'array',
     types: AS_TEXT,
   });
-  const batches = await client.query<{
-    last_position: string;
-    event_count: number;
-    instance: number;
-    batch_no: string;
-    chain: string;
-  }>(READ_BATCH, [SHARD, position]);
+  const batchQuery = db
+    .selectFrom('daybook.log_batch')
+    .select(['last_position', 'event_count', 'instance', 'batch_no', 'chain'])
+    .where('shard', '=', SHARD)
+    .where('last_position', '>=', String(position))
+    .orderBy('last_position')
+    .limit(1);
+  const batch = await rowOf(client, batchQuery);
   const [placed] = allReadable(
     await lookThrough(client, {}, { after: position - 1, upTo: position }, 'oldest', 1),
   );
-  const batch = batches.rows[0];
   if (placed === undefined || batch === undefined)
     throw new StoreError(`position ${position} of the log can no longer be read`);
-  const { last_position, event_count, instance, batch_no, chain } = batch;
+  const { last_position, event_count, instance, batch_no } = batch;
+  const chain = batch.chain.toString('hex');
   const event = placed.event as RequestEvent;
   return {
     position,

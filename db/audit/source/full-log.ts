@@ -1,8 +1,10 @@
 import path from 'node:path';
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { fileSource } from '#db/audit/source/files.ts';
 import { databaseSource, type Source } from '#db/audit/source/source.ts';
 import { StoreError } from '#db/postgres/connect.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { ArchivedError } from '#db/log/read.ts';
 
 /**
@@ -16,8 +18,8 @@ export async function fullLogSource(client: Client, archiveDir: string | undefin
   const archived = await archivedFiles(client);
   if (archiveDir === undefined) throw new ArchivedError(live.first, archived);
   const files = await fileSource(archived.map((file) => path.join(archiveDir, file)));
-  const { rows } = await client.query<{ log_id: string }>('select log_id from daybook.install');
-  if (files.logId !== rows[0]?.log_id)
+  const install = await rowOf(client, db.selectFrom('daybook.install').select('log_id'));
+  if (files.logId !== install?.log_id)
     throw new StoreError(`the files in ${archiveDir} are of another log than the database's`);
   if (files.head + 1 !== live.first)
     throw new StoreError(
@@ -37,9 +39,11 @@ export async function fullLogSource(client: Client, archiveDir: string | undefin
 }
 
 async function archivedFiles(client: Client): Promise<string[]> {
-  const { rows } = await client.query<{ file: string }>(
-    `select manifest->>'file' as file from daybook.log_partition
-      where archived_at is not null and not daybook.is_attached(name) order by number`,
-  );
-  return rows.map(({ file }) => file);
+  const query = db
+    .selectFrom('daybook.log_partition')
+    .select(sql<string>`manifest->>'file'`.as('file'))
+    .where('archived_at', 'is not', null)
+    .where(sql<boolean>`not daybook.is_attached(name)`)
+    .orderBy('number');
+  return (await rowsOf(client, query)).map(({ file }) => file);
 }

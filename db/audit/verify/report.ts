@@ -1,5 +1,3 @@
-import { FINDINGS_MAX } from '#db/audit/bounds.ts';
-
 /** The report of a verification. */
 
 /**
@@ -32,7 +30,7 @@ export type Report = {
   trust: Trust;
   /** Information that is not a finding. */
   notes: string[];
-  /** Ordered by position, at most {@link FINDINGS_MAX}. */
+  /** Ordered by position, at most FINDINGS_MAX. */
   findings: Finding[];
 };
 

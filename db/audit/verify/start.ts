@@ -6,6 +6,7 @@ import { AuditTree } from '#db/audit/verify/tree.ts';
 import type { Start } from '#db/audit/verify/log-verifier.ts';
 import { genesis } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
 import { splitHashes, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts';
 import { subtreesOf } from '#db/tlog/merkle.ts';
@@ -50,13 +51,19 @@ export async function readStart(
   notes: string[],
 ): Promise<Start> {
   if (first === 1) return { first, chain: genesis(logId), leavesBefore: [], tree: new AuditTree() };
-  const { rows } = await client.query<{ leaves: Buffer | null; chain: Buffer | null }>(
-    `select p.open_leaves as leaves, (select chain from daybook.log_batch where shard = $1
-      and last_position < $2 order by last_position desc limit 1) as chain
-      from (select 1) one left join daybook.log_partition p on p.end_position = $2`,
-    [SHARD, first],
-  );
-  const { leaves = null, chain = null } = rows[0] ?? {};
+  const before = db
+    .selectFrom('daybook.log_batch')
+    .select('chain')
+    .where('shard', '=', SHARD)
+    .where('last_position', '<', String(first))
+    .orderBy('last_position', 'desc')
+    .limit(1);
+  const partition = db
+    .selectFrom('daybook.log_partition')
+    .select('open_leaves')
+    .where('end_position', '=', String(first));
+  const chain = (await rowOf(client, before))?.chain ?? null;
+  const leaves = (await rowOf(client, partition))?.open_leaves ?? null;
   notes.push(
     `the events before position ${first} are archived and were not read; pass --archive-dir to read them`,
   );
