@@ -54,7 +54,8 @@ export abstract class PassthroughSse implements SseReader {
     const rest = this.#events.rest();
     if (!rest) return null;
     const text = rest.toString('latin1');
-    if (!this.isWhole(text)) return this.complete ? rest : null;
+    if (!this.isWhole(text))
+      return this.complete ? Buffer.from(this.#redactor.event(text, true), 'latin1') : null;
     const event = this.#relay({ bytes: rest, text, ends: [rest.length], whole: null });
     this.#endsWithoutBlank = event !== null;
     return event;

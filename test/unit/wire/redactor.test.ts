@@ -138,6 +138,12 @@ describe.each(Object.entries(PLACES))('a credential in %s', (place, relayed) => 
   });
 });
 
+test('a credential in half an event behind a complete reply is removed', () => {
+  const reader = new ChatSse(false, new Redactor(['Canary7f3a9c51be02']));
+  reader.push(Buffer.from('data: [DONE]\n\ndata: {"a":"Canary7f3a9c51be02'));
+  expect(reader.flush()?.toString()).toBe('data: {"a":"[credential]');
+});
+
 test('a credential in an event above the bound is removed wherever the parts are divided', () => {
   const secret = 'Q0xZy7-0123456789-abcdefgh-canary';
   const redactor = new Redactor([secret]);
