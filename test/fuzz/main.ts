@@ -1,6 +1,9 @@
 import { parseArgs } from 'node:util';
 import { randomFrom } from '../chaos/random.ts';
+import { run as json } from './json.ts';
 import { run as sql } from './sql.ts';
+import { run as sse } from './sse.ts';
+import { run as upstream } from './upstream.ts';
 
 /**
  * `npm run fuzz -- TARGET [--seed 1] [--minutes 1]`: random input within the bounds of a protocol. Prints a
@@ -9,7 +12,7 @@ import { run as sql } from './sql.ts';
 const TARGETS: Record<
   string,
   (random: ReturnType<typeof randomFrom>, budget: { ms: number }) => Promise<{ violations: string[] }>
-> = { sql };
+> = { json, sql, sse, upstream };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
