@@ -22,6 +22,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.alert_look': bounded('one row'),
   'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers'),
   'daybook.attempt': trimmed('the sign-in throttle', '15 minutes'),
+  'daybook.call_progress': trimmed('`retire_instance` or `recover_instance`', 'its instance is closed'),
   'daybook.checkpoint': trimmed('`retain`', '48 hours, but for one an hour'),
   'daybook.cosignature': trimmed('`retain`', 'its checkpoint'),
   'daybook.credential': bounded('upstream credentials'),
