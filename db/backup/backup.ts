@@ -33,6 +33,7 @@ export type BackupOptions = {
   connect: () => Promise<Client>;
   /** The target directory, which must not exist. */
   directory: string;
+  /** Interrupts the backup; its files are removed. */
   signal?: AbortSignal;
 };
 
@@ -65,6 +66,8 @@ export async function takeBackup({ connect, directory, signal }: BackupOptions):
   } catch (error) {
     // An attempt that failed on a full disk must not leave it full.
     await rm(partial, { recursive: true, force: true }).catch(() => undefined);
+    if (signal?.aborted === true)
+      throw new StoreError('the backup was interrupted; its files were removed', { cause: error });
     throw explainError(error as Error, target);
   }
 }
@@ -75,7 +78,11 @@ async function copyTables(
   signal?: AbortSignal,
 ): Promise<Manifest> {
   const client = await connect();
+  // Also a statement that waits for a lock ends then.
+  const interrupt = (): void => void client.end().catch(() => undefined);
+  signal?.addEventListener('abort', interrupt, { once: true });
   try {
+    signal?.throwIfAborted();
     const migration = await requireKnownSchema(client);
     const included = (await hasFullLog(client)) ? BASE_TABLES : [...BASE_TABLES, ...PROJECTION_TABLES];
     const names = (await describeTables(client, included)).map(({ name }) => name);
@@ -102,6 +109,7 @@ async function copyTables(
       finished_at: facts.taken_at,
     };
   } finally {
+    signal?.removeEventListener('abort', interrupt);
     await closeClient(client);
   }
 }

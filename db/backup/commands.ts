@@ -49,6 +49,7 @@ export function backupCommands(program: Command): void {
         const manifest = await takeBackup({
           connect: () => connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS),
           directory: to,
+          signal: interruption(),
         });
         print(command, manifest, (taken) => `${showManifest(taken, taken.damage)}\n${showSecrets(config)}`);
         if (manifest.damage !== null) throw new FoundFault();
@@ -116,6 +117,14 @@ async function restore(
     pepper: await readPepperState(store, config),
     master_key: await readMasterKeyState(store, config),
   };
+}
+
+/** Aborted by the signals that would end the process, so that it can clean up first. */
+function interruption(): AbortSignal {
+  const interrupted = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.once(signal, () => interrupted.abort());
+  return interrupted.signal;
 }
 
 async function onStore(

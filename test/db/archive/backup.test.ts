@@ -1,5 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { cp, readdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
 import { copyOut } from '#db/backup/copy.ts';
@@ -15,6 +19,7 @@ import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { backUp, rowsOf } from '../../support/audit/backup-fixture.ts';
 import { createDatabase, createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
+import { ROOT } from '../../layout/source.ts';
 import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
@@ -79,6 +84,30 @@ const EVERYWHERE = `
     meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');
   insert into daybook.lease (allowance, instance, position, since_terms, closed)
     select id, 1, 0, 0, true from daybook.allowance;`;
+
+test('a backup that is ended by SIGTERM leaves no files', async () => {
+  const target = path.join(directory, 'interrupted');
+  await owner.query('begin; lock table daybook.install in access exclusive mode');
+  const child = spawn(process.execPath, ['server/cli.ts', 'backup', '--to', target], {
+    cwd: ROOT,
+    env: { ...process.env, DATABASE_URL: log.database.url },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const said = text(child.stderr);
+  const ended = once(child, 'exit');
+  try {
+    await expect.poll(() => existsSync(`${target}.partial`), { timeout: 30_000 }).toBe(true);
+    child.kill('SIGTERM');
+    expect([await ended, await said]).toEqual([
+      [1, null],
+      'daybook: the backup was interrupted; its files were removed\n',
+    ]);
+    expect(existsSync(`${target}.partial`)).toBe(false);
+  } finally {
+    child.kill('SIGKILL');
+    await owner.query('rollback');
+  }
+});
 
 test('restore: the database is equal row by row, with its triggers, and continues', async () => {
   await log.append(130);
