@@ -235,7 +235,10 @@ describe('the commands work beside the running server', () => {
     const report = await json<{ findings: { check: string; ok: boolean }[] }>('doctor');
     const checks = [
       'embedded PostgreSQL',
+      'events',
       'worker and projections',
+      'background jobs',
+      'diagnostic output',
       'checkpoints',
       'upstream credentials',
       'upstream upstream-1',
