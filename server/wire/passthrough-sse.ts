@@ -102,7 +102,7 @@ export abstract class PassthroughSse implements SseReader {
       }
       start = end;
     }
-    if (keptFrom === 0) return bytes.length === 0 ? null : bytes;
+    if (keptFrom === 0 && kept.length === 0) return bytes.length === 0 ? null : bytes;
     if (keptFrom < bytes.length) kept.push(bytes.subarray(keptFrom));
     return kept.length === 0 ? null : Buffer.concat(kept);
   }

@@ -92,8 +92,12 @@ export function mutated(random: Random, bytes: Buffer, oneIn = 3): Buffer {
   }
 }
 
+const PIECES_MAX = 5_000;
+
+/** In pieces of random sizes. */
 export function divided(random: Random, bytes: Buffer): Buffer[] {
-  const most = pick(random, [1, 3, 20, 200, 5_000, 100_000]);
+  // A million writes would stop the event loop by themselves.
+  const most = Math.max(pick(random, [1, 3, 20, 200, 5_000, 100_000]), Math.ceil(bytes.length / PIECES_MAX));
   const pieces: Buffer[] = [];
   for (let at = 0; at < bytes.length;) {
     const end = at + 1 + random.below(most);

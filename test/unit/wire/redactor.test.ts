@@ -157,6 +157,13 @@ test('a credential in an event above the bound is removed wherever the parts are
   }
 });
 
+test('an event above the bound keeps its end where a CR decides late that it has ended', () => {
+  const reader = new ChatSse(false, new Redactor(['Q0xZy7-0123456789-abcdefgh-canary']));
+  const event = Buffer.from(`data: ${'x'.repeat(SSE_EVENT_BYTES_MAX)}\r\r`);
+  const out = [event, Buffer.from('data: {}\n\n')].map((chunk) => reader.push(chunk)?.toString() ?? '');
+  expect(out.join('')).toBe(`${event.toString()}data: {}\n\n`);
+});
+
 describe("the upstream's address", () => {
   const redactor = new Redactor([], ['models.internal.example']);
   test.each([
