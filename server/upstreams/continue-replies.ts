@@ -24,7 +24,6 @@ export function acceptContinueReplies(): void {
     const prototype = symbol && (Object.getPrototypeOf(socket[symbol] ?? {}) as Parser);
     if (!prototype || patched.has(prototype) || typeof prototype.onHeadersComplete !== 'function') return;
     patched.add(prototype);
-    // oxlint-disable-next-line typescript/unbound-method
     const { onHeadersComplete } = prototype;
     prototype.onHeadersComplete = function onHeaders(status, ...more) {
       return onHeadersComplete.call(this, status === CONTINUE ? PROCESSING : status, ...more);
