@@ -27,6 +27,16 @@ describe("the playground's reader of replies", () => {
   });
   it('joins the data lines of one event', () =>
     expect(new EventReader().push('data: a\ndata:b\n\n')).toEqual(['a\nb']));
+  it('accepts an event up to the maximum length in any chunks', () => {
+    const data = 'x'.repeat(999_000);
+    for (const size of [100, 1_000_000]) {
+      const reader = new EventReader();
+      const text = `data: ${data}\n\n`;
+      const found: string[] = [];
+      for (let at = 0; at < text.length; at += size) found.push(...reader.push(text.slice(at, at + size)));
+      expect(found).toEqual([data]);
+    }
+  });
   it('rejects an event above the maximum length instead of buffering it', () => {
     const reader = new EventReader();
     expect(() => {

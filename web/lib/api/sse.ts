@@ -25,6 +25,7 @@ export class EventReader {
     let start = 0;
     for (const { 0: lineEnd, index } of text.matchAll(LINE_END)) {
       this.#line.push(text.slice(start, index));
+      this.#add(index - start);
       this.#takeLine(this.#line.join(''), found);
       this.#line = [];
       start = index + lineEnd.length;
@@ -41,7 +42,6 @@ export class EventReader {
       this.#size = 0;
     } else if (line.startsWith('data:')) {
       this.#data.push(line.slice(line.startsWith('data: ') ? 6 : 5));
-      this.#add(line.length);
     }
   }
 
