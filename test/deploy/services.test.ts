@@ -201,7 +201,7 @@ test('no service logs an error or a password, or writes files other than publish
     'worker',
   ]);
   expect(files(directory)).toEqual(['app', 'postgres', 'published', 'secrets']);
-  expect(files(path.join(directory, 'published'))).toEqual(['checkpoint', 'keys', 'tile']);
+  expect(files(path.join(directory, 'published'))).toEqual(['checkpoint', 'checkpoints', 'keys', 'tile']);
   expect(files(path.join(directory, 'secrets'))).toEqual([
     'master_key',
     'owner_url',
