@@ -156,7 +156,10 @@ const CHILD = `
   let turns = 0;
   process.on('SIGTERM', () => exitProcess(0));
   setInterval(() => {
-    if (++turns === 20) process.send(standardOutput.status);
+    // Its reader may take a while to stop, on a busy machine.
+    if (turns > 2_000 || (standardOutput.status.failure === null && turns++ < 2_000)) return;
+    turns = Infinity;
+    process.send(standardOutput.status);
   }, 1);
 `;
 
