@@ -126,7 +126,7 @@ describe.each(Object.entries(PLACES))('a credential in %s', (place, relayed) => 
               expect(() => JSON.parse(line.replace(/^data: /, '')) as unknown).not.toThrow();
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 
