@@ -22,7 +22,7 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
 export function browserLabel(userAgent: string | undefined): string {
   const find = (names: typeof BROWSERS): string | undefined =>
     names.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1];
-  const browser = find(BROWSERS) ?? 'Another program';
+  const browser = find(BROWSERS) ?? 'Unknown browser';
   const system = find(SYSTEMS);
   return system === undefined ? browser : `${browser} on ${system}`;
 }

@@ -82,14 +82,14 @@ const verify: Check = async (client, { published, onProgress }) => {
 };
 
 function summaryOf({ events, batches, checkpoints, covered, head, notes }: Report): string {
-  const agree = `${events} events in ${batches} batches agree with one another`;
-  const uncovered = covered === head ? '' : `, none yet the newest ${head - covered}`;
+  const verified = `${events} events in ${batches} batches verified`;
+  const uncovered = covered === head ? '' : ` The newest ${head - covered} events are not covered yet.`;
   const proof =
     covered === 0
       ? 'No checkpoint covers any of these events.'
-      : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${uncovered}.`;
+      : `${checkpoints} checkpoints match; the newest covers positions up to ${covered}.${uncovered}`;
   return [
-    `${agree}. ${proof}`,
+    `${verified}. ${proof}`,
     ...notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`),
   ].join(' ');
 }

@@ -87,8 +87,8 @@ it.each([
     'Chrome on Android',
   ],
   ['curl/8.9', 'curl'],
-  ['<script>alert(1)</script>', 'Another program'],
-  [undefined, 'Another program'],
+  ['<script>alert(1)</script>', 'Unknown browser'],
+  [undefined, 'Unknown browser'],
 ])('a browser is told in a few words: %s', (userAgent, label) => expect(browserLabel(userAgent)).toBe(label));
 
 it("no account or key is named with what a table can't hold or a terminal obeys", () => {
