@@ -17,6 +17,7 @@ import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/lim
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
+import { UsageAdjusted } from '#db/events/usage-events.ts';
 import * as upstream from '#db/events/upstream-events.ts';
 
 /**
@@ -277,6 +278,7 @@ export const Event = z.discriminatedUnion('type', [
   log.LogSignerChanged,
   log.LogEpochStarted,
   log.LogRead,
+  UsageAdjusted,
   RequestAccepted,
   RequestExtended,
   RequestSettled,
@@ -333,6 +335,7 @@ export const EVENT_CODES = {
   'request.abandoned': 102,
   'request.extended': 103,
   'request.rejected': 104,
+  'usage.adjusted': 1000,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

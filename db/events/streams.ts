@@ -69,6 +69,9 @@ export function streamOf(event: ControlEvent): string {
       return LOG_STREAM;
     case 'log.read':
       return READINGS_STREAM;
+    // Not the account's: a release that doesn't know the type skips it, and counts the account's versions.
+    case 'usage.adjusted':
+      return `usage/${event.account}`;
   }
 }
 
@@ -83,6 +86,7 @@ type EventsOfKind = {
   member: MemberEvent;
   registration: EventOf<'registration.changed'>;
   log: SigningEvent;
+  usage: EventOf<'usage.adjusted'>;
 };
 type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;
 

@@ -233,7 +233,7 @@ export async function readAllowanceUsage(
   names: readonly AllowanceName[],
 ): Promise<AllowanceUsage[]> {
   const result = await client.query<[string, string]>({
-    text: `select coalesce(a.used + a.overdrawn, 0), coalesce(a.held, 0)
+    text: `select coalesce(a.used + a.overdrawn + a.adjusted, 0), coalesce(a.held, 0)
       from unnest($1::text[], $2::smallint[], $3::smallint[], $4::integer[], $5::bigint[]) with ordinality
         as n(subject, meter, kind, start, reset, ordinal)
       left join daybook.allowance a on a.subject = n.subject and a.meter = n.meter and a.window_kind = n.kind

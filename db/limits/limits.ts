@@ -12,6 +12,10 @@ export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, mont
 export type WindowKind = keyof typeof WINDOW_KINDS;
 export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
+/** The windows of quotas. */
+export const QUOTA_WINDOWS = ['hour', 'day', 'week', 'month'] as const satisfies readonly WindowKind[];
+export type QuotaWindowKind = (typeof QUOTA_WINDOWS)[number];
+
 /**
  * `soft`: an admitted reply is never cut, and may overdraw the limit. `hard`: the limit is never exceeded.
  */
@@ -65,7 +69,7 @@ export const Networks = list(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()
 const Amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const Quota = z.strictObject({
   meter: z.enum(QUOTA_METERS),
-  window: z.enum(['hour', 'day', 'week', 'month']),
+  window: z.enum(QUOTA_WINDOWS),
   limit: Amount,
   enforcement: z.enum(['soft', 'hard']).default('soft'),
 });

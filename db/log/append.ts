@@ -79,7 +79,7 @@ export async function appendRequests(
   fillColumns(columns, events);
   const values = Object.values(columns).map((column) => column.finishColumn(events.length));
   const position = await retryTransaction(() =>
-    call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...values]),
+    callAppend(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...values]),
   );
   // Not after a failure, when the client may have them still to send.
   if (spares.length < SPARES_MAX) {
@@ -107,11 +107,27 @@ export async function appendControl(
   batchNo: number,
   appends: readonly ControlAppend[],
 ): Promise<number> {
+  const columns = controlColumns(appends);
+  return callAppend(client, 'append_control', APPEND_CONTROL, [
+    SHARD,
+    instance,
+    batchNo,
+    ...Object.values(columns),
+  ]);
+}
+
+/**
+ * The columns of control events, for `daybook.append` and the functions that call it.
+ * @throws {EventTooLargeError} when an event has more than ENTRY_BYTES_MAX bytes.
+ */
+export function controlColumns(
+  appends: readonly ControlAppend[],
+): Record<keyof ReturnType<typeof newControlColumns>, Buffer | null> {
   const columns = newControlColumns();
   for (const [row, { event, version, claim }] of appends.entries()) {
     columns.type.addInt2(EVENT_CODES[event.type]);
     if ('account' in event) columns.account.addText(event.account, row);
-    if ('key' in event) columns.key.addText(event.key, row);
+    if ('key' in event && event.key !== undefined) columns.key.addText(event.key, row);
     // It is in the body, too: there so that an auditor finds a model's prices beside its requests.
     if ('model' in event) columns.model.addText(event.model, row);
     columns.stream.addText(streamOf(event));
@@ -119,8 +135,9 @@ export async function appendControl(
     columns.body.addText(bodyOf(event));
     if (claim !== undefined) columns.claim.addText(claim, row);
   }
-  const values = Object.values(columns).map((column) => column.finishColumn(appends.length));
-  return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...values]);
+  return Object.fromEntries(
+    Object.entries(columns).map(([name, column]) => [name, column.finishColumn(appends.length)]),
+  ) as Record<keyof typeof columns, Buffer | null>;
 }
 
 /** Whether this name is claimed, or a stream with this name exists. */
@@ -129,7 +146,16 @@ export async function isClaimed(client: pg.ClientBase, claim: string): Promise<b
   return rows.length > 0;
 }
 
-async function call(client: pg.ClientBase, name: string, text: string, values: unknown[]): Promise<number> {
+/**
+ * Calls a function that appends. @returns its position. @throws {FencedError}, {@link ConflictError} and
+ * {@link OccupiedPositionError} as appends do.
+ */
+export async function callAppend(
+  client: pg.ClientBase,
+  name: string,
+  text: string,
+  values: unknown[],
+): Promise<number> {
   try {
     const result = await client.query<[string]>({ name, text, values, rowMode: 'array' });
     return Number(result.rows[0]?.[0]);

@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
-import { EVENT_CODES } from '#db/events/events.ts';
+import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
+import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS, reservedSql, settledSql } from '#db/limits/meters.ts';
 import { readControl } from '#db/log/read.ts';
 import { queryRange } from '#db/projections/page.ts';
@@ -156,6 +157,42 @@ const RECAP = `with windows as (select * from quota_window where subject = any($
     on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard,
       position = greatest(w.position, excluded.position)`;
 
+/** Adds adjustments to the used units of their windows. One of a quota that never was adds nothing. */
+const ADJUST = `with delta as (
+    select ${WINDOW}, max(account) as account, sum(amount)::bigint as used, max(position) as position
+      from unnest($1::text[], $2::smallint[], $3::smallint[], $4::integer[], $5::bigint[], $6::text[],
+        $7::bigint[], $8::bigint[]) as a(${WINDOW}, account, amount, position)
+      group by ${WINDOW}
+  ),
+  terms as (select * from quota_terms where subject = any($1)),
+  charged as (${NEWEST('delta', 'terms')})
+  insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
+    select ${WINDOW}, account, used, 0, greatest(position, newest_position), newest_cap, newest_is_hard
+      from charged
+    on conflict (${WINDOW}) do update set used = w.used + excluded.used,
+      position = greatest(w.position, excluded.position)`;
+
+async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[]): Promise<void> {
+  const rows = events.flatMap(({ event, position }) =>
+    event.type === 'usage.adjusted' ? [{ ...event, position }] : [],
+  );
+  if (rows.length === 0) return;
+  await client.query({
+    name: 'project_quotas_adjust',
+    text: ADJUST,
+    values: [
+      rows.map(({ account, key }) => (key === undefined ? `account/${account}` : `key/${key}`)),
+      rows.map(({ meter }) => METERS[meter].code),
+      rows.map(({ window }) => WINDOW_KINDS[window]),
+      rows.map(({ window_start }) => window_start),
+      rows.map(({ reset_position }) => reset_position),
+      rows.map(({ account }) => account),
+      rows.map(({ amount }) => amount),
+      rows.map(({ position }) => position),
+    ],
+  });
+}
+
 /** The usage of each quota by window, from the log. Admission has its own figures. */
 export const quotas: Projection = {
   name: 'quotas',
@@ -165,6 +202,7 @@ export const quotas: Projection = {
     const control = await readControl(client, range);
     const subjects = control.length === 0 ? [] : await changeTerms(client, control);
     await queryRange(client, range, 'quotas', CHARGES);
+    await adjust(client, control);
     if (subjects.length > 0)
       await client.query({ name: 'project_quotas_recap', text: RECAP, values: [subjects] });
   },

@@ -46,6 +46,7 @@ grant execute on function daybook.register_instance, daybook.heartbeat, daybook.
 -- Limits.
 grant select on daybook.allowance, daybook.lease to daybook_relay, daybook_worker, daybook_auditor;
 grant execute on function daybook.exchange, daybook.drop_ended_allowances to daybook_relay, daybook_worker;
+grant execute on function daybook.adjust_usage to daybook_relay;
 grant execute on function daybook.window_start to daybook_relay, daybook_worker, daybook_auditor;
 
 -- Projections. Their tables belong to the worker.

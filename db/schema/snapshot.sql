@@ -38,6 +38,7 @@ create table daybook.allowance (
   granted bigint default 0 not null,
   returned bigint default 0 not null,
   overdrawn bigint default 0 not null,
+  adjusted bigint default 0 not null,
   used bigint default 0 not null,
   held bigint default 0 not null,
   terms_position bigint not null,
@@ -820,6 +821,72 @@ create table projection.request_default partition of projection.request default;
 
 set check_function_bodies = off;
 
+CREATE OR REPLACE FUNCTION daybook.adjust_usage(_instance integer, _batch_no bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _amount bigint[], _type smallint[], _account text[], _key text[], _stream text[], _version integer[], _body text[], _claim text[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _a daybook.allowance;
+  _allowances daybook.allowance[] := '{}';
+  _head bigint;
+  _units bigint;
+begin
+  -- The instance's row, allowances, log: the one lock order.
+  perform 1 from daybook.instance where id = _instance and dead_at is null for share;
+  if not found then
+    raise exception 'instance % is not live and may not adjust usage', _instance using errcode = 'DB001';
+  end if;
+  for _i in 1 .. coalesce(cardinality(_subject), 0) loop
+    loop
+      select * into _a from daybook.allowance
+        where subject = _subject[_i] and meter = _meter[_i] and window_kind = _kind[_i]
+          and window_start = _start[_i] and reset_position = _reset[_i]
+        for update;
+      exit when found;
+      insert into daybook.allowance
+          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
+        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i])
+        on conflict do nothing;
+    end loop;
+    _allowances := _allowances || _a;
+  end loop;
+
+  -- After the locks, so that a repeated call sees what the first one wrote.
+  select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no;
+  if found then
+    return _head;
+  end if;
+
+  for _i in 1 .. cardinality(_allowances) loop
+    _a := _allowances[_i];
+    if _terms[_i] > _a.terms_position then
+      _a.cap := _cap[_i];
+      _a.terms_position := _terms[_i];
+    end if;
+    if daybook.window_start(_kind[_i], floor(extract(epoch from clock_timestamp()) / 60)::integer)
+        <> _start[_i] then
+      raise exception 'the window of % is not the current one', _subject[_i]
+        using errcode = 'DB003', detail = 'window';
+    end if;
+    _units := case when _amount[_i] < 0 then _a.used + _a.overdrawn + _a.adjusted
+      else _a.cap - (_a.granted - _a.returned) - _a.overdrawn - _a.adjusted end;
+    if abs(_amount[_i]) > _units then
+      raise exception 'the window of % has only % units for this', _subject[_i], _units
+        using errcode = 'DB003', detail = (_i || ' ' || greatest(0, _units));
+    end if;
+    update daybook.allowance a set cap = _a.cap, terms_position = _a.terms_position,
+        adjusted = a.adjusted + _amount[_i],
+        ceiling = greatest(_a.cap - a.adjusted - _amount[_i], a.granted - a.returned)
+      where a.id = _a.id;
+  end loop;
+  return daybook.append(_shard => 0::smallint, _instance => _instance, _batch_no => _batch_no,
+    _type => _type, _account => _account, _key => _key, _stream => _stream, _version => _version,
+    _body => _body, _claim => _claim);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _type smallint[], _request uuid[] DEFAULT NULL::uuid[], _account text[] DEFAULT NULL::text[], _key text[] DEFAULT NULL::text[], _model text[] DEFAULT NULL::text[], _upstream text[] DEFAULT NULL::text[], _sse boolean[] DEFAULT NULL::boolean[], _body_bytes integer[] DEFAULT NULL::integer[], _hold_tokens bigint[] DEFAULT NULL::bigint[], _retry_count smallint[] DEFAULT NULL::smallint[], _status smallint[] DEFAULT NULL::smallint[], _end_reason smallint[] DEFAULT NULL::smallint[], _usage_source smallint[] DEFAULT NULL::smallint[], _input_tokens integer[] DEFAULT NULL::integer[], _cached_tokens integer[] DEFAULT NULL::integer[], _output_tokens integer[] DEFAULT NULL::integer[], _reasoning_tokens integer[] DEFAULT NULL::integer[], _attempt_count smallint[] DEFAULT NULL::smallint[], _first_byte_ms integer[] DEFAULT NULL::integer[], _duration_ms integer[] DEFAULT NULL::integer[], _stream text[] DEFAULT NULL::text[], _version integer[] DEFAULT NULL::integer[], _body text[] DEFAULT NULL::text[], _claim text[] DEFAULT NULL::text[], _terms_position bigint[] DEFAULT NULL::bigint[], _hold_cost_microusd bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[], _admitted_minute integer[] DEFAULT NULL::integer[], _price_version integer[] DEFAULT NULL::integer[], _rejected_count integer[] DEFAULT NULL::integer[], _error_code text[] DEFAULT NULL::text[])
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1101,7 +1168,7 @@ begin
   )
   update daybook.allowance a set used = a.used + c.used, overdrawn = a.overdrawn + c.overdrawn,
       returned = a.returned + c.returned, held = a.held - c.held, sharers = a.sharers - 1,
-      ceiling = greatest(a.cap, a.granted - a.returned - c.returned)
+      ceiling = greatest(a.cap - a.adjusted, a.granted - a.returned - c.returned)
     from closed c where a.id = c.allowance;
 end
 $function$;
@@ -1530,8 +1597,8 @@ begin
     allowance := allowance || _a.id;
     cap := cap || _a.cap;
     granted := granted || _l.granted;
-    free := free || (_a.cap - (_a.granted - _a.returned) - _a.overdrawn);
-    used := used || (_a.used + _a.overdrawn);
+    free := free || (_a.cap - (_a.granted - _a.returned) - _a.overdrawn - _a.adjusted);
+    used := used || (_a.used + _a.overdrawn + _a.adjusted);
     held := held || _a.held;
     own_returned := own_returned || _l.returned;
     own_used := own_used || _l.used;
@@ -1589,7 +1656,8 @@ begin
     _l.granted := granted[_i];
     -- The instance's own report counts only while the allowance is near exhaustion.
     _l.is_strict := _strict[_i] and _a.near;
-    update daybook.allowance a set cap = _a.cap, ceiling = greatest(_a.cap, _a.granted - _a.returned),
+    update daybook.allowance a set cap = _a.cap,
+        ceiling = greatest(_a.cap - _a.adjusted, _a.granted - _a.returned),
         granted = _a.granted, returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used,
         held = _a.held, near = _a.near, short_until = _a.short_until, terms_position = _a.terms_position,
         sharers = _a.sharers
@@ -2036,6 +2104,8 @@ CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_batch FOR EAC
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_kept FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 
+revoke all on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],smallint[],text[],text[],text[],integer[],text[],text[]) from public;
+grant execute on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],smallint[],text[],text[],text[],integer[],text[],text[]) to daybook_relay;
 revoke all on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) from public;
 grant execute on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.append_reading(text,text,bigint,bigint) from public;

@@ -39,6 +39,7 @@ export type AllowanceTable = {
   granted: Default<Int8>;
   returned: Default<Int8>;
   overdrawn: Default<Int8>;
+  adjusted: Default<Int8>;
   used: Default<Int8>;
   held: Default<Int8>;
   terms_position: Int8;

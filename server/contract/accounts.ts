@@ -1,6 +1,9 @@
 import { z } from 'zod';
-import { PlanName } from '#db/events/parts.ts';
+import { Id, PlanName, RequestId } from '#db/events/parts.ts';
 import { PlanTerms, Windows } from '#db/events/events.ts';
+import { AdjustmentAmount, AdjustmentReason } from '#db/events/usage-events.ts';
+import { QUOTA_WINDOWS } from '#db/limits/limits.ts';
+import { QUOTA_METERS } from '#db/limits/meters.ts';
 import type { Freshness } from '#server/contract/parts.ts';
 import { NewAccountName } from '#server/contract/session.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
@@ -38,6 +41,24 @@ export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanNa
 export const PutPlan = z.strictObject({ plan: PlanName.nullable(), windows: Windows.default('keep') });
 /** `PUT /api/accounts/:account/override`: each term replaces the plan's; {} removes the override. */
 export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
+
+/**
+ * `POST /api/accounts/:account/adjustments` adds units to the usage of quotas in their current windows, or
+ * gives them back (`amount` below zero). `adjustment` is an idempotency key: a repeated request changes
+ * nothing (409 `already_done`). `key` also adjusts the key's own quotas. `request` corrects the charge of an
+ * ended request, once for each meter, and stands for `key` and `window`. 409 `not_allowed` if no quota counts
+ * it, or a window has too few units.
+ */
+export const AdjustUsage = z.strictObject({
+  meter: z.enum(QUOTA_METERS),
+  amount: AdjustmentAmount,
+  /** Only the quota of this window; absent: those of all windows. */
+  window: z.enum(QUOTA_WINDOWS).optional(),
+  key: Id.optional(),
+  request: RequestId.optional(),
+  reason: AdjustmentReason,
+  adjustment: z.uuid(),
+});
 
 /** One in `GET /api/plans`, sorted by name. Auditors may read it. */
 export type PlanRow = {

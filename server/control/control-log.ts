@@ -14,12 +14,15 @@ import {
   EventTooLargeError,
   isClaimed,
 } from '#db/log/append.ts';
+import { AdjustmentError, adjustUsage, type AllowanceAdjustment } from '#db/limits/adjustments.ts';
+import type { SubjectLimits } from '#db/limits/limits.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, type Read, readRows, UnreadableEventError } from '#db/log/read.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { countKeys, type KeyCounts, requireKey } from '#server/decide/key.ts';
+import { type CorrectedRequest, refuseAdjustment } from '#server/decide/usage.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
 /** The instance that changes are appended as, and the numbers of its batches. */
@@ -34,8 +37,15 @@ export type AccountRef = string | { id: string };
  */
 type LoadOptions = { evenUnapplied?: boolean };
 
-/** The result of a decision: the events to append to one stream, and the version of the first. */
-export type Decided = { events: readonly ControlEvent[]; version: number };
+/**
+ * The result of a decision: the events to append to one stream, the version of the first, and the changes of
+ * allowances that they record.
+ */
+export type Decided = {
+  events: readonly ControlEvent[];
+  version: number;
+  adjustments?: readonly AllowanceAdjustment[];
+};
 
 /**
  * Loads the state that a change is decided on, and appends the resulting events with the version of that
@@ -112,6 +122,58 @@ export class ControlLog {
     return { account, existing: countKeys(model.keysOf(account.id), new Date(model.nowMs())) };
   }
 
+  /**
+   * The limits that usage of an account is charged to, and those of one of its keys. It reads all control
+   * events.
+   * @throws {DecisionError} when there is no such account or key.
+   */
+  async loadLimits(
+    ref: AccountRef,
+    key: string | null,
+  ): Promise<{ account: Account; subjects: SubjectLimits[]; nowMs: number }> {
+    const model = await this.load();
+    const account =
+      typeof ref === 'string'
+        ? requireAccount(model.accountNamed(ref), ref)
+        : requireAccount(model.account(ref.id), ref.id);
+    requireApplied(model, 'account', account.id);
+    if (account.plan !== null) requireApplied(model, 'plan', account.plan);
+    const ofKey = key === null ? null : requireKey(model.key(key), key);
+    if (ofKey && ofKey.account !== account.id) requireKey(undefined, ofKey.id);
+    if (ofKey) requireApplied(model, 'key', ofKey.id);
+    const limits = [model.accountAccess(account)?.limits, ofKey && model.keyAccess(ofKey)?.limits];
+    return { account, subjects: limits.filter((each) => each != null), nowMs: model.nowMs() };
+  }
+
+  /** The version of a stream; 0 for one without events. */
+  async loadVersion(stream: string): Promise<number> {
+    const { rows } = await this.#client.query<{ version: number }>(
+      'select version from daybook.stream_head where stream = $1',
+      [stream],
+    );
+    return rows[0]?.version ?? 0;
+  }
+
+  /**
+   * An ended request, from the projection of requests, which may be some seconds behind.
+   * @throws {DecisionError} when there is no such request, or it has not ended.
+   */
+  async loadEndedRequest(id: string): Promise<CorrectedRequest> {
+    const { rows } = await this.#client.query<Omit<CorrectedRequest, 'id'> & { isEnded: boolean }>(
+      `select account, key, coalesce(admitted_minute, 0) as minute,
+          coalesce(terms_position, 0)::float8 as terms,
+          end_position is not null and admitted_minute is not null as "isEnded"
+        from projection.request where request = $1`,
+      [id],
+    );
+    const [found] = rows;
+    if (found === undefined) throw new DecisionError('not_found', `There is no request ${id}.`);
+    const { isEnded, ...request } = found;
+    if (!isEnded)
+      throw new DecisionError('not_allowed', `Request ${id} still runs, or was never charged to a quota.`);
+    return { id, ...request };
+  }
+
   async loadPlan(name: string): Promise<Plan | undefined> {
     return (await this.#foldApplied('plan', name)).plan(name);
   }
@@ -173,7 +235,7 @@ export class ControlLog {
    */
   async decide(decide: () => Promise<Decided>, claim?: string): Promise<Change> {
     for (let attempt = 1; ; attempt++) {
-      const { events, version } = await decide();
+      const { events, version, adjustments } = await decide();
       const last = events.at(-1);
       if (last === undefined) return UNCHANGED;
       try {
@@ -182,7 +244,7 @@ export class ControlLog {
           version: version + index,
           ...(claim !== undefined && index === 0 ? { claim } : {}),
         }));
-        return { event: { type: last.type, position: await this.append(appends) } };
+        return { event: { type: last.type, position: await this.append(appends, adjustments) } };
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;
         if (claim !== undefined && (await isClaimed(this.#client, claim)))
@@ -196,13 +258,21 @@ export class ControlLog {
    * Appends the events of a decision atomically.
    * @returns the position of the last event.
    * @throws {ConflictError} when the state changed since the decision.
-   * @throws {DecisionError} `invalid` when an event is too large.
+   * @throws {DecisionError} `invalid` when an event is too large, `not_allowed` when a window has too few
+   *   units for an adjustment.
    */
-  async append(appends: readonly ControlAppend[]): Promise<number> {
+  async append(
+    appends: readonly ControlAppend[],
+    adjustments?: readonly AllowanceAdjustment[],
+  ): Promise<number> {
+    const { instance } = this.#batches;
+    const batchNo = this.#batches.nextBatchNo();
     try {
-      const { instance } = this.#batches;
-      return await appendControl(this.#client, instance, this.#batches.nextBatchNo(), appends);
+      return adjustments === undefined
+        ? await appendControl(this.#client, instance, batchNo, appends)
+        : await adjustUsage(this.#client, instance, batchNo, adjustments, appends);
     } catch (error) {
+      if (error instanceof AdjustmentError) throw refuseAdjustment(error.adjustment, error.units);
       if (error instanceof EventTooLargeError) throw new DecisionError('invalid', error.message);
       throw error;
     }

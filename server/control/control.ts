@@ -6,6 +6,7 @@ import type { Key, Secret } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { publicId } from '#db/ids.ts';
 import { withInstance } from '#db/instances/instance-session.ts';
+import { minuteOf } from '#db/limits/windows.ts';
 import { ConflictError } from '#db/log/append.ts';
 import type { Prices } from '#db/money.ts';
 import { connectRelay } from '#db/postgres/store.ts';
@@ -34,6 +35,7 @@ import {
 } from '#server/decide/key.ts';
 import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
+import { adjustUsage, type UsageAdjustment } from '#server/decide/usage.ts';
 import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
 
 /** A created or rotated key with its new secret, which is stored nowhere. */
@@ -221,6 +223,42 @@ export class Control extends ControlLog {
     return this.#changeAccount(account, (each) =>
       overrideTerms(each, { terms, windows, actor: this.#actor }),
     );
+  }
+
+  /**
+   * Adjusts the usage of an account's quotas in their current windows, and of a key's if one is named. The
+   * change of the limits and its events are one transaction.
+   * @param command.request the request whose charge is corrected, once for each meter: it names the key and
+   *   the windows.
+   * @param command.adjustment the client's idempotency key: the same adjustment is never made twice.
+   */
+  async adjustUsage(
+    ref: AccountRef,
+    command: UsageAdjustment & { key: string | null; request: string | null; adjustment: string | null },
+  ): Promise<Change> {
+    const { request, adjustment, ...rest } = command;
+    const corrects = request === null ? null : await this.loadEndedRequest(request);
+    const key = corrects?.key ?? rest.key;
+    const { account } = await this.loadLimits(ref, key);
+    const claim =
+      request !== null
+        ? `adjustment/${request}/${rest.meter}`
+        : adjustment === null
+          ? undefined
+          : `adjustment/${account.id}/${adjustment}`;
+    return this.decide(async () => {
+      const { subjects, nowMs } = await this.loadLimits({ id: account.id }, key);
+      const minute = minuteOf(nowMs);
+      const decided = adjustUsage({
+        ...rest,
+        account: account.id,
+        subjects,
+        corrects,
+        minute,
+        actor: this.#actor,
+      });
+      return { ...decided, version: (await this.loadVersion(`usage/${account.id}`)) + 1 };
+    }, claim);
   }
 
   /** Sets the price of a model. */

@@ -147,7 +147,8 @@ export class ReadModel {
       case 'upstream.credential_added':
       case 'upstream.credential_removed':
         return this.directory.apply({ event, at, position, version });
-      // Neither a call nor a session depends on these.
+      // Neither a call nor a session depends on these. Adjusted usage is in the allowances.
+      case 'usage.adjusted':
       case 'session.opened':
       case 'invitation.created':
       case 'invitation.revoked':

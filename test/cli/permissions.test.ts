@@ -117,6 +117,27 @@ describe('plans', () => {
     });
   });
 
+  test('have quotas whose usage is adjusted, never below zero', async () => {
+    const adjust = ['usage', 'adjust', '--account', 'first', '--meter', 'tokens', '--reason', 'a "test"'];
+    expect(await text(...adjust, '--amount', '5', '--window', 'day')).toMatch(
+      /^Adjustment added 5 tokens to the usage of account "first", at position \d+ of the log\.\n$/,
+    );
+    const used = async (): Promise<number> => {
+      const reply = await fetch(`${server.baseUrl}/usage`, { headers: { authorization: `Bearer ${key}` } });
+      const { limits } = (await reply.json()) as { limits: { window: string; used: number }[] };
+      return limits.find(({ window }) => window === 'day')?.used ?? 0;
+    };
+    const before = await used();
+    expect(before).toBeGreaterThanOrEqual(5);
+    expect(await json(...adjust, '--amount=-5', '--key', id)).toMatchObject({ account: 'first', amount: -5 });
+    expect(await used()).toBe(before - 5);
+    const { code, stderr } = await daybook(...adjust, '--amount=-1000000');
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^daybook: Only \d+ tokens can be given back in/),
+    ]);
+  });
+
   test('give way to terms of an account, which {} takes away', async () => {
     expect(
       await json('account', 'override', 'first', '--file', await file('terms.json', { models: ['other'] })),
@@ -253,6 +274,8 @@ describe('keys', () => {
   });
 });
 
+const ADJUST = ['usage', 'adjust', '--account', 'first', '--meter', 'cost_microusd', '--reason', 'test'];
+
 test.each<[string, () => Promise<string[]> | string[], string]>([
   [
     'a field',
@@ -275,6 +298,16 @@ test.each<[string, () => Promise<string[]> | string[], string]>([
     'a plan that is not there',
     () => ['account', 'set-plan', 'first', 'gold'],
     'There is no plan named "gold".',
+  ],
+  [
+    'an adjustment of no units',
+    () => [...ADJUST, '--amount=0'],
+    '--amount must be a whole number other than 0. Write --amount=-100 to give 100 units back.',
+  ],
+  [
+    'an adjustment of a quota that does not exist',
+    () => [...ADJUST, '--amount=-1', '--window', 'hour'],
+    'No quota of cost counts this usage by the hour.',
   ],
   [
     'an expiry',

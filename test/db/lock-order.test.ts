@@ -1,6 +1,8 @@
 import { DatabaseError, type Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { adjustUsage } from '#db/limits/adjustments.ts';
 import { exchange } from '#db/limits/leases.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
 import { appendRequests } from '#db/log/append.ts';
 import { isRolledBack, retryTransaction } from '#db/postgres/retry-transaction.ts';
@@ -47,13 +49,31 @@ const lease = (start: number) => ({
   stock: 100,
 });
 
+const TODAY = windowStart('day', minuteOf(Date.now()));
+const adjusted = (account: number) => ({
+  version: 1,
+  event: {
+    type: 'usage.adjusted' as const,
+    account: String(account).padStart(8, '0'),
+    meter: 'tokens' as const,
+    amount: 1,
+    window: 'day' as const,
+    window_start: 0,
+    reset_position: 0,
+    reason: 'test',
+    actor: 'test',
+  },
+});
+
 /** What each function does to an instance. Statements that a fenced instance may not run fail with DB001. */
 const OPERATIONS: Record<string, (client: Client, instance: number, other: number) => Promise<unknown>> = {
   heartbeat: (client, instance) =>
     heartbeat(client, instance, 1, [{ request: accepted().request, tokens: 1, costMicrousd: 0 }]),
   append: (client, instance, other) => appendRequests(client, instance, other, [accepted()]),
   exchange: (client, instance) =>
-    exchange(client, instance, { position: 0, lines: [lease(0), lease(1440)], requests: [] }),
+    exchange(client, instance, { position: 0, lines: [lease(0), lease(TODAY)], requests: [] }),
+  adjust: (client, instance, other) =>
+    adjustUsage(client, instance, other + 1, [{ ...lease(TODAY), amount: 1 }], [adjusted(other)]),
   fence: (client, instance) => client.query('select daybook.fence_instance($1)', [instance]),
   'request recovery': (client, instance) => client.query('select daybook.request_recovery($1)', [instance]),
   recover: (client, instance, other) =>

@@ -73,6 +73,24 @@ test(
     await fleet.control((control) => control.definePlan('charged', plan(3_000_000), 'reset'));
     await many();
     await grown;
+    await fleet.settledLog();
+    await fleet.settledUsage(secret);
+    for (const [meter, amount] of [
+      ['tokens', -40],
+      ['tokens', 7],
+      ['requests', -2],
+    ] as const)
+      await fleet.control((control) =>
+        control.adjustUsage('charged', {
+          meter,
+          amount,
+          window: null,
+          key,
+          request: null,
+          adjustment: null,
+          reason: 'test',
+        }),
+      );
 
     await fleet.settledLog();
     const hung = call(0, 'tokens=5000,every=10ms');
@@ -110,7 +128,9 @@ test(
       const { rows } = await worker.query<{ window: string; used: string; held: string }>(
         WINDOWS('projection.quota_window', 'used'),
       );
-      expect((await worker.query(WINDOWS('daybook.allowance', 'used + overdrawn'))).rows).toEqual(rows);
+      expect((await worker.query(WINDOWS('daybook.allowance', 'used + overdrawn + adjusted'))).rows).toEqual(
+        rows,
+      );
       const judged = [...foldQuotas(log).values()];
       const { rows: all } = await worker.query<{ row: { begins_at: string } }>(
         'select to_jsonb(w) as row from projection.quota_window w',

@@ -59,6 +59,7 @@ const PURE = [
   'db/limits/limits.ts',
   'db/limits/meters.ts',
   'db/events/log-events.ts',
+  'db/events/usage-events.ts',
   'db/events/member-events.ts',
   'db/money.ts',
   'db/projections/buckets.ts',

@@ -138,6 +138,27 @@ export class QuotaWindows {
   }
 
   /**
+   * Adds an adjustment to the settled units of its window.
+   * @param onFault called when the window falls below zero, or rises above a hard limit.
+   */
+  adjust(event: EventOf<'usage.adjusted'>, minute: number, onFault: (problem: string) => void): void {
+    const { account, key, amount } = event;
+    const name = key === undefined ? `account/${account}` : `key/${key}`;
+    const subject = this.#subjects.get(name);
+    const isAdjusted = ({ meter, window, reset }: Limit): boolean =>
+      meter === event.meter && window === event.window && reset === event.reset_position;
+    const version = subject?.versions.findLast(({ quotas }) => quotas.some(isAdjusted));
+    const limit = version?.quotas.find(isAdjusted);
+    if (subject === undefined || version === undefined || limit === undefined)
+      return onFault(`the adjusted quota of ${name} doesn't exist`);
+    const window = windowOf(subject, limit, event.window_start, minute);
+    window.settled += amount;
+    if (window.settled < 0)
+      onFault(`${limit.meter} of ${name} in its ${limit.window}: adjusted to ${window.settled}, below zero`);
+    if (amount > 0) checkCap({ subject, window, limit, terms: version.position, held: 0 }, onFault);
+  }
+
+  /**
    * The windows that are current at a minute: those with charges, and those of quotas in force without any.
    */
   running(minute: number): (QuotaWindow & { in_force: boolean })[] {

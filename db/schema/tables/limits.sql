@@ -9,12 +9,14 @@
 create table daybook.allowance (
   id bigint generated always as identity primary key,
   cap bigint not null,
-  -- The bound of the constraint: the cap, or the amount granted before the cap was lowered.
+  -- The bound of the constraint: the cap less the adjustments, or the amount granted before that was lowered.
   ceiling bigint not null,
   granted bigint not null default 0,
   returned bigint not null default 0,
   -- Spent beyond the leases: replies that a soft limit let finish.
   overdrawn bigint not null default 0,
+  -- The sum of the administrators' adjustments: below zero, units were given back.
+  adjusted bigint not null default 0,
   -- Of the granted amount, for the figures shown to people: settled, and held by running requests.
   used bigint not null default 0,
   held bigint not null default 0,

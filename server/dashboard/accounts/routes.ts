@@ -4,6 +4,7 @@ import { parseId, makeChange } from '#server/dashboard/change.ts';
 import {
   type AccountList,
   AccountsQuery,
+  AdjustUsage,
   CreateAccount,
   PutOverride,
   PutPlan,
@@ -85,6 +86,22 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('put', '/api/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>
       change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
+    ),
+
+    route(
+      'post',
+      '/api/accounts/:account/adjustments',
+      ADMINISTRATORS,
+      AdjustUsage,
+      ({ body, params }, who) =>
+        change(params, who, (control, account) =>
+          control.adjustUsage(account, {
+            ...body,
+            window: body.window ?? null,
+            key: body.key ?? null,
+            request: body.request ?? null,
+          }),
+        ),
     ),
   ];
 }

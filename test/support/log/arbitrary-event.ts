@@ -10,7 +10,8 @@ import {
   type RequestEvent,
   USAGE_SOURCES,
 } from '#db/events/events.ts';
-import { RELAYED_ROUTES, ROUTES } from '#db/limits/limits.ts';
+import { QUOTA_WINDOWS, RELAYED_ROUTES, ROUTES } from '#db/limits/limits.ts';
+import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 import { anyTries, type Made, madeOfUpstreams } from '../upstream/arbitrary-upstream.ts';
@@ -284,6 +285,39 @@ const CONTROL: Made<ControlEvent> = {
     source: fc.constantFrom('manual', 'genai-prices 0.1.8'),
     actor,
   }),
+  'usage.adjusted': fc.record(
+    {
+      type: one('usage.adjusted' as const),
+      account: id,
+      key: id,
+      meter: fc.constantFrom(...QUOTA_METERS),
+      amount: fc
+        .oneof(
+          int8,
+          int8.map((units) => -units),
+        )
+        .map((units) => (units === 0 ? 1 : units)),
+      window: fc.constantFrom(...QUOTA_WINDOWS),
+      window_start: int4,
+      reset_position: int8,
+      corrects: request,
+      reason: name,
+      actor,
+    },
+    {
+      requiredKeys: [
+        'type',
+        'account',
+        'meter',
+        'amount',
+        'window',
+        'window_start',
+        'reset_position',
+        'reason',
+        'actor',
+      ],
+    },
+  ),
   ...UPSTREAM,
 };
 

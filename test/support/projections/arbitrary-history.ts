@@ -10,7 +10,7 @@ import {
 import { publicId, uuidv7 } from '#db/ids.ts';
 import { BUCKET_BOUNDS_MS } from '#db/projections/buckets.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { minuteOf } from '#db/limits/windows.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import type { Writer } from '../log/log-writer.ts';
 
 /**
@@ -99,6 +99,17 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('override' as const), whose, terms, windows }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('restrict' as const), whose, terms, windows }) },
   {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('adjust' as const),
+      whose,
+      which: fc.nat(2),
+      units: fc.integer({ min: -3, max: 3 }).filter((units) => units !== 0),
+      ago: fc.constantFrom(...MINUTES_AGO),
+      isOfKey: fc.boolean(),
+    }),
+  },
+  {
     weight: 2,
     arbitrary: fc.record({
       kind: fc.constant('turn' as const),
@@ -117,7 +128,7 @@ export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, {
 });
 
 /** What every account has at first, so that most calls are charged to windows of all lengths. */
-const QUOTAS: PlanTerms['quotas'] = [
+const QUOTAS: NonNullable<PlanTerms['quotas']> = [
   { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'hard' },
   { meter: 'cost_microusd', window: 'day', limit: 8, enforcement: 'soft' },
   { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft' },
@@ -133,6 +144,8 @@ export class HistoryWriter {
   readonly #plans = Array.from({ length: PLANS }, () => `plan-${publicId().toLowerCase()}`);
   readonly #versions = new Map<string, number>();
   readonly #positions = [0];
+  /** The position of the newest reset of the windows of each account and key. */
+  readonly #resets = new Map<string, number>();
   #running: Running[] = [];
   #waiting: RequestEvent[] = [];
 
@@ -291,6 +304,20 @@ export class HistoryWriter {
           windows: each.windows,
           actor: 'test',
         };
+      case 'adjust': {
+        const { meter, window } = QUOTAS[each.which % QUOTAS.length] as (typeof QUOTAS)[number];
+        return {
+          type: 'usage.adjusted',
+          ...(each.isOfKey ? ofKey : { account, actor: 'test' }),
+          meter,
+          amount: each.units,
+          window,
+          window_start: windowStart(window, minuteOf(Date.now()) - each.ago),
+          // One of some change of the account's or the key's windows, or of none.
+          reset_position: each.whose % 2 === 0 ? 0 : (this.#resets.get(each.isOfKey ? key : account) ?? 0),
+          reason: 'a "test"',
+        };
+      }
       case 'override':
         return {
           type: 'account.terms_overridden',
@@ -344,7 +371,10 @@ export class HistoryWriter {
     const stream = streamOf(event);
     const version = (this.#versions.get(stream) ?? 0) + 1;
     this.#versions.set(stream, version);
-    this.#positions.push(await this.#writer.control([{ event, version }]));
+    const position = await this.#writer.control([{ event, version }]);
+    this.#positions.push(position);
+    if ('windows' in event && event.windows === 'reset' && 'account' in event)
+      this.#resets.set('key' in event ? event.key : event.account, position);
   }
 }
 

@@ -42,6 +42,7 @@ class QuotaFold {
       if (event.type !== 'request.rejected') this.#life(event, position, minute);
       return;
     }
+    if (event.type === 'usage.adjusted') return this.#adjust(event, position);
     const version = placed.version ?? 0;
     if (isKeyEvent(event)) {
       const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
@@ -118,6 +119,19 @@ class QuotaFold {
       charge.row['used'] = (charge.row['used'] as number) + spent;
     }
     if (event.type !== 'request.extended') this.#open.delete(event.request);
+  }
+
+  #adjust(event: EventOf<'usage.adjusted'>, position: number): void {
+    const { account, key, meter, window, window_start, reset_position, amount } = event;
+    const subject = key === undefined ? `account/${account}` : `key/${key}`;
+    const versions = this.#versions.get(subject) ?? [];
+    const limit = versions
+      .map(({ quotas }) => quotas.get(`${meter} ${window}`))
+      .findLast((each) => each?.reset === reset_position);
+    if (!limit) return;
+    const row = this.#row(subject, account, limit, window_start, versions);
+    row['used'] = (row['used'] as number) + amount;
+    row['position'] = Math.max(row['position'] as number, position);
   }
 
   #accept(event: EventOf<'request.accepted'>, position: number): void {

@@ -45,7 +45,7 @@ function logOf(...events: readonly Event[]): Placed[] {
       continue;
     }
     const about =
-      'key' in event
+      'key' in event && event.key !== undefined
         ? event.key
         : 'account' in event && event.account !== undefined
           ? event.account

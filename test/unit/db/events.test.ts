@@ -34,7 +34,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     (type === 'request.settled' && field === 'upstream');
   /** Fields for which a wrong value happens to be right: any text will do, or terms that limit nothing. */
   const isRight = (field: string, wrong: unknown): boolean =>
-    (wrong === 'not that' && /^(name|model|last4|source|label)$/.test(field)) ||
+    (wrong === 'not that' && /^(name|model|last4|source|label|reason)$/.test(field)) ||
     (typeof wrong === 'object' && field === 'terms');
   fc.assert(
     fc.property(
@@ -84,7 +84,7 @@ test('control events belong to the stream of their subject', () => {
   fc.assert(
     fc.property(anyControlEvent, (event) => {
       const subject = event.type.split('.')[0] as string;
-      const id = (event as unknown as Record<string, string>)[subject];
+      const id = (event as unknown as Record<string, string>)[subject === 'usage' ? 'account' : subject];
       // Where a model's calls go is another stream than what they cost.
       const stream = isModelEvent(event) ? 'dispatch' : subject;
       // There is one registration and one log, and one stream of each; who has read the log is a stream of
@@ -141,6 +141,7 @@ describe('the numbers that the log stores', () => {
       'request.abandoned': 102,
       'request.extended': 103,
       'request.rejected': 104,
+      'usage.adjusted': 1000,
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,

@@ -1,4 +1,5 @@
 import type { Event, EventType, KeyTerms } from '#db/events/events.ts';
+import { METERS, type Meter } from '#db/limits/meters.ts';
 import type { Target, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { EventRow } from '#server/contract/events.ts';
 import {
@@ -9,6 +10,7 @@ import {
   showTime,
   type Zone,
 } from '../../lib/format/show.ts';
+import { showAmount } from '../../lib/format/limits.ts';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 
 /** One-line descriptions of events. Pure. */
@@ -55,6 +57,7 @@ const TYPES: Record<EventType, true> = {
   'log.signer_changed': true,
   'log.epoch_started': true,
   'log.read': true,
+  'usage.adjusted': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -70,6 +73,7 @@ const GROUP_NAMES: Record<Group, string> = {
   upstream: 'Upstreams',
   registration: 'Sign-up',
   log: 'Event log',
+  usage: 'Usage',
 };
 
 /** Every event type, grouped by subject. */
@@ -94,6 +98,8 @@ const targets = (list: readonly Target[]): string =>
   list.map(({ upstream, model }) => (model === undefined ? upstream : `${upstream} (${model})`)).join(', ');
 const endpoint = ({ provider, package: name, base_url, paused }: UpstreamTerms): string =>
   `${provider} at ${base_url ?? name ?? 'its default address'}${paused ? ', paused' : ''}`;
+const metered = (meter: Meter, count: number): string =>
+  `${showCount(count)} ${METERS[meter].units[count === 1 ? 0 : 1]}`;
 const planName = (plan: string | null): string => (plan === null ? 'no plan' : `plan ${quoted(plan)}`);
 const windows = (choice: 'keep' | 'reset'): string =>
   choice === 'reset' ? ' Current windows were reset.' : '';
@@ -204,6 +210,13 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
     case 'log.read': {
       const range = `${showCount(event.from_position)} to ${showCount(event.to_position)}`;
       return `Event log read (${event.what}), positions ${range}.`;
+    }
+    case 'usage.adjusted': {
+      const subject = event.key === undefined ? account(event.account) : key(event.key);
+      const change = event.amount < 0 ? 'reduced' : 'increased';
+      const units = Math.abs(event.amount);
+      const amount = showAmount(event.meter, units, (count) => metered(event.meter, count));
+      return `${subject}: usage of the ${event.window} ${change} by ${amount}. ${event.reason}`;
     }
     case 'request.accepted': {
       const reserved = showCounted(event.hold_tokens, 'token');

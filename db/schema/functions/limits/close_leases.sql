@@ -66,7 +66,7 @@ begin
   )
   update daybook.allowance a set used = a.used + c.used, overdrawn = a.overdrawn + c.overdrawn,
       returned = a.returned + c.returned, held = a.held - c.held, sharers = a.sharers - 1,
-      ceiling = greatest(a.cap, a.granted - a.returned - c.returned)
+      ceiling = greatest(a.cap - a.adjusted, a.granted - a.returned - c.returned)
     from closed c where a.id = c.allowance;
 end
 $$;

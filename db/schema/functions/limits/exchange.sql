@@ -88,8 +88,8 @@ begin
     allowance := allowance || _a.id;
     cap := cap || _a.cap;
     granted := granted || _l.granted;
-    free := free || (_a.cap - (_a.granted - _a.returned) - _a.overdrawn);
-    used := used || (_a.used + _a.overdrawn);
+    free := free || (_a.cap - (_a.granted - _a.returned) - _a.overdrawn - _a.adjusted);
+    used := used || (_a.used + _a.overdrawn + _a.adjusted);
     held := held || _a.held;
     own_returned := own_returned || _l.returned;
     own_used := own_used || _l.used;
@@ -147,7 +147,8 @@ begin
     _l.granted := granted[_i];
     -- The instance's own report counts only while the allowance is near exhaustion.
     _l.is_strict := _strict[_i] and _a.near;
-    update daybook.allowance a set cap = _a.cap, ceiling = greatest(_a.cap, _a.granted - _a.returned),
+    update daybook.allowance a set cap = _a.cap,
+        ceiling = greatest(_a.cap - _a.adjusted, _a.granted - _a.returned),
         granted = _a.granted, returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used,
         held = _a.held, near = _a.near, short_until = _a.short_until, terms_position = _a.terms_position,
         sharers = _a.sharers

@@ -1,0 +1,118 @@
+import type { EventOf } from '#db/events/events.ts';
+import { AdjustmentAmount, AdjustmentReason } from '#db/events/usage-events.ts';
+import type { AllowanceAdjustment } from '#db/limits/adjustments.ts';
+import { type Limit, QUOTA_WINDOWS, type QuotaWindowKind, type SubjectLimits } from '#db/limits/limits.ts';
+import { METERS, type QuotaMeter } from '#db/limits/meters.ts';
+import { windowStart } from '#db/limits/windows.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+
+/** An ended request whose charge is corrected: the minute and the terms of its admission. */
+export type CorrectedRequest = {
+  id: string;
+  account: string;
+  key: string;
+  minute: number;
+  terms: number;
+};
+
+export type UsageAdjustment = {
+  meter: QuotaMeter;
+  /** Units to add; below zero they are given back. */
+  amount: number;
+  /** Only the quotas of this window; null: of all windows. */
+  window: QuotaWindowKind | null;
+  reason: string;
+};
+
+type QuotaLimit = Limit & { meter: QuotaMeter; window: QuotaWindowKind };
+
+/**
+ * Adjusts the usage of quotas in their current windows. Whether a window has the units is decided when the
+ * events are appended.
+ * @param command.subjects the limits to adjust: an account's, and a key's where the usage was a key's.
+ * @returns one event for each quota that counts the usage, and the change of its allowance.
+ * @throws {DecisionError} when no quota counts it in its current window.
+ */
+export function adjustUsage(
+  command: UsageAdjustment & {
+    account: string;
+    subjects: readonly SubjectLimits[];
+    corrects: CorrectedRequest | null;
+    minute: number;
+    actor: string;
+  },
+): { events: EventOf<'usage.adjusted'>[]; adjustments: AllowanceAdjustment[] } {
+  const { account, subjects, corrects, minute, meter, window, actor } = command;
+  const amount = AdjustmentAmount.safeParse(command.amount);
+  if (!amount.success) throw new DecisionError('invalid', 'The amount must be a whole number other than 0.');
+  const reason = AdjustmentReason.safeParse(command.reason);
+  if (!reason.success) throw new DecisionError('invalid', 'A reason has 1 to 200 characters.');
+  if (corrects !== null && window !== null)
+    throw new DecisionError('invalid', 'The request determines the windows. Name only one of the two.');
+
+  const charged = subjects.flatMap(({ subject, limits, position }) =>
+    limits
+      .filter((limit): limit is QuotaLimit => isQuota(limit) && limit.meter === meter)
+      .filter((limit) => window === null || limit.window === window)
+      .filter((limit) => corrects === null || isCharged(limit, corrects, minute))
+      .map((limit) => ({ subject, limit, position })),
+  );
+  if (charged.length === 0)
+    throw new DecisionError(
+      'not_allowed',
+      corrects === null
+        ? `No quota of ${METERS[meter].name} counts this usage${window === null ? '' : ` by the ${window}`}.`
+        : `No current window of a quota of ${METERS[meter].name} contains request ${corrects.id}. Usage of ` +
+            'windows that are over limits nothing any more.',
+    );
+  return {
+    events: charged.map(({ subject, limit }) => ({
+      type: 'usage.adjusted',
+      account,
+      ...(subject.startsWith('key/') ? { key: subject.slice('key/'.length) } : {}),
+      meter,
+      amount: amount.data,
+      window: limit.window,
+      window_start: windowStart(limit.window, minute),
+      reset_position: limit.reset,
+      ...(corrects === null ? {} : { corrects: corrects.id }),
+      reason: reason.data,
+      actor,
+    })),
+    adjustments: charged.map(({ subject, limit, position }) => ({
+      subject,
+      meter,
+      window: limit.window,
+      start: windowStart(limit.window, minute),
+      reset: limit.reset,
+      cap: limit.cap,
+      terms: position,
+      amount: amount.data,
+    })),
+  };
+}
+
+const isQuota = ({ window }: Limit): boolean => QUOTA_WINDOWS.some((each) => each === window);
+
+/** Whether a request was charged to the current window: it lies in it, and the window wasn't reset since. */
+function isCharged({ window, reset }: Limit, request: CorrectedRequest, minute: number): boolean {
+  return windowStart(window, request.minute) === windowStart(window, minute) && reset <= request.terms;
+}
+
+/** What to report when a window has too few units; null: it is over since the decision. */
+export function refuseAdjustment(adjustment: AllowanceAdjustment | null, units: number): DecisionError {
+  if (adjustment === null)
+    return new DecisionError(
+      'not_allowed',
+      'The window has ended meanwhile. Its usage limits nothing any more.',
+    );
+  const { subject, meter, window, amount } = adjustment;
+  const count = `${units} ${METERS[meter].units[units === 1 ? 0 : 1]}`;
+  const place = `the ${window} window of ${subject.replace('/', ' ')}`;
+  return new DecisionError(
+    'not_allowed',
+    amount < 0
+      ? `Only ${count} can be given back in ${place}: no more are settled in it.`
+      : `Only ${count} can be added in ${place}: the others are used, reserved or leased to servers.`,
+  );
+}

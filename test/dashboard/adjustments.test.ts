@@ -1,0 +1,192 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { compareTotals, readProjectedTotals } from '#db/audit/replay/diff.ts';
+import { shownWindows } from '#db/audit/replay/snapshot.ts';
+import { ReplayState } from '#db/audit/replay/state.ts';
+import type { EventOf } from '#db/events/events.ts';
+import { uuidv7 } from '#db/ids.ts';
+import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { adjustUsage } from '#db/limits/adjustments.ts';
+import type { LimitList } from '#server/contract/limits.ts';
+import { withControl } from '#server/control/control.ts';
+import { callDemo, type SignedInClient, startPeopledRelay, statuses } from '../support/dashboard.ts';
+import { connectAs } from '../support/log/log-writer.ts';
+import { projectAll } from '../support/projections/projected.ts';
+import { type TestRelay, until } from '../support/relay.ts';
+
+/** Adjustments of usage by an administrator, on a server that enforces the limits. */
+
+let relay: TestRelay;
+let administrator: SignedInClient;
+let ana: SignedInClient;
+let account: string;
+let key: { id: string; secret: string };
+
+type ApiCode = { code: string };
+const quota = (meter: string, window: string, limit: number) => ({
+  meter,
+  window,
+  limit,
+  enforcement: 'hard',
+});
+
+beforeAll(async () => {
+  ({ relay, administrator, ana } = await startPeopledRelay());
+  account = ana.me.account.id;
+  const quotas = [quota('requests', 'day', 3), quota('requests', 'month', 9)];
+  await administrator.put('/api/plans/daily', { terms: { quotas } });
+  await administrator.put(`/api/accounts/${account}/plan`, { plan: 'daily' });
+  const terms = { quotas: [quota('requests', 'week', 9)] };
+  key = (await ana.post<typeof key>('/api/keys', { name: 'narrow', terms })).body;
+});
+afterAll(() => relay?.[Symbol.asyncDispose]());
+
+const adjust = (fields: object, adjustment = uuidv7()) =>
+  administrator.post(`/api/accounts/${account}/adjustments`, {
+    meter: 'requests',
+    amount: -1,
+    reason: 'The server was killed.',
+    adjustment,
+    ...fields,
+  });
+const call = (): Promise<string> => callDemo(relay, key.secret);
+const adjusted = async () =>
+  (await relay.readLog()).flatMap(({ event }) => (event.type === 'usage.adjusted' ? [event] : []));
+
+/** The used units of each quota: `day 3 month 3 week 3`. */
+async function used(): Promise<string> {
+  const { data } = (await ana.get<LimitList>(`/api/limits?key=${key.id}`)).body;
+  return data
+    .map((each) => `${each.window} ${each.used}`)
+    .toSorted()
+    .join(' ');
+}
+const usedIs = (expected: string) => until(used, (now) => now === expected, expected);
+
+/** The current windows by replay of the log, after the tables were found to be equal to it. */
+async function replayed(): Promise<string> {
+  await projectAll(relay.store);
+  const state = new ReplayState();
+  for (const event of await relay.readLog()) state.apply(event);
+  const worker = await connectAs(relay.store, 'worker');
+  try {
+    const projected = await readProjectedTotals(worker);
+    if (projected?.windows == null) throw new Error('the projections are incomplete');
+    expect(compareTotals(state, projected)).toEqual([]);
+    const { rows } = await worker.query<{ window: string }>(
+      `select concat_ws(' ', subject, window_kind, used + overdrawn + adjusted) as window
+        from daybook.allowance where window_kind > 1
+        except select concat_ws(' ', subject, window_kind, used) from projection.quota_window`,
+    );
+    expect(rows).toEqual([]);
+  } finally {
+    await worker.end();
+  }
+  expect(state.faults).toEqual([]);
+  return shownWindows(state, state.at)
+    .map(({ window, settled }) => `${window} ${settled}`)
+    .toSorted()
+    .join(' ');
+}
+
+test('units given back under a hard quota admit calls again, once however often it is sent', async () => {
+  expect([await call(), await call(), await call(), await call()]).toEqual([
+    ...['200', '200', '200'],
+    '429 insufficient_quota',
+  ]);
+  await usedIs('day 3 month 3 week 3');
+  const id = uuidv7();
+  const replies = await Promise.all(Array.from({ length: 6 }, () => adjust({ window: 'day' }, id)));
+  expect(statuses(replies)).toEqual([200, 409, 409, 409, 409, 409]);
+  expect(replies.filter(({ code }) => code === 'already_done')).toHaveLength(5);
+  await usedIs('day 2 month 3 week 3');
+  expect(await adjusted()).toHaveLength(1);
+  expect(await until(call, (status) => status === '200', 'a call after the adjustment').then(call)).toBe(
+    '429 insufficient_quota',
+  );
+  await usedIs('day 3 month 4 week 4');
+  expect(await replayed()).toBe('day 3 month 4 week 4');
+});
+
+test('an adjustment by a key changes the quotas of both, in one append', async () => {
+  expect(await adjust({ key: key.id, amount: -2 })).toMatchObject({ status: 200 });
+  await usedIs('day 1 month 2 week 2');
+  expect((await adjusted()).slice(-3)).toMatchObject([
+    { account, window: 'day', amount: -2, actor: `member/${administrator.me.member.id}` },
+    { account, window: 'month' },
+    { account, window: 'week', key: key.id },
+  ]);
+  expect(await replayed()).toBe('day 1 month 2 week 2');
+});
+
+test('concurrent retries on several connections adjust usage once, and a repeated append too', async () => {
+  await usedIs('day 1 month 2 week 2');
+  const command = {
+    meter: 'requests' as const,
+    amount: -1,
+    window: 'month' as const,
+    key: null,
+    request: null,
+    adjustment: uuidv7(),
+    reason: 'test',
+  };
+  const before = (await adjusted()).length;
+  const results = await Promise.allSettled(
+    Array.from({ length: 4 }, () =>
+      withControl(relay.store, 'test', (control) => control.adjustUsage({ id: account }, command)),
+    ),
+  );
+  const codes = results.map((each) => (each.status === 'fulfilled' ? 'done' : (each.reason as ApiCode).code));
+  expect(codes.toSorted()).toEqual(['already_done', 'already_done', 'already_done', 'done']);
+  await usedIs('day 1 month 1 week 2');
+
+  // The same batch on two connections: the reply to the first was lost.
+  const [event] = (await adjusted()).slice(-1) as [EventOf<'usage.adjusted'>];
+  const again = { event: { ...event, amount: 1 }, version: before + 2 };
+  const line = {
+    subject: `account/${account}`,
+    meter: event.meter,
+    window: event.window,
+    start: event.window_start,
+    reset: event.reset_position,
+    amount: 1,
+    cap: 9,
+    terms: 0,
+  };
+  const clients = await Promise.all([connectAs(relay.store, 'relay'), connectAs(relay.store, 'relay')]);
+  const instance = await registerInstance(clients[0], 'test');
+  const positions = await Promise.all(
+    clients.map((client) => adjustUsage(client, instance, 1, [line], [again])),
+  );
+  expect(positions[0]).toBe(positions[1]);
+  await retireInstance(clients[0], instance);
+  await Promise.all(clients.map((client) => client.end()));
+  expect(await adjusted()).toHaveLength(before + 2);
+  await usedIs('day 1 month 2 week 2');
+  expect(await replayed()).toBe('day 1 month 2 week 2');
+});
+
+test('usage falls never below zero, and no limit is exceeded', async () => {
+  const before = (await adjusted()).length;
+  // The month has two, but the day only one.
+  expect(await adjust({ amount: -2 })).toMatchObject({ status: 409, code: 'not_allowed' });
+  expect(await adjust({ amount: 3 })).toMatchObject({ status: 409, code: 'not_allowed' });
+  expect(await adjust({ amount: 0.5 })).toMatchObject({ status: 400 });
+  expect(await adjust({ meter: 'tokens' })).toMatchObject({ status: 409, code: 'not_allowed' });
+  expect(await adjust({ key: 'Unknown0' })).toMatchObject({ status: 404 });
+  expect(await adjusted()).toHaveLength(before);
+  await usedIs('day 1 month 2 week 2');
+  expect(await adjust({ amount: 1, window: 'month' })).toMatchObject({ status: 200 });
+  expect(await replayed()).toBe('day 1 month 3 week 2');
+});
+
+test('the charge of a request is corrected once, in the windows of its admission', async () => {
+  const { event } = (await relay.readLog()).findLast((each) => each.event.type === 'request.settled') ?? {};
+  const request = event?.type === 'request.settled' ? event.request : '';
+  expect(await adjust({ request, window: 'day' })).toMatchObject({ status: 400 });
+  expect(await adjust({ request: uuidv7() })).toMatchObject({ status: 404 });
+  const replies = await Promise.all([adjust({ request }), adjust({ request })]);
+  expect(statuses(replies)).toEqual([200, 409]);
+  expect((await adjusted()).slice(-3).map(({ corrects }) => corrects)).toEqual([request, request, request]);
+  await usedIs('day 0 month 2 week 1');
+  expect(await replayed()).toBe('day 0 month 2 week 1');
+});
