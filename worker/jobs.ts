@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
 import { type Runner, run, type WorkerEvents } from 'graphile-worker';
 import { openPool, type Store } from '#db/postgres/connect.ts';
 import { CRONTAB } from './crontab.ts';
@@ -8,6 +9,7 @@ import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 import { queueLogger } from './queue-logger.ts';
+import { retryConnects } from './queue-pool.ts';
 
 /** Concurrent jobs. They wait for Postgres and for webhook receivers far more than they compute. */
 const JOBS_MAX = 8;
@@ -18,22 +20,42 @@ const POLL_MS = 2_000;
 const RERUN_PAUSE_MS = 1_000;
 /** How long running jobs may continue after the stop before they are aborted. */
 const STOP_ABORT_MS = 3_000;
+/**
+ * Ends of jobs are recorded at once, but by the queue's batches of them: without those it ignores the
+ * failure to record one, which is then a rejection without a handler and ends the process. A batch that
+ * fails ends the queue instead, which is started again.
+ */
+const RECORD_END_MS = 0;
+/**
+ * How long the ends of the last jobs may take to be recorded. A queue for which two batches failed never
+ * reports its own end.
+ */
+const RECORD_LAST_MS = 1_000;
 
 /** Runs jobs from the queue until stopped, and reconnects a queue that lost its connection. */
 export function keepRunning(store: Store, work: Work): { stop(): Promise<void> } {
   const { log } = work;
-  const pool = openPool({ ...store.config('worker'), max: CONNECTIONS_MAX });
+  const stopping = new AbortController();
+  const pool = retryConnects(openPool({ ...store.config('worker'), max: CONNECTIONS_MAX }), stopping.signal);
   const reports = new JobReports((text, values) => pool.query(text, values), log);
   let runner: Runner | undefined;
-  const stopping = new AbortController();
+  /** Resolves when no job of the queue runs any more. */
+  let jobsEnded = Promise.resolve();
   const stopped = new Promise<void>((resolve) => stopping.signal.addEventListener('abort', () => resolve()));
 
   async function once(): Promise<void> {
     const ending = new AbortController();
     const events: WorkerEvents = new EventEmitter();
     let name = '';
+    runner = undefined;
     events.once('pool:create', ({ workerPool }) => {
       name = workerPool.id;
+    });
+    // The queue's shutdown waits for its jobs, of which one ends only by this signal.
+    events.once('pool:gracefulShutdown', () => ending.abort());
+    jobsEnded = new Promise((resolve) => {
+      events.once('pool:gracefulShutdown:complete', () => resolve());
+      events.once('pool:gracefulShutdown:error', () => resolve());
     });
     runner = await run({
       events,
@@ -42,6 +64,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       pollInterval: POLL_MS,
       gracefulShutdownAbortTimeout: STOP_ABORT_MS,
       noHandleSignals: true,
+      preset: { worker: { completeJobBatchDelay: RECORD_END_MS, failJobBatchDelay: RECORD_END_MS } },
       logger: queueLogger(log),
       parsedCronItems: CRONTAB,
       taskList: taskList(work, reports, AbortSignal.any([stopping.signal, ending.signal])),
@@ -57,11 +80,12 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       // Ahead of the first request, not ten minutes after it.
       await runner.addJob('make_partitions', {}, { jobKey: 'make_partitions' });
       for (const task of REPEATED) await runner.addJob(task, {}, { jobKey: task });
-      await runner.promise;
+      await Promise.race([runner.promise, jobsEnded]);
     } finally {
       clearInterval(freeing);
-      // A long job of the disconnected queue would run beside those of the next one.
+      // The jobs of this queue would run beside those of the next one.
       ending.abort();
+      await stopOnce();
     }
   }
 
@@ -70,8 +94,10 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
   }
 
   async function stopOnce(): Promise<void> {
-    // Throws if the runner has already ended.
-    await runner?.stop().catch(() => undefined);
+    const current = runner;
+    // It rejects if the queue is stopping already.
+    const ended = current?.stop().catch(() => current.promise);
+    await Promise.race([ended, jobsEnded.then(() => wait(RECORD_LAST_MS))]);
   }
 
   async function loop(): Promise<void> {
