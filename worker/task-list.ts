@@ -9,6 +9,7 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { WorkerInstance } from './instance.ts';
 import { repeat } from './repeat.ts';
+import { appendReadings } from './tasks/append-readings.ts';
 import { archiveTask } from './tasks/archive.ts';
 import { deliverWebhook } from './tasks/deliver-webhook.ts';
 import { expireKeys } from './tasks/expire-keys.ts';
@@ -122,9 +123,7 @@ function reportedTasks(
       ),
     drop_allowances: () =>
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
-    append_readings: async (_payload, helpers) => {
-      await helpers.query('select daybook.append_readings()');
-    },
+    append_readings: (_payload, helpers) => helpers.withPgClient(appendReadings),
     make_partitions: () =>
       overConnection(connect(PARTITIONS_TIMEOUT_MS), async (client) => {
         await makePartitions(client);

@@ -14,7 +14,7 @@ export class Deadlines {
 
   add(watched: DeadlineTarget): void {
     this.#watched.add(watched);
-    this.#timer ??= setInterval(() => this.#tick(), DEADLINE_TICK_MS);
+    this.#timer ??= setInterval(() => this.#tickAfterReading(), DEADLINE_TICK_MS);
   }
 
   delete(watched: DeadlineTarget): void {
@@ -22,6 +22,14 @@ export class Deadlines {
     if (this.#watched.size > 0 || !this.#timer) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  /**
+   * The event loop runs timers before it reads sockets. After a stall of the process the silence that a timer
+   * sees is its own: what upstreams and clients sent meanwhile is waiting. So it is read first.
+   */
+  #tickAfterReading(): void {
+    setImmediate(() => this.#tick());
   }
 
   #tick(): void {
