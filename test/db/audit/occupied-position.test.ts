@@ -8,6 +8,7 @@ import { type AuditedLog, createAuditedLog } from '../../support/audit/audited-l
 import { openAppender, outcomeOf } from '../../support/log/appended.ts';
 import { accepted, connectAs, settled } from '../../support/log/log-writer.ts';
 import { until } from '../../support/relay.ts';
+import { appendReadings } from '../../../worker/tasks/append-readings.ts';
 
 /** A superuser has put a row behind the head of the log, which is in no batch. */
 
@@ -60,6 +61,24 @@ test("audit verify: prints its report with the row's position, and notes the unr
   } finally {
     await free();
   }
+});
+
+test('worker: the readings of outside logins wait, and the error names the position', async () => {
+  await log.superuser.query(`insert into daybook.reading values ('outsider', 'verify', 1, 2)`);
+  const worker = await connectAs(log.database, 'worker');
+  const waiting = async () => (await log.superuser.query('select from daybook.reading')).rowCount;
+  await occupy();
+  try {
+    const error: unknown = await appendReadings(worker).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(OccupiedPositionError);
+    expect(error).toMatchObject({ position: occupied });
+    expect(await waiting()).toBe(1);
+  } finally {
+    await free();
+  }
+  await appendReadings(worker);
+  expect(await waiting()).toBe(0);
+  await worker.end();
 });
 
 test('appender: refuses calls with the position in its error, and loses no ending', async () => {
