@@ -5,33 +5,42 @@
 export type TableRetention =
   /** Grows for as long as the installation lives, and has to. */
   | { kind: 'kept'; why: string }
-  /** Rows are deleted when they are old or done. */
-  | { kind: 'trimmed'; by: string; after: string }
+  /**
+   * Rows are deleted when they are old or done. `isAged`: a row stays for a period of hours or days whatever
+   * becomes of its subject, so that the table grows until the first period is over.
+   */
+  | { kind: 'trimmed'; by: string; after: string; isAged: boolean }
   /** The number of rows is limited by something that doesn't grow with calls or time. */
   | { kind: 'bounded'; by: string };
 
 const kept = (why: string): TableRetention => ({ kind: 'kept', why });
-const trimmed = (by: string, after: string): TableRetention => ({ kind: 'trimmed', by, after });
+const trimmed = (by: string, after: string): TableRetention => ({
+  kind: 'trimmed',
+  by,
+  after,
+  isAged: false,
+});
+const aged = (by: string, after: string): TableRetention => ({ kind: 'trimmed', by, after, isAged: true });
 const bounded = (by: string): TableRetention => ({ kind: 'bounded', by });
 
 const REQUEST_DAYS = '`REQUEST_ROWS_DAYS`';
 const USAGE_MINUTES = '49 hours';
 
 export const RETENTION: Readonly<Record<string, TableRetention>> = {
-  'daybook.alert': trimmed('`retain`', '90 days'),
+  'daybook.alert': aged('`retain`', '90 days'),
   'daybook.alert_look': bounded('one row'),
   'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers'),
   'daybook.attempt': trimmed('the sign-in throttle', '15 minutes'),
   'daybook.call_progress': trimmed('`retire_instance` or `recover_instance`', 'its instance is closed'),
-  'daybook.checkpoint': trimmed('`retain`', '48 hours, but for one an hour'),
-  'daybook.cosignature': trimmed('`retain`', 'its checkpoint'),
+  'daybook.checkpoint': aged('`retain`', '48 hours, but for one an hour'),
+  'daybook.cosignature': aged('`retain`', 'its checkpoint'),
   'daybook.credential': bounded('upstream credentials'),
   'daybook.install': bounded('one row'),
   'daybook.instance': kept('names the process of each batch; about 100 bytes for each start of a process'),
   'daybook.job_status': bounded('one row for each task'),
   'daybook.lease': trimmed('`drop_allowances`', 'its allowance'),
   'daybook.link': trimmed('the server', 'its use or expiry'),
-  'daybook.log': trimmed('`archive`', 'its partition is archived; otherwise kept'),
+  'daybook.log': aged('`archive`', 'its partition is archived; otherwise kept'),
   'daybook.log_batch': kept('the hash chain; about 130 bytes for each append, of one event or hundreds'),
   'daybook.log_kept': kept('control events of archived partitions'),
   'daybook.log_node': kept('hashes of the log’s tree that proofs need; about 1 byte for each event'),
@@ -41,14 +50,14 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.projection': bounded('one row for each projection'),
   'daybook.queue_pool': trimmed('the workers', 'its worker is dead'),
   'daybook.reading': trimmed('`append_readings`', 'it is in the log'),
-  'daybook.secret_use': trimmed('the server', 'its rotation is over'),
+  'daybook.secret_use': aged('the server', 'its rotation is over'),
   'daybook.session': trimmed('the server', 'its end or expiry'),
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',
   ),
   'daybook.webhook': bounded('webhooks'),
-  'daybook.webhook_attempt': trimmed('`retain`', 'its alert'),
-  'daybook.webhook_delivery': trimmed('`retain`', 'its alert'),
+  'daybook.webhook_attempt': aged('`retain`', 'its alert'),
+  'daybook.webhook_delivery': aged('`retain`', 'its alert'),
   'daybook_migrations.definition': bounded('files of the schema'),
   'daybook_migrations.migration': bounded('migrations'),
   'daybook_migrations.release': bounded('releases'),
@@ -60,16 +69,16 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'projection.plan': bounded('plans'),
   'projection.quota_source': kept('one row for each account, plan and key'),
   'projection.quota_terms': kept('one row for each change of a quota, by which older calls are charged'),
-  'projection.quota_window': trimmed('`retain`', `its window ended ${REQUEST_DAYS} days ago`),
-  'projection.request': trimmed('`retain`, a partition at a time', `${REQUEST_DAYS} days after its end`),
+  'projection.quota_window': aged('`retain`', `its window ended ${REQUEST_DAYS} days ago`),
+  'projection.request': aged('`retain`, a partition at a time', `${REQUEST_DAYS} days after its end`),
   'projection.running_request': bounded('running calls'),
   'projection.usage_day': kept('usage by key, model and day'),
   'projection.usage_day_account': kept('usage by account and day'),
   'projection.usage_hour': kept('usage by account and hour'),
-  'projection.usage_hour_key': trimmed('`retain`', USAGE_MINUTES),
+  'projection.usage_hour_key': aged('`retain`', USAGE_MINUTES),
   'projection.usage_hour_total': kept('24 rows a day'),
-  'projection.usage_minute': trimmed('`retain`', USAGE_MINUTES),
-  'projection.usage_minute_total': trimmed('`retain`', USAGE_MINUTES),
+  'projection.usage_minute': aged('`retain`', USAGE_MINUTES),
+  'projection.usage_minute_total': aged('`retain`', USAGE_MINUTES),
 };
 
 /** One line for a table of docs/retention.md. */
@@ -82,4 +91,10 @@ export function retentionLine(table: string, retention: TableRetention): string 
     case 'bounded':
       return `| \`${table}\` | bounded | ${retention.by} |`;
   }
+}
+
+/** Whether a table grows with every call, or with time, in a run that is shorter than its retention. */
+export function growsInUse(table: string): boolean {
+  const retention = RETENTION[table];
+  return retention?.kind === 'kept' || (retention?.kind === 'trimmed' && retention.isAged);
 }

@@ -1,3 +1,4 @@
+import { growsInUse } from '#db/schema/retention.ts';
 import type { Finding } from '../chaos/verdict.ts';
 import type { Probed } from './probe.ts';
 import type { Sample } from './samples.ts';
@@ -31,17 +32,6 @@ const TOLERATED: Record<string, { share: number; floor: number }> = {
   'event loop stall': { share: Infinity, floor: Infinity },
 };
 
-/**
- * Tables that grow with every call, or with the time or a change of control: the log keeps all of it, and the
- * others until their retention. All other tables have to stay as large as they are.
- */
-const GROWING = new RegExp(
-  [
-    String.raw`^daybook\.(?:log|log_batch|log_node|log_kept|checkpoint|stream_head|instance)$`,
-    String.raw`^daybook\.(?:parked_event|secret_use|alert)$`,
-    String.raw`^projection\.(?:request|usage_\w+|quota_\w+|key|key_use)$`,
-  ].join('|'),
-);
 /** Growth of a bounded table per call: a leaked row has at least this many bytes. */
 const LEAKED_ROW_BYTES = 16;
 /** A growing table may need no more bytes for a call later than earlier, but for this factor. */
@@ -95,7 +85,10 @@ function judgeSeries(name: string, unit: string, points: readonly Point[]): Judg
   };
 }
 
-/** Sizes by the number of calls: bytes a call. */
+/**
+ * Sizes by the number of calls: bytes a call. Tables whose retention bounds them have to stay as large as
+ * they are.
+ */
 function judgeTables(samples: readonly Sample[]): Judged[] {
   const names = [...new Set(samples.flatMap(({ tables }) => [...tables.keys()]))].toSorted();
   const calls = (samples.at(-1)?.calls ?? 0) - (samples[0]?.calls ?? 0);
@@ -112,7 +105,7 @@ function judgeTables(samples: readonly Sample[]): Judged[] {
       slope,
       low,
       high,
-      grows: GROWING.test(name) ? growsFaster(points) : isLeak,
+      grows: growsInUse(name) ? growsFaster(points) : isLeak,
     };
   });
 }
