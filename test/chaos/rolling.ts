@@ -77,8 +77,8 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
   );
   const allUp = (): Promise<unknown> =>
     until(
-      () => balancer.up().length,
-      (up) => up === count,
+      () => ({ up: balancer.up().length, checks: balancer.checks() }),
+      ({ up }) => up === count,
       'every relay',
       30_000,
     );

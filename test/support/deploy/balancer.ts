@@ -1,5 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
+import { AS_OPERATOR } from '../servers/operator.ts';
 
 /**
  * A load balancer with the settings of deploy/haproxy.cfg that decide what a restart costs: `check inter 1s
@@ -15,6 +16,8 @@ export type Balancer = AsyncDisposable & {
   send(options: BalancedRequest): Promise<IncomingMessage>;
   /** Ports of the servers that are up at the moment. */
   up(): number[];
+  /** What the last health check of each server found, for the message of a wait that ends in vain. */
+  checks(): string[];
   /** How many times a request went to another server because the first refused the connection. */
   readonly retries: number;
 };
@@ -29,7 +32,14 @@ export type BalancedRequest = {
 const FALL = 2;
 const RETRIES_MAX = 3;
 
-type Server = { port: number; agent: Agent; failures: number; isUp: boolean; running: number };
+type Server = {
+  port: number;
+  agent: Agent;
+  failures: number;
+  isUp: boolean;
+  running: number;
+  lastCheck: string;
+};
 
 /** Starts the health checks of these ports of the loopback interface. */
 export async function startBalancer(ports: readonly number[], checkMs: number): Promise<Balancer> {
@@ -39,20 +49,14 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
     failures: FALL,
     isUp: false,
     running: 0,
+    lastCheck: 'none',
   }));
   const closing = new AbortController();
   const checking = servers.map(async (server) => {
     while (!closing.signal.aborted) {
-      const isReady = await fetch(`http://127.0.0.1:${server.port}/readyz`, {
-        headers: { connection: 'close' },
-        signal: AbortSignal.timeout(checkMs),
-      }).then(
-        async (reply) => {
-          await reply.arrayBuffer();
-          return reply.ok;
-        },
-        () => false,
-      );
+      const check = await checkReady(server.port, checkMs);
+      const { isReady } = check;
+      server.lastCheck = check.found;
       server.failures = isReady ? 0 : server.failures + 1;
       if (isReady) server.isUp = true;
       else if (server.failures >= FALL) server.isUp = false;
@@ -85,6 +89,7 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
   return {
     send,
     up: () => servers.filter(({ isUp }) => isUp).map(({ port }) => port),
+    checks: () => servers.map(({ port, lastCheck }) => `${port}: ${lastCheck}`),
     get retries() {
       return retries;
     },
@@ -94,6 +99,22 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
       for (const { agent } of servers) agent.destroy();
     },
   };
+}
+
+/** Asks as the operator, so that a server that is not ready says why. */
+async function checkReady(port: number, timeoutMs: number): Promise<{ isReady: boolean; found: string }> {
+  const startedMs = performance.now();
+  const after = (): string => `after ${Math.round(performance.now() - startedMs)} ms`;
+  try {
+    const reply = await fetch(`http://127.0.0.1:${port}/readyz`, {
+      headers: { connection: 'close', ...AS_OPERATOR },
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    const text = await reply.text();
+    return { isReady: reply.ok, found: `${reply.status} ${text} ${after()}` };
+  } catch (error) {
+    return { isReady: false, found: `${String((error as Error).cause ?? error)} ${after()}` };
+  }
 }
 
 function exchange(
