@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { randomBase62 } from '#db/ids.ts';
 import { readConfig } from '#server/process/config.ts';
@@ -8,7 +9,7 @@ import { greet } from '#server/process/greeting.ts';
 import { startServer } from '#server/process/server.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
-import { PASSWORD, signIn, linkSecretOf, visit } from '../../support/dashboard.ts';
+import { type ApiReply, PASSWORD, signIn, linkSecretOf, visit } from '../../support/dashboard.ts';
 import { ask, type TestDatabase } from '../../support/database.ts';
 import { makePlace, startRelay, type TestRelay } from '../../support/relay.ts';
 import { refusedPort } from '../../support/upstream/upstream.ts';
@@ -30,6 +31,23 @@ const { text } = commandLine(() => ({
 const claim = (secret: string, address: string) =>
   visit(relay).post<Me>('/api/setup', { secret, email: address, password: PASSWORD });
 
+/**
+ * A hundred claims at once, each retried as its 503 says. All strangers share one connection to the database,
+ * so that they can't delay members; on a busy machine some wait for it in vain.
+ */
+const claimAtOnce = (secretOf: () => string, name: string): Promise<ApiReply<Me>[]> =>
+  Promise.all(
+    Array.from({ length: 100 }, async (_, index) => {
+      for (;;) {
+        const reply = await claim(secretOf(), `${name}-${index}@example.com`);
+        if (reply.status !== 503) return reply;
+        const seconds = Number(reply.headers.get('retry-after'));
+        expect(seconds).toBeGreaterThan(0);
+        await wait(seconds * 1_000);
+      }
+    }),
+  );
+
 describe('the first administrator', () => {
   it('comes by a link that only who runs the server sees', async () => {
     const link = readFileSync(file, 'utf8').trim();
@@ -49,9 +67,7 @@ describe('the first administrator', () => {
   });
 
   it('is never somebody who came without it', async () => {
-    const replies = await Promise.all(
-      Array.from({ length: 100 }, (_, index) => claim(randomBase62(43), `guest-${index}@example.com`)),
-    );
+    const replies = await claimAtOnce(() => randomBase62(43), 'guest');
     expect(new Set(replies.map(({ status, code }) => `${status} ${code}`))).toEqual(
       new Set(['404 invalid_link']),
     );
@@ -64,16 +80,11 @@ describe('the first administrator', () => {
     // A second link of the command line, which is as good as the first.
     const first = linkSecretOf((await text('setup-link')).trim());
     expect(first).toBe(linkSecretOf(readFileSync(file, 'utf8').trim()));
-    const replies = await Promise.all(
-      Array.from({ length: 100 }, (_, index) => claim(first, `admin-${index}@example.com`)),
-    );
+    const replies = await claimAtOnce(() => first, 'admin');
     const made = replies.filter(({ status }) => status === 200);
     expect(made).toHaveLength(1);
-    // Whoever came too late is told so, or that too many are being looked at.
-    const told = new Set(replies.map(({ status, code }) => `${status} ${code}`));
-    expect([...told.difference(new Set(['200 null', '404 invalid_link', '503 relay_overloaded']))]).toEqual(
-      [],
-    );
+    const others = new Set(replies.map(({ status, code }) => `${status} ${code}`));
+    expect(others).toEqual(new Set(['200 null', '404 invalid_link']));
     const { body } = made[0] as (typeof made)[number];
     expect(body).toMatchObject({ member: { role: 'administrator' }, account: { name: 'first' } });
     email = body.member.email;
