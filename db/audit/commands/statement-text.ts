@@ -1,4 +1,4 @@
-import { KINDS, type Line, type Statement } from '#db/audit/replay/statement.ts';
+import { type Adjustment, KINDS, type Line, type Statement } from '#db/audit/replay/statement.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { csvLine } from '#db/csv.ts';
 import { formatDollars } from '#db/money.ts';
@@ -53,7 +53,7 @@ export function showStatements(shown: StatementReport): string {
 }
 
 function showStatement(
-  { account, name, keys, lines, refused, requests, cost_microusd }: NamedStatement,
+  { account, name, keys, lines, adjustments, refused, requests, cost_microusd }: NamedStatement,
   { from, until }: StatementReport,
 ): string {
   const parts = KINDS.map((kind) => ({ kind, own: lines.filter((line) => line.kind === kind) })).filter(
@@ -65,8 +65,27 @@ function showStatement(
     '',
     `${requests} requests${refused > 0 ? ` (and ${refused} rejected)` : ''}: ${cost_microusd} ` +
       `micro-dollars, ${formatDollars(cost_microusd)} dollars`,
+    ...(adjustments.length === 0 ? [] : [`\n${ADJUSTED}\n${showAdjustments(adjustments)}`]),
     '',
   ].join('\n');
+}
+
+const ADJUSTED = 'Adjusted usage of quotas, which changes no amount above';
+
+function showAdjustments(adjustments: readonly Adjustment[]): string {
+  return showTable(
+    ['POSITION', 'KEY', 'METER', 'UNITS', 'WINDOW', 'REQUEST', 'REASON'],
+    adjustments.map(({ position, key = '-', meter, amount, window, corrects = '-', reason }) => [
+      String(position),
+      key,
+      meter,
+      String(amount),
+      window,
+      corrects,
+      // Quoted: a line break in it must not look like a line of the statement.
+      JSON.stringify(reason),
+    ]),
+  );
 }
 
 function showLines(kind: Line['kind'], lines: readonly Line[], keys: Record<string, string>): string {

@@ -16,10 +16,18 @@ export type Line = { kind: 'priced' | 'unpriced' | 'abandoned'; key: string; mod
 /** The kinds of lines, in the order of a statement. */
 export const KINDS: readonly Line['kind'][] = ['priced', 'abandoned', 'unpriced'];
 
+/** A change of the usage that a quota counts. It changes no line: lines are what requests used and cost. */
+export type Adjustment = { position: number } & Pick<
+  EventOf<'usage.adjusted'>,
+  'key' | 'meter' | 'amount' | 'window' | 'corrects' | 'reason'
+>;
+
 export type Statement = {
   account: string;
   /** In the order of kinds, keys and models. */
   lines: Line[];
+  /** In the order of the log. */
+  adjustments: Adjustment[];
   /** Requests that were rejected, at no cost. */
   refused: number;
   requests: number;
@@ -41,11 +49,15 @@ export function parseMonth(text: string): Month | null {
   };
 }
 
-/** Accumulates the statements of all accounts for one month. Memory grows with accounts, keys and models. */
+/**
+ * Accumulates the statements of all accounts for one month. Memory grows with accounts, keys, models and
+ * adjustments.
+ */
 export class Statements {
   readonly #month: Month;
   readonly #lines = new Map<string, Map<string, Line>>();
   readonly #refused = new Map<string, number>();
+  readonly #adjustments = new Map<string, Adjustment[]>();
   /** The sum computed independently of the lines, which must add up to it. */
   totalMicrousd = 0n;
   endings = 0;
@@ -55,11 +67,23 @@ export class Statements {
   }
 
   /** Adds an event of any time. Events of other months are ignored. */
-  add({ event, at }: Placed): void {
+  add({ event, at, position }: Placed): void {
     if (at < this.#month.from || at >= this.#month.until) return;
     if (event.type === 'request.rejected')
       this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.rejected_count);
+    else if (event.type === 'usage.adjusted') this.#addAdjustment(event, position);
     else if (event.type === 'request.settled' || event.type === 'request.abandoned') this.#addEnding(event);
+  }
+
+  #addAdjustment(event: EventOf<'usage.adjusted'>, position: number): void {
+    const { account, key, meter, amount, window, corrects, reason } = event;
+    const own = this.#adjustments.get(account) ?? [];
+    this.#adjustments.set(account, own);
+    const optional = {
+      ...(key === undefined ? {} : { key }),
+      ...(corrects === undefined ? {} : { corrects }),
+    };
+    own.push({ position, ...optional, meter, amount, window, reason });
   }
 
   #addEnding(event: Ending): void {
@@ -100,7 +124,9 @@ export class Statements {
 
   /** The ids of accounts with a statement that isn't empty, in order. */
   get accounts(): string[] {
-    return [...new Set([...this.#lines.keys(), ...this.#refused.keys()])].toSorted();
+    return [
+      ...new Set([this.#lines, this.#refused, this.#adjustments].flatMap((each) => [...each.keys()])),
+    ].toSorted();
   }
 
   /** The statement of an account; without lines if it had no usage. */
@@ -116,6 +142,7 @@ export class Statements {
     return {
       account,
       lines,
+      adjustments: this.#adjustments.get(account) ?? [],
       refused: this.#refused.get(account) ?? 0,
       requests: sum('requests'),
       cost_microusd: sum('cost_microusd'),

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RecentlyEnded } from '#db/audit/replay/recently-ended.ts';
+import { showStatements } from '#db/audit/commands/statement-text.ts';
 import { zeroTotals, totalOf } from '#db/audit/replay/totals.ts';
 import { shownWindows, snapshotOf } from '#db/audit/replay/snapshot.ts';
 import { ReplayState } from '#db/audit/replay/state.ts';
@@ -10,7 +11,7 @@ import { uuidv7 } from '#db/ids.ts';
 import { WINDOW_KIND_OF } from '#db/limits/limits.ts';
 import { METER_OF } from '#db/limits/meters.ts';
 import { UnreadableEventError } from '#db/log/read.ts';
-import { minuteOf, windowEnd } from '#db/limits/windows.ts';
+import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
 import { LogInMemory } from '../../support/log/log-in-memory.ts';
 import { accepted, extended, registered, settled, suspended } from '../../support/log/log-writer.ts';
 import { foldRequests, foldUsage } from '../../support/projections/projection-fold.ts';
@@ -180,6 +181,14 @@ describe('statements', () => {
         for (const name of ['input_tokens', 'output_tokens', 'abandoned_tokens', 'cost_microusd'] as const) {
           expect(sum(({ lines }) => lines.reduce((all, line) => all + line[name], 0))).toBe(total[name]);
         }
+        const adjusted = months.flatMap(({ own }) => own).flatMap(({ adjustments }) => adjustments);
+        expect(adjusted.map(({ position, amount }) => [position, amount])).toEqual(
+          expect.arrayContaining(
+            log.flatMap(({ event, position }) =>
+              event.type === 'usage.adjusted' ? [[position, event.amount]] : [],
+            ),
+          ),
+        );
         for (const { statements, own } of months) {
           expect(statements.totalMicrousd).toBe(
             BigInt(own.reduce((all, each) => all + each.cost_microusd, 0)),
@@ -188,6 +197,54 @@ describe('statements', () => {
         }
       }),
       { numRuns: 40 },
+    );
+  });
+
+  test('statements: adjustments are listed and change no amount', () => {
+    const call = accepted();
+    const { account, key } = call;
+    const log = logOf(registered(account), call, settled(call), {
+      type: 'usage.adjusted',
+      account,
+      key,
+      meter: 'tokens',
+      amount: -7,
+      window: 'day',
+      window_start: windowStart('day', minuteOf(Date.now())),
+      reset_position: 0,
+      corrects: call.request,
+      reason: 'a "killed"\nserver',
+      actor: 'test',
+    });
+    const at = log[0]?.at.toISOString() as string;
+    const month = parseMonth(at.slice(0, 7)) as NonNullable<ReturnType<typeof parseMonth>>;
+    const [plain, all] = [new Statements(month), new Statements(month)];
+    for (const event of log) all.add(event);
+    for (const event of log.slice(0, -1)) plain.add(event);
+    const adjustments = [
+      {
+        position: 4,
+        key,
+        meter: 'tokens',
+        amount: -7,
+        window: 'day',
+        corrects: call.request,
+        reason: 'a "killed"\nserver',
+      },
+    ];
+    expect(all.of(account)).toEqual({ ...plain.of(account), adjustments });
+    const text = showStatements({
+      month: month.name,
+      from: at,
+      until: at,
+      is_complete: true,
+      first_position: 1,
+      last_position: 4,
+      statements: [{ ...all.of(account), name: 'acme', keys: {} }],
+      total: null,
+    });
+    expect(text).toContain(
+      `4         ${key}  tokens  -7     day     ${call.request}  "a \\"killed\\"\\nserver"`,
     );
   });
 
