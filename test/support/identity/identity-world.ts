@@ -43,6 +43,7 @@ export function attempt(n: number, changes: Partial<Attempt> = {}): Attempt {
     doneSent: true,
     usageReported: { prompt: 10, completion: 25, cached: 4, reasoning: 5 },
     usageIsFinal: true,
+    usageAt: n,
     clientClosedEarly: false,
     ended: 'complete',
     endedAt: n,

@@ -1,4 +1,5 @@
 import type { EventOf, Placed } from '#db/events/events.ts';
+import { HEARTBEAT_TOKENS_MIN } from '#server/instance/bounds.ts';
 import type { Attempt } from '../upstream/ledger.ts';
 
 /**
@@ -56,7 +57,14 @@ type Ending = Placed<EventOf<'request.settled'> | EventOf<'request.abandoned'>>;
 type Settled = EventOf<'request.settled'>;
 
 /** One client's call with everything that is known of it. */
-type Call = { client: ClientRow; attempts: Attempt[]; final: Attempt | null; settled: Settled | null };
+type Call = {
+  client: ClientRow;
+  attempts: Attempt[];
+  final: Attempt | null;
+  settled: Settled | null;
+  /** The latest moment at which the relay can have ended it, in ms since 1970. */
+  endedByMs: number;
+};
 
 type Log = {
   accepted: Map<string, Accepted[]>;
@@ -64,6 +72,9 @@ type Log = {
   /** What each request held last. */
   holds: Map<string, number>;
 };
+
+/** What an upstream sent so long before the end of a call was there for the relay to read. */
+const READ_WITHIN_MS = 1_000;
 
 /**
  * Compares the three views.
@@ -73,10 +84,14 @@ export function checkIdentity({ ledger, events, clients, accounting }: World): V
   const log = readLog(events);
   const requests = [...new Set([...log.accepted.keys(), ...log.endings.keys()])];
   const calls = joinCalls(ledger, log, clients);
+  const received = new Map(clients.map(({ requestId, tokens }) => [requestId, tokens]));
   const { violations, unattributed } = unrecorded(ledger, log, clients, accounting);
   return {
     violations: [
-      ...requests.flatMap((request) => [...oneEnding(request, log), ...wholeHold(request, log)]),
+      ...requests.flatMap((request) => [
+        ...oneEnding(request, log),
+        ...recoveredCharge(request, log, received),
+      ]),
       ...calls.flatMap((call) => [...recordedFirst(call, log), ...trueUsage(call)]),
       ...calls.flatMap((call) => [...byteExact(call), ...trueReason(call)]),
       ...violations,
@@ -107,8 +122,14 @@ function joinCalls(ledger: readonly Attempt[], log: Log, clients: readonly Clien
     if (client.user !== null) users.add(client.user);
     const attempts = client.user === null ? [] : (byUser.get(client.user) ?? []);
     const final = attempts.find((attempt) => attempt.id === client.upstreamId) ?? attempts.at(-1) ?? null;
-    const ending = client.requestId === null ? undefined : log.endings.get(client.requestId)?.[0]?.event;
-    return { client, attempts, final, settled: ending?.type === 'request.settled' ? ending : null };
+    const ending = client.requestId === null ? undefined : log.endings.get(client.requestId)?.[0];
+    const accepted = client.requestId === null ? undefined : log.accepted.get(client.requestId)?.[0];
+    const settled = ending?.event.type === 'request.settled' ? ending.event : null;
+    const endedByMs = Math.min(
+      ending?.at.getTime() ?? Infinity,
+      (accepted?.at.getTime() ?? Infinity) + (settled?.duration_ms ?? 0),
+    );
+    return { client, attempts, final, settled, endedByMs };
   });
 }
 
@@ -136,16 +157,31 @@ function oneEnding(request: string, log: Log): Violation[] {
   return [];
 }
 
-/** I3: an abandoned request is charged no more than its reservation. */
-function wholeHold(request: string, log: Log): Violation[] {
+/**
+ * I3: an abandoned request is charged at most its reservation, and no less than its client received. A call
+ * that the last heartbeat reported is charged its prompt, the tokens relayed by then and at least
+ * HEARTBEAT_TOKENS_MIN more; any other one its whole reservation. The calls of these tests relay fewer tokens
+ * than that between two heartbeats, so that no received token may be missing.
+ */
+function recoveredCharge(
+  request: string,
+  log: Log,
+  received: ReadonlyMap<string | null, number>,
+): Violation[] {
   const held = log.holds.get(request);
   const ending = log.endings.get(request)?.[0]?.event;
-  if (held === undefined || ending?.type !== 'request.abandoned' || ending.hold_tokens <= held) return [];
-  return [{ rule: 'I3', request, message: `keeps a hold of ${ending.hold_tokens}, but ${held} were held` }];
+  if (held === undefined || ending?.type !== 'request.abandoned') return [];
+  const charge = ending.hold_tokens;
+  const fail = (message: string): Violation[] => [{ rule: 'I3', request, message }];
+  if (charge > held) return fail(`keeps a hold of ${charge}, but ${held} were held`);
+  const tokens = received.get(request) ?? 0;
+  const least = Math.min(held, Math.max(HEARTBEAT_TOKENS_MIN, tokens));
+  if (charge >= least) return [];
+  return fail(`is charged ${charge} of ${held} held, but its client received ${tokens}: at least ${least}`);
 }
 
 /** I3: what is settled is what the provider reported, or else what was relayed. */
-function trueUsage({ client, attempts, final, settled }: Call): Violation[] {
+function trueUsage({ client, attempts, final, settled, endedByMs }: Call): Violation[] {
   if (!settled) return [];
   const fail = (message: string): Violation[] => [violation('I3', client, message)];
   if (attempts.length > settled.attempt_count) {
@@ -156,7 +192,13 @@ function trueUsage({ client, attempts, final, settled }: Call): Violation[] {
   const reported = final?.usageReported ?? null;
   const stayed = client.finished && !client.aborted;
   const source = settled.usage_source;
-  if (source !== 'provider' && stayed && isSuccess(client.status) && reported && final?.usageIsFinal) {
+  // A relay that gave up on a silent upstream has not read what the upstream sent afterwards.
+  const isLate =
+    settled.end_reason === 'timed_out' &&
+    client.sawError &&
+    (final?.usageAt ?? -Infinity) > endedByMs - READ_WITHIN_MS;
+  const isKnown = reported !== null && final?.usageIsFinal === true && !isLate;
+  if (source !== 'provider' && stayed && isSuccess(client.status) && isKnown) {
     return fail(`is ${source} although the provider had reported its usage`);
   }
   const output = settled.output_tokens;

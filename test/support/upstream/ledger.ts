@@ -61,6 +61,8 @@ export type Attempt = {
   usageReported: Usage | null;
   /** False for a running total that could have grown. */
   usageIsFinal: boolean;
+  /** When it went out, in ms since 1970; null: none did. */
+  usageAt: number | null;
   clientClosedEarly: boolean;
   ended: Ended;
   /** In ms since 1970; null while it is open. */

@@ -81,6 +81,7 @@ function record(attempt: Attempt, part: Part): void {
   if (part.kind === 'done') attempt.doneSent = true;
   if (part.usage) {
     attempt.usageReported = part.usage;
+    attempt.usageAt = Date.now();
     attempt.usageIsFinal = part.kind === 'finish' || part.kind === 'usage';
   }
 }

@@ -189,6 +189,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
       doneSent: false,
       usageReported: null,
       usageIsFinal: false,
+      usageAt: null,
       clientClosedEarly: false,
       ended: 'open',
       endedAt: null,

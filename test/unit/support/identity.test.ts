@@ -178,6 +178,7 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
       'out of the running',
     ],
     ['more charged than was held', 'abandoned', { hold_tokens: 501 }, 'keeps a hold of 501'],
+    ['less charged than a heartbeat allows for', 'abandoned', { hold_tokens: 499 }, 'is charged 499'],
   ])('%s', (_, name, changes, message) => {
     expectOne('I3', message, judge(name, ending(name, changes)));
   });
@@ -192,6 +193,34 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
       const rules = rulesOf(judge(name, ending(name, { output_tokens: tokens })));
       expect([tokens, rules]).toEqual([tokens, tokens >= least && tokens <= most ? [] : ['I3']]);
     }
+  });
+
+  test.each([
+    ['late', 0, []],
+    ['in time', -1_000, ['I3']],
+  ])('a report that reached a relay which gave up %s', (_, usageAt, rules) => {
+    const change = {
+      attempts: [attempt(1, { usageAt })],
+      ...ending('healthy', { ...counted, end_reason: 'timed_out', output_tokens: 20 }),
+      ...seen('healthy', { sawDone: false, sawError: true }),
+    };
+    expect(rulesOf(judge('healthy', change))).toEqual(rules);
+    // A reply without an error came to its end, and so did its report.
+    expect(rulesOf(judge('healthy', { ...change, client: well('healthy', 1).client }))).toContain('I3');
+  });
+
+  test.each([
+    [700, 700, []],
+    [700, 699, ['I3']],
+    [1_200, 1_000, []],
+  ])('a recovered call of %d tokens received is charged %d of 1000', (tokens, charge, rules) => {
+    const change = {
+      accepted: [{ ...accepted(1), hold_tokens: 1_000 }],
+      attempts: [attempt(1, { ...unfinished, tokensSent: tokens, ended: 'client_closed' })],
+      ...ending('abandoned', { hold_tokens: charge }),
+      ...seen('abandoned', { tokens }),
+    };
+    expect(rulesOf(judge('abandoned', change))).toEqual(rules);
   });
 
   test('a count of what the relay read, but did not relay, to a client that stayed', () => {
