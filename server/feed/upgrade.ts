@@ -51,6 +51,8 @@ export class Live {
     maxPayload: VIEWER_MESSAGE_BYTES_MAX,
     // Each viewer would need its own compressor for messages that all of them share.
     perMessageDeflate: false,
+    // Viewers answer pings themselves, within the bound of their buffer.
+    autoPong: false,
     ...CLOSE_TIMEOUT,
     handleProtocols: (offered) => (offered.has(LIVE_PROTOCOL) ? LIVE_PROTOCOL : false),
   });

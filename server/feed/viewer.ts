@@ -35,6 +35,8 @@ export class Viewer {
   #stuckSinceMs: number | null = null;
   #lastSentMs = 0;
   #hasAnswered = true;
+  /** The newest ping without a pong. */
+  #pingData: Buffer | null = null;
 
   constructor(socket: WebSocket, viewing: { right: ViewerPermission; audience: Audience; position: number }) {
     this.#socket = socket;
@@ -44,6 +46,7 @@ export class Viewer {
     socket.on('pong', () => {
       this.#hasAnswered = true;
     });
+    socket.on('ping', (data: Buffer) => this.#pong(data));
     socket.on('message', () => this.close(CLOSE_CODES.not_accepted, 'the feed takes no messages'));
     socket.on('error', () => socket.terminate());
     this.closed = new Promise((resolve) => {
@@ -126,6 +129,22 @@ export class Viewer {
     if (!this.#hasAnswered) return this.terminate();
     this.#hasAnswered = false;
     if (this.#mode !== 'closed') this.#socket.ping();
+  }
+
+  /**
+   * Answers the newest of the pings that came at once, as RFC 6455 permits: a flood of them costs a pong. A
+   * client that doesn't read would have its pongs buffered without a bound.
+   */
+  #pong(data: Buffer): void {
+    if (this.#mode === 'closed') return;
+    if (this.#socket.bufferedAmount > 2 * VIEWER_BUFFER_BYTES_MAX) return this.terminate();
+    if (this.#pingData === null)
+      setImmediate(() => {
+        const newest = this.#pingData;
+        this.#pingData = null;
+        if (newest && this.#mode !== 'closed') this.#socket.pong(newest);
+      });
+    this.#pingData = data;
   }
 
   close(code: number, reason: string): void {

@@ -11,15 +11,19 @@ import { uuidv7 } from '#db/ids.ts';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import {
   CONNECTIONS_CHECK_MS,
+  CONNECTIONS_MAX,
   HEADER_BYTES_MAX,
   HEADERS_MAX,
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
+  PIPELINED_MAX,
   REQUEST_TIMEOUT_MS,
 } from '#server/http/bounds.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import { presentsToken, readReadiness } from '#server/http/readiness.ts';
-import { endLingering } from '#server/http/lingering-close.ts';
+import { closeAfterReplies, endLingering } from '#server/http/lingering-close.ts';
+import { checkHeaders } from '#server/http/check-headers.ts';
+import { afterReplies, awaitsReply, pipelined } from '#server/http/pipeline.ts';
 import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -65,11 +69,22 @@ const MODELS = '/v1/models';
  */
 export function createServer(app: App): Server {
   const routes = otherRoutes(app);
-  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+  const handle = (
+    request: IncomingMessage,
+    response: ServerResponse,
+    unexpected: ApiError | null = null,
+  ): void => {
+    const turn = pipelined(request, response);
+    if (turn === 'ignore') return;
     const path = normalPath(request.url ?? '/');
     const reply = replyTo(app.relay, request, path);
-    const malformed = checkHeaders(request);
-    if (malformed) return sendError(request, response, reply, malformed);
+    const malformed = turn === 'refuse' ? tooManyPipelined() : checkHeaders(request);
+    if (malformed) {
+      // Where the next request begins is in doubt.
+      response.shouldKeepAlive = false;
+      return sendError(request, response, reply, malformed);
+    }
+    if (unexpected) return sendError(request, response, reply, unexpected);
     const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
     app.replies.add(response, spec !== undefined);
     if (spec) {
@@ -97,43 +112,35 @@ export function createServer(app: App): Server {
     // Node's own reply to a missing Host header has no body; ours is an error object.
     requireHostHeader: false,
     // Any other upgrade request is handled as a plain request, as HTTP allows.
+    // So is one behind a request whose reply would end up among the frames.
     shouldUpgradeCallback: (request: IncomingMessage) =>
-      isWebSocket(request) && [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
+      isWebSocket(request) &&
+      !awaitsReply(request.socket) &&
+      [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
   };
-  const server = app.tls
-    ? createHttpsServer({ ...options, ...app.tls }, handle)
-    : createHttpServer(options, handle);
+  const server = app.tls ? createHttpsServer({ ...options, ...app.tls }) : createHttpServer(options);
+  server.on('request', (request, response) => handle(request, response));
+  server.maxConnections = CONNECTIONS_MAX;
+  server.on('drop', () =>
+    app.relay.requestLog.failed({ connections: CONNECTIONS_MAX }, 'connection dropped: too many connections'),
+  );
   // One more than is accepted, since Node drops the rest without a word.
   server.maxHeadersCount = HEADERS_MAX + 1;
   // The handlers send 100 Continue only after the headers have been accepted.
-  server.on('checkContinue', handle);
-  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    sendError(
-      request,
-      response,
-      replyTo(app.relay, request, normalPath(request.url ?? '/')),
-      new ApiError('expectation_failed'),
-    );
+  server.on('checkContinue', (request, response) => handle(request, response));
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) =>
+    handle(request, response, new ApiError('expectation_failed')),
+  );
+  // Without a listener Node closes the connection, together with the replies that it waits for.
+  server.on('connect', (_request, socket: Socket) => {
+    socket.on('error', () => socket.destroy());
+    afterReplies(socket, () => refuseBare(socket, new ApiError('method_not_allowed'), 'CONNECT', app.relay));
   });
   server.on('upgrade', (request, socket, head) =>
     app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')),
   );
   server.on('clientError', (error, socket: Socket) => answerParserError(error, socket, app.relay.requestLog));
   return server;
-}
-
-/** Rejects what the parser lets through: the Host of a request must be unambiguous. */
-function checkHeaders({ rawHeaders, httpVersion }: IncomingMessage): ApiError | null {
-  if (rawHeaders.length > 2 * HEADERS_MAX) return new ApiError('headers_too_large');
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] as string;
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-  }
-  if (hosts === 1 || (hosts === 0 && httpVersion !== '1.1')) return null;
-  const message =
-    hosts === 0 ? 'A request in HTTP/1.1 needs a Host header.' : 'A request must have one Host header only.';
-  return new ApiError('bad_request', { message });
 }
 
 /** The headers and the error format of every reply to a request, as clients of its path expect them. */
@@ -273,6 +280,8 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
  * If the offending line is the Authorization header, its key is malformed: 401.
  */
 function answerParserError(error: ParserError, socket: Socket, log: RequestLog): void {
+  // What follows a request that asked for the end of the connection is ignored; its reply is not.
+  if (error.code === 'HPE_CLOSED_CONNECTION') return closeAfterReplies(socket);
   // A second reply would corrupt the one that Node may be writing.
   const running =
     (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
@@ -282,14 +291,29 @@ function answerParserError(error: ParserError, socket: Socket, log: RequestLog):
     socket.destroy();
     return;
   }
-  const refusal = parserProblem(error);
+  refuseBare(socket, parserProblem(error), error.code ?? 'unknown', { requestLog: log }, answered);
+}
+
+/** Refuses a request that has no response object, and closes its connection lingering. */
+function refuseBare(
+  socket: Socket,
+  refusal: ApiError,
+  reason: string,
+  { requestLog }: Pick<Relay, 'requestLog'>,
+  isAnswered = false,
+): void {
   const requestId = uuidv7();
   const { status, code } = refusal;
-  log.rejected(
-    { request: requestId, status, code, reason: error.code ?? 'unknown' },
-    'request rejected: malformed',
-  );
-  endLingering(socket, answered ? '' : bareRefusal(refusal, requestId));
+  requestLog.rejected({ request: requestId, status, code, reason }, 'request rejected: malformed');
+  endLingering(socket, isAnswered ? '' : bareRefusal(refusal, requestId));
+}
+
+function tooManyPipelined(): ApiError {
+  return new ApiError('bad_request', {
+    message:
+      `More than ${PIPELINED_MAX} requests on this connection wait for their replies. ` +
+      'Wait for a reply, or use another connection.',
+  });
 }
 
 function parserProblem(error: ParserError): ApiError {

@@ -1,4 +1,6 @@
 import { assertIncreasing } from '#db/assert-increasing.ts';
+import { VIEWERS_MAX } from '#server/feed/bounds.ts';
+import { RUNNING_MAX } from '#server/limits/bounds.ts';
 
 /** Fixed bounds of the HTTP server and of the public log routes, each with its reason. */
 
@@ -22,6 +24,17 @@ export const LISTEN_BACKLOG = 4096;
 
 /** Header lines of one request. Agents send some dozens. */
 export const HEADERS_MAX = 256;
+
+/**
+ * Requests of one connection whose replies have not ended. Clients and proxies don't pipeline: they send a
+ * request when the reply to the one before has ended, or use another connection.
+ */
+export const PIPELINED_MAX = 16;
+/**
+ * Connections of one process: as many as calls may run and viewers may watch, and some for other requests.
+ * Further ones are closed when they are accepted.
+ */
+export const CONNECTIONS_MAX = 30_000;
 
 /**
  * Bytes of a refused request that are read and discarded, so that the client reads the reply before the
@@ -58,4 +71,8 @@ assertIncreasing(
 assertIncreasing(
   { LOG_READS_PER_ADDRESS_MAX, LOG_READERS_MAX },
   'One address must not take all concurrent reads of the public log.',
+);
+assertIncreasing(
+  { 'RUNNING_MAX + VIEWERS_MAX': RUNNING_MAX + VIEWERS_MAX, CONNECTIONS_MAX },
+  'Each running call and each viewer needs a connection, and health checks need one too.',
 );

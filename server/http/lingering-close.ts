@@ -12,7 +12,22 @@ import { LINGER_BYTES_MAX, LINGER_IDLE_MS, LINGER_MS } from '#server/http/bounds
 /** Ends a connection without a response object with these bytes, and closes it lingering. */
 export function endLingering(socket: Duplex, bytes: string): void {
   socket.end(bytes);
-  // Its parser has failed, or it never had one.
+  discardInput(socket);
+  limitTime(socket as Socket);
+}
+
+/**
+ * Serves no further request of a connection: what its client still sends is discarded, and it is closed
+ * lingering after the reply that closes it. Replies before that one end as usual, unless the client leaves.
+ */
+export function closeAfterReplies(socket: Socket): void {
+  // The parser may be at work on the bytes that it has.
+  process.nextTick(discardInput, socket);
+  closeSlowly(socket);
+}
+
+/** Takes a connection's input away from its parser, which has failed or is not to go on. */
+function discardInput(socket: Duplex): void {
   socket.removeAllListeners('data');
   let discarded = 0;
   socket.on('data', (chunk: Buffer) => {
@@ -21,7 +36,6 @@ export function endLingering(socket: Duplex, bytes: string): void {
   });
   socket.on('error', () => socket.destroy());
   socket.resume();
-  limitTime(socket as Socket);
 }
 
 /**
@@ -38,7 +52,11 @@ export function discardRest(request: IncomingMessage): void {
   });
   request.on('error', () => {});
   request.resume();
-  // Node calls this after the last reply of a connection, and would close it at once.
+  closeSlowly(socket);
+}
+
+/** Node calls `destroySoon` after the last reply of a connection, and would close it at once. */
+function closeSlowly(socket: Socket): void {
   socket.destroySoon = () => {
     socket.end();
     limitTime(socket);

@@ -270,6 +270,20 @@ describe('what a viewer may cost', () => {
     expect(reading.frames('gap')).toEqual([]);
   });
 
+  test('one that floods the feed with pings gets one pong for all that came at once', async () => {
+    await using flooding = await look();
+    const pongs: string[] = [];
+    flooding.socket.on('pong', (data: Buffer) => pongs.push(data.toString()));
+    const last = 10_000;
+    for (let ping = 0; ping <= last; ping++) flooding.socket.ping(String(ping));
+    await until(
+      () => pongs.at(-1),
+      (data) => data === String(last),
+      'the pong of the last ping',
+    );
+    expect(pongs.length).toBeLessThan(last / 2);
+  });
+
   test('one that says anything is shown the door', async () => {
     await using talking = await look();
     talking.socket.send('hello');

@@ -1,5 +1,7 @@
 import { parseArgs } from 'node:util';
 import { randomFrom } from '../chaos/random.ts';
+import { run as frames } from './frames.ts';
+import { run as http } from './http.ts';
 import { run as json } from './json.ts';
 import { run as sql } from './sql.ts';
 import { run as sse } from './sse.ts';
@@ -12,7 +14,7 @@ import { run as upstream } from './upstream.ts';
 const TARGETS: Record<
   string,
   (random: ReturnType<typeof randomFrom>, budget: { ms: number }) => Promise<{ violations: string[] }>
-> = { json, sql, sse, upstream };
+> = { frames, http, json, sql, sse, upstream };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -1,0 +1,72 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { PIPELINED_MAX } from '#server/http/bounds.ts';
+import { closeAfterReplies } from '#server/http/lingering-close.ts';
+
+/** The requests of one connection whose replies have not ended. */
+type Connection = {
+  unanswered: number;
+  /** The newest reply that has not ended, or that closes the connection. */
+  newest: ServerResponse | null;
+  /** It serves no further request. */
+  isClosing: boolean;
+  whenAnswered: (() => void) | null;
+};
+
+const connections = new WeakMap<Duplex, Connection>();
+
+/**
+ * Bounds the pipelined requests of a connection. Node hands out every request that it has parsed, before the
+ * replies to earlier ones have ended: without a bound one connection could run any number of calls at once,
+ * and a request behind a reply that closes the connection would run although its reply is never sent.
+ *
+ * @returns `serve`; `refuse` for the first request beyond the bound, whose reply is the connection's last;
+ * `ignore` for every request behind a reply that closes the connection.
+ */
+export function pipelined(
+  { socket }: IncomingMessage,
+  response: ServerResponse,
+): 'serve' | 'refuse' | 'ignore' {
+  const connection = connectionOf(socket);
+  if (connection.newest?.shouldKeepAlive === false) stopServing(connection, socket);
+  if (connection.isClosing) return 'ignore';
+  const { unanswered } = connection;
+  connection.unanswered++;
+  connection.newest = response;
+  response.once('close', () => {
+    connection.unanswered--;
+    if (connection.newest === response && response.shouldKeepAlive) connection.newest = null;
+    if (connection.unanswered === 0) connection.whenAnswered?.();
+  });
+  if (unanswered < PIPELINED_MAX) return 'serve';
+  response.shouldKeepAlive = false;
+  stopServing(connection, socket);
+  return 'refuse';
+}
+
+/** Whether an earlier request of this connection waits for the end of its reply. */
+export function awaitsReply(socket: Duplex): boolean {
+  return (connections.get(socket)?.unanswered ?? 0) > 0;
+}
+
+/** Calls `done` when no request of this connection waits for the end of its reply. */
+export function afterReplies(socket: Duplex, done: () => void): void {
+  if (awaitsReply(socket)) connectionOf(socket).whenAnswered = done;
+  else done();
+}
+
+function connectionOf(socket: Duplex): Connection {
+  let connection = connections.get(socket);
+  if (!connection) {
+    connection = { unanswered: 0, newest: null, isClosing: false, whenAnswered: null };
+    connections.set(socket, connection);
+  }
+  return connection;
+}
+
+function stopServing(connection: Connection, socket: Socket): void {
+  if (connection.isClosing) return;
+  connection.isClosing = true;
+  closeAfterReplies(socket);
+}
