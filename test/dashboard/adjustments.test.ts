@@ -64,9 +64,15 @@ const usedIs = (expected: string) => until(used, (now) => now === expected, expe
 
 /** The current windows by replay of the log, after the tables were found to be equal to it. */
 async function replayed(): Promise<string> {
-  await projectAll(relay.store);
+  // Rejections are recorded a moment later, so the log may grow between the two.
+  let events = await relay.readLog();
+  for (let before = -1; before !== events.length;) {
+    before = events.length;
+    await projectAll(relay.store);
+    events = await relay.readLog();
+  }
   const state = new ReplayState();
-  for (const event of await relay.readLog()) state.apply(event);
+  for (const event of events) state.apply(event);
   const worker = await connectAs(relay.store, 'worker');
   try {
     const projected = await readProjectedTotals(worker);
