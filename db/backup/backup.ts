@@ -1,6 +1,7 @@
 import { mkdir, open, rename, rm, stat, writeFile as write } from 'node:fs/promises';
 import path from 'node:path';
 import { type Client, DatabaseError } from 'pg';
+import { connectBatch } from '#db/backup/connect.ts';
 import { copyOut } from '#db/backup/copy.ts';
 import { writeFile } from '#db/backup/file.ts';
 import { type Manifest, MANIFEST_FILE, type TableFile } from '#db/backup/manifest.ts';
@@ -14,7 +15,7 @@ import {
   type Table,
 } from '#db/backup/tables.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
-import { closeClient, StoreError } from '#db/postgres/connect.ts';
+import { closeClient, type Store, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { readApplied, requireNotNewer } from '#db/schema/apply.ts';
@@ -29,8 +30,7 @@ const PARTIAL = '.partial';
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 export type BackupOptions = {
-  /** Connects as the owner, the only role that can read everything, with a long statement timeout. */
-  connect: () => Promise<Client>;
+  store: Store;
   /** The target directory, which must not exist. */
   directory: string;
   /** Interrupts the backup; its files are removed. */
@@ -44,7 +44,7 @@ export type BackupOptions = {
  * the backup is complete in that case, too.
  * @throws {StoreError} when the backup fails, with a message for the operator.
  */
-export async function takeBackup({ connect, directory, signal }: BackupOptions): Promise<Manifest> {
+export async function takeBackup({ store, directory, signal }: BackupOptions): Promise<Manifest> {
   const target = path.resolve(directory);
   const partial = `${target}${PARTIAL}`;
   if (await stat(target).catch(() => null))
@@ -52,7 +52,7 @@ export async function takeBackup({ connect, directory, signal }: BackupOptions):
   try {
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true, mode: 0o700 });
-    const copied = await copyTables(connect, partial, signal);
+    const copied = await copyTables(store, partial, signal);
     const damage = await verifyFiles(partial, copied, signal);
     const manifest: Manifest = { ...copied, damage, finished_at: new Date().toISOString() };
     await write(path.join(partial, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`, {
@@ -72,12 +72,9 @@ export async function takeBackup({ connect, directory, signal }: BackupOptions):
   }
 }
 
-async function copyTables(
-  connect: () => Promise<Client>,
-  partial: string,
-  signal?: AbortSignal,
-): Promise<Manifest> {
-  const client = await connect();
+async function copyTables(store: Store, partial: string, signal?: AbortSignal): Promise<Manifest> {
+  // Only the owner can read everything.
+  const client = await connectBatch(store, 'owner');
   // Also a statement that waits for a lock ends then.
   const interrupt = (): void => void client.end().catch(() => undefined);
   signal?.addEventListener('abort', interrupt, { once: true });

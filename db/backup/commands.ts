@@ -1,14 +1,15 @@
 import { z } from 'zod';
 import { takeBackup } from '#db/backup/backup.ts';
+import { connectBatch } from '#db/backup/connect.ts';
 import { checkProjections, rebuildProjections } from '#db/backup/projections.ts';
 import { type RestoreGap, findRestoreGap } from '#db/backup/restore-gap.ts';
 import { fileOf, type Manifest } from '#db/backup/manifest.ts';
-import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup, type Restored } from '#db/backup/restore.ts';
+import { restoreBackup, type Restored } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
 import type { Damage } from '#db/log/chain.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
-import { closeClient, connectAs, patient, type Store, StoreError } from '#db/postgres/connect.ts';
+import { closeClient, type Store, StoreError } from '#db/postgres/connect.ts';
 import { masterKeysInUse } from '#db/secrets/credentials.ts';
 import { readEnvironment } from '#db/environment.ts';
 import { masterKeyFile, readMasterKeys } from '#db/secrets/master-key.ts';
@@ -46,11 +47,7 @@ export function backupCommands(program: Command): void {
           'no target. Name a directory that does not exist yet: daybook backup --to DIRECTORY',
         );
       await onStore(command, async (store, config) => {
-        const manifest = await takeBackup({
-          connect: () => connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS),
-          directory: to,
-          signal: interruption(),
-        });
+        const manifest = await takeBackup({ store, directory: to, signal: interruption() });
         print(command, manifest, (taken) => `${showManifest(taken, taken.damage)}\n${showSecrets(config)}`);
         if (manifest.damage !== null) throw new FoundFault();
       });
@@ -153,7 +150,7 @@ function readConfig(environment: NodeJS.ProcessEnv): Config {
 type PepperState = 'matches' | 'missing' | 'mismatch' | 'unreadable' | 'not_required';
 
 async function readPepperState(store: Store, config: Config): Promise<PepperState> {
-  const client = await connectAs(patient(store), 'relay');
+  const client = await connectBatch(store, 'relay');
   try {
     const { rows } = await client.query<{ pepper_check: string | null }>(
       'select pepper_check from daybook.install',
@@ -176,7 +173,7 @@ async function readPepperState(store: Store, config: Config): Promise<PepperStat
 type MasterKeyState = 'matches' | 'missing' | 'mismatch' | 'unreadable' | 'not_required';
 
 async function readMasterKeyState(store: Store, config: Config): Promise<MasterKeyState> {
-  const client = await connectAs(patient(store), 'owner');
+  const client = await connectBatch(store, 'owner');
   try {
     const inUse = await masterKeysInUse(client);
     if (inUse.size === 0) return 'not_required';

@@ -1,5 +1,5 @@
-import { BACKUP_STATEMENT_TIMEOUT_MS } from '#db/backup/restore.ts';
-import { closeClient, connectAs, patient, type Store } from '#db/postgres/connect.ts';
+import { connectBatch } from '#db/backup/connect.ts';
+import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { compare, type Comparison } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
@@ -9,7 +9,7 @@ import { rebuild } from '#db/projections/rebuild.ts';
  * @returns the number of events that were parked.
  */
 export async function rebuildProjections(store: Store, signal?: AbortSignal): Promise<number> {
-  const client = await connectAs(patient(store), 'worker', BACKUP_STATEMENT_TIMEOUT_MS);
+  const client = await connectBatch(store, 'worker');
   try {
     let parked = 0;
     for (const projection of PROJECTIONS)
@@ -22,7 +22,7 @@ export async function rebuildProjections(store: Store, signal?: AbortSignal): Pr
 
 /** Compares all projections with a replay of the log, row by row. */
 export async function checkProjections(store: Store, signal?: AbortSignal): Promise<Comparison[]> {
-  const client = await connectAs(patient(store), 'auditor', BACKUP_STATEMENT_TIMEOUT_MS);
+  const client = await connectBatch(store, 'auditor');
   try {
     const found: Comparison[] = [];
     for (const projection of PROJECTIONS)

@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import { connectBatch } from '#db/backup/connect.ts';
 import type { Manifest } from '#db/backup/manifest.ts';
-import { BACKUP_STATEMENT_TIMEOUT_MS } from '#db/backup/restore.ts';
-import { closeClient, connectAs, patient, type Store, StoreError } from '#db/postgres/connect.ts';
+import { closeClient, type Store, StoreError } from '#db/postgres/connect.ts';
 import { growNodes } from '#db/tlog/build-tree.ts';
 import { readLogState, requireConsistent, InconsistentLogError } from '#db/tlog/log-state.ts';
 
@@ -26,7 +26,7 @@ export async function findRestoreGap(
   directory: string,
   { head }: Manifest,
 ): Promise<RestoreGap | null> {
-  const client = await connectAs(patient(store), 'worker', BACKUP_STATEMENT_TIMEOUT_MS);
+  const client = await connectBatch(store, 'worker');
   try {
     const state = await readLogState(client);
     await growNodes(client, state.head);

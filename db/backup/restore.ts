@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { connectBatch } from '#db/backup/connect.ts';
 import { copyIn, digestOf } from '#db/backup/copy.ts';
 import { BackupDamageError, readFile } from '#db/backup/file.ts';
 import { fileOf, type Manifest, readManifest } from '#db/backup/manifest.ts';
@@ -13,14 +14,11 @@ import {
 } from '#db/backup/tables.ts';
 import { finalizeRestore, type FinalizedRestore } from '#db/backup/finalize-restore.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
-import { closeClient, connectAs, patient, StoreError, type Store } from '#db/postgres/connect.ts';
+import { closeClient, StoreError, type Store } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { awaitMigrationTurn, createSchema, readApplied, upgradeSchema } from '#db/schema/apply.ts';
 import { migrationNames, readSchema, type Schema, SCHEMA_FOLDER } from '#db/schema/files.ts';
-
-/** The log is loaded by one statement. A day is more than any usable disk needs. */
-export const BACKUP_STATEMENT_TIMEOUT_MS = 24 * 60 * 60 * 1_000;
 
 /** The session must survive a slow disk between two tables. */
 const IDLE_TIMEOUT_MS = 600_000;
@@ -55,7 +53,7 @@ export async function restoreBackup({
 }: RestoreOptions): Promise<Restored> {
   const manifest = await readManifest(directory);
   const schema = await readSchema(schemaFolder);
-  const client = await connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
+  const client = await connectBatch(store, 'owner');
   try {
     await awaitMigrationTurn(client);
     await requireCompatible(client, schema, manifest.migration);

@@ -6,13 +6,17 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
+import { connectBatch } from '#db/backup/connect.ts';
 import { copyOut } from '#db/backup/copy.ts';
 import { PROJECTION_TABLES, BASE_TABLES, EXCLUDED_TABLES, EXCLUDED_SCHEMAS } from '#db/backup/tables.ts';
-import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup } from '#db/backup/restore.ts';
+import { checkProjections, rebuildProjections } from '#db/backup/projections.ts';
+import { findRestoreGap } from '#db/backup/restore-gap.ts';
+import { restoreBackup } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
-import { connectAs as connectFor, type Store } from '#db/postgres/connect.ts';
+import { type Store, withTimeout } from '#db/postgres/connect.ts';
 import { makePartitions } from '#db/log/partitions.ts';
 import { SCHEMA_FOLDER } from '#db/schema/files.ts';
+import { PROJECTIONS } from '#db/projections/projections.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { growNodes } from '#db/tlog/build-tree.ts';
 import { verifyChain } from '../../support/audit/verify-chain.ts';
@@ -169,12 +173,28 @@ test('backup: files are private to their owner, and nothing is overwritten', asy
   expect((await stat(backup)).mode & 0o777).toBe(0o700);
   for (const name of await readdir(backup))
     expect((await stat(path.join(backup, name))).mode & 0o777, name).toBe(0o600);
-  await expect(
-    takeBackup({ connect: () => connectAs(log.database, 'owner'), directory: backup }),
-  ).rejects.toThrow('already exists');
+  await expect(takeBackup({ store: log.database, directory: backup })).rejects.toThrow('already exists');
   await expect(restoreBackup({ store: log.database, directory: backup, evenDamaged: false })).rejects.toThrow(
     'already has a log',
   );
+});
+
+test('backup and restore: no step has the timeouts of an interactive session', async () => {
+  const impatient = (store: Store): Store => ({
+    config: (role) => ({ ...withTimeout(store.config(role), 1), connectionTimeoutMillis: 1 }),
+  });
+  await using source = await createDatabase();
+  await using writer = await openWriter(source);
+  await writer.append([accepted()]);
+  const { directory: backup, manifest } = await backUp(impatient(source), directory);
+  await using restored = await createEmptyDatabase();
+  const store = impatient(restored);
+  expect(await restoreBackup({ store, directory: backup, evenDamaged: false })).toMatchObject({
+    abandoned: 1,
+  });
+  expect(await rebuildProjections(store)).toBe(0);
+  expect(await checkProjections(store)).toHaveLength(PROJECTIONS.length);
+  expect(await findRestoreGap(store, directory, manifest)).toBeNull();
 });
 
 test('backup: is one consistent snapshot while the log grows', async () => {
@@ -253,7 +273,7 @@ test('restore: migrates an older backup, and fails on a database that is not emp
 
 test('copy out: memory stays constant for a table of any size', async () => {
   await using database = await createDatabase();
-  const client = await connectFor(database, 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
+  const client = await connectBatch(database, 'owner');
   const rows = copyOut(client, "copy (select repeat('x', 1000) from generate_series(1, 20000)) to stdout");
   let bytes = 0;
   let most = 0;

@@ -4,14 +4,13 @@ import { takeBackup } from '#db/backup/backup.ts';
 import type { Manifest } from '#db/backup/manifest.ts';
 import type { Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { connectAs } from '../log/log-writer.ts';
 
 /** A backup below a directory, which the caller removes. */
 export type TestBackup = { directory: string; manifest: Manifest };
 
 export async function backUp(store: Store, below: string): Promise<TestBackup> {
   const directory = path.join(below, `backup-${publicId()}`);
-  const manifest = await takeBackup({ connect: () => connectAs(store, 'owner'), directory });
+  const manifest = await takeBackup({ store, directory });
   return { directory, manifest };
 }
 
