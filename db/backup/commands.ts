@@ -11,6 +11,7 @@ import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { closeClient, type Store, StoreError } from '#db/postgres/connect.ts';
 import { masterKeysInUse } from '#db/secrets/credentials.ts';
+import { PostgresUrl } from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
 import { masterKeyFile, readMasterKeys } from '#db/secrets/master-key.ts';
 import { pepperCheck, pepperFile, readPepper } from '#db/secrets/pepper.ts';
@@ -22,10 +23,7 @@ import { signingKeyFile } from '#db/tlog/signing-key.ts';
 /** The environment variables of backups. An empty value counts as unset. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
-    .optional(),
+  DATABASE_URL: PostgresUrl.optional(),
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   DAYBOOK_MASTER_KEY_FILE: z.string().optional(),
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),

@@ -9,6 +9,7 @@ import {
   type Store,
   StoreError,
 } from '#db/postgres/connect.ts';
+import { PostgresUrl } from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { borrowStore } from '#db/postgres/store.ts';
@@ -17,10 +18,7 @@ import { STATEMENT_TIMEOUT_MS } from '#db/audit/bounds.ts';
 /** The environment variables of the audit commands. An empty value counts as unset. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
-    .optional(),
+  DATABASE_URL: PostgresUrl.optional(),
 });
 const SECRETS = ['DATABASE_URL'];
 
