@@ -34,13 +34,17 @@ export async function openStore(
   return { store, close: async () => {} };
 }
 
-/** Opens the database for a command: that of the running server, or one for the duration of the command. */
+/**
+ * Opens the database for a command: that of the running server, or one for the duration of the command. Its
+ * sessions have the connection timeout of commands.
+ */
 export async function borrowStore(config: StoreLocation, log: (line: string) => void): Promise<OpenedStore> {
   if (config.DATABASE_URL === undefined) {
     const running = await connectEmbedded(config.DAYBOOK_DATA);
-    if (running) return { store: running, close: async () => {} };
+    if (running) return { store: patient(running), close: async () => {} };
   }
-  return openStore(config, log);
+  const { store, close } = await openStore(config, log);
+  return { store: patient(store), close };
 }
 
 /**

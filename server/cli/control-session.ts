@@ -1,7 +1,6 @@
 import type { Client } from 'pg';
 import type { Command } from '#db/command-line/command.ts';
 import { print } from '#db/command-line/print.ts';
-import { patient } from '#db/postgres/connect.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
@@ -25,9 +24,7 @@ export async function run<T>(
   const { store, close } = await borrowStore(config, () => {});
   try {
     await migrate(store);
-    const result = await withControl(patient(store), actor, (control, client) =>
-      work({ config, control, client }),
-    );
+    const result = await withControl(store, actor, (control, client) => work({ config, control, client }));
     print(command, result, show);
   } finally {
     await close();

@@ -1,7 +1,7 @@
 import { addressFor, createAuditorLogin, dropAuditorLogin } from '#db/postgres/auditor-login.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
-import { patient, type Store } from '#db/postgres/connect.ts';
+import type { Store } from '#db/postgres/connect.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
@@ -43,7 +43,7 @@ async function onStore(
   const { store, close } = await borrowStore(config, () => {});
   try {
     await migrate(store);
-    await work(patient(store), config);
+    await work(store, config);
   } finally {
     await close();
   }
