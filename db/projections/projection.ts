@@ -20,6 +20,8 @@ export type Projection = {
   tables: readonly string[];
   /** The tables whose old rows retention deletes, each with the time column that decides. */
   kept?: readonly { table: string; time: string }[];
+  /** Prepares the empty tables of a copy that will replace the live ones. */
+  prepareCopy?(client: ClientBase, schema: string): Promise<void>;
   /**
    * Applies the events of a range, within the caller's transaction. Tables are named without
    * schema: the search path selects the live ones or a copy.

@@ -11,8 +11,6 @@ import {
   retainCopy,
   applyPage,
 } from '#db/projections/copy.ts';
-import { makeRequestPartitions, readRequestPartitions } from '#db/projections/request-partitions.ts';
-import { requests } from '#db/projections/requests.ts';
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
@@ -65,7 +63,7 @@ export async function rebuild(
 
 async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   await createCopy(client, copy);
-  if (copy.projection === requests) await partitionCopy(client, copy.schema);
+  await copy.projection.prepareCopy?.(client, copy.schema);
   const parked: Parked[] = [];
   let position = 0;
   for (let swaps = 0; swaps < SWAPS_MAX; swaps++) {
@@ -88,16 +86,6 @@ async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   );
 }
 
-/** Rows below the first partition of the live table go to the default one, where retention deletes them. */
-async function partitionCopy(client: ClientBase, schema: string): Promise<void> {
-  const [first] = await readRequestPartitions(client);
-  // Without one the worker makes them, and moves the rows.
-  if (first === undefined) return;
-  const days = Math.max(1, Math.round((first.to.getTime() - first.from.getTime()) / DAY_MS));
-  await makeRequestPartitions(client, { schema, days, from: first.from });
-}
-
-const DAY_MS = 86_400_000;
 const GOAL = `select coalesce(max(position) filter (where name <> $1), max(position)) as position
   from daybook.projection where is_live`;
 

@@ -82,6 +82,18 @@ export async function makeRequestPartitions(
   });
 }
 
+/**
+ * Partitions an empty copy of the table like the live one. Rows below the first partition go to the default
+ * one, where retention deletes them.
+ */
+export async function partitionCopy(client: ClientBase, schema: string): Promise<void> {
+  const [first] = await readRequestPartitions(client);
+  // Without one the worker makes them, and moves the rows.
+  if (first === undefined) return;
+  const days = Math.max(1, Math.round((first.to.getTime() - first.from.getTime()) / DAY_MS));
+  await makeRequestPartitions(client, { schema, days, from: first.from });
+}
+
 async function attach(client: ClientBase, schema: string, from: Date, to: Date): Promise<void> {
   const name = `${schema}.request_${from.toISOString().slice(0, 10).replaceAll('-', '')}`;
   const bounds = [firstId(from), firstId(to)] as const;

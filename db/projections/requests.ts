@@ -4,6 +4,7 @@ import { SHARD } from '#db/log/append.ts';
 import { RequestOrderError } from '#db/fold/request.ts';
 import { queryRange } from '#db/projections/page.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
+import { partitionCopy } from '#db/projections/request-partitions.ts';
 
 const ACCEPTED = EVENT_CODES['request.accepted'];
 const SETTLED = EVENT_CODES['request.settled'];
@@ -130,6 +131,7 @@ export const requests: Projection = {
   name: 'requests',
   tables: ['request', 'running_request'],
   kept: [{ table: 'request', time: 'ended_at' }],
+  prepareCopy: partitionCopy,
   async apply(client: ClientBase, range: Range): Promise<void> {
     const begun = await queryRange<[string[] | null]>(client, range, 'requests', BEGIN);
     const carried = begun.rows[0]?.[0] ?? null;
