@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import type pg from 'pg';
 import { EVENT_CODES, type EventType } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
 import { placeRows, type Read } from '#db/log/read.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 
 /**
  * Looking through parts of the log for events that fit a filter. Only the log's positions and its
@@ -109,6 +111,22 @@ export async function lookThroughControl(
   if (found.length === limit) return { rows: found, lookedTo: (found.at(-1) as Read).position };
   const end = direction === 'newest' ? after + 1 : upTo;
   return { rows: found, lookedTo: Number(count) === lookMax ? Number(last) : end };
+}
+
+/** The batch of the event at a position; none if the log ends before it. Select its columns. */
+export const batchOf = (position: number) =>
+  db
+    .selectFrom('daybook.log_batch')
+    .where('shard', '=', SHARD)
+    .where('last_position', '>=', String(position))
+    .orderBy('last_position')
+    .limit(1);
+
+/** The age in milliseconds of the oldest event above a position; 0 if no event is newer. */
+export async function readWaitingMs(client: pg.ClientBase, position: number): Promise<number> {
+  const age = sql<number>`extract(epoch from clock_timestamp() - at)::float8 * 1000`.as('age_ms');
+  const row = await rowOf(client, batchOf(position + 1).select(age), 'waiting_ms');
+  return Math.max(0, Math.round(row?.age_ms ?? 0));
 }
 
 /**

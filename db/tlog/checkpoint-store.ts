@@ -120,16 +120,3 @@ export async function insertCosignature(
       .onConflict((conflict) => conflict.doNothing()),
   );
 }
-
-/** The age in milliseconds of the oldest event above a position; 0 if no event is newer. */
-export async function readWaitingMs(client: ClientBase, size: number): Promise<number> {
-  const query = db
-    .selectFrom('daybook.log_batch')
-    .select(sql<number>`extract(epoch from clock_timestamp() - at)::float8 * 1000`.as('age_ms'))
-    .where('shard', '=', SHARD)
-    .where('last_position', '>', String(size))
-    .orderBy('last_position')
-    .limit(1);
-  const row = await rowOf(client, query, 'waiting_ms');
-  return Math.max(0, Math.round(row?.age_ms ?? 0));
-}

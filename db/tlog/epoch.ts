@@ -7,6 +7,7 @@ import { originOf } from '#db/fold/signing.ts';
 import { withLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { appendOnce } from '#db/log/append-once.ts';
+import { batchOf } from '#db/log/lookup.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { LOG_STREAM } from '#db/events/streams.ts';
 import type { Checkpoint } from '#db/tlog/checkpoint.ts';
@@ -50,13 +51,7 @@ export async function findPublicationGap(client: Client, directory: string): Pro
     published: published.size,
     head: state.head,
   });
-  const batch = db
-    .selectFrom('daybook.log_batch')
-    .select('at')
-    .where('shard', '=', SHARD)
-    .where('last_position', '>=', String(agreesUpTo ?? 0))
-    .orderBy('last_position')
-    .limit(1);
+  const lastCommon = agreesUpTo ? await rowOf(client, batchOf(agreesUpTo).select('at')) : undefined;
   return {
     problem: message,
     published,
@@ -65,7 +60,7 @@ export async function findPublicationGap(client: Client, directory: string): Pro
       () => null,
     ),
     agreesUpTo,
-    agreesUntil: agreesUpTo === null || agreesUpTo === 0 ? null : ((await rowOf(client, batch))?.at ?? null),
+    agreesUntil: lastCommon?.at ?? null,
     head: state.head,
   };
 }

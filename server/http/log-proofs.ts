@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg';
 import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
+import { readWaitingMs } from '#db/log/lookup.ts';
 import { encodeBundle, EntryTooLargeError, readEntries } from '#db/tlog/entries.ts';
 import { MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';
 import { NoteError, parseNote, type Signature, type Verifier, verifyNote } from '#db/tlog/note.ts';
@@ -10,7 +11,6 @@ import {
   insertCosignature,
   readCheckpointOfSize,
   readNewestCheckpoint,
-  readWaitingMs,
   type StoredCheckpoint,
 } from '#db/tlog/checkpoint-store.ts';
 import { hashesFromDatabase, readDatabaseTile } from '#db/tlog/tiles.ts';

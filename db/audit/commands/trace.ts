@@ -10,8 +10,8 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { RequestId } from '#db/events/parts.ts';
 import type { RequestEvent } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { db, rowOf } from '#db/schema/query.ts';
-import { lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
+import { rowOf } from '#db/schema/query.ts';
+import { batchOf, lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
 import { CLOCK_SKEW_MAX_MS, STRETCH_POSITIONS, TRACED_EVENTS_MAX } from '#db/audit/bounds.ts';
 
@@ -143,14 +143,10 @@ async function trace(client: Client, position: number): Promise<Traced> {
     rowMode: 'array',
     types: AS_TEXT,
   });
-  const batchQuery = db
-    .selectFrom('daybook.log_batch')
-    .select(['last_position', 'event_count', 'instance', 'batch_no', 'chain'])
-    .where('shard', '=', SHARD)
-    .where('last_position', '>=', String(position))
-    .orderBy('last_position')
-    .limit(1);
-  const batch = await rowOf(client, batchQuery);
+  const batch = await rowOf(
+    client,
+    batchOf(position).select(['last_position', 'event_count', 'instance', 'batch_no', 'chain']),
+  );
   const [placed] = allReadable(
     await lookThrough(client, {}, { after: position - 1, upTo: position }, 'oldest', 1),
   );

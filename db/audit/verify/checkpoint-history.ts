@@ -6,6 +6,7 @@ import type { CheckpointNote } from '#db/audit/verify/evidence.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
 import { originOf } from '#db/fold/signing.ts';
 import { SHARD } from '#db/log/append.ts';
+import { batchOf } from '#db/log/lookup.ts';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { PUBLICATION_MS_MAX, ROW_WAIT_MS } from '#db/audit/bounds.ts';
 
@@ -97,15 +98,8 @@ async function nextStored(client: ClientBase, epoch: number | null, size: number
  * a checkpoint of that size can't be the last one of that hour.
  */
 async function isOfLaterHour(client: ClientBase, position: number, size: number): Promise<boolean> {
-  const batchOf = (at: number) =>
-    db
-      .selectFrom('daybook.log_batch')
-      .select('at')
-      .where('shard', '=', SHARD)
-      .where('last_position', '>=', String(at))
-      .orderBy('last_position')
-      .limit(1);
-  const [earlier, later] = [await rowOf(client, batchOf(position)), await rowOf(client, batchOf(size))];
+  const earlier = await rowOf(client, batchOf(position).select('at'));
+  const later = await rowOf(client, batchOf(size).select('at'));
   if (earlier === undefined || later === undefined) return false;
   const hourEnd = (Math.floor(Number(earlier.at) / HOUR_MS) + 1) * HOUR_MS;
   return Number(later.at) > hourEnd + PUBLICATION_MS_MAX;

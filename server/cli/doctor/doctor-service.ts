@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { BEHIND_MS } from '#db/alerts/alerts.ts';
-import { SHARD } from '#db/log/append.ts';
+import { readWaitingMs } from '#db/log/lookup.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
-import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 import type { Finding } from '#server/cli/doctor/finding.ts';
 
 /**
@@ -23,7 +23,8 @@ export async function checkProjections(client: Client): Promise<Finding> {
     return `${projection} at ${position} (${more.join(', ')})`;
   });
   const live = statuses.filter(({ state }) => state === 'live');
-  const lagMs = await readLagMs(client, Math.min(...live.map(({ position }) => position)));
+  const lagMs =
+    live.length === 0 ? 0 : await readWaitingMs(client, Math.min(...live.map(({ position }) => position)));
   const isLate = serves && lagMs >= BEHIND_MS;
   if (isLate) {
     const advice = workers.length === 0 ? 'start a worker' : 'see the log of the worker for the reason';
@@ -34,19 +35,6 @@ export async function checkProjections(client: Client): Promise<Finding> {
     ok: !isLate && statuses.every(({ state, parked }) => state === 'live' && parked === 0),
     detail: [`${workers.length} worker(s) running`, ...lines].join('; '),
   };
-}
-
-/** The age of the first event after a position in milliseconds; 0 if the log ends there. */
-async function readLagMs(client: Client, position: number): Promise<number> {
-  if (!Number.isFinite(position)) return 0;
-  const query = db
-    .selectFrom('daybook.log_batch')
-    .select(sql<number>`extract(epoch from statement_timestamp() - at)::float8 * 1000`.as('ms'))
-    .where('shard', '=', SHARD)
-    .where('last_position', '>', String(position))
-    .orderBy('last_position')
-    .limit(1);
-  return (await rowOf(client, query))?.ms ?? 0;
 }
 
 /** Checks that no background job of the worker fails. */

@@ -4,9 +4,9 @@ import { isAccountEvent, isKeyEvent, isPlanEvent } from '#db/events/subjects.ts'
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key, keyState } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { SHARD } from '#db/log/append.ts';
-import { positionAt } from '#db/log/lookup.ts';
+import { batchOf, positionAt } from '#db/log/lookup.ts';
 import { readHead, readStream } from '#db/log/read.ts';
+import { rowOf } from '#db/schema/query.ts';
 import type { StateQuery, PastState, SubjectState } from '#server/contract/audit.ts';
 
 /** Events of a subject that are listed: one page. */
@@ -14,9 +14,6 @@ const EVENTS_SHOWN_MAX = 50;
 
 /** Where in the log is meant: what the state is of. */
 export type Moment = { position: number; head: number; /** What an expiry is judged by. */ at: Date | null };
-
-const READ_AT =
-  'select at from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1';
 
 /** The position that a query means: the one it names, the last one at a time, or the head. */
 export async function readMoment(
@@ -30,8 +27,8 @@ export async function readMoment(
       ? Math.min(at ?? head, head)
       : (await positionAt(client, new Date(time.getTime() + 1), head)) - 1;
   if (position === 0) return { position, head, at: null };
-  const { rows } = await client.query<{ at: Date }>(READ_AT, [SHARD, position]);
-  return { position, head, at: rows[0]?.at ?? null };
+  const batch = await rowOf(client, batchOf(position).select('at'));
+  return { position, head, at: batch?.at ?? null };
 }
 
 /** A subject as it was then, folded from its events alone, archived ones included. */
