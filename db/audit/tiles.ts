@@ -18,7 +18,7 @@ import { readLogState } from '#db/tlog/log-state.ts';
 import { parseNote } from '#db/tlog/note.ts';
 import { writeBundle, writeCheckpointFile, writeTile } from '#db/tlog/publish-directory.ts';
 
-/** The written directory: its checkpoint's size, and the numbers of tiles of leaves and of bundles. */
+/** The written directory: size and root of its checkpoint, and the number of entry bundles. */
 export type WrittenTiles = { size: number; root: string; bundles: number };
 
 /**
@@ -30,9 +30,8 @@ export type WrittenTiles = { size: number; root: string; bundles: number };
  */
 export async function writeTlogTiles(
   connection: ClientBase,
-  options: { directory: string; archive: string | undefined; onProgress?: (done: number) => void },
+  { directory, archive }: { directory: string; archive: string | undefined },
 ): Promise<WrittenTiles> {
-  const { directory, archive } = options;
   if (existsSync(directory)) throw new StoreError(`${directory} exists already; name a new directory`);
   const client = serialized(connection);
   const newest = await readNewestCheckpoint(client);
@@ -46,12 +45,11 @@ export async function writeTlogTiles(
   const writer = new TileWriter(directory);
   for await (const { rows } of pagesFrom(client, archive, snapshot, size)) {
     for (const row of rows) {
+      if (row.position > size) break;
       if (row.position !== writer.size + 1)
         throw new StoreError(`position ${writer.size + 1} is missing: run "audit verify"`);
-      if (row.position > size) break;
       await writer.add(leafContent(row));
     }
-    options.onProgress?.(writer.size);
   }
   if (!(await writer.finish()).equals(root))
     throw new StoreError(`the events do not match the checkpoint of size ${size}: run "audit verify"`);
