@@ -20,7 +20,7 @@ const Environment = z.object({
   ARCHIVE_DIR: z.string().optional(),
   /** The number of newest full partitions that always stay in the log. */
   ARCHIVE_KEEP_PARTITIONS: wholeNumber(1, 1_000_000).default(4),
-  /** Whether the table of an archived partition is dropped; off: it stays until \`daybook archive drop\`. */
+  /** Whether the table of an archived partition is dropped; off: it stays until `daybook archive drop`. */
   ARCHIVE_DROP: oneOf(['on', 'off']).default('off'),
   /** The key that signs checkpoints; unset: `signing-key` in the data directory, created on first use. */
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),

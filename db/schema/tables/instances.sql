@@ -15,6 +15,7 @@ create table daybook.instance (
   dropped_lines bigint not null default 0,
   output_failure text
 );
+create index instance_open on daybook.instance (id) where closed_at is null;
 
 -- What each instance reported with its last heartbeat of its streamed calls without a hard limit: how much
 -- each is charged if the instance dies before its next heartbeat. One row, written only while such calls run,
@@ -25,4 +26,3 @@ create table daybook.call_progress (
   tokens bigint[] not null,
   cost_microusd bigint[] not null
 );
-create index instance_open on daybook.instance (id) where closed_at is null;
