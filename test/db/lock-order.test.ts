@@ -5,9 +5,11 @@ import { exchange } from '#db/limits/leases.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
 import { appendRequests } from '#db/log/append.ts';
+import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
 import { isRolledBack, retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { accepted, connectAs } from '../support/log/log-writer.ts';
+import { until } from '../support/relay.ts';
 
 /**
  * The lock order: an instance's row, allowances by their identity, the log. Each pair of functions that take
@@ -17,13 +19,14 @@ import { accepted, connectAs } from '../support/log/log-writer.ts';
 const ROUNDS = 8;
 
 let database: TestDatabase;
-let clients: [Client, Client, Client];
+let clients: [Client, Client, Client, Client];
 
 beforeAll(async () => {
   database = await createDatabase();
   clients = [
     await connectAs(database, 'relay'),
     await connectAs(database, 'relay'),
+    await connectAs(database, 'owner'),
     await connectAs(database, 'owner'),
   ];
 });
@@ -91,15 +94,70 @@ const deadlocks = async (): Promise<number> => {
   return Number(rows[0]?.deadlocks);
 };
 
+/** The locks in their order, each as the statement that takes it, or fails where it would wait. */
+const ORDER = [
+  ["an instance's row", 'select from daybook.instance for no key update nowait'],
+  ['allowances', 'select from daybook.allowance for no key update nowait'],
+  ['the log', takeLockNow('log')],
+] as const;
+
+/** A dead or living instance with an open request and leases, and a living one. */
+async function createInstances(isDead: boolean): Promise<{ instance: number; living: number }> {
+  const owner = clients[2];
+  const living = await registerInstance(owner, 'living');
+  const instance = await registerInstance(owner, 'doomed');
+  await appendRequests(owner, instance, 1, [accepted()]);
+  await OPERATIONS['exchange']?.(owner, instance, living);
+  if (isDead) await owner.query('select daybook.fence_instance($1)', [instance]);
+  return { instance, living };
+}
+
+test.each(NAMES)('%s holds no later lock while it waits for an earlier one', async (name) => {
+  const [client, , owner, holder] = clients;
+  for (const [index, [awaited, take]] of ORDER.entries()) {
+    const { instance, living } = await createInstances(name === 'recover');
+    await holder.query(`begin; ${take}`);
+    let isDone = false;
+    const running = OPERATIONS[name]?.(client, instance, living)
+      .catch(() => undefined)
+      .finally(() => (isDone = true));
+    await until(
+      async () => isDone || (await isWaiting(owner)),
+      (is) => is,
+      `${name} to wait or to end`,
+    );
+    for (const [later, takeLater] of ORDER.slice(index + 1))
+      expect(await isFree(owner, takeLater), `${later} while ${name} waits for ${awaited}`).toBe(true);
+    await holder.query('rollback');
+    await running;
+  }
+});
+
+/** Whether a session of this database waits for a lock: only the one under test can. */
+async function isWaiting(owner: Client): Promise<boolean> {
+  const { rowCount } = await owner.query(
+    `select from pg_locks where not granted
+      and pid in (select pid from pg_stat_activity where datname = current_database())`,
+  );
+  return rowCount !== 0;
+}
+
+async function isFree(owner: Client, take: string): Promise<boolean> {
+  try {
+    await owner.query(`begin; ${take}`);
+    return true;
+  } catch (error) {
+    if (!isLockTaken(error)) throw error;
+    return false;
+  } finally {
+    await owner.query('rollback');
+  }
+}
+
 test.each(PAIRS)('%s beside %s never deadlocks', async (one, other) => {
-  const [left, right, owner] = clients;
+  const [left, right] = clients;
   for (let round = 0; round < ROUNDS; round++) {
-    const living = await registerInstance(owner, 'living');
-    const instance = await registerInstance(owner, 'doomed');
-    await appendRequests(owner, instance, 1, [accepted()]);
-    await OPERATIONS['exchange']?.(owner, instance, living);
-    if (one === 'recover' || other === 'recover')
-      await owner.query('select daybook.fence_instance($1)', [instance]);
+    const { instance, living } = await createInstances(one === 'recover' || other === 'recover');
     const results = await Promise.allSettled([
       OPERATIONS[one]?.(left, instance, living),
       OPERATIONS[other]?.(right, instance, living),
