@@ -26,3 +26,11 @@ export const UsageAdjusted = Control.extend({
   corrects: RequestId.optional(),
   reason: AdjustmentReason,
 });
+
+/** The account or key whose quota was adjusted, by the name under which its limits are kept. */
+export function adjustedSubject({
+  account,
+  key,
+}: Pick<z.infer<typeof UsageAdjusted>, 'account' | 'key'>): string {
+  return key === undefined ? `account/${account}` : `key/${key}`;
+}

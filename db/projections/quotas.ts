@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
+import { adjustedSubject } from '#db/events/usage-events.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS, reservedSql, settledSql } from '#db/limits/meters.ts';
 import { readControl } from '#db/log/read.ts';
@@ -181,7 +182,7 @@ async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[
     name: 'project_quotas_adjust',
     text: ADJUST,
     values: [
-      rows.map(({ account, key }) => (key === undefined ? `account/${account}` : `key/${key}`)),
+      rows.map(adjustedSubject),
       rows.map(({ meter }) => METERS[meter].code),
       rows.map(({ window }) => WINDOW_KINDS[window]),
       rows.map(({ window_start }) => window_start),

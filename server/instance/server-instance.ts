@@ -38,6 +38,7 @@ export class ServerInstance {
     this.#store = store;
     this.#readModel = readModel;
     this.#log = log;
+    readModel.onAdjustment((subject) => this.#current?.limits.usageAdjusted(subject));
     this.#session = new InstanceSession({
       name: `server ${hostname()} ${process.pid}`,
       connection: (timeoutMs) => connectRelay(store, timeoutMs),

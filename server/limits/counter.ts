@@ -203,6 +203,8 @@ export class Counter implements AllowanceName {
     this.#granted = Math.max(this.#granted, line.granted);
     const leased = line.cap - line.free - line.used;
     this.reported = { free: line.free, used: line.used, held: line.held, leased };
+    // Units were given back.
+    if (this.exhausted && line.free >= this.exhausted.minimum) this.exhausted = null;
     // Postgres must know that the lease is strict before it reports to others that nothing can be recalled.
     if (line.near) this.recall();
     else if (this.#isRecalled) this.reportSoon();

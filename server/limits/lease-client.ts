@@ -92,6 +92,12 @@ export class LeaseClient {
     this.#start();
   }
 
+  /** The usage of this account or key was adjusted, by whichever process. */
+  usageAdjusted(subject: string): void {
+    this.#admission.leases.usageAdjusted(subject);
+    this.#start();
+  }
+
   /**
    * The counters of these limits with the current figures of all instances. Figures are refreshed a
    * bounded number of counters at a time, so that calls don't wait longer however many are read.

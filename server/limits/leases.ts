@@ -81,6 +81,11 @@ export class Leases {
     this.#byAllowance.get(allowance)?.recall();
   }
 
+  /** The usage of this account or key was adjusted: its exhausted limits may have free units. */
+  usageAdjusted(subject: string): void {
+    for (const counter of this.#subjects.get(subject)?.counters ?? []) counter.reportSoon();
+  }
+
   /** Returns all free units. */
   recallAll(): void {
     for (const counter of this.#counters.values()) counter.recall();

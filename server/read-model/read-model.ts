@@ -1,5 +1,6 @@
 import type { AccountEvent, KeyEvent, MemberEvent, PlanEvent } from '#db/events/subjects.ts';
 import { type ControlEvent, type EventOf, isControl, type Placed } from '#db/events/events.ts';
+import { adjustedSubject } from '#db/events/usage-events.ts';
 import { type Account, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
@@ -24,6 +25,9 @@ const UNLIMITED: readonly SubjectLimits[] = [];
 /** Called with each event that may end a session: the session was closed, or its member changed. */
 export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) => void;
 
+/** Called with the account (`account/<id>`) or the key (`key/<id>`) of each adjusted quota. */
+export type AdjustmentListener = (subject: string) => void;
+
 /**
  * Accounts, keys, plans, prices and upstreams in memory, folded from the log by following it. The hot path
  * reads only this, never the database. Check {@link ReadModel.isCurrent isCurrent} before relying on it.
@@ -46,6 +50,7 @@ export class ReadModel {
   readonly #keyAccess = new Map<string, Access>();
   readonly #listeners: ChangeListener[] = [];
   readonly #sessionListeners: SessionListener[] = [];
+  readonly #adjustmentListeners: AdjustmentListener[] = [];
   readonly #applied = new ConditionVariable();
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
@@ -147,8 +152,9 @@ export class ReadModel {
       case 'upstream.credential_added':
       case 'upstream.credential_removed':
         return this.directory.apply({ event, at, position, version });
-      // Neither a call nor a session depends on these. Adjusted usage is in the allowances.
       case 'usage.adjusted':
+        return this.#notifyAdjusted(event);
+      // Neither a call nor a session depends on these.
       case 'session.opened':
       case 'invitation.created':
       case 'invitation.revoked':
@@ -205,6 +211,11 @@ export class ReadModel {
     for (const listener of this.#sessionListeners) listener(event);
   }
 
+  /** The adjusted usage itself is in the allowances. */
+  #notifyAdjusted(event: EventOf<'usage.adjusted'>): void {
+    for (const listener of this.#adjustmentListeners) listener(adjustedSubject(event));
+  }
+
   /** Iterates over all accounts, which is rare: only administrators change plans. */
   #applyPlan(stored: Stored<PlanEvent>, changed: Set<string>): void {
     const plan = evolvePlan(this.#plans.get(stored.event.plan), stored);
@@ -226,6 +237,11 @@ export class ReadModel {
   /** Calls `listener` on each event that may end sessions or change their permissions. */
   onSession(listener: SessionListener): void {
     this.#sessionListeners.push(listener);
+  }
+
+  /** Calls `listener` on each adjustment of usage. */
+  onAdjustment(listener: AdjustmentListener): void {
+    this.#adjustmentListeners.push(listener);
   }
 
   /** Records that the log was just read up to this head. */

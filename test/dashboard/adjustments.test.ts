@@ -48,6 +48,16 @@ const adjust = (fields: object, adjustment = uuidv7()) =>
     adjustment,
     ...fields,
   });
+/** One request of the account, by a command. */
+const giveBack = (window: 'day' | 'month') => ({
+  meter: 'requests' as const,
+  amount: -1,
+  window,
+  key: null,
+  request: null,
+  adjustment: uuidv7(),
+  reason: 'test',
+});
 const call = (): Promise<string> => callDemo(relay, key.secret);
 const adjusted = async () =>
   (await relay.readLog()).flatMap(({ event }) => (event.type === 'usage.adjusted' ? [event] : []));
@@ -126,15 +136,7 @@ test('an adjustment by a key changes the quotas of both, in one append', async (
 
 test('concurrent retries on several connections adjust usage once, and a repeated append too', async () => {
   await usedIs('day 1 month 2 week 2');
-  const command = {
-    meter: 'requests' as const,
-    amount: -1,
-    window: 'month' as const,
-    key: null,
-    request: null,
-    adjustment: uuidv7(),
-    reason: 'test',
-  };
+  const command = giveBack('month');
   const before = (await adjusted()).length;
   const results = await Promise.allSettled(
     Array.from({ length: 4 }, () =>
@@ -195,4 +197,13 @@ test('the charge of a request is corrected once, in the windows of its admission
   expect((await adjusted()).slice(-3).map(({ corrects }) => corrects)).toEqual([request, request, request]);
   await usedIs('day 0 month 2 week 1');
   expect(await replayed()).toBe('day 0 month 2 week 1');
+});
+
+test('units given back by another process admit calls that were rejected without a request', async () => {
+  expect([await call(), await call(), await call()]).toEqual(['200', '200', '200']);
+  // No unit is reserved or leased any more, so the rejection that follows lasts until units are given back.
+  await usedIs('day 3 month 5 week 4');
+  expect(await call()).toBe('429 insufficient_quota');
+  await withControl(relay.store, 'test', (control) => control.adjustUsage({ id: account }, giveBack('day')));
+  await until(call, (status) => status === '200', 'a call after the adjustment');
 });

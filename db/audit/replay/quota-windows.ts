@@ -1,4 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
+import { adjustedSubject } from '#db/events/usage-events.ts';
 import type { Enforcement, Limit, WindowKind } from '#db/limits/limits.ts';
 import {
   amountsOf,
@@ -142,8 +143,8 @@ export class QuotaWindows {
    * @param onFault called when the window falls below zero, or rises above a hard limit.
    */
   adjust(event: EventOf<'usage.adjusted'>, minute: number, onFault: (problem: string) => void): void {
-    const { account, key, amount } = event;
-    const name = key === undefined ? `account/${account}` : `key/${key}`;
+    const { amount } = event;
+    const name = adjustedSubject(event);
     const subject = this.#subjects.get(name);
     const isAdjusted = ({ meter, window, reset }: Limit): boolean =>
       meter === event.meter && window === event.window && reset === event.reset_position;
