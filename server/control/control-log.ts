@@ -63,13 +63,7 @@ export class ControlLog {
 
   /** The whole state as of the log's current head. */
   async load(): Promise<ReadModel> {
-    const model = new ReadModel();
-    for (;;) {
-      const page = await readRows(this.#client, model.position, 'control');
-      model.apply(page);
-      if (page.length < PAGE_ROWS) break;
-    }
-    return this.#withClock(model);
+    return this.#withClock(await readControlEvents(this.#client));
   }
 
   /**
@@ -100,12 +94,7 @@ export class ControlLog {
   /** @throws {DecisionError} when there is no such account, or `relay_outdated`; see {@link LoadOptions}. */
   async loadAccount(ref: AccountRef, options: LoadOptions = {}): Promise<Account> {
     const model = typeof ref === 'string' ? await this.load() : await this.#fold(`account/${ref.id}`);
-    const account =
-      typeof ref === 'string'
-        ? requireAccount(model.accountNamed(ref), ref)
-        : requireAccount(model.account(ref.id), ref.id);
-    requireApplied(model, 'account', account.id, options);
-    return account;
+    return findAccount(model, ref, options);
   }
 
   /**
@@ -114,35 +103,25 @@ export class ControlLog {
    */
   async loadAccountWithKeys(ref: AccountRef): Promise<{ account: Account; existing: KeyCounts }> {
     const model = await this.load();
-    const account =
-      typeof ref === 'string'
-        ? requireAccount(model.accountNamed(ref), ref)
-        : requireAccount(model.account(ref.id), ref.id);
-    requireApplied(model, 'account', account.id);
+    const account = findAccount(model, ref);
     return { account, existing: countKeys(model.keysOf(account.id), new Date(model.nowMs())) };
   }
 
   /**
    * The limits that usage of an account is charged to, and those of one of its keys. It reads all control
    * events.
+   * @param id of the account.
    * @throws {DecisionError} when there is no such account or key.
    */
-  async loadLimits(
-    ref: AccountRef,
-    key: string | null,
-  ): Promise<{ account: Account; subjects: SubjectLimits[]; nowMs: number }> {
+  async loadLimits(id: string, key: string | null): Promise<{ subjects: SubjectLimits[]; nowMs: number }> {
     const model = await this.load();
-    const account =
-      typeof ref === 'string'
-        ? requireAccount(model.accountNamed(ref), ref)
-        : requireAccount(model.account(ref.id), ref.id);
-    requireApplied(model, 'account', account.id);
+    const account = findAccount(model, { id });
     if (account.plan !== null) requireApplied(model, 'plan', account.plan);
     const ofKey = key === null ? null : requireKey(model.key(key), key);
     if (ofKey && ofKey.account !== account.id) requireKey(undefined, ofKey.id);
     if (ofKey) requireApplied(model, 'key', ofKey.id);
     const limits = [model.accountAccess(account)?.limits, ofKey && model.keyAccess(ofKey)?.limits];
-    return { account, subjects: limits.filter((each) => each != null), nowMs: model.nowMs() };
+    return { subjects: limits.filter((each) => each != null), nowMs: model.nowMs() };
   }
 
   /** The version of a stream; 0 for one without events. */
@@ -281,6 +260,26 @@ export class ControlLog {
 
 const eventsOf = (rows: readonly Read[]): Event[] =>
   rows.flatMap((row) => (row instanceof UnreadableEventError ? [] : [row.event]));
+
+/** The state of all control events, up to the log's current head. */
+export async function readControlEvents(client: Client): Promise<ReadModel> {
+  const model = new ReadModel();
+  for (;;) {
+    const page = await readRows(client, model.position, 'control');
+    model.apply(page);
+    if (page.length < PAGE_ROWS) return model;
+  }
+}
+
+/** @throws {DecisionError} when there is no such account, or `relay_outdated`; see {@link LoadOptions}. */
+function findAccount(model: ReadModel, ref: AccountRef, options?: LoadOptions): Account {
+  const account =
+    typeof ref === 'string'
+      ? requireAccount(model.accountNamed(ref), ref)
+      : requireAccount(model.account(ref.id), ref.id);
+  requireApplied(model, 'account', account.id, options);
+  return account;
+}
 
 /** @throws {DecisionError} `relay_outdated` if a newer version has changed the subject. */
 function requireApplied(

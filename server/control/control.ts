@@ -82,7 +82,6 @@ export class Control extends ControlLog {
     }
   }
 
-  /** Also if a newer version has changed the account: it takes permissions away. */
   /**
    * Registers an account with its first key, in one append.
    * @param command.keep stores the secret before the key exists, so that no failure loses it.
@@ -116,6 +115,7 @@ export class Control extends ControlLog {
     }
   }
 
+  /** Also if a newer version has changed the account: it takes permissions away. */
   suspendAccount(account: AccountRef): Promise<Change> {
     return this.#changeAccount(account, (each) => suspendAccount(each, this.#actor), { evenUnapplied: true });
   }
@@ -239,25 +239,18 @@ export class Control extends ControlLog {
     const { request, adjustment, ...rest } = command;
     const corrects = request === null ? null : await this.loadEndedRequest(request);
     const key = corrects?.key ?? rest.key;
-    const { account } = await this.loadLimits(ref, key);
+    const { id: account } = await this.loadAccount(ref);
     const claim =
       request !== null
         ? `adjustment/${request}/${rest.meter}`
         : adjustment === null
           ? undefined
-          : `adjustment/${account.id}/${adjustment}`;
+          : `adjustment/${account}/${adjustment}`;
     return this.decide(async () => {
-      const { subjects, nowMs } = await this.loadLimits({ id: account.id }, key);
+      const { subjects, nowMs } = await this.loadLimits(account, key);
       const minute = minuteOf(nowMs);
-      const decided = adjustUsage({
-        ...rest,
-        account: account.id,
-        subjects,
-        corrects,
-        minute,
-        actor: this.#actor,
-      });
-      return { ...decided, version: (await this.loadVersion(`usage/${account.id}`)) + 1 };
+      const decided = adjustUsage({ ...rest, account, subjects, corrects, minute, actor: this.#actor });
+      return { ...decided, version: (await this.loadVersion(`usage/${account}`)) + 1 };
     }, claim);
   }
 

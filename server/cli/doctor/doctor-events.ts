@@ -1,18 +1,12 @@
 import type { Client } from 'pg';
-import { PAGE_ROWS, readRows } from '#db/log/read.ts';
-import { ReadModel } from '#server/read-model/read-model.ts';
+import type { Finding } from '#server/cli/doctor/finding.ts';
+import { readControlEvents } from '#server/control/control-log.ts';
 
 const SHOWN_MAX = 10;
 
 /** Checks that this version knows every control event. Its servers reject calls that depend on others. */
-export async function checkEvents(client: Client): Promise<{ check: string; ok: boolean; detail: string }> {
-  const model = new ReadModel();
-  for (;;) {
-    const rows = await readRows(client, model.position, 'control');
-    model.apply(rows);
-    if (rows.length < PAGE_ROWS) break;
-  }
-  const { all } = model.unapplied;
+export async function checkEvents(client: Client): Promise<Finding> {
+  const { all } = (await readControlEvents(client)).unapplied;
   const check = 'events';
   if (all.length === 0) return { check, ok: true, detail: 'all are known to this version' };
   const shown = all
