@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { RateLimiterPostgres } from 'rate-limiter-flexible';
+import type { RateLimiterPostgres } from 'rate-limiter-flexible';
 import { ApiError } from '#server/errors/api-error.ts';
 import {
   ATTEMPT_DELAY_FIRST_MS,
@@ -9,7 +9,7 @@ import {
   ATTEMPTS_DELAYED_MAX,
   SIGN_IN_WAITING_MAX,
 } from '#server/sign-in/bounds.ts';
-import { attemptKey } from '#server/sign-in/throttle.ts';
+import { attemptKey, attemptLimiter } from '#server/sign-in/throttle.ts';
 
 /** An attempt to sign in with a password, as it is counted. */
 export type PasswordAttempt = {
@@ -83,15 +83,9 @@ export class PasswordThrottle {
     this.#limiters = new Map(
       [...COUNTERS, DEVICE].map(({ name }) => [
         name,
-        new RateLimiterPostgres({
-          storeClient: pool,
-          storeType: 'pool',
-          schemaName: 'daybook',
-          tableName: 'attempt',
-          tableCreated: true,
+        attemptLimiter(pool, name, {
           // LoginThrottle clears the table.
           clearExpiredByTimeout: false,
-          keyPrefix: name,
           // Counts only: what exceeds `free` is delayed here.
           points: 2 ** 30,
           duration: PERIOD_S,

@@ -28,15 +28,9 @@ export class LoginThrottle {
     this.#pool = pool;
     this.#pepper = pepper;
     const limiter = (name: AttemptKind): RateLimiterPostgres =>
-      new RateLimiterPostgres({
-        storeClient: pool,
-        storeType: 'pool',
-        schemaName: 'daybook',
-        tableName: 'attempt',
-        tableCreated: true,
+      attemptLimiter(pool, name, {
         // One limiter clears the shared table.
         clearExpiredByTimeout: name === 'code',
-        keyPrefix: name,
         // Exhausted keys are blocked in memory, without a query.
         inMemoryBlockOnConsumed: LIMITS[name].points + 1,
         ...LIMITS[name],
@@ -67,13 +61,6 @@ export class LoginThrottle {
     }
   }
 
-  /** Refunds an attempt that didn't fail. */
-  async refund(tried: AttemptKind, ...by: readonly string[]): Promise<void> {
-    await this.#limiters[tried].reward(this.#key(tried, by));
-    // Unblocks keys that this attempt exhausted.
-    this.#limiters[tried].deleteInMemoryBlockedAll();
-  }
-
   /** Resets the count after a success. */
   async reset(tried: AttemptKind, ...by: readonly string[]): Promise<void> {
     await this.#limiters[tried].delete(this.#key(tried, by));
@@ -82,6 +69,28 @@ export class LoginThrottle {
   #key(tried: AttemptKind, by: readonly string[]): string {
     return attemptKey(this.#pepper, tried, by);
   }
+}
+
+/** A limiter that counts in the table of attempts, which all limiters share. */
+export function attemptLimiter(
+  pool: Pool,
+  name: string,
+  options: {
+    points: number;
+    duration: number;
+    clearExpiredByTimeout: boolean;
+    inMemoryBlockOnConsumed?: number;
+  },
+): RateLimiterPostgres {
+  return new RateLimiterPostgres({
+    storeClient: pool,
+    storeType: 'pool',
+    schemaName: 'daybook',
+    tableName: 'attempt',
+    tableCreated: true,
+    keyPrefix: name,
+    ...options,
+  });
 }
 
 /** What attempts are counted by: a keyed hash, so that the table reveals no emails or networks. */

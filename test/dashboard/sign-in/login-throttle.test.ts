@@ -217,7 +217,7 @@ describe('the cookie of a known device', () => {
 });
 
 describe('who has had all of their attempts', () => {
-  it('costs the store nothing more, until one is given back', async () => {
+  it('costs the store nothing more, until they are reset', async () => {
     const pool = openPool(relay.store.config('relay'));
     try {
       const attempts = new LoginThrottle(pool, Buffer.alloc(32));
@@ -229,8 +229,7 @@ describe('who has had all of their attempts', () => {
         "select points from daybook.attempt where key like 'forgotten:%' order by points desc limit 1",
       );
       expect(rows).toEqual([{ points: 6 }]);
-      await attempts.refund('forgotten', 'a network');
-      await attempts.refund('forgotten', 'a network');
+      await attempts.reset('forgotten', 'a network');
       expect(await attempts.count('forgotten', 'a network')).toBeNull();
     } finally {
       await pool.end();
