@@ -16,11 +16,12 @@ import { digestSecret, SECRET_PREFIX } from '#server/secrets/key-secret.ts';
 import { authenticate, readBearerSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
 import { requestContextOf } from '#server/access/request-context.ts';
+import { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { endLingering } from '#server/http/lingering-close.ts';
 import { bareRefusal } from '#server/relay/reply.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
-import { errorFields, faultFields } from '#db/diagnostics/error-fields.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** Paths of the feed for keys and for signed-in members. */
 export const LIVE = '/v1/live';
@@ -78,12 +79,10 @@ export class Live {
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void {
     const requestId = uuidv7();
+    const { requestLog, trustedProxies } = this.#relay;
+    const diagnostics = new RequestDiagnostics(requestLog, request, { requestId, path, trustedProxies });
     const refuse = (refusal: ApiError): void => {
-      const { code, status } = refusal;
-      const { requestLog } = this.#relay;
-      const line = { request: requestId, route: `GET ${path}`, status, code };
-      if (status >= 500) requestLog.failed(line, 'request failed');
-      else requestLog.rejected(line, 'request rejected');
+      diagnostics.rejected(refusal);
       endLingering(socket, bareRefusal(refusal, requestId));
     };
     // No other listener handles errors of the socket yet.
@@ -91,7 +90,7 @@ export class Live {
     this.#open(path, request, socket, head, requestId).then(
       (refusal) => refusal && refuse(refusal),
       (error: unknown) => {
-        this.#log.error({ request: requestId, ...faultFields(error) }, 'opening a live feed failed');
+        diagnostics.fault(error);
         refuse(new ApiError('internal_error'));
       },
     );

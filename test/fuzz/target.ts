@@ -169,9 +169,7 @@ function judgeProcess({ server, upstream }: Target, { rssMb, descriptors, violat
   const faults = server
     .output()
     .split('\n')
-    .filter((line) =>
-      /"level":"fatal"|internal error|without a handler|opening a live feed failed/.test(line),
-    );
+    .filter((line) => /"level":"fatal"|internal error|without a handler/.test(line));
   for (const line of faults.slice(0, VIOLATIONS_MAX)) violations.push(`a fault: ${line}`);
   if (rssMb.most - rssMb.before > RSS_GROWTH_MB_MAX)
     violations.push(`memory grew from ${rssMb.before} to ${rssMb.most} MiB`);
