@@ -8,7 +8,7 @@ import type { Logger } from '#db/diagnostics/logger.ts';
  */
 
 /** A success is recorded this often, and at once after a failure: some jobs run every second. */
-export const SUCCESS_EVERY_MS = 30_000;
+const SUCCESS_EVERY_MS = 30_000;
 
 const FAILED = `insert into daybook.job_status as s (task, failures, failing_since, failed_at, reason)
     values ($1, 1, statement_timestamp(), statement_timestamp(), $2)

@@ -8,8 +8,8 @@ import { usage } from '#db/projections/usage.ts';
 
 /**
  * Retention: drops partitions and deletes rows that are older than they are kept. The log is not affected.
- * For projections
- * `daybook.projection.kept_from` records the deleted time, so that a rebuild skips the same rows.
+ * For projections `daybook.projection.kept_from` records the deleted time, so that a rebuild skips the same
+ * rows.
  */
 
 /** Rows per transaction, which takes some tens of milliseconds. The projector waits meanwhile. */

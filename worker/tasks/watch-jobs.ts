@@ -3,7 +3,7 @@ import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import { jobAlert, type JobFigures, jobTopic } from '#db/alerts/alerts.ts';
 
 /** One row for each task: a handful. */
-export const JOBS = `select task, failures, reason,
+const JOBS = `select task, failures, reason,
     coalesce(extract(epoch from statement_timestamp() - failing_since) * 1000, 0)::float8 as failing_ms
   from daybook.job_status order by task`;
 
