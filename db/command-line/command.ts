@@ -31,3 +31,6 @@ export class FoundFault extends CommanderError {
     super(1, 'daybook.found_fault', '');
   }
 }
+
+/** Collects the values of a repeatable option; without one the option is absent. */
+export const collect = (value: string, before: string[] = []): string[] => [...before, value];

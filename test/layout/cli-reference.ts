@@ -46,13 +46,15 @@ const optionsOf = (command: Command): readonly Option[] =>
 function sectionOf({ path, command }: Leaf): string[] {
   const values = command.registeredArguments.filter(({ description }) => description !== '');
   const rows = [
-    ...values.map((argument) => [`\`${argument.name()}\``, argument.description]),
-    ...optionsOf(command).map(({ flags, description, defaultValue, mandatory }) => [
-      `\`${flags}\``,
+    ...values.map((argument) => [`\`${argument.name()}\``, `${argument.description}${choicesOf(argument)}`]),
+    ...optionsOf(command).map((option) => [
+      `\`${option.flags}\``,
       [
-        description,
-        mandatory ? ' (required)' : '',
-        defaultValue === undefined ? '' : `; default: \`${String(defaultValue)}\``,
+        option.description,
+        choicesOf(option),
+        option.mandatory ? ' (required)' : '',
+        option.defaultValue === undefined ? '' : `; default: \`${String(option.defaultValue)}\``,
+        option.envVar === undefined ? '' : `; default: the variable \`${option.envVar}\``,
       ].join(''),
     ]),
   ];
@@ -66,9 +68,12 @@ function sectionOf({ path, command }: Leaf): string[] {
     `daybook ${path.join(' ')} ${command.usage()}`,
     '```',
     ...(rows.length === 0 ? [] : ['', '| argument or option | meaning |', '| --- | --- |']),
-    ...rows.map(([name, meaning]) => `| ${name} | ${cell(meaning ?? '')} |`),
+    ...rows.map(([name, meaning]) => `| ${cell(name ?? '')} | ${cell(meaning ?? '')} |`),
   ];
 }
+
+const choicesOf = ({ argChoices }: { argChoices?: string[] | undefined }): string =>
+  argChoices === undefined ? '' : `; one of ${argChoices.map((each) => `\`${each}\``).join(', ')}`;
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 const sentence = (text: string): string => {

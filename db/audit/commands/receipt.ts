@@ -1,19 +1,17 @@
 import { createReadStream } from 'node:fs';
 import { readKeys } from '#db/audit/commands/verifier-keys.ts';
 import { describeEvents, describeProof } from '#db/audit/commands/receipt-text.ts';
-import { type Command, FoundFault } from '#db/command-line/command.ts';
+import { collect, type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { type VerifiedReceipt, verifyReceipt, RECEIPT_BYTES_MAX, ReceiptError } from '#db/tlog/receipt.ts';
 
-type Options = { key: string[]; witness: string[] };
+type Options = { key?: string[]; witness?: string[] };
 
 /** The output: the events with their proof, or why the receipt is invalid. */
 type Checked =
   | { proven: true; log: string; size: number; request: string; events: string[]; proof: string[] }
   | { proven: false; problem: string };
-
-const collect = (value: string, before: string[]): string[] => [...before, value];
 
 /** `daybook audit receipt`: verifies a receipt offline. */
 export function receiptCommand(audit: Command): void {
@@ -26,18 +24,16 @@ export function receiptCommand(audit: Command): void {
       '--key <line|file>',
       "the log's verifier key from a source that you trust, or a file of such keys; repeatable",
       collect,
-      [],
     )
     .option(
       '--witness <line|file>',
       'verifier key of a witness that must have cosigned, or a file of such keys; repeatable',
       collect,
-      [],
     )
-    .action(async (file: string, options: Options, command: Command) => {
+    .action(async (file: string, { key = [], witness = [] }: Options, command: Command) => {
       const known = {
-        keys: readKeys(options.key, 'ed25519'),
-        witnesses: readKeys(options.witness, 'cosignature'),
+        keys: readKeys(key, 'ed25519'),
+        witnesses: readKeys(witness, 'cosignature'),
       };
       const checked = check(await readReceipt(file), known);
       print<Checked>(command, checked, (result) =>

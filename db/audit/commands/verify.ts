@@ -9,14 +9,12 @@ import { verifyDatabase } from '#db/audit/verify/database.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { type Finding, type Report, type Trust } from '#db/audit/verify/report.ts';
 import { FINDINGS_MAX } from '#db/audit/bounds.ts';
-import { type Command, FoundFault } from '#db/command-line/command.ts';
+import { collect, type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 
-type Options = { published?: string; checkpoint: string[]; key: string[]; archiveDir?: string };
-
-const collect = (value: string, before: string[]): string[] => [...before, value];
+type Options = { published?: string; checkpoint?: string[]; key?: string[]; archiveDir?: string };
 
 /** Adds `daybook audit verify`. */
 export function verifyCommand(audit: Command): void {
@@ -31,12 +29,11 @@ export function verifyCommand(audit: Command): void {
       '--published <directory>',
       'directory that the log is published in (default: PUBLISH_DIR, or beside the data directory)',
     )
-    .option('--checkpoint <file>', 'a checkpoint from your own records; repeatable', collect, [])
+    .option('--checkpoint <file>', 'a checkpoint from your own records; repeatable', collect)
     .option(
       '--key <key>',
       'a verifier key that you trust, or a file of such keys; repeatable (default: DAYBOOK_VERIFIER_KEY)',
       collect,
-      [],
     )
     .addOption(
       new Option('--archive-dir <directory>', 'directory with the files of archived partitions').env(
@@ -64,10 +61,10 @@ async function readEvidence(
   // The default directory belongs to this installation's database, so it says nothing about files.
   const usual = isOfFiles ? undefined : publishDirectory({ DAYBOOK_DATA: env['DAYBOOK_DATA'] || './data' });
   const published = given ?? (usual !== undefined && existsSync(usual) ? usual : undefined);
-  const keys = options.key.length > 0 ? options.key : [env['DAYBOOK_VERIFIER_KEY'] || []].flat();
+  const keys = options.key ?? [env['DAYBOOK_VERIFIER_KEY'] || []].flat();
   return {
     published,
-    checkpoints: await readCheckpoints(options.checkpoint),
+    checkpoints: await readCheckpoints(options.checkpoint ?? []),
     ...(keys.length > 0 ? { keys: readKeys(keys, 'ed25519') } : {}),
     archive: options.archiveDir,
   };

@@ -5,7 +5,7 @@ import { cosign } from '#db/audit/witness/evaluate.ts';
 import { LogUnavailableError, LogClient } from '#db/audit/witness/log-client.ts';
 import { poll, type PollResult, detectRollback, type Witness } from '#db/audit/witness/poll.ts';
 import { type Alarm, parseCheckpointNote, WitnessState } from '#db/audit/witness/state.ts';
-import type { Command, Surroundings } from '#db/command-line/command.ts';
+import { collect, type Command, type Surroundings } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { NoteError } from '#db/tlog/note.ts';
@@ -19,7 +19,7 @@ import {
 
 type Options = {
   log?: string;
-  key: string[];
+  key?: string[];
   state: string;
   name?: string;
   every: string;
@@ -30,8 +30,6 @@ type Options = {
 
 /** Lets a process supervisor distinguish an alarm from an unavailable log. */
 const ALARM_EXIT = 2;
-
-const collect = (value: string, before: string[]): string[] => [...before, value];
 
 /** `daybook witness`: follows a log from another machine, and cosigns its checkpoints. */
 export function witnessCommand(program: Command): void {
@@ -50,7 +48,6 @@ export function witnessCommand(program: Command): void {
       '--key <line|file>',
       "the log's verifier key, from its operator; twice during a key rotation",
       collect,
-      [],
     )
     .option('--name <name>', 'name of this witness; required the first time')
     .option('--every <seconds>', 'poll interval in seconds', '10')
@@ -84,7 +81,7 @@ async function run(state: WitnessState, options: Options, command: Command): Pro
     throw new StoreError(
       `--every must be a number of seconds from ${POLL_INTERVAL_MIN_S} to ${POLL_INTERVAL_MAX_S}`,
     );
-  if (options.key.length === 0)
+  if (options.key === undefined)
     throw new StoreError(
       "--key is required: the log's verifier key, from its operator and not from the log's server",
     );

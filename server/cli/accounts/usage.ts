@@ -35,7 +35,7 @@ export function usageCommands(program: Command): void {
     )
     .option(
       '--request <id>',
-      'the ended request whose charge is corrected, once for each meter; stands for --key and --window',
+      'the ended request whose charge is corrected, once for each meter; determines key and windows',
     )
     .option('--adjustment <uuid>', 'an idempotency key: the same adjustment is never made twice')
     .requiredOption('--reason <text>', 'why, for the event log; at most 200 characters')

@@ -1,6 +1,6 @@
 import { Option } from 'commander';
 import type { z } from 'zod';
-import type { Command } from '#db/command-line/command.ts';
+import { collect, type Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { KeyTerms, Reads } from '#db/events/events.ts';
 import { run } from '#server/cli/control-session.ts';
@@ -29,8 +29,6 @@ export type RestrictOptions = {
 /** The value of an option that removes its restriction. */
 const ANY = 'any';
 const NEVER = 'never';
-
-const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
 /** `daybook key restrict …` */
 export function restrictCommand(key: Command): void {

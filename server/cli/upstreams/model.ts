@@ -1,4 +1,4 @@
-import type { Command } from '#db/command-line/command.ts';
+import { collect, type Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import type { Model } from '#db/fold/model.ts';
@@ -11,8 +11,6 @@ import { requireModel } from '#server/decide/model.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 
 type Options = { target?: string[]; fallback?: string[]; aliasOf?: string };
-
-const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
 /** `daybook model …`: the routing of models. Their prices are `daybook price …`. */
 export function modelCommands(program: Command): void {

@@ -1,4 +1,4 @@
-import type { Command } from '#db/command-line/command.ts';
+import { collect, type Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import type { Price } from '#db/fold/price.ts';
@@ -10,9 +10,7 @@ import type { Offered } from '#server/read-model/price-import.ts';
 import type { Skipped } from '#server/read-model/price-snapshot.ts';
 
 type SetOptions = { input: string; cachedInput?: string; output: string; reasoning?: string };
-type ImportOptions = { provider: string[]; models?: string; dryRun?: true; replaceManual?: true };
-
-const collect = (value: string, before: string[]): string[] => [...before, value];
+type ImportOptions = { provider?: string[]; models?: string; dryRun?: true; replaceManual?: true };
 
 /** `daybook price …` */
 export function priceCommands(program: Command): void {
@@ -61,7 +59,6 @@ export function priceCommands(program: Command): void {
       '--provider <id>',
       'a provider such as openai; repeatable; default: the providers of the configured upstreams',
       collect,
-      [],
     )
     .option('--models <names>', 'import only these models, exact names separated by commas')
     .option('--dry-run', 'print the changes without making them')
@@ -73,7 +70,7 @@ export function priceCommands(program: Command): void {
           const models = options.models?.split(',').filter((name) => name !== '');
           // Loaded on demand: no other command needs these megabytes.
           const { offerPrices } = await import('#server/read-model/price-import.ts');
-          const offered = offerPrices(options.provider, models, config);
+          const offered = offerPrices(options.provider ?? [], models, config);
           const dryRun = options.dryRun === true;
           const plan = await control.importPrices(offered.offers, {
             replaceManual: options.replaceManual === true,

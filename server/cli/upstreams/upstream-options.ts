@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import type { Command } from '#db/command-line/command.ts';
+import { collect, type Command } from '#db/command-line/command.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import {
   DIALECTS,
@@ -26,8 +26,6 @@ export type TermsOptions = {
   onClientDisconnect?: string;
   retries?: string;
 };
-
-const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
 /** Adds these options to a command. */
 export function withTerms(command: Command): Command {
