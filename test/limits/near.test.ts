@@ -75,7 +75,7 @@ test.each(FEW_SEEDS)(
           admitted += 1;
           continue;
         }
-        if (errorCodeOf(reply) === 'limit_undecided') {
+        if (errorCodeOf(reply) === 'limit_unavailable') {
           undecided += 1;
           continue;
         }
