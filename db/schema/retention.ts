@@ -30,7 +30,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.alert': aged('`retain`', '90 days'),
   'daybook.alert_look': bounded('one row'),
   'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers'),
-  'daybook.attempt': trimmed('the sign-in throttle', '15 minutes'),
+  'daybook.attempt': trimmed('the sign-in throttle', 'an hour after its period, of an hour at most'),
   'daybook.call_progress': trimmed('`retire_instance` or `recover_instance`', 'its instance is closed'),
   'daybook.checkpoint': aged('`retain`', '48 hours, but for one an hour'),
   'daybook.cosignature': aged('`retain`', 'its checkpoint'),
