@@ -6,7 +6,8 @@ import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { runProgram } from '#server/cli/program.ts';
 import { chat, type ChatReply } from '../support/client.ts';
-import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { makeClusterDirectory } from '../support/cluster-copy.ts';
+import { removeTestDirectory } from '../support/directory.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
 import { openLog, readiness, until } from '../support/relay.ts';
@@ -88,7 +89,7 @@ async function spawnUpstream(port: number): Promise<{ kill(): Promise<void> }> {
 export async function fallback({ n, streams, seed }: Options): Promise<FallbackVerdict> {
   const random = randomFrom(seed);
   await using stack = new AsyncDisposableStack();
-  const dataDir = await makeTestDirectory();
+  const dataDir = await makeClusterDirectory();
   stack.defer(() => removeTestDirectory(dataDir));
   const embedded = await startEmbedded({ dataDir, log: () => {} });
   stack.defer(() => embedded.stop());

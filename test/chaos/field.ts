@@ -2,7 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { PlanTerms, Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
-import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { makeClusterDirectory } from '../support/cluster-copy.ts';
+import { removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
 import { type ClientRow, checkIdentity } from '../support/identity/identity.ts';
 import { isRunning, liveServers } from '../support/instances.ts';
@@ -60,7 +61,7 @@ export type Field = AsyncDisposable & {
  * breakage.
  */
 export async function openField(random: Random, scale: number): Promise<Field> {
-  const dataDir = await makeTestDirectory();
+  const dataDir = await makeClusterDirectory();
   const embedded = await startEmbedded({ dataDir, log: () => {} });
   const upstream = await startUpstream();
   const server = await spawnServer({

@@ -8,7 +8,8 @@ import { compare } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { type ProjectionState, readProjectionState } from '#db/projections/state.ts';
 import { chat } from '../support/client.ts';
-import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { makeClusterDirectory } from '../support/cluster-copy.ts';
+import { removeTestDirectory } from '../support/directory.ts';
 import { accepted, openWriter, settled } from '../support/log/log-writer.ts';
 import { until, upstreamsVariable } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
@@ -57,7 +58,7 @@ export async function killProjector({
 }): Promise<ProjectorVerdict> {
   await using cleanup = new AsyncDisposableStack();
   const random = randomFrom(seed);
-  const dataDir = await makeTestDirectory();
+  const dataDir = await makeClusterDirectory();
   cleanup.defer(() => removeTestDirectory(dataDir));
   const embedded = await startEmbedded({ dataDir, log: () => {} });
   cleanup.defer(() => embedded.stop());

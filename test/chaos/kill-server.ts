@@ -6,6 +6,7 @@ import { connectEmbedded, startEmbedded } from '#db/postgres/embedded/embedded.t
 import type { Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
 import { type ClientRow, checkIdentity } from '../support/identity/identity.ts';
+import { copyCluster } from '../support/cluster-copy.ts';
 import { openLog, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
@@ -53,6 +54,7 @@ export async function killServer({
 }): Promise<KillVerdict> {
   const random = randomFrom(seed);
   const dataDir = await mkdtemp(path.join(tmpdir(), 'daybook-kill-'));
+  await copyCluster(dataDir);
   await using upstream = await startUpstream();
   const env = { DAYBOOK_DATA: dataDir, DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]), LOG_LEVEL: 'error' };
   const clients: ClientRow[] = [];

@@ -6,6 +6,7 @@ import { LAME_DUCK_DEFAULT_MS } from '#server/process/bounds.ts';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { startBalancer } from '../support/deploy/balancer.ts';
 import { databaseUrlOf } from '../support/database-url.ts';
+import { copyCluster } from '../support/cluster-copy.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
 import { openLog, until, upstreamsVariable } from '../support/relay.ts';
@@ -54,6 +55,7 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
   const { n, rate, relays: count = 3, checkMs = 1_000, lameDuckMs = LAME_DUCK_DEFAULT_MS } = options;
   const directories = await Promise.all(Array.from({ length: count + 1 }, makeTestDirectory));
   const [home = '', ...places] = directories;
+  await copyCluster(home);
   const embedded = await startEmbedded({ dataDir: home, log: () => {} });
   const upstream = await startPlainUpstream();
   const common = {

@@ -5,7 +5,8 @@ import { type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedde
 import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { ask, createDatabase } from '../support/database.ts';
-import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { makeClusterDirectory } from '../support/cluster-copy.ts';
+import { removeTestDirectory } from '../support/directory.ts';
 
 const SECRET = 'hunter2';
 
@@ -108,7 +109,7 @@ describe('a frozen server', () => {
   let store: EmbeddedStore;
   let postmaster: number;
   beforeAll(async () => {
-    dataDir = await makeTestDirectory();
+    dataDir = await makeClusterDirectory();
     store = await startEmbedded({ dataDir, log: () => undefined });
     postmaster = (await readPidFile(await clusterPaths(dataDir)))?.pid ?? 0;
   });

@@ -12,6 +12,7 @@ import { removeDamagedLocks } from '#db/postgres/embedded/lock-files.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { chooseRunAs, command, run } from '#db/postgres/embedded/run-as.ts';
 import { ask } from '../support/database.ts';
+import { copyCluster } from '../support/cluster-copy.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
 const CHILD = path.join(import.meta.dirname, '../support/servers/embedded-child.ts');
@@ -113,6 +114,7 @@ describe('a start', () => {
   });
 
   test('of a second Daybook on the same directory fails, and does not disturb the first', async () => {
+    await copyCluster(dataDir);
     const first = await start();
     await writeRow(first);
     const pid = await postmasterPid();
@@ -134,6 +136,7 @@ describe('a start', () => {
   });
 
   test('with fsync or another durability setting off fails naming it, and leaves no server', async () => {
+    await copyCluster(dataDir);
     await (await start()).stop();
     for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit']) {
       await writeFile(path.join(dataDir, 'postgres', 'postgresql.auto.conf'), `${setting} = off\n`);
@@ -143,6 +146,7 @@ describe('a start', () => {
   });
 
   test('removes lock files that a power failure left empty or cut, and names other obstacles', async () => {
+    await copyCluster(dataDir);
     await (await start()).stop();
     const { cluster } = await clusterPaths(dataDir);
     const [pidFile, socketLock] = ['postmaster.pid', '.s.PGSQL.5432.lock'].map((name) =>
@@ -202,6 +206,8 @@ describe('a start', () => {
 });
 
 describe('a running Postgres', () => {
+  beforeEach(() => copyCluster(dataDir));
+
   test('that is killed is restarted at the same address, with all committed data', async () => {
     const lines: string[] = [];
     const store = await start(dataDir, (line) => lines.push(line));

@@ -8,7 +8,8 @@ import { projected, runAudit } from '../chaos/audit-diff.ts';
 import { randomFrom } from '../chaos/random.ts';
 import type { Finding } from '../chaos/verdict.ts';
 import { databaseUrlOf } from '../support/database-url.ts';
-import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { makeClusterDirectory } from '../support/cluster-copy.ts';
+import { removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
 import { checkIdentity, type ClientRow } from '../support/identity/identity.ts';
 import { checkLimits } from '../support/identity/limits-identity.ts';
@@ -63,7 +64,7 @@ const PROBE = path.join(import.meta.dirname, 'probe.ts');
  */
 export async function soak(options: SoakOptions): Promise<SoakVerdict> {
   const random = randomFrom(options.seed);
-  const dataDir = await makeTestDirectory();
+  const dataDir = await makeClusterDirectory();
   const probes = path.join(dataDir, 'probes');
   await mkdir(probes);
   const store = await startEmbedded({ dataDir, log: () => {} });

@@ -12,6 +12,7 @@ import { startServer } from '#server/process/server.ts';
 import { DroppableOutput } from '#db/diagnostics/droppable-output.ts';
 import { createLogger, type Logger } from '#db/diagnostics/logger.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
+import { makeClusterDirectory } from './cluster-copy.ts';
 import { AS_OPERATOR, READYZ_TOKEN } from './servers/operator.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream/upstream.ts';
@@ -131,7 +132,7 @@ export async function makePlace({
   upstreams = [],
   postgres = 'database',
 }: RelayOptions = {}): Promise<Place> {
-  const dataDir = await makeTestDirectory();
+  const dataDir = await (postgres === 'embedded' ? makeClusterDirectory() : makeTestDirectory());
   const database = postgres === 'database' ? await createDatabase() : null;
   return {
     dataDir,
