@@ -1,4 +1,5 @@
 import { chmod } from 'node:fs/promises';
+import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { DATABASE } from '#db/postgres/embedded/bootstrap.ts';
@@ -37,6 +38,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await chmod(dataDir, 0o711);
     store = await start();
     await migrate(store);
+    await cheapenPasswords(dataDir, store);
     await store.stop();
     await keepTemplate(dataDir, template);
     store = await start();
@@ -55,4 +57,26 @@ async function readAddress(dataDir: string, store: EmbeddedStore): Promise<Omit<
   if (passwords === null || host === undefined || port === undefined)
     throw new Error('the server has no address');
   return { host, port, passwords };
+}
+
+/**
+ * Stores the same passwords with one iteration of their hash instead of 4,096, which saves 2.5 ms of CPU time
+ * per connection. The suite makes thousands.
+ */
+async function cheapenPasswords(dataDir: string, store: EmbeddedStore): Promise<void> {
+  const { host, port, passwords } = await readAddress(dataDir, store);
+  const client = new Client({
+    host,
+    port,
+    user: 'postgres',
+    database: 'postgres',
+    password: passwords.superuser,
+  });
+  await client.connect();
+  await client.query('set scram_iterations = 1');
+  for (const [role, password] of Object.entries(passwords)) {
+    const name = role === 'superuser' ? 'postgres' : `daybook_${role}`;
+    await client.query(`alter role ${name} password ${client.escapeLiteral(password)}`);
+  }
+  await client.end();
 }
