@@ -64,7 +64,8 @@ export type TestRelay = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-const POLL_MS = 10;
+const POLL_MIN_MS = 10;
+const POLL_MAX_MS = 50;
 const WAIT_MS = 10_000;
 
 function logger({ onLine }: RelayOptions): Logger {
@@ -288,7 +289,8 @@ export async function readiness(port: number): Promise<{ status: number; positio
 }
 
 /**
- * Looks at something again and again until it is as wanted, and returns it.
+ * Looks at something again and again until it is as wanted, and returns it. The pauses grow, because a look
+ * often reads the whole log.
  * @throws {Error} naming `what` after `timeoutMs`, with what was seen last.
  */
 export async function until<T>(
@@ -298,7 +300,7 @@ export async function until<T>(
   timeoutMs = WAIT_MS,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
-  for (;;) {
+  for (let pauseMs = POLL_MIN_MS; ; pauseMs = Math.min(pauseMs * 1.25, POLL_MAX_MS)) {
     const seen = await look();
     if (condition(seen)) return seen;
     if (performance.now() > deadline) {
@@ -306,6 +308,6 @@ export async function until<T>(
         `${what} did not come to be as wanted; last seen: ${JSON.stringify(seen)?.slice(-2_000)}`,
       );
     }
-    await wait(POLL_MS);
+    await wait(pauseMs);
   }
 }
