@@ -1,17 +1,15 @@
+import type { CompiledQuery } from 'kysely';
 import type { ClientBase } from 'pg';
-import { END_REASONS } from '#db/events/events.ts';
-import { SHARD } from '#db/log/append.ts';
-import { DUE_KEYS, NEXT_KEY } from '../../worker/tasks/expire-keys.ts';
-import { READ_UNPUBLISHED } from '../../worker/tasks/publish-checkpoint.ts';
-import { CHANGED_QUOTAS } from '../../worker/tasks/watch-quotas.ts';
-import { BEHIND, ENDING_KEYS, UPSTREAMS } from '../../worker/tasks/watch-service.ts';
+import { dueKeys, FIRST_DUE, nextKey } from '../../worker/tasks/expire-keys.ts';
+import { unpublished } from '../../worker/tasks/publish-checkpoint.ts';
+import { changedQuotas } from '../../worker/tasks/watch-quotas.ts';
+import { endingKeys, unprojected, upstreamFigures } from '../../worker/tasks/watch-service.ts';
 
 /** One query that a worker repeats for as long as it runs. Its cost must not grow with the history. */
 export type Monitor = {
   /** The task, and which of its queries. */
   name: string;
-  text: string;
-  values: readonly unknown[];
+  query: Pick<CompiledQuery, 'sql' | 'parameters'>;
   /** The indexes that it must use with a condition; the name of the partition is left out. */
   indexes: readonly string[];
 };
@@ -19,30 +17,26 @@ export type Monitor = {
 export const MONITORS: readonly Monitor[] = [
   {
     name: 'watch_upstreams',
-    text: UPSTREAMS,
-    values: [[END_REASONS.upstream_error]],
+    query: upstreamFigures().compile(),
     indexes: ['request_accepted_at_idx'],
   },
-  { name: 'watch_keys', text: ENDING_KEYS, values: [7], indexes: ['key_expires'] },
-  { name: 'watch_projections', text: BEHIND, values: [], indexes: ['log_pkey'] },
+  { name: 'watch_keys', query: endingKeys(7).compile(), indexes: ['key_expires'] },
+  { name: 'watch_projections', query: unprojected().compile(), indexes: ['log_pkey'] },
   {
     name: 'watch_quotas, nothing new',
-    text: CHANGED_QUOTAS,
-    values: ['1000000000000', '1000000001000'],
+    query: changedQuotas('1000000000000', '1000000001000').compile(),
     indexes: ['quota_window_position'],
   },
   {
     name: 'watch_quotas, first run',
-    text: CHANGED_QUOTAS,
-    values: ['0', '1000000001000'],
+    query: changedQuotas('0', '1000000001000').compile(),
     indexes: ['quota_window_position'],
   },
-  { name: 'expire_keys, due', text: DUE_KEYS, values: ['-infinity', ''], indexes: ['key_expires'] },
-  { name: 'expire_keys, next', text: NEXT_KEY, values: [], indexes: ['key_expires'] },
+  { name: 'expire_keys, due', query: dueKeys(FIRST_DUE).compile(), indexes: ['key_expires'] },
+  { name: 'expire_keys, next', query: nextKey().compile(), indexes: ['key_expires'] },
   {
     name: 'publish_checkpoint',
-    text: READ_UNPUBLISHED,
-    values: [SHARD],
+    query: unpublished().compile(),
     indexes: ['checkpoint_pkey', 'log_batch_pkey'],
   },
 ];
@@ -59,10 +53,10 @@ type Node = {
 };
 
 /** Runs the query once, and reads its plan. */
-export async function explainMonitor(client: ClientBase, { text, values }: Monitor): Promise<Explained> {
+export async function explainMonitor(client: ClientBase, { query }: Monitor): Promise<Explained> {
   const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Node; 'Execution Time': number }] }>(
-    `explain (analyze, format json) ${text}`,
-    [...values],
+    `explain (analyze, format json) ${query.sql}`,
+    [...query.parameters],
   );
   const [{ Plan: plan, 'Execution Time': ms }] = (rows[0] as (typeof rows)[number])['QUERY PLAN'];
   const nodes = flatten(plan);

@@ -47,9 +47,24 @@ export async function rowOf<Row>(
   return (await rowsOf(client, query, name))[0];
 }
 
+/** Runs a query that returns one row whatever the tables hold. @returns the row. */
+export async function onlyRowOf<Row>(client: Queryable, query: Query<Row>, name?: string): Promise<Row> {
+  return (await rowsOf(client, query, name))[0] as Row;
+}
+
 /** Runs an insert, update or delete. @returns how many rows it changed. */
 export async function countOf(client: Queryable, query: Query<unknown>, name?: string): Promise<number> {
   return (await run(client, query, name)).rowCount ?? 0;
+}
+
+/** Now, by Postgres' clock. */
+export async function readClock(client: Queryable): Promise<Date> {
+  return (
+    await onlyRowOf(
+      client,
+      db.selectNoFrom(({ fn }) => fn<Date>('clock_timestamp').as('now')),
+    )
+  ).now;
 }
 
 function run(client: Queryable, query: Query<unknown>, name?: string): Promise<QueryResult> {

@@ -1,13 +1,14 @@
 /**
  * A condition on a volatile function can't use an index: Postgres evaluates it for each row, so the query
  * walks the whole history. `statement_timestamp()` and `now()` are stable.
+ * Kysely's `fn('clock_timestamp')` counts, too.
  */
 
-const VOLATILE = /\b(?:clock_timestamp|timeofday|random|gen_random_uuid)\(\)/g;
+const VOLATILE = /\b(?:clock_timestamp|timeofday|random|gen_random_uuid)(?:\(\)|'\))/g;
 /** What a value stands in: the nearest of these before it decides. */
 const CLAUSE = new RegExp(
-  String.raw`\b(?:where|having|on|using|filter|select|set|values|returning|default|constant|perform)\b` +
-    String.raw`|:=|=>|sql(?:<\w+>)?\``,
+  String.raw`\b(?:where|having|on|using|filter|select|selectNoFrom|set|values|returning|default)\b` +
+    String.raw`|\b(?:constant|perform)\b|:=|=>|sql(?:<\w+>)?\``,
   'gi',
 );
 const CONDITIONS = new Set(['where', 'having', 'on', 'using', 'filter']);

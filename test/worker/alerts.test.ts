@@ -230,7 +230,7 @@ test('every query of a monitor reads by an index condition, never through the hi
     // The clock of before, as an example of what is found.
     const volatile = MONITORS.map((each) => ({
       ...each,
-      text: each.text.replaceAll('statement_timestamp', 'clock_timestamp'),
+      query: { ...each.query, sql: each.query.sql.replaceAll('statement_timestamp', 'clock_timestamp') },
     })).find(({ name }) => name === 'watch_upstreams');
     expect((await explainMonitor(client, volatile as (typeof MONITORS)[number])).indexes).toEqual([]);
   } finally {

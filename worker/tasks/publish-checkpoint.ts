@@ -1,6 +1,8 @@
+import { sql } from 'kysely';
 import type { Client, ClientBase } from 'pg';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, onlyRowOf } from '#db/schema/query.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
@@ -33,11 +35,21 @@ type Publisher = {
 type PublishTask = Publisher & { look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T> };
 
 /** The number of events without a checkpoint, and the age of the oldest one. */
-export const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
-    extract(epoch from clock_timestamp() - (select at from daybook.log_batch
-      where shard = $1 and last_position > p.size order by last_position limit 1))::float8 * 1000 as age_ms
-  from (select coalesce((select size from daybook.checkpoint
-    where shard = $1 order by epoch desc, size desc limit 1), 0)::float8 as size) p`;
+export function unpublished() {
+  const newest = db
+    .selectFrom('daybook.checkpoint')
+    .select('size')
+    .where('shard', '=', SHARD)
+    .orderBy('epoch', 'desc')
+    .orderBy('size', 'desc')
+    .limit(1);
+  return db.selectFrom(db.selectNoFrom(sql<string>`coalesce(${newest}, 0)`.as('size')).as('p')).select([
+    sql<number>`(daybook.head(${SHARD}) - p.size)::float8`.as('events'),
+    sql<number | null>`extract(epoch from clock_timestamp() - (select at from daybook.log_batch
+        where shard = ${SHARD} and last_position > p.size
+        order by last_position limit 1))::float8 * 1000`.as('age_ms'),
+  ]);
+}
 
 /**
  * Publishes a checkpoint when one is due.
@@ -45,10 +57,7 @@ export const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as eve
  * @throws the error; one that needs an operator has a log line of its own.
  */
 export async function publishTask({ config, log, session, look, connect }: PublishTask): Promise<number> {
-  const { rows } = await look((client) =>
-    client.query<{ events: number; age_ms: number | null }>(READ_UNPUBLISHED, [SHARD]),
-  );
-  const { events, age_ms } = rows[0] as (typeof rows)[number];
+  const { events, age_ms } = await look((client) => onlyRowOf(client, unpublished()));
   // After a restore a checkpoint may be larger than the log, which publishing reports.
   if (events === 0 || (events > 0 && events < EVENTS_MAX && (age_ms ?? 0) < AGE_MAX_MS)) return LOOK_MS;
   const client = await connect();

@@ -1,19 +1,19 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import {
   type Alert,
-  type BehindFigures,
-  type EndingKey,
   keyAlert,
   KEY_NOTICE_DAYS,
   keyTopics,
   PROJECTOR_TOPIC,
   projectorAlert,
   upstreamAlert,
-  type UpstreamFigures,
   upstreamTopic,
 } from '#db/alerts/alerts.ts';
 import { END_REASONS, type EndReason } from '#db/events/events.ts';
+import { SHARD } from '#db/log/append.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 
 /**
  * What each job watches. Each is a job of its own, so that one that fails doesn't stop the others. Bounds of
@@ -35,33 +35,58 @@ const FAULTS: readonly EndReason[] = [
   'timed_out',
 ];
 
-/** `$1` is the longest notice in days. */
-export const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at,
-    k.expires_at,
-    statement_timestamp() as now
-  from projection.key k left join projection.account a on a.id = k.account
-  where k.expired_at is null and k.revoked_at is null
-    and k.expires_at > statement_timestamp()
-    and k.expires_at <= statement_timestamp() + $1 * interval '1 day'
-  order by k.expires_at limit ${KEYS_MAX}`;
-/** `$1` are the codes of the end reasons that count as failures. */
-export const UPSTREAMS = `select upstream, count(*)::int as ended,
-    count(*) filter (where end_reason = any($1))::int as failed
-  from (select upstream, end_reason from projection.request
-    where accepted_at > statement_timestamp() - interval '${UPSTREAM_MINUTES} minutes'
-      and end_reason is not null and upstream is not null
-    order by accepted_at desc limit ${CALLS_MAX}) newest
-  group by upstream`;
+/** Keys that expire within so many days. */
+export const endingKeys = (days: number) =>
+  db
+    .selectFrom('projection.key as k')
+    .leftJoin('projection.account as a', 'a.id', 'k.account')
+    .select(['k.id', 'k.account', 'a.name as account_name', 'k.name', 'k.created_at'])
+    .select(({ ref }) => [
+      ref('k.expires_at').$notNull().as('expires_at'),
+      sql<Date>`statement_timestamp()`.as('now'),
+    ])
+    .where('k.expired_at', 'is', null)
+    .where('k.revoked_at', 'is', null)
+    .where('k.expires_at', '>', sql<Date>`statement_timestamp()`)
+    .where('k.expires_at', '<=', sql<Date>`statement_timestamp() + ${days} * interval '1 day'`)
+    .orderBy('k.expires_at')
+    .limit(KEYS_MAX);
+/** The newest calls of each upstream that have ended, and how many of them failed by its fault. */
+export function upstreamFigures() {
+  const faults = FAULTS.map((reason) => END_REASONS[reason]);
+  const newest = db
+    .selectFrom('projection.request')
+    .select(({ ref }) => [ref('upstream').$notNull().as('upstream'), 'end_reason'])
+    .where('accepted_at', '>', sql<Date>`statement_timestamp() - ${UPSTREAM_MINUTES} * interval '1 minute'`)
+    .where('end_reason', 'is not', null)
+    .where('upstream', 'is not', null)
+    .orderBy('accepted_at', 'desc')
+    .limit(CALLS_MAX);
+  return db
+    .selectFrom(newest.as('newest'))
+    .select([
+      'upstream',
+      sql<number>`count(*)::int`.as('ended'),
+      sql<number>`count(*) filter (where end_reason = any(${faults}))::int`.as('failed'),
+    ])
+    .groupBy('upstream');
+}
 /** The age of the first event not yet projected; the last projected event can be much older. */
-export const BEHIND = `select (p.head - p.position)::float8 as events,
-    coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
+export function unprojected() {
+  const slowest = db
+    .selectFrom('daybook.projection')
+    .select(({ fn }) => [fn.min('position').as('position'), sql<string>`daybook.head(${SHARD})`.as('head')]);
+  return db.selectFrom(slowest.as('p')).select([
+    sql<number>`(p.head - p.position)::float8`.as('events'),
+    sql<number>`coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
       from daybook.log l
-      where l.shard = 0 and l.position = p.position + 1), 0)::float8 as ms
-  from (select min(position) as position, daybook.head(0::smallint) as head from daybook.projection) p`;
+      where l.shard = ${SHARD} and l.position = p.position + 1), 0)::float8`.as('ms'),
+  ]);
+}
 
 /** Raises an alert while the projections are behind the log, and when they have caught up. */
 export async function watchProjections(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<BehindFigures>(BEHIND);
+  const rows = await rowsOf(client, unprojected());
   const raised = await readRaised(client, [PROJECTOR_TOPIC]);
   await raise(
     client,
@@ -71,9 +96,7 @@ export async function watchProjections(client: ClientBase): Promise<void> {
 
 /** Raises an alert for each upstream that fails or has recovered. */
 export async function watchUpstreams(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<UpstreamFigures>(UPSTREAMS, [
-    FAULTS.map((reason) => END_REASONS[reason]),
-  ]);
+  const rows = await rowsOf(client, upstreamFigures());
   const raised = await readRaised(
     client,
     rows.map(({ upstream }) => upstreamTopic(upstream)),
@@ -86,7 +109,7 @@ export async function watchUpstreams(client: ClientBase): Promise<void> {
 
 /** Raises an alert for each key that expires soon. */
 export async function watchKeys(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<EndingKey & { now: Date }>(ENDING_KEYS, [Math.max(...KEY_NOTICE_DAYS)]);
+  const rows = await rowsOf(client, endingKeys(Math.max(...KEY_NOTICE_DAYS)));
   const raised = await readRaised(client, rows.flatMap(keyTopics));
   await raise(
     client,
