@@ -1,7 +1,10 @@
+import { sql } from 'kysely';
+import type { ClientBase } from 'pg';
 import { ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -70,7 +73,11 @@ export function webhookCommands(program: Command): void {
   withJson(webhook.command('deliveries').argument('[id]', "the webhook's id"))
     .description(`list the newest ${DELIVERIES_SHOWN} deliveries of one webhook, or of all`)
     .action((id: string | undefined, _options: unknown, command: Command) =>
-      run(command, (session) => deliveries(session, id ?? null), showDeliveries),
+      run(
+        command,
+        ({ client }) => readDeliveries(client, id === undefined ? {} : { webhook: id }),
+        showDeliveries,
+      ),
     );
 }
 
@@ -136,13 +143,13 @@ async function remove({ client }: Session, id: string): Promise<{ id: string }> 
   return { id };
 }
 
-type Tested = { delivery: string; state: 'waiting' | 'delivered' | 'failed'; reply: string | null };
+type Tested = { delivery: string; state: Delivery['state']; reply: string | null };
 
 async function test({ client }: Session, id: string): Promise<Tested> {
   const delivery = await testWebhook(client, id);
   const endMs = performance.now() + TEST_WAIT_MS;
   for (;;) {
-    const [found] = (await client.query<Delivery>(DELIVERIES, [null, delivery])).rows;
+    const [found] = await readDeliveries(client, { delivery });
     const state = found?.state ?? 'failed';
     if (state !== 'waiting' || performance.now() > endMs)
       return { delivery, state, reply: found?.reply ?? null };
@@ -150,29 +157,35 @@ async function test({ client }: Session, id: string): Promise<Tested> {
   }
 }
 
+type Delivery = Awaited<ReturnType<typeof readDeliveries>>[number];
+
 /** Deliveries with the result of the last attempt, newest first. */
-const DELIVERIES = `select d.id, d.webhook, a.kind || '.' || a.state as alert, d.state, d.created_at,
-    (select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id) as attempts,
-    last.reply, last.duration_ms
-  from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert
-  left join lateral (select coalesce(t.status::text, t.fault) as reply, t.duration_ms
-    from daybook.webhook_attempt t where t.delivery = d.id order by t.attempted_at desc limit 1) last on true
-  where ($1::text is null or d.webhook = $1) and ($2::uuid is null or d.id = $2)
-  order by d.id desc limit ${DELIVERIES_SHOWN}`;
-
-type Delivery = {
-  id: string;
-  webhook: string;
-  alert: string;
-  state: Tested['state'];
-  created_at: Date;
-  attempts: number;
-  reply: string | null;
-  duration_ms: number | null;
-};
-
-async function deliveries({ client }: Session, webhook: string | null): Promise<Delivery[]> {
-  return (await client.query<Delivery>(DELIVERIES, [webhook, null])).rows;
+function readDeliveries(client: ClientBase, of: { webhook?: string; delivery?: string }) {
+  let query = db
+    .selectFrom('daybook.webhook_delivery as d')
+    .innerJoin('daybook.alert as a', 'a.id', 'd.alert')
+    .leftJoinLateral(
+      ({ selectFrom }) =>
+        selectFrom('daybook.webhook_attempt as t')
+          .select([sql<string | null>`coalesce(t.status::text, t.fault)`.as('reply'), 't.duration_ms'])
+          .whereRef('t.delivery', '=', 'd.id')
+          .orderBy('t.attempted_at', 'desc')
+          .limit(1)
+          .as('last'),
+      (join) => join.onTrue(),
+    )
+    .select(['d.id', 'd.webhook', 'd.state', 'd.created_at', 'last.reply', 'last.duration_ms'])
+    .select([
+      sql<string>`a.kind || '.' || a.state`.as('alert'),
+      sql<number>`(select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id)`.as(
+        'attempts',
+      ),
+    ])
+    .orderBy('d.id', 'desc')
+    .limit(DELIVERIES_SHOWN);
+  if (of.webhook !== undefined) query = query.where('d.webhook', '=', of.webhook);
+  if (of.delivery !== undefined) query = query.where('d.id', '=', of.delivery);
+  return rowsOf(client, query);
 }
 
 function showDeliveries(rows: Delivery[]): string {

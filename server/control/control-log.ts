@@ -18,6 +18,7 @@ import { AdjustmentError, adjustUsage, type AllowanceAdjustment } from '#db/limi
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, type Read, readRows, UnreadableEventError } from '#db/log/read.ts';
+import { db, readClock, rowOf } from '#db/schema/query.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -126,11 +127,8 @@ export class ControlLog {
 
   /** The version of a stream; 0 for one without events. */
   async loadVersion(stream: string): Promise<number> {
-    const { rows } = await this.#client.query<{ version: number }>(
-      'select version from daybook.stream_head where stream = $1',
-      [stream],
-    );
-    return rows[0]?.version ?? 0;
+    const query = db.selectFrom('daybook.stream_head').select('version').where('stream', '=', stream);
+    return (await rowOf(this.#client, query))?.version ?? 0;
   }
 
   /**
@@ -138,19 +136,16 @@ export class ControlLog {
    * @throws {DecisionError} when there is no such request, or it has not ended.
    */
   async loadEndedRequest(id: string): Promise<CorrectedRequest> {
-    const { rows } = await this.#client.query<Omit<CorrectedRequest, 'id'> & { isEnded: boolean }>(
-      `select account, key, coalesce(admitted_minute, 0) as minute,
-          coalesce(terms_position, 0)::float8 as terms,
-          end_position is not null and admitted_minute is not null as "isEnded"
-        from projection.request where request = $1`,
-      [id],
-    );
-    const [found] = rows;
+    const query = db
+      .selectFrom('projection.request')
+      .select(['account', 'key', 'admitted_minute', 'terms_position', 'end_position'])
+      .where('request', '=', id);
+    const found = await rowOf(this.#client, query);
     if (found === undefined) throw new DecisionError('not_found', `There is no request ${id}.`);
-    const { isEnded, ...request } = found;
-    if (!isEnded)
+    const { account, key, admitted_minute: minute, terms_position, end_position } = found;
+    if (end_position === null || minute === null)
       throw new DecisionError('not_allowed', `Request ${id} still runs, or was never charged to a quota.`);
-    return { id, ...request };
+    return { id, account, key, minute, terms: Number(terms_position ?? 0) };
   }
 
   async loadPlan(name: string): Promise<Plan | undefined> {
@@ -180,9 +175,8 @@ export class ControlLog {
   }
 
   /** Now, by Postgres' clock. */
-  async now(): Promise<Date> {
-    const { rows } = await this.#client.query<{ now: Date }>('select clock_timestamp() as now');
-    return rows[0]?.now ?? new Date();
+  now(): Promise<Date> {
+    return readClock(this.#client);
   }
 
   async #fold(stream: string): Promise<ReadModel> {

@@ -1,25 +1,20 @@
+import { type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { AlertKind } from '#db/alerts/alerts.ts';
 import { publicId } from '#db/ids.ts';
 import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
+import { countOf, db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
+import type { WebhookTable } from '#db/schema/tables.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { WEBHOOKS_MAX, WEBHOOK_URL_CHARACTERS_MAX } from '#server/control/bounds.ts';
 
 /** The webhooks that receive alerts, as the command line and the dashboard manage them. */
 
-/** A webhook as it is shown: the origin of its address, and never its secret. */
-export type Webhook = {
-  id: string;
-  origin: string;
-  /** The id of the account whose alerts it receives; null: all accounts. */
-  account: string | null;
-  alerts: AlertKind[];
-  allow_private: boolean;
-  created_at: Date;
-  failures: number;
-  failing_since: Date | null;
-  switched_off_at: Date | null;
-};
+/**
+ * A webhook as it is shown: the origin of its address, and never its secret. `account` is the account whose
+ * alerts it receives; null: all accounts.
+ */
+export type Webhook = Omit<Selectable<WebhookTable>, 'sealed_target' | 'alerts'> & { alerts: AlertKind[] };
 
 /**
  * Adds a webhook.
@@ -34,19 +29,25 @@ export async function addWebhook(
   const { href, origin } = checkUrl(wanted.url);
   const id = publicId();
   const secret = createWebhookSecret();
-  const { rowCount } = await client.query(
-    `insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private)
-      select $1, $2, $3, $4, $5, $6 where (select count(*) from daybook.webhook) < ${WEBHOOKS_MAX}`,
-    [
-      id,
-      origin,
-      sealTarget(pepper, id, { url: href, secret }),
-      wanted.account,
-      [...new Set(wanted.alerts)],
-      wanted.allowPrivate,
-    ],
-  );
-  if (rowCount === 0)
+  const webhook = db
+    .selectNoFrom([
+      sql.val(id).as('id'),
+      sql.val(origin).as('origin'),
+      sql.val(sealTarget(pepper, id, { url: href, secret })).as('sealed_target'),
+      sql.val(wanted.account).as('account'),
+      sql.val([...new Set(wanted.alerts)]).as('alerts'),
+      sql.val(wanted.allowPrivate).as('allow_private'),
+    ])
+    .where(
+      ({ selectFrom }) => selectFrom('daybook.webhook').select(({ fn }) => fn.countAll<number>().as('count')),
+      '<',
+      WEBHOOKS_MAX,
+    );
+  const insert = db
+    .insertInto('daybook.webhook')
+    .columns(['id', 'origin', 'sealed_target', 'account', 'alerts', 'allow_private'])
+    .expression(webhook);
+  if ((await countOf(client, insert)) === 0)
     throw new DecisionError('not_allowed', `There are ${WEBHOOKS_MAX} webhooks already. Remove one first.`);
   return { id, origin, secret };
 }
@@ -67,11 +68,14 @@ function checkUrl(text: string): URL {
 
 /** All webhooks, the oldest first. */
 export async function listWebhooks(client: ClientBase): Promise<Webhook[]> {
-  const { rows } = await client.query<Webhook>(
-    `select id, origin, account, alerts, allow_private, created_at, failures, failing_since, switched_off_at
-      from daybook.webhook order by created_at`,
+  return rowsOf(
+    client,
+    db
+      .selectFrom('daybook.webhook')
+      .select(({ ref }) => ['id', 'origin', 'account', ref('alerts').$castTo<AlertKind[]>().as('alerts')])
+      .select(['allow_private', 'created_at', 'failures', 'failing_since', 'switched_off_at'])
+      .orderBy('created_at'),
   );
-  return rows;
 }
 
 /**
@@ -79,8 +83,8 @@ export async function listWebhooks(client: ClientBase): Promise<Webhook[]> {
  * webhook.
  */
 export async function removeWebhook(client: ClientBase, id: string): Promise<void> {
-  const { rowCount } = await client.query('delete from daybook.webhook where id = $1', [id]);
-  if (rowCount === 0) throw notFound(id);
+  const deleted = await countOf(client, db.deleteFrom('daybook.webhook').where('id', '=', id));
+  if (deleted === 0) throw notFound(id);
 }
 
 /**
@@ -89,13 +93,12 @@ export async function removeWebhook(client: ClientBase, id: string): Promise<voi
  * @throws {DecisionError} when there is no such webhook, or no worker has run on this database.
  */
 export async function testWebhook(client: ClientBase, id: string): Promise<string> {
-  const { rows: known } = await client.query('select id from daybook.webhook where id = $1', [id]);
-  if (known.length === 0) throw notFound(id);
-  const { rows } = await client.query<{ delivery: string | null }>(
-    'select daybook.test_webhook($1) as delivery',
-    [id],
+  const known = db.selectFrom('daybook.webhook').select('id').where('id', '=', id);
+  if ((await rowOf(client, known)) === undefined) throw notFound(id);
+  const { delivery } = await onlyRowOf(
+    client,
+    db.selectNoFrom(sql<string | null>`daybook.test_webhook(${id})`.as('delivery')),
   );
-  const delivery = rows[0]?.delivery ?? null;
   if (delivery === null)
     throw new DecisionError(
       'not_allowed',

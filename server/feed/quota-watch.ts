@@ -1,6 +1,8 @@
+import type { Selectable } from 'kysely';
 import { DatabaseError } from 'pg';
 import { WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
 import { type Meter, METER_OF } from '#db/limits/meters.ts';
+import type { QuotaWindowTable } from '#db/schema/tables.ts';
 import { QUOTAS_EVERY_MS, QUOTAS_READ_MAX } from '#server/feed/bounds.ts';
 import type { FeedStore } from '#server/feed/store.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
@@ -73,19 +75,7 @@ export class QuotaWatch {
 
 const UNDEFINED_TABLE = '42P01';
 
-type Row = [
-  position: string,
-  subject: string,
-  account: string,
-  meter: number,
-  windowKind: number,
-  windowStart: number,
-  cap: string,
-  used: string,
-  held: string,
-  reset: string,
-  isHard: boolean,
-];
+type Window = Selectable<QuotaWindowTable>;
 
 const READ = `select position, subject, account, meter, window_kind, window_start,
     cap, used, held, reset_position, is_hard
@@ -99,24 +89,23 @@ async function readQuotas(
   accounts: readonly string[] | null,
   after: number,
 ): Promise<Quota[]> {
-  const { rows } = await client.query<Row>({
+  const { rows } = await client.query<Omit<Window, 'begins_at'>>({
     name: 'read_quotas',
     text: READ,
     values: [after, accounts, QUOTAS_READ_MAX],
-    rowMode: 'array',
   });
-  return rows.map(([position, subject, account, meter, kind, start, cap, used, held, reset, isHard]) => ({
+  return rows.map((row) => ({
     type: 'quota',
-    position: Number(position),
-    subject,
-    account,
-    meter: METER_OF.get(meter) as Meter,
-    window: WINDOW_KIND_OF.get(kind) as WindowKind,
-    window_start: start,
-    cap: Number(cap),
-    used: Number(used),
-    reserved: Number(held),
-    reset_position: Number(reset),
-    is_hard: isHard,
+    position: Number(row.position),
+    subject: row.subject,
+    account: row.account,
+    meter: METER_OF.get(row.meter) as Meter,
+    window: WINDOW_KIND_OF.get(row.window_kind) as WindowKind,
+    window_start: row.window_start,
+    cap: Number(row.cap),
+    used: Number(row.used),
+    reserved: Number(row.held),
+    reset_position: Number(row.reset_position),
+    is_hard: row.is_hard,
   }));
 }

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { closeClient, patient, type Store } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { withControl } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { Config } from '#server/process/config.ts';
@@ -32,10 +33,11 @@ export async function offerFirstKey(
   const client = await connectRelay(store);
   let pepper: Buffer;
   try {
-    const { rows } = await client.query(
-      "select from daybook.stream_head where stream like 'account/%' limit 1",
-    );
-    if (rows.length > 0) return null;
+    const accounts = db
+      .selectFrom('daybook.stream_head')
+      .select('stream')
+      .where('stream', 'like', 'account/%');
+    if ((await rowOf(client, accounts.limit(1))) !== undefined) return null;
     pepper = await loadPepper(client, config);
   } finally {
     await closeClient(client);

@@ -1,5 +1,6 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { db, rowOf } from '#db/schema/query.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { READ_REQUEST_LINES } from '#db/archive/line.ts';
 import { SHARD } from '#db/log/append.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
@@ -112,13 +113,18 @@ function isOf(cosignature: string, verifierKeys: readonly string[]): boolean {
 
 /** An error with the archive files that hold these positions, if they aren't in the database. */
 async function whereArchived(client: ClientBase, positions: readonly number[]): Promise<ApiError | null> {
-  const { rows } = await client.query<{ file: string }>(
-    `select manifest->>'file' as file from daybook.log_partition
-      where archived_at is not null and not daybook.is_attached(name)
-        and exists (select from unnest($1::bigint[]) as wanted(position)
-          where wanted.position >= first_position and wanted.position < end_position)
-      order by number`,
-    [positions],
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.log_partition')
+      .select(sql<string>`manifest->>'file'`.as('file'))
+      .where('archived_at', 'is not', null)
+      .where(sql<boolean>`not daybook.is_attached(name)`)
+      .where(
+        sql<boolean>`exists (select from unnest(${positions}::bigint[]) as wanted(position)
+          where wanted.position >= first_position and wanted.position < end_position)`,
+      )
+      .orderBy('number'),
   );
   return rows.length === 0
     ? null

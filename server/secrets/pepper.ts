@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { pepperCheck, pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 
@@ -18,10 +20,8 @@ export async function loadPepper(
   config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_PEPPER_FILE'>,
 ): Promise<Buffer> {
   const file = pepperFile(config);
-  const { rows } = await client.query<{ pepper_check: string | null }>(
-    'select pepper_check from daybook.install',
-  );
-  const expected = rows[0]?.pepper_check ?? null;
+  const install = await rowOf(client, db.selectFrom('daybook.install').select('pepper_check'));
+  const expected = install?.pepper_check ?? null;
   const pepper = readPepper(file, fault) ?? (expected === null ? createPepper(file) : null);
   if (pepper === null) {
     throw new ConfigError(
@@ -32,10 +32,8 @@ export async function loadPepper(
     );
   }
   const check = pepperCheck(pepper);
-  const claimed = await client.query<{ claimed: string }>('select daybook.claim_pepper($1) as claimed', [
-    check,
-  ]);
-  if (claimed.rows[0]?.claimed !== check) {
+  const claim = sql<string>`daybook.claim_pepper(${check})`.as('claimed');
+  if ((await onlyRowOf(client, db.selectNoFrom(claim))).claimed !== check) {
     throw new ConfigError(
       `DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper of this database's keys.`,
     );

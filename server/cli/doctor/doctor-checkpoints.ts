@@ -1,7 +1,9 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import type { Finding } from '#server/cli/doctor/finding.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, onlyRowOf } from '#db/schema/query.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
@@ -14,26 +16,34 @@ const UNCOVERED_MAX_MS = 60_000;
  * The number of events of the newest epoch that no checkpoint covers, the age of the oldest of them, and
  * whether a server is running that expects them to be covered.
  */
-const READ_COVERED = `select c.size::float8 as size,
-    extract(epoch from clock_timestamp() - c.published_at)::float8 as age_secs,
-    daybook.head($1)::float8 - coalesce(c.size, 0)::float8 as uncovered,
-    extract(epoch from clock_timestamp() - (
-      select at from daybook.log_batch
-      where shard = $1 and last_position > coalesce(c.size, 0)
-      order by last_position limit 1
-    ))::float8 * 1000 as uncovered_ms,
-    exists (select from daybook.instance where dead_at is null and name like 'server %') as serves
-  from (values (1)) one left join lateral (
-    select size, published_at from daybook.checkpoint
-    where shard = $1 order by epoch desc, size desc limit 1
-  ) c on true`;
-type Covered = {
-  size: number | null;
-  age_secs: number | null;
-  uncovered: number;
-  uncovered_ms: number | null;
-  serves: boolean;
-};
+const coverage = () =>
+  db
+    .selectFrom(sql`(values (1))`.as<'one'>(sql`one`))
+    .leftJoinLateral(
+      ({ selectFrom }) =>
+        selectFrom('daybook.checkpoint')
+          .select(['size', 'published_at'])
+          .where('shard', '=', SHARD)
+          .orderBy('epoch', 'desc')
+          .orderBy('size', 'desc')
+          .limit(1)
+          .as('c'),
+      (join) => join.onTrue(),
+    )
+    .select(({ exists, selectFrom }) => [
+      sql<number | null>`c.size::float8`.as('size'),
+      sql<number | null>`extract(epoch from statement_timestamp() - c.published_at)::float8`.as('age_secs'),
+      sql<number>`daybook.head(${SHARD})::float8 - coalesce(c.size, 0)::float8`.as('uncovered'),
+      sql<number | null>`extract(epoch from statement_timestamp() - (
+        select at from daybook.log_batch where shard = ${SHARD} and last_position > coalesce(c.size, 0)
+        order by last_position limit 1))::float8 * 1000`.as('uncovered_ms'),
+      exists(
+        selectFrom('daybook.instance')
+          .select('id')
+          .where('dead_at', 'is', null)
+          .where('name', 'like', 'server %'),
+      ).as('serves'),
+    ]);
 
 /** Checks the age of the events that no checkpoint covers, and the log against the published checkpoint. */
 export async function checkCheckpoints(
@@ -47,8 +57,7 @@ export async function checkCheckpoints(
     if (!(error instanceof StoreError)) throw error;
     if (!(error instanceof MissingHashesError)) return { check, ok: false, detail: error.message };
   }
-  const { rows } = await client.query<Covered>(READ_COVERED, [SHARD]);
-  const { size, age_secs, uncovered, uncovered_ms, serves } = rows[0] as Covered;
+  const { size, age_secs, uncovered, uncovered_ms, serves } = await onlyRowOf(client, coverage());
   const newest =
     size === null ? 'none yet' : `the newest covers position ${size}, ${Math.round(age_secs ?? 0)} s ago`;
   if (uncovered <= 0 || uncovered_ms === null)

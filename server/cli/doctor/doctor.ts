@@ -1,9 +1,12 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { unknownVariableLine, unknownVariables } from '#db/configuration/names.ts';
 import { readWorkerConfig } from '#db/configuration/worker-config.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
+import { SHARD } from '#db/log/append.ts';
+import { db, onlyRowOf } from '#db/schema/query.ts';
 import { borrowStore, connectRelay } from '#db/postgres/store.ts';
 import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
 import { checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
@@ -72,12 +75,17 @@ async function checkStore(config: Config): Promise<Finding[]> {
 }
 
 async function describeLog(client: Client): Promise<string> {
-  const { rows } = await client.query<{ version: string; head: string; live: string }>(
-    `select current_setting('server_version') as version, daybook.head(0::smallint) as head,
-       (select count(*) from daybook.instance where dead_at is null and name like 'server %') as live`,
-  );
-  const [row] = rows;
-  return `version ${row?.version}, ${row?.head} events in the log, ${row?.live} server(s) running`;
+  const query = db.selectNoFrom(({ selectFrom }) => [
+    sql<string>`current_setting('server_version')`.as('version'),
+    sql<string>`daybook.head(${SHARD})`.as('head'),
+    selectFrom('daybook.instance')
+      .select(({ fn }) => fn.countAll<string>().as('count'))
+      .where('dead_at', 'is', null)
+      .where('name', 'like', 'server %')
+      .as('live'),
+  ]);
+  const { version, head, live } = await onlyRowOf(client, query);
+  return `version ${version}, ${head} events in the log, ${live} server(s) running`;
 }
 
 const PROBE_TIMEOUT_MS = 5_000;

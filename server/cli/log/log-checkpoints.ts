@@ -3,6 +3,7 @@ import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { startEpoch, type EpochStart, findPublicationGap, type PublicationGap } from '#db/tlog/epoch.ts';
 import { parseNote } from '#db/tlog/note.ts';
@@ -63,11 +64,14 @@ export async function newestCheckpoint(
 ): Promise<{ note: string } | null> {
   const published = await readCheckpointFile(publishDirectory(config));
   if (published !== null) return { note: published };
-  const { rows } = await client.query<{ note: string }>(
-    'select note from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1',
-    [SHARD],
-  );
-  return rows[0] ?? null;
+  const newest = db
+    .selectFrom('daybook.checkpoint')
+    .select('note')
+    .where('shard', '=', SHARD)
+    .orderBy('epoch', 'desc')
+    .orderBy('size', 'desc')
+    .limit(1);
+  return (await rowOf(client, newest)) ?? null;
 }
 
 /** The JSON output, with snake_case names. */

@@ -1,39 +1,47 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition, readStream } from '#db/log/read.ts';
 import { LOG_STREAM } from '#db/events/streams.ts';
+import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
 import { parseNote } from '#db/tlog/note.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
 import type { CheckpointPage, CheckpointRow, Proof, WitnessRow } from '#server/contract/audit.ts';
 
-type Row = { epoch: number; size: string; note: string; published_at: Date; witnesses: string[] };
+type CheckpointId = { epoch: number; size: number };
 
-const COLUMNS = `c.epoch, c.size, c.note, c.published_at,
-  array(select witness from daybook.cosignature w
-    where w.shard = c.shard and w.epoch = c.epoch and w.size = c.size order by witness) as witnesses`;
-const READ_PAGE = `select ${COLUMNS} from daybook.checkpoint c
-  where c.shard = $1 and (c.epoch, c.size) < ($2, $3) order by c.epoch desc, c.size desc limit $4`;
-/** Sorts before every checkpoint. */
-const NEWEST: Place = { epoch: 2 ** 31 - 1, size: Number.MAX_SAFE_INTEGER };
+const WITNESSES = sql<string[]>`array(select witness from daybook.cosignature w
+  where w.shard = c.shard and w.epoch = c.epoch and w.size = c.size order by witness)`;
 
-type Place = { epoch: number; size: number };
-
-async function readRows(client: ClientBase, before: Place, limit: number): Promise<CheckpointRow[]> {
-  const { rows } = await client.query<Row>(READ_PAGE, [SHARD, before.epoch, before.size, limit]);
-  return rows.map(describe);
-}
-
-function describe({ epoch, size, note, published_at, witnesses }: Row): CheckpointRow {
-  const { text, signatures } = parseNote(note);
-  return {
-    epoch,
-    size: Number(size),
-    root: text.split('\n')[2] ?? '',
-    signed_by: signatures.map(({ name, keyId }) => ({ name, key_id: keyId })),
-    published_at: published_at.toISOString(),
-    witnesses,
-    note,
-  };
+/** Checkpoints, newest first. @param before null: from the newest one. */
+async function readCheckpoints(
+  client: ClientBase,
+  before: CheckpointId | null,
+  limit: number,
+): Promise<CheckpointRow[]> {
+  let query = db
+    .selectFrom('daybook.checkpoint as c')
+    .select(['c.epoch', 'c.size', 'c.note', 'c.published_at', WITNESSES.as('witnesses')])
+    .where('c.shard', '=', SHARD)
+    .orderBy('c.epoch', 'desc')
+    .orderBy('c.size', 'desc')
+    .limit(limit);
+  if (before !== null)
+    query = query.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('c.epoch', 'c.size'), '<', tuple(before.epoch, String(before.size))),
+    );
+  return (await rowsOf(client, query)).map(({ epoch, size, note, published_at, witnesses }) => {
+    const { text, signatures } = parseNote(note);
+    return {
+      epoch,
+      size: Number(size),
+      root: text.split('\n')[2] ?? '',
+      signed_by: signatures.map(({ name, keyId }) => ({ name, key_id: keyId })),
+      published_at: published_at.toISOString(),
+      witnesses,
+      note,
+    };
+  });
 }
 
 /** One page of checkpoints, newest first. @param cursor `next` of the page before. */
@@ -43,7 +51,7 @@ export async function listCheckpoints(
   cursor: string | undefined,
 ): Promise<CheckpointPage> {
   const [epoch = 0, size = 0] = cursor?.split('-').map(Number) ?? [];
-  const data = await readRows(client, cursor === undefined ? NEWEST : { epoch, size }, limit);
+  const data = await readCheckpoints(client, cursor === undefined ? null : { epoch, size }, limit);
   const last = data.at(-1);
   return {
     object: 'list',
@@ -60,15 +68,9 @@ export async function readProof(
   configured: readonly string[],
 ): Promise<Omit<Proof, 'object'>> {
   const { logId, origin, signing, head } = await readLogState(client);
-  const [newest = null] = await readRows(client, NEWEST, 1);
+  const [newest = null] = await readCheckpoints(client, null, 1);
   const covered = newest?.epoch === signing.epoch ? newest.size : 0;
-  const { rows } = await client.query<{ now: Date; since: Date | null }>(
-    `select clock_timestamp() as now,
-      (select at from daybook.log_batch where shard = $1 and last_position > $2
-        order by last_position limit 1) as since`,
-    [SHARD, covered],
-  );
-  const { now, since } = rows[0] as (typeof rows)[number];
+  const { now, since } = await readUncovered(client, covered);
   const times = new Map(
     (await readStream(client, LOG_STREAM)).map(({ position, at }) => [position, at.toISOString()]),
   );
@@ -94,20 +96,38 @@ export async function readProof(
   };
 }
 
-const READ_WITNESSES = `select distinct on (witness) witness, epoch, size, received_at
-  from daybook.cosignature
-  where shard = $1 order by witness, epoch desc, size desc`;
+/** The time, and that of the first batch after a position: null at the end of the log. */
+async function readUncovered(
+  client: ClientBase,
+  position: number,
+): Promise<{ now: Date; since: Date | null }> {
+  const query = db.selectNoFrom(({ fn, selectFrom }) => [
+    fn<Date>('clock_timestamp').as('now'),
+    selectFrom('daybook.log_batch')
+      .select('at')
+      .where('shard', '=', SHARD)
+      .where('last_position', '>', String(position))
+      .orderBy('last_position')
+      .limit(1)
+      .as('since'),
+  ]);
+  return onlyRowOf(client, query);
+}
 
 async function readWitnesses(
   client: ClientBase,
   configured: readonly string[],
   newest: CheckpointRow | null,
 ): Promise<WitnessRow[]> {
-  const { rows } = await client.query<{ witness: string; epoch: number; size: string; received_at: Date }>(
-    READ_WITNESSES,
-    [SHARD],
-  );
-  const seen = new Map(rows.map((row) => [row.witness, row]));
+  const query = db
+    .selectFrom('daybook.cosignature')
+    .distinctOn('witness')
+    .select(['witness', 'epoch', 'size', 'received_at'])
+    .where('shard', '=', SHARD)
+    .orderBy('witness')
+    .orderBy('epoch', 'desc')
+    .orderBy('size', 'desc');
+  const seen = new Map((await rowsOf(client, query)).map((row) => [row.witness, row]));
   return [...new Set([...configured, ...seen.keys()])].toSorted().map((name) => {
     const row = seen.get(name);
     // Cosignatures of an abandoned history say nothing about this one.

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
 import { SHARD } from '#db/log/append.ts';
-import { db, rowsOf } from '#db/schema/query.ts';
+import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
 import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -62,13 +63,20 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
 }
 
 async function readService(client: ClientBase): Promise<Read> {
-  const { rows } = await client.query<{ now: Date; postgres: string; position: string; at: Date | null }>(
-    `select clock_timestamp() as now, current_setting('server_version') as postgres,
-      daybook.head($1) as position,
-      (select at from daybook.log_batch where shard = $1 order by last_position desc limit 1) as at`,
-    [SHARD],
+  const { now, postgres, position, at } = await onlyRowOf(
+    client,
+    db.selectNoFrom(({ fn, selectFrom }) => [
+      fn<Date>('clock_timestamp').as('now'),
+      sql<string>`current_setting('server_version')`.as('postgres'),
+      sql<string>`daybook.head(${SHARD})`.as('position'),
+      selectFrom('daybook.log_batch')
+        .select('at')
+        .where('shard', '=', SHARD)
+        .orderBy('last_position', 'desc')
+        .limit(1)
+        .as('at'),
+    ]),
   );
-  const [{ now, postgres, position, at }] = rows as [(typeof rows)[number]];
   const instances = await rowsOf(
     client,
     db.selectFrom('daybook.instance').selectAll().where('closed_at', 'is', null).orderBy('id'),
