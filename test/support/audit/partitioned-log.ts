@@ -1,11 +1,13 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { archive, type ArchiveOptions, type ArchiveResult } from '#db/archive/archive.ts';
+import { ARCHIVE_STATEMENT_TIMEOUT_MS } from '#db/bounds.ts';
 import type { RequestEvent } from '#db/events/events.ts';
 import { retireInstance } from '#db/instances/instance.ts';
+import { connectAs } from '#db/postgres/connect.ts';
 import { createDatabase, type TestDatabase } from '../database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../directory.ts';
-import { accepted, connectAs, openWriter, registered, settled, suspended } from '../log/log-writer.ts';
+import { accepted, openWriter, registered, settled, suspended } from '../log/log-writer.ts';
 
 /** A log in small partitions, with a directory for its archive. */
 export type PartitionedLog = AsyncDisposable & {
@@ -27,7 +29,7 @@ export type PartitionedLog = AsyncDisposable & {
 export async function createPartitionedLog(size: number, ahead: number): Promise<PartitionedLog> {
   const database = await createDatabase();
   const directory = await makeTestDirectory();
-  const owner = await connectAs(database, 'owner');
+  const owner = await connectOwner(database);
   try {
     // The partitions that the migration creates are too large to fill.
     for (const name of ['log_000000', 'log_000001']) {
@@ -49,7 +51,7 @@ export async function createPartitionedLog(size: number, ahead: number): Promise
       await markProjected(database);
     },
     archive: (more = {}) =>
-      archive({ connect: () => connectAs(database, 'owner'), directory, keep: 1, drop: false, ...more }),
+      archive({ connect: () => connectOwner(database), directory, keep: 1, drop: false, ...more }),
     files: async () =>
       (await readdir(directory))
         .filter((name) => name.endsWith('.zst'))
@@ -95,7 +97,10 @@ function callsOf(count: number, round: number): RequestEvent[] {
 }
 
 async function markProjected(database: TestDatabase): Promise<void> {
-  const owner = await connectAs(database, 'owner');
+  const owner = await connectOwner(database);
   await owner.query('update daybook.projection set position = daybook.head(0::smallint)');
   await owner.end();
 }
+
+/** As the archive's callers connect: its statements are those of a batch job. */
+const connectOwner = (database: TestDatabase) => connectAs(database, 'owner', ARCHIVE_STATEMENT_TIMEOUT_MS);
