@@ -5,6 +5,7 @@ import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { canRunFront, type Front, startFront, textOf } from '../support/deploy/front.ts';
+import { AS_OPERATOR } from '../support/servers/operator.ts';
 import { type NameServer, startNameServer } from '../support/servers/name-server.ts';
 import { changeControl, makePlace, type Place, openLog, until } from '../support/relay.ts';
 import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
@@ -46,7 +47,7 @@ const ask = (
 async function instances(): Promise<number[]> {
   const answers = await Promise.all(
     Array.from({ length: 6 }, async () => {
-      const reply = await front.send({ path: '/readyz' });
+      const reply = await front.send({ path: '/readyz', headers: AS_OPERATOR });
       return { status: reply.statusCode, text: await textOf(reply) };
     }),
   );

@@ -2,7 +2,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import { request } from 'node:https';
+import { type Agent, request } from 'node:https';
 import path from 'node:path';
 import { ROOT } from '../../layout/source.ts';
 import { until } from '../relay.ts';
@@ -28,7 +28,12 @@ export type SendOptions = {
   from?: string;
   /** Leaves when this is aborted. */
   signal?: AbortSignal;
+  /** Keeps connections to the front; absent: each request has a connection of its own. */
+  agent?: Agent;
 };
+
+/** As many as the hosts of tests allow: HAProxy needs two descriptors for each, and some. */
+const CONNECTIONS_MAX = 4_000;
 
 /** Where Debian and others put it. */
 const HAPROXY = ['haproxy', '/usr/sbin/haproxy'].find((each) => spawnSync(each, ['-v']).status === 0);
@@ -53,7 +58,7 @@ export async function startFront(
     '/run/secrets/front.pem': makeCertificate(directory),
     'bind :8443': `bind 127.0.0.1:${port}`,
     'bind 127.0.0.1:8080': `bind 127.0.0.1:${healthPort}`,
-    'maxconn 20000': 'maxconn 200',
+    'maxconn 20000': `maxconn ${CONNECTIONS_MAX}`,
     'server:4000': `server:${serverPort}`,
   };
   let text = readFileSync(path.join(ROOT, 'deploy/haproxy.cfg'), 'utf8');
@@ -81,9 +86,9 @@ export async function startFront(
     port,
     healthUrl,
     output: () => said,
-    send: ({ body = '', from, signal, ...options }) =>
+    send: ({ body = '', from, signal, agent, ...options }) =>
       new Promise((resolve, reject) => {
-        const place = { host: '127.0.0.1', port, rejectUnauthorized: false, agent: false } as const;
+        const place = { host: '127.0.0.1', port, rejectUnauthorized: false, agent: agent ?? false };
         const more = {
           ...(from === undefined ? {} : { localAddress: from }),
           ...(signal === undefined ? {} : { signal }),
