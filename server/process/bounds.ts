@@ -20,6 +20,13 @@ export const DRAIN_POLL_MS = 20;
  * again.
  */
 export const OTHER_REPLIES_MS = 10_000;
+/** How long a listener that is to be closed goes on to accept the connections that already wait. */
+export const ACCEPT_REST_MS = 1_000;
+/**
+ * How long an accepted connection may take to send its first request once the listener is closed: a round
+ * trip and some congestion.
+ */
+export const FIRST_REQUEST_MS = 1_000;
 /** How long the error that ends a call which is cut may take to reach its client. */
 export const LAST_BYTES_MS = 1_000;
 /**
@@ -69,6 +76,10 @@ assertIncreasing(
     CHILD_CUT_MS,
   },
   'A process whose calls are cut must still write its last events before it is killed.',
+);
+assertIncreasing(
+  { DRAIN_POLL_MS, FIRST_REQUEST_MS, OTHER_REPLIES_MS, DRAIN_MS },
+  'A connection without a request must not prolong a drain by more than a reply.',
 );
 assertIncreasing(
   { DRAIN_POLL_MS, LAST_BYTES_MS, OTHER_REPLIES_MS, DRAIN_MS },

@@ -1,6 +1,13 @@
 import type { Server } from 'node:http';
-import { setTimeout as wait } from 'node:timers/promises';
-import { DRAIN_MS, DRAIN_POLL_MS, LAST_BYTES_MS, OTHER_REPLIES_MS } from '#server/process/bounds.ts';
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
+import {
+  ACCEPT_REST_MS,
+  DRAIN_MS,
+  DRAIN_POLL_MS,
+  FIRST_REQUEST_MS,
+  LAST_BYTES_MS,
+  OTHER_REPLIES_MS,
+} from '#server/process/bounds.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -36,25 +43,27 @@ export async function lameDuck(
 
 /**
  * The drain: the listener is closed, and calls on open connections are served to their end, also those
- * whose request is still arriving. Calls that run after DRAIN_MS, or when `cut` is aborted, end with an
- * error; other replies have OTHER_REPLIES_MS.
+ * whose request is still arriving. Connections that the kernel has established are accepted first, and those
+ * without a request have FIRST_REQUEST_MS to send one: their clients can't know of the stop. Calls that run
+ * after DRAIN_MS, or when `cut` is aborted, end with an error; other replies have OTHER_REPLIES_MS.
  */
 export async function drain({ http, relay, replies, log }: Draining, { cut }: StopOptions): Promise<void> {
   relay.phase = 'draining';
+  await acceptRest(http);
   http.close();
   log.info({ running: relay.running.size }, 'shutdown: listener closed; draining');
   const startedMs = performance.now();
-  const isOver = (): boolean => {
+  const isOver = async (): Promise<boolean> => {
+    // Replies that began before the stop have promised to keep their connections.
+    http.closeIdleConnections();
+    const connections = await countConnections(http);
     const waitedMs = performance.now() - startedMs;
     if (cut?.aborted === true || waitedMs > DRAIN_MS) return true;
     if (relay.running.size > 0 || replies.calls > 0) return false;
+    if (connections > 0 && waitedMs < FIRST_REQUEST_MS) return false;
     return replies.others === 0 || waitedMs > OTHER_REPLIES_MS;
   };
-  while (!isOver()) {
-    // Replies that began before the stop have promised to keep their connections.
-    http.closeIdleConnections();
-    await wait(DRAIN_POLL_MS);
-  }
+  while (!(await isOver())) await wait(DRAIN_POLL_MS);
   relay.phase = 'stopped';
   if (relay.running.size > 0) log.warn({ running: relay.running.size }, 'shutdown: running calls are cut');
   for (const call of [...relay.running]) call.fail('shutting_down', 'service_unavailable');
@@ -62,4 +71,28 @@ export async function drain({ http, relay, replies, log }: Draining, { cut }: St
   while (replies.calls > 0 && performance.now() - cutMs < LAST_BYTES_MS) await wait(DRAIN_POLL_MS);
   http.closeAllConnections();
   log.info('shutdown: connections closed');
+}
+
+/**
+ * Accepts the connections that wait in the kernel's queue, which closing the listener would reset. A busy
+ * event loop may have left many there, and Node accepts some in each turn.
+ */
+async function acceptRest(http: Server): Promise<void> {
+  let accepted = 0;
+  const count = (): void => void accepted++;
+  http.on('connection', count);
+  const endMs = performance.now() + ACCEPT_REST_MS;
+  // The first turn may be the one in which the stop was noticed, behind its poll.
+  await nextTurn();
+  do {
+    accepted = 0;
+    await nextTurn();
+  } while (accepted > 0 && performance.now() < endMs);
+  http.off('connection', count);
+}
+
+function countConnections(http: Server): Promise<number> {
+  return new Promise((resolve) => {
+    http.getConnections((_error, count) => resolve(count));
+  });
 }

@@ -109,3 +109,15 @@ test('a drain serves calls to their end, also one whose body is incomplete when 
   expect(await running).toMatchObject({ status: 200, sawDone: true, finished: true });
   await stopped;
 });
+
+test('a drain serves connections that wait to be accepted, and those without a request', async () => {
+  const server = await start();
+  const calls = Array.from({ length: 20 }, () =>
+    chat({ port: server.port, key, body: { model: 'ok', messages: [] } }),
+  );
+  // The kernel has established them; this process has not accepted one.
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+  await server.stop();
+  const replies = await Promise.all(calls);
+  expect(replies.map(({ status, problem }) => problem ?? status)).toEqual(replies.map(() => 200));
+});
