@@ -18,6 +18,12 @@ const CHANGE = `
     where request = (select request from projection.request order by request limit 1)
     returning request`;
 
+/**
+ * Jobs that move rows between partitions hold this lock. Without it an update that waits for a row finds it
+ * gone from its partition, and changes nothing.
+ */
+const LOCK = "begin; select from daybook.projection where name = 'requests' for update";
+
 type Audited = { code: number | null; text: string };
 type Diff = Audited & { differences: number };
 
@@ -90,9 +96,12 @@ export async function checkDiff(
     password: (await readPasswords(await clusterPaths(dataDir)))?.superuser,
   });
   await superuser.connect();
+  await superuser.query(LOCK);
   const { rows } = await superuser.query<{ request: string }>(CHANGE);
+  await superuser.query('commit');
   await superuser.end();
-  const request = rows[0]?.request ?? 'none';
+  const request = rows[0]?.request;
+  if (request === undefined) throw new Error('there is no row of a call to change');
   const changed = await auditDiff(dataDir);
   if (changed.code === 1 && changed.text.includes(request)) return { differences, violations };
   return {

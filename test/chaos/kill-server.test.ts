@@ -3,7 +3,7 @@ import { killServer } from './kill-server.ts';
 
 test(
   'a server killed under load loses no call, ends each once and charges what was used',
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const verdict = await killServer({ kills: 3, streams: 20, seed: 3 });
     expect(verdict.violations).toEqual([]);

@@ -86,6 +86,9 @@ export async function killServer({
     const { port } = server;
     let ended = false;
     const callers = Array.from({ length: streams }, () => caller(port, () => ended));
+    // However busy the machine is, there are calls to kill.
+    const before = upstream.ledger.attempts.length;
+    await upstream.ledger.until(() => upstream.ledger.attempts.length > before);
     await wait(20 + random.below(700));
     ended = true;
     await server.kill();
