@@ -6,12 +6,22 @@ import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
 import { upgradeOnCluster } from './upgrade.ts';
 import { rolling } from './rolling.ts';
+import { canRunFront } from '../support/deploy/front.ts';
 
 /**
- * `npm run chaos -- CASE [--n N] [--streams 50] [--rate 500] [--seed 1]`: breaks things on purpose and checks
- * that the promises held. Prints a verdict as JSON and exits 1 on any violation.
+ * `npm run chaos -- CASE [--n N] [--streams 50] [--rate 500] [--seed 1] [--front haproxy]`: breaks things on
+ * purpose and checks that the promises held. `--front haproxy` puts HAProxy with deploy/haproxy.cfg before
+ * the relays of `rolling`, in place of the balancer of the tests. Prints a verdict as JSON and exits 1 on any
+ * violation.
  */
-type Options = { n: number; streams: number; rate: number; seed: number };
+const FRONTS = ['balancer', 'haproxy'] as const;
+type Options = {
+  n: number;
+  streams: number;
+  rate: number;
+  seed: number;
+  front: (typeof FRONTS)[number];
+};
 
 const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ violations: unknown[] }> }> = {
   'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
@@ -31,6 +41,7 @@ const { values, positionals } = parseArgs({
     streams: { type: 'string', default: '50' },
     rate: { type: 'string', default: '500' },
     seed: { type: 'string', default: '1' },
+    front: { type: 'string', default: 'balancer' },
   },
 });
 const [name = ''] = positionals;
@@ -39,11 +50,21 @@ if (!chosen) {
   process.stderr.write(`chaos: name a case: ${Object.keys(CASES).join(', ')}\n`);
   process.exit(2);
 }
+const front = FRONTS.find((each) => each === values.front);
+if (front === undefined) {
+  process.stderr.write(`chaos: --front is one of: ${FRONTS.join(', ')}\n`);
+  process.exit(2);
+}
+if (front === 'haproxy' && !canRunFront) {
+  process.stderr.write('chaos: --front haproxy needs HAProxy and OpenSSL, which are not installed here\n');
+  process.exit(2);
+}
 const options = {
   n: Number(values.n ?? chosen.n),
   streams: Number(values.streams),
   rate: Number(values.rate),
   seed: Number(values.seed),
+  front,
 };
 const { violations, ...figures } = await chosen.run(options);
 const shown = violations.slice(0, SHOWN_VIOLATIONS);

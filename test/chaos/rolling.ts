@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LAME_DUCK_DEFAULT_MS } from '#server/process/bounds.ts';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
-import { startBalancer } from '../support/deploy/balancer.ts';
+import { balancerEntry, haproxyEntry } from '../support/deploy/entry.ts';
 import { databaseUrlOf } from '../support/database-url.ts';
 import { copyCluster } from '../support/cluster-copy.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -20,7 +20,9 @@ export type RollingOptions = {
   /** Calls a second, begun at a fixed rate however long the replies take. */
   rate: number;
   relays?: number;
-  /** The interval of the balancer's health check. */
+  /** What stands before them: the tests' own balancer (the default), or HAProxy with deploy/haproxy.cfg. */
+  front?: 'balancer' | 'haproxy';
+  /** The interval of the balancer's health check. HAProxy's is that of its configuration. */
   checkMs?: number;
   /** LAME_DUCK_MS of the relays; absent: the default. */
   lameDuckMs?: number;
@@ -37,6 +39,8 @@ export type RollingVerdict = {
   abandoned: number;
   /** How often each kind of failure was seen. */
   reasons: Record<string, number>;
+  /** The last reports of what stands before the relays, if anything failed. */
+  notes: string[];
   violations: Finding[];
 };
 
@@ -52,7 +56,8 @@ const STREAM_SHARE = 5;
  * No call may fail or be cut.
  */
 export async function rolling(options: RollingOptions): Promise<RollingVerdict> {
-  const { n, rate, relays: count = 3, checkMs = 1_000, lameDuckMs = LAME_DUCK_DEFAULT_MS } = options;
+  const { n, rate, relays: count = 3, front = 'balancer', checkMs = 1_000 } = options;
+  const { lameDuckMs = LAME_DUCK_DEFAULT_MS } = options;
   const directories = await Promise.all(Array.from({ length: count + 1 }, makeTestDirectory));
   const [home = '', ...places] = directories;
   await copyCluster(home);
@@ -67,19 +72,30 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
     LAME_DUCK_MS: String(lameDuckMs),
   };
   const environments: Record<string, string>[] = [];
-  for (const place of places)
-    environments.push({ ...common, DAYBOOK_DATA: place, PORT: String(await refusedPort()) });
+  const addresses = places.map((_, index) => `127.0.0.${index + 2}`);
+  // HAProxy finds relays by a common name, so they share the port.
+  const shared = await refusedPort();
+  for (const [index, place] of places.entries()) {
+    const address =
+      front === 'haproxy'
+        ? { HOST: addresses[index] as string, PORT: String(shared) }
+        : { PORT: String(await refusedPort()) };
+    environments.push({ ...common, ...address, DAYBOOK_DATA: place });
+  }
   const servers: ServerProcess[] = [];
   for (const env of environments) servers.push(await spawnServer(env));
   const key = servers[0]?.firstKey as string;
   const log = openLog(embedded);
-  const balancer = await startBalancer(
-    servers.map(({ port }) => port),
-    checkMs,
-  );
+  const entry =
+    front === 'haproxy'
+      ? await haproxyEntry(home, addresses, shared)
+      : await balancerEntry(
+          servers.map(({ port }) => port),
+          checkMs,
+        );
   const allUp = (): Promise<unknown> =>
     until(
-      () => ({ up: balancer.up().length, checks: balancer.checks() }),
+      () => ({ up: entry.countUp(), checks: entry.describe() }),
       ({ up }) => up === count,
       'every relay',
       30_000,
@@ -95,7 +111,7 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
     let reply: IncomingMessage | null = null;
     let text = '';
     try {
-      reply = await balancer.send({
+      reply = await entry.send({
         method: 'POST',
         path: '/v1/chat/completions',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -143,15 +159,25 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
     await loading;
     const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last open call');
     const abandoned = events.filter(({ event }) => event.type === 'request.abandoned').length;
-    const { retries } = balancer;
     const reasons = countBy(
       violations.map(({ message }) => message.replaceAll(/[0-9a-f]{4,}[0-9a-f-]*/g, '')),
     );
-    return { restarts: n, calls, failed, cut, retries, abandoned, reasons, violations };
+    const notes = violations.length === 0 ? [] : entry.describe();
+    return {
+      restarts: n,
+      calls,
+      failed,
+      cut,
+      retries: entry.retries(),
+      abandoned,
+      reasons,
+      notes,
+      violations,
+    };
   } finally {
     isOver = true;
     await log.close();
-    await balancer[Symbol.asyncDispose]();
+    await entry[Symbol.asyncDispose]();
     await Promise.all(servers.map((server) => server.kill()));
     upstream.server.closeAllConnections();
     upstream.server.close();

@@ -4,9 +4,9 @@ import { AS_OPERATOR } from '../servers/operator.ts';
 
 /**
  * A load balancer with the settings of deploy/haproxy.cfg that decide what a restart costs: `check inter 1s
- * fall 2 rise 1` on /readyz, least connections, and retries at another server only of what could not
- * connect. It is stricter in one point: it keeps its connections and reuses them (HAProxy's `http-reuse
- * never` does not), so that a server that closes them under it is seen.
+ * fall 2 rise 1` and `timeout check 3s` on /readyz, least connections, and retries at another server only
+ * where the connection failed. It is stricter in one point: it keeps its connections and reuses them
+ * (HAProxy's `http-reuse never` does not), so that a server that closes them under it is seen.
  */
 export type Balancer = AsyncDisposable & {
   /**
@@ -31,6 +31,8 @@ export type BalancedRequest = {
 
 const FALL = 2;
 const RETRIES_MAX = 3;
+/** `timeout check`: a relay that replies late is busy, and one that is not ready replies so at once. */
+const CHECK_TIMEOUT_MS = 3_000;
 
 type Server = {
   port: number;
@@ -54,7 +56,7 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
   const closing = new AbortController();
   const checking = servers.map(async (server) => {
     while (!closing.signal.aborted) {
-      const check = await checkReady(server.port, checkMs);
+      const check = await checkReady(server.port);
       const { isReady } = check;
       server.lastCheck = check.found;
       server.failures = isReady ? 0 : server.failures + 1;
@@ -64,13 +66,14 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
     }
   });
 
+  const checks = (): string[] => servers.map(({ port, lastCheck }) => `${port}: ${lastCheck}`);
   let retries = 0;
   async function send(options: BalancedRequest): Promise<IncomingMessage> {
     const refusedBy = new Set<Server>();
     for (;;) {
       const candidates = servers.filter((server) => server.isUp && !refusedBy.has(server));
       const server = candidates.toSorted((left, right) => left.running - right.running)[0];
-      if (server === undefined) throw new Error('no server is up');
+      if (server === undefined) throw new Error(`no server is up: ${checks().join('; ')}`);
       server.running++;
       try {
         const reply = await exchange(server, options);
@@ -89,7 +92,7 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
   return {
     send,
     up: () => servers.filter(({ isUp }) => isUp).map(({ port }) => port),
-    checks: () => servers.map(({ port, lastCheck }) => `${port}: ${lastCheck}`),
+    checks,
     get retries() {
       return retries;
     },
@@ -102,13 +105,13 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
 }
 
 /** Asks as the operator, so that a server that is not ready says why. */
-async function checkReady(port: number, timeoutMs: number): Promise<{ isReady: boolean; found: string }> {
+async function checkReady(port: number): Promise<{ isReady: boolean; found: string }> {
   const startedMs = performance.now();
   const after = (): string => `after ${Math.round(performance.now() - startedMs)} ms`;
   try {
     const reply = await fetch(`http://127.0.0.1:${port}/readyz`, {
       headers: { connection: 'close', ...AS_OPERATOR },
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     });
     const text = await reply.text();
     return { isReady: reply.ok, found: `${reply.status} ${text} ${after()}` };
