@@ -11,7 +11,11 @@ describe("the playground's reader of replies", () => {
         fc.constantFrom('\n', '\r\n', '\r'),
         fc.infiniteStream(fc.nat(5)),
         (data, end, cuts) => {
-          const text = data.map((each) => `: comment${end}data: ${each}${end}${end}`).join('');
+          // A line end that is cut in two must not end an event between its lines.
+          const events = data.flatMap((each) => [[each], [each, 'b']]);
+          const text = events
+            .map((lines) => `: comment${end}${lines.map((each) => `data: ${each}${end}`).join('')}${end}`)
+            .join('');
           const reader = new EventReader();
           const found: string[] = [];
           for (let at = 0; at < text.length;) {
@@ -20,7 +24,7 @@ describe("the playground's reader of replies", () => {
             at += length;
           }
           found.push(...reader.push('\n\n'));
-          expect(found).toEqual(data);
+          expect(found).toEqual(events.map((lines) => lines.join('\n')));
         },
       ),
     );
