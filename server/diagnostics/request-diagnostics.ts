@@ -72,7 +72,13 @@ export class RequestDiagnostics {
     if (this.#isLogged) return;
     this.#isLogged = true;
     const { method = '' } = this.#request;
-    const fields = { ...this.#ids(), route: `${method} ${shownPath(this.#path)}`, status, code, param };
+    const fields = () => ({
+      ...this.#ids(),
+      route: `${method} ${shownPath(this.#path)}`,
+      status,
+      code,
+      param,
+    });
     if (status >= 500) this.#log.failed(fields, 'request failed');
     else this.#log.rejected(fields, 'request rejected');
   }
@@ -81,16 +87,18 @@ export class RequestDiagnostics {
   settled(event: EventOf<'request.settled'>): void {
     if (this.#isLogged || event.end_reason === 'internal_error') return;
     this.#isLogged = true;
-    const { account, key, model, upstream = null, status, end_reason, attempt_count, duration_ms } = event;
-    const call = { account, key, model, upstream, status, reason: end_reason, attempt_count, duration_ms };
-    const fields = { ...this.#ids(), ...call };
-    if (end_reason === 'completed') this.#log.debug(fields, 'request completed');
-    else if (CLIENT_ENDS.has(end_reason)) this.#log.rejected(fields, 'request ended early');
+    const { end_reason: reason } = event;
+    const fields = () => {
+      const { account, key, model, upstream = null, status, attempt_count, duration_ms } = event;
+      return { ...this.#ids(), account, key, model, upstream, status, reason, attempt_count, duration_ms };
+    };
+    if (reason === 'completed') this.#log.debug(fields, 'request completed');
+    else if (CLIENT_ENDS.has(reason)) this.#log.rejected(fields, 'request ended early');
     else this.#log.failed(fields, 'request failed');
   }
 
   attemptFailed({ upstream, credential, cause, attempt, durationMs, next, isClients }: FailedAttempt): void {
-    const fields = {
+    const fields = () => ({
       ...this.#ids(),
       upstream,
       credential,
@@ -99,7 +107,7 @@ export class RequestDiagnostics {
       duration_ms: Math.round(durationMs),
       next_upstream: next?.upstream ?? null,
       ...(next === null ? {} : { retry_ms: Math.round(next.waitMs) }),
-    };
+    });
     if (isClients) this.#log.rejected(fields, 'upstream attempt failed');
     else this.#log.failed(fields, 'upstream attempt failed');
   }
@@ -107,7 +115,7 @@ export class RequestDiagnostics {
   /** The request met a mistake of ours. */
   fault(error: unknown): void {
     this.#isLogged = true;
-    this.#log.fault({ ...this.#ids(), ...faultFields(error) }, 'request failed: internal error');
+    this.#log.fault(() => ({ ...this.#ids(), ...faultFields(error) }), 'request failed: internal error');
   }
 
   /** Our id, that of a trusted front, and the trace. */

@@ -8,7 +8,8 @@ import { FAILED_LINES_MAX, LINES_WINDOW_MS, REJECTED_LINES_MAX } from '#server/d
  */
 type Kind = 'rejected' | 'failed';
 
-type Fields = Record<string, string | number | LoggedError | null | undefined>;
+/** The fields of a line, evaluated only if it is written: nearly every call ends without one. */
+type Fields = () => Record<string, string | number | LoggedError | null | undefined>;
 
 const LINES_MAX: Record<Kind, number> = { rejected: REJECTED_LINES_MAX, failed: FAILED_LINES_MAX };
 
@@ -30,27 +31,27 @@ export class RequestLog {
 
   /** A request was rejected because of the request itself. */
   rejected(fields: Fields, message: string): void {
-    if (this.#admits('rejected')) this.#log.info(fields, message);
+    if (this.#admits('rejected')) this.#log.info(fields(), message);
   }
 
   /** A request, an attempt or a connection failed through no fault of the client. */
   failed(fields: Fields, message: string): void {
-    if (this.#admits('failed')) this.#log.warn(fields, message);
+    if (this.#admits('failed')) this.#log.warn(fields(), message);
   }
 
   /** A fault of the program: always logged. */
   fault(fields: Fields, message: string): void {
-    this.#log.error(fields, message);
+    this.#log.error(fields(), message);
   }
 
   /** An event of interest only while someone debugs. */
   debug(fields: Fields, message: string): void {
-    if (this.#log.isLevelEnabled('debug')) this.#log.debug(fields, message);
+    if (this.#log.isLevelEnabled('debug')) this.#log.debug(fields(), message);
   }
 
   /** A connection to an upstream could not be opened. @param host its name and port. */
   connectionFailed(host: string, error: Error): void {
-    this.failed({ host, ...errorFields(error) }, 'upstream connection failed');
+    this.failed(() => ({ host, ...errorFields(error) }), 'upstream connection failed');
   }
 
   /** A circuit breaker opened or closed. Its changes are bounded by its pauses. */

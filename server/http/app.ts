@@ -122,7 +122,10 @@ export function createServer(app: App): Server {
   server.on('request', (request, response) => handle(request, response));
   server.maxConnections = CONNECTIONS_MAX;
   server.on('drop', () =>
-    app.relay.requestLog.failed({ connections: CONNECTIONS_MAX }, 'connection dropped: too many connections'),
+    app.relay.requestLog.failed(
+      () => ({ connections: CONNECTIONS_MAX }),
+      'connection dropped: too many connections',
+    ),
   );
   // One more than is accepted, since Node drops the rest without a word.
   server.maxHeadersCount = HEADERS_MAX + 1;
@@ -134,7 +137,8 @@ export function createServer(app: App): Server {
   // Without a listener Node closes the connection, together with the replies that it waits for.
   server.on('connect', (_request, socket: Socket) => {
     socket.on('error', () => socket.destroy());
-    afterReplies(socket, () => refuseBare(socket, new ApiError('method_not_allowed'), 'CONNECT', app.relay));
+    const refusal = new ApiError('method_not_allowed');
+    afterReplies(socket, () => refuseBare(socket, refusal, 'CONNECT', app.relay.requestLog));
   });
   server.on('upgrade', (request, socket, head) =>
     app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')),
@@ -287,11 +291,11 @@ function answerParserError(error: ParserError, socket: Socket, log: RequestLog):
     (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
   const answered = running !== null && (running.headersSent || running.req.complete);
   if (error.code === 'ECONNRESET' || !socket.writable || (answered && !running.writableEnded)) {
-    log.debug({ reason: error.code ?? 'unknown' }, 'client connection failed');
+    log.debug(() => ({ reason: error.code ?? 'unknown' }), 'client connection failed');
     socket.destroy();
     return;
   }
-  refuseBare(socket, parserProblem(error), error.code ?? 'unknown', { requestLog: log }, answered);
+  refuseBare(socket, parserProblem(error), error.code ?? 'unknown', log, answered);
 }
 
 /** Refuses a request that has no response object, and closes its connection lingering. */
@@ -299,12 +303,12 @@ function refuseBare(
   socket: Socket,
   refusal: ApiError,
   reason: string,
-  { requestLog }: Pick<Relay, 'requestLog'>,
+  log: RequestLog,
   isAnswered = false,
 ): void {
   const requestId = uuidv7();
   const { status, code } = refusal;
-  requestLog.rejected({ request: requestId, status, code, reason }, 'request rejected: malformed');
+  log.rejected(() => ({ request: requestId, status, code, reason }), 'request rejected: malformed');
   endLingering(socket, isAnswered ? '' : bareRefusal(refusal, requestId));
 }
 

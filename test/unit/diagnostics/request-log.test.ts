@@ -29,11 +29,11 @@ beforeEach(() => {
 
 describe('lines about requests', () => {
   it('are bounded in each window, by kind, and one line says how many were suppressed', () => {
-    for (let index = 0; index < 10_000; index++) log.rejected({ index }, 'request rejected');
-    log.failed({}, 'request failed');
+    for (let index = 0; index < 10_000; index++) log.rejected(() => ({ index }), 'request rejected');
+    log.failed(() => ({}), 'request failed');
     expect(lines).toHaveLength(REJECTED_LINES_MAX + 1);
     nowMs += LINES_WINDOW_MS;
-    log.rejected({}, 'request rejected');
+    log.rejected(() => ({}), 'request rejected');
     expect(lines.at(-2)).toMatchObject({
       level: 'warn',
       kind: 'rejected',
@@ -42,9 +42,15 @@ describe('lines about requests', () => {
     });
     expect(lines.at(-1)).toMatchObject({ level: 'info', msg: 'request rejected' });
   });
+  it('have their fields evaluated only where they are written', () => {
+    const fields = vi.fn(() => ({}));
+    for (let index = 0; index < 10_000; index++) log.rejected(fields, 'request rejected');
+    log.debug(fields, 'request completed');
+    expect(fields).toHaveBeenCalledTimes(REJECTED_LINES_MAX);
+  });
   it('are counted to the end also where no request follows', () => {
     vi.useFakeTimers();
-    for (let index = 0; index <= FAILED_LINES_MAX; index++) log.failed({}, 'request failed');
+    for (let index = 0; index <= FAILED_LINES_MAX; index++) log.failed(() => ({}), 'request failed');
     vi.advanceTimersByTime(LINES_WINDOW_MS);
     vi.useRealTimers();
     expect(lines.at(-1)).toMatchObject({ kind: 'failed', suppressed: 1 });
