@@ -44,7 +44,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #end: CallEnd | null = null;
   #rejection: ApiError | null = null;
   /** Set while the client is still receiving its reply; resolved with whether it was complete. */
-  #delivery: PromiseWithResolvers<boolean> | null = null;
+  #delivery: Promise<boolean> | null = null;
   #replySlab: Buffer | null = null; // The memory of a JSON reply.
 
   constructor(relay: Relay, admitted: Admitted) {
@@ -231,17 +231,15 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
 
   #deliverEnd(): void {
     if (this.#rejection) this.#writer.sendError(this.#rejection);
-    const delivery = Promise.withResolvers<boolean>();
-    this.#writer.whenDelivered((isDelivered) => delivery.resolve(isDelivered));
     if (this.#writer.isDelivered) return this.#settleAfter(true);
-    this.#delivery = delivery;
+    this.#delivery = this.#writer.whenDelivered();
     this.#relay.deadlines.add(this);
   }
 
   /** Settles the call when its client has received its reply, or has left. Until then it keeps its slot. */
   async #settleDelivered(): Promise<void> {
     if (!this.#delivery) return;
-    const isDelivered = await this.#delivery.promise;
+    const isDelivered = await this.#delivery;
     this.#relay.deadlines.delete(this);
     if (this.#state === 'ended') this.#settleAfter(isDelivered);
   }

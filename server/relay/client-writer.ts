@@ -138,17 +138,18 @@ export class ClientWriter {
   }
 
   /**
-   * Calls `done`, the first time, once the connection has taken the last byte of the reply (true) or was
-   * closed before (false).
+   * Resolves once the connection has taken the last byte of the reply (true) or was closed before (false).
+   * Called while the reply is not {@link ClientWriter.isDelivered delivered}.
    */
-  whenDelivered(done: (isDelivered: boolean) => void): void {
+  whenDelivered(): Promise<boolean> {
     const { response } = this.#options;
-    if (this.isDelivered) return done(true);
-    if (response.destroyed) return done(false);
-    const { socket } = response;
-    // Node reports the end of a response whose connection was closed, too.
-    response.once('finish', () => done(socket?.destroyed !== true));
-    response.once('close', () => done(false));
+    return new Promise((resolve) => {
+      if (response.destroyed) return resolve(false);
+      const { socket } = response;
+      // Node reports the end of a response whose connection was closed, too.
+      response.once('finish', () => resolve(socket?.destroyed !== true));
+      response.once('close', () => resolve(false));
+    });
   }
 
   /** The whole answer is this refusal. */
