@@ -31,9 +31,10 @@ export class ByteCollector {
 
   /** Removes the bytes collected so far. @returns null: the collector is empty. */
   take(): Buffer | null {
-    const bytes = this.#bytes?.subarray(0, this.#length) ?? null;
+    const bytes = this.#bytes;
+    const length = this.#length;
     this.#bytes = null;
     this.#length = 0;
-    return bytes;
+    return bytes === null || bytes.length === length ? bytes : bytes.subarray(0, length);
   }
 }

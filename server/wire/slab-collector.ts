@@ -2,6 +2,8 @@ import { SLAB_BYTES_MAX, SLAB_FROM_BYTES } from '#server/wire/bounds.ts';
 import { ByteCollector } from '#server/wire/byte-collector.ts';
 import { acquireSlab, bytesHeldFor, releaseSlab, SLACK_BYTES } from '#server/wire/slabs.ts';
 
+const NO_BYTES = Buffer.alloc(0);
+
 /** The bytes of a whole message; `slab` is the recycled memory that holds them, null for their own buffer. */
 export type Collected = { bytes: Buffer; slab: Buffer | null };
 
@@ -42,7 +44,7 @@ export class SlabCollector {
   /** Removes the message. It is the caller's from now on, and so is its slab. */
   take(): Collected {
     const slab = this.#slab;
-    const bytes = slab ? slab.subarray(0, this.#size) : (this.#small.take() ?? Buffer.alloc(0));
+    const bytes = slab ? slab.subarray(0, this.#size) : (this.#small.take() ?? NO_BYTES);
     this.#slab = null;
     this.#size = 0;
     return { bytes, slab };
