@@ -86,9 +86,9 @@ export class OpenCalls {
     if (this.#exempt === call) this.#exempt = null;
     for (const scope of call.scopes) {
       scope.calls--;
+      scope.bytes -= bytes;
       if (scope.calls === 0) this.#scopes.delete(scope.name);
     }
-    this.charge(call, -bytes);
     this.#resume();
   }
 
