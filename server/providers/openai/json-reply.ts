@@ -14,12 +14,13 @@ export function parseJsonReply(bytes: Buffer): JsonReply | null {
     const usage = members.get('usage');
     const choices = members.get('choices');
     const report = usage ? valueOf(bytes, usage) : null;
-    const promptUsage = parsePromptUsage(report);
+    const reported = parseUsage(report);
+    const promptUsage = reported ? null : parsePromptUsage(report);
     // Embeddings have no output to report.
     const whole = promptUsage && !choices ? { ...promptUsage, output: 0, reasoning: 0 } : null;
     return {
       bytes,
-      usage: parseUsage(report) ?? whole,
+      usage: reported ?? whole,
       promptUsage,
       outputBytes: choices ? choices.end - choices.start : 0,
       failed: choices ? endsInError(bytes, choices) : isError(bytes, members),

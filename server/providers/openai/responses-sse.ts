@@ -52,7 +52,7 @@ export class ResponsesSse extends PassthroughSse {
       case 'response.incomplete':
         this.#isEnded = true;
         this.#usage = parseUsage(reported.response?.usage) ?? this.#usage;
-        this.#promptUsage = parsePromptUsage(reported.response?.usage);
+        if (!this.#usage) this.#promptUsage = parsePromptUsage(reported.response?.usage);
         return;
       case 'response.failed':
         this.#failed = true;

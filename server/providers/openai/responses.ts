@@ -30,10 +30,11 @@ function readResponse(bytes: Buffer): JsonReply | null {
     const [status, output, usage, error] = MEMBERS.map((name) => members.get(name));
     const isFailed = status !== undefined && valueOf(bytes, status) === 'failed';
     const report = usage ? valueOf(bytes, usage) : null;
+    const reported = parseUsage(report);
     return {
       bytes,
-      usage: parseUsage(report),
-      promptUsage: parsePromptUsage(report),
+      usage: reported,
+      promptUsage: reported ? null : parsePromptUsage(report),
       outputBytes: output ? output.end - output.start : 0,
       failed: isFailed || (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),
     };

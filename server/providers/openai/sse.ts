@@ -81,7 +81,7 @@ export class ChatSse extends PassthroughSse {
     )
       this.#failed = true;
     this.#usage = parseUsage(data['usage']) ?? parseUsage(groq?.['usage']) ?? this.#usage;
-    this.#promptUsage = parsePromptUsage(data['usage']) ?? this.#promptUsage;
+    if (!this.#usage) this.#promptUsage = parsePromptUsage(data['usage']) ?? this.#promptUsage;
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 
