@@ -1,3 +1,4 @@
+import { SLAB_FROM_BYTES } from '#server/wire/bounds.ts';
 import { encodedForms, escapedPattern } from '#server/wire/encoded-forms.ts';
 
 /** Removes an upstream's credentials, and its address from errors, from everything that leaves. Pure. */
@@ -66,7 +67,7 @@ export class Redactor {
   }
 
   /** Whether the text may contain a secret: a cheap search that most texts fail. */
-  isSuspect(text: string): boolean {
+  isSuspect(text: string | Buffer): boolean {
     if (this.#anchors === null) return true;
     if (this.#anchors.length === 0) return false;
     for (const anchor of this.#anchors) if (text.includes(anchor)) return true;
@@ -87,7 +88,9 @@ export class Redactor {
 
   /** A complete JSON reply. The bytes are the same where nothing was removed. */
   json(bytes: Buffer, isError: boolean): Buffer {
-    if (!isError && !this.isSuspect(bytes.toString('latin1'))) return bytes;
+    // A copy of a large reply as a text would be garbage of its size.
+    const searched = bytes.length > SLAB_FROM_BYTES ? bytes : bytes.toString('latin1');
+    if (!isError && !this.isSuspect(searched)) return bytes;
     const text = bytes.toString();
     const redacted = this.#document(text, isError);
     return redacted === text ? bytes : Buffer.from(redacted);
