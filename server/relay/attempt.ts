@@ -280,10 +280,10 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const head = this.#head as ReplyHead;
     const { bytes, slab } = this.#collected.take();
     const reply = provider.json(bytes, call);
-    if (!reply) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
-    const redacted = call.redactor.json(reply.bytes, reply.failed);
-    if (slab && redacted.buffer === bytes.buffer) owner.replyBuffered(slab);
+    const redacted = reply && call.redactor.json(reply.bytes, reply.failed);
+    if (slab && redacted?.buffer === slab.buffer) owner.replyBuffered(slab);
     else if (slab) releaseSlab(slab);
+    if (!reply || !redacted) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
     writer.writeHead(head.status, head.contentType, [
       'content-length',
       String(redacted.length),
@@ -298,7 +298,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #failByReply(): void {
     const { provider, call } = this.#options;
     const { status, retryAfter } = this.#head as ReplyHead;
-    const fault = provider.parseError(this.#collected.take().bytes);
+    const { bytes, slab } = this.#collected.take();
+    const fault = provider.parseError(bytes);
+    if (slab) releaseSlab(slab);
     const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, redactor: call.redactor });
     this.#resolveBeforeReply(refusal, reason, { cause: status, retryAfterMs: retryAfterMs(retryAfter) });
   }
