@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import { LINGER_BYTES_MAX, LINGER_IDLE_MS, LINGER_MS } from '#server/http/bounds.ts';
 
 /**
@@ -29,13 +29,18 @@ export function closeAfterReplies(socket: Socket): void {
 /** Takes a connection's input away from its parser, which has failed or is not to go on. */
 function discardInput(socket: Duplex): void {
   socket.removeAllListeners('data');
-  let discarded = 0;
-  socket.on('data', (chunk: Buffer) => {
-    discarded += chunk.length;
-    if (discarded > LINGER_BYTES_MAX) socket.destroy();
-  });
   socket.on('error', () => socket.destroy());
-  socket.resume();
+  discard(socket);
+}
+
+/** Reads and discards the rest of the input, up to the bound. */
+function discard(input: Readable): void {
+  let discarded = 0;
+  input.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > LINGER_BYTES_MAX) input.destroy();
+  });
+  input.resume();
 }
 
 /**
@@ -44,15 +49,9 @@ function discardInput(socket: Duplex): void {
  */
 export function discardRest(request: IncomingMessage): void {
   if (request.complete) return;
-  const { socket } = request;
-  let discarded = 0;
-  request.on('data', (chunk: Buffer) => {
-    discarded += chunk.length;
-    if (discarded > LINGER_BYTES_MAX) request.destroy();
-  });
   request.on('error', () => {});
-  request.resume();
-  closeSlowly(socket);
+  discard(request);
+  closeSlowly(request.socket);
 }
 
 /** Node calls `destroySoon` after the last reply of a connection, and would close it at once. */
