@@ -60,12 +60,11 @@ export class OpenCalls {
   }
 
   /**
-   * Opens a call when its headers have been received.
+   * Opens a call when its headers have been received, unless {@link isFull}.
    * @param subjects the limits of its account and key. Their concurrent requests are counted here too: a call
    * whose body is still arriving has no reservation yet, but is one of them.
    */
   open(key: Key, subjects: readonly SubjectLimits[]): OpenCall | ApiError {
-    if (this.isFull) return new ApiError('relay_overloaded');
     const account = this.#scope('account', key.account);
     const own = this.#scope('key', key.id);
     const refusal = concurrencyError(own, subjects) ?? concurrencyError(account, subjects);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { CONCURRENT_MAX } from '#server/limits/bounds.ts';
+import { CONCURRENT_MAX, RUNNING_MAX } from '#server/limits/bounds.ts';
 import { type OpenCall, OpenCalls } from '#server/limits/open-calls.ts';
 
 const LIMITS = { process: 100, account: 50, key: 25 };
@@ -62,6 +62,16 @@ describe('concurrent requests', () => {
     first.close();
     opened(calls, key('k1'), ofKey);
     expect(calls.count).toBe(2);
+  });
+
+  test('of a process have a bound', () => {
+    const calls = new OpenCalls(LIMITS);
+    const all = Array.from({ length: RUNNING_MAX - 1 }, (_, index) => opened(calls, key(`k${index}`)));
+    expect(calls.isFull).toBe(false);
+    opened(calls, key('last'));
+    expect(calls.isFull).toBe(true);
+    all[0]?.close();
+    expect(calls.isFull).toBe(false);
   });
 
   test('of a key without a limit have a bound all the same', () => {
