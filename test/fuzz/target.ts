@@ -71,6 +71,8 @@ export async function withTarget<T>(
     DAYBOOK_DATA: dataDir,
     DATABASE_URL: databaseUrl,
     DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
+    // Its projections are no part of what a client can do to a server.
+    DAYBOOK_WORKER: 'off',
     LOG_LEVEL: 'error',
     NODE_OPTIONS: `--import ${PROBE}`,
     SOAK_PROBE_DIR: path.join(dataDir, 'probes'),
