@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { simulate } from '../../sim/world.ts';
 
 /** The short form of `npm run sim`, which takes 100,000. */
-const SCHEDULES = 2_500;
+const SCHEDULES = 1_000;
 
 test('limits hold exactly and free units are never refused, over random crashes and delays', () => {
   const counts = { admitted: 0, atOnce: 0, short: 0, undecided: 0, abandoned: 0 };
