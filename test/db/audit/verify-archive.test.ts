@@ -83,6 +83,19 @@ describe('verify of a log that is archived in part', () => {
     expect((await readFile(path.join(directory, 'tile/entries/000'))).readUInt16BE()).toBeGreaterThan(50);
   });
 
+  test('audit tiles: archived events after the newest checkpoint are omitted', async () => {
+    await superuser.query('begin; delete from daybook.checkpoint where size > 350');
+    try {
+      const written = await writeTlogTiles(superuser, {
+        directory: path.join(log.directory, 'older-tiles'),
+        archive: log.directory,
+      });
+      expect(written.size).toBeLessThan(first - 50);
+    } finally {
+      await superuser.query('rollback');
+    }
+  });
+
   test('verify: a partly archived log passes with, without and by its files alone', async () => {
     expect(first).toBeGreaterThan(300);
     expect(await after(whole())).toMatchObject({
