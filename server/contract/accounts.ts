@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { Id, PlanName, RequestId } from '#db/events/parts.ts';
 import { PlanTerms, Windows } from '#db/events/events.ts';
 import { AdjustmentAmount, AdjustmentReason } from '#db/events/usage-events.ts';
-import { QUOTA_WINDOWS } from '#db/limits/limits.ts';
-import { QUOTA_METERS } from '#db/limits/meters.ts';
+import { QUOTA_WINDOWS, type QuotaWindowKind } from '#db/limits/limits.ts';
+import { QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import type { Freshness } from '#server/contract/parts.ts';
 import { NewAccountName } from '#server/contract/session.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
@@ -46,8 +46,9 @@ export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.d
  * `POST /api/accounts/:account/adjustments` adds units to the usage of quotas in their current windows, or
  * gives them back (`amount` below zero). `adjustment` is an idempotency key: a repeated request changes
  * nothing (409 `already_done`). `key` also adjusts the key's own quotas. `request` corrects the charge of an
- * ended request, once for each meter, and stands for `key` and `window`. 409 `not_allowed` if no quota counts
- * it, or a window has too few units.
+ * ended request of the account, once for each meter, and stands for `key` and `window`. 404 `not_found` if
+ * the account has no such request or key, 409 `not_allowed` if no quota counts it, or a window has too few
+ * units.
  */
 export const AdjustUsage = z.strictObject({
   meter: z.enum(QUOTA_METERS),
@@ -59,6 +60,25 @@ export const AdjustUsage = z.strictObject({
   reason: AdjustmentReason,
   adjustment: z.uuid(),
 });
+
+/** `GET /api/accounts/:account/adjustments`, newest first. Auditors may read it. */
+export type AdjustmentList = {
+  object: 'list';
+  data: AdjustmentRow[];
+  /** The number of older rows that are not included. */ rows_omitted: number;
+};
+/** A change of one quota's usage: the account's, or the key's if there is one. */
+export type AdjustmentRow = {
+  position: number;
+  at: string;
+  actor: string;
+  key: string | null;
+  meter: QuotaMeter;
+  /** Units added; below zero they were given back. */ amount: number;
+  window: QuotaWindowKind;
+  /** The request whose charge it corrects. */ request: string | null;
+  reason: string;
+};
 
 /** One in `GET /api/plans`, sorted by name. Auditors may read it. */
 export type PlanRow = {

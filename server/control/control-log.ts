@@ -132,16 +132,17 @@ export class ControlLog {
   }
 
   /**
-   * An ended request, from the projection of requests, which may be some seconds behind.
-   * @throws {DecisionError} when there is no such request, or it has not ended.
+   * An ended request of an account, from the projection of requests, which may be some seconds behind.
+   * @throws {DecisionError} when the account has no such request, or it has not ended.
    */
-  async loadEndedRequest(id: string): Promise<CorrectedRequest> {
+  async loadEndedRequest(id: string, owner: Pick<Account, 'id' | 'name'>): Promise<CorrectedRequest> {
     const query = db
       .selectFrom('projection.request')
       .select(['account', 'key', 'admitted_minute', 'terms_position', 'end_position'])
       .where('request', '=', id);
     const found = await rowOf(this.#client, query);
-    if (found === undefined) throw new DecisionError('not_found', `There is no request ${id}.`);
+    if (found?.account !== owner.id)
+      throw new DecisionError('not_found', `Account "${owner.name}" has no request ${id}.`);
     const { account, key, admitted_minute: minute, terms_position, end_position } = found;
     if (end_position === null || minute === null)
       throw new DecisionError('not_allowed', `Request ${id} still runs, or was never charged to a quota.`);
@@ -208,10 +209,10 @@ export class ControlLog {
    */
   async decide(decide: () => Promise<Decided>, claim?: string): Promise<Change> {
     for (let attempt = 1; ; attempt++) {
-      const { events, version, adjustments } = await decide();
-      const last = events.at(-1);
-      if (last === undefined) return UNCHANGED;
       try {
+        const { events, version, adjustments } = await decide();
+        const last = events.at(-1);
+        if (last === undefined) return UNCHANGED;
         const appends = events.map((event, index) => ({
           event,
           version: version + index,
@@ -219,10 +220,11 @@ export class ControlLog {
         }));
         return { event: { type: last.type, position: await this.append(appends, adjustments) } };
       } catch (error) {
-        if (!(error instanceof ConflictError)) throw error;
-        if (claim !== undefined && (await isClaimed(this.#client, claim)))
+        // A change that was made may have left a state in which it can't be made again.
+        const mayBeDone = error instanceof ConflictError || error instanceof DecisionError;
+        if (mayBeDone && claim !== undefined && (await isClaimed(this.#client, claim)))
           throw new DecisionError('already_done', 'This was done already, and its reply is not given twice.');
-        if (attempt === 2) throw error;
+        if (!(error instanceof ConflictError) || attempt === 2) throw error;
       }
     }
   }

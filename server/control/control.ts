@@ -231,15 +231,17 @@ export class Control extends ControlLog {
    * @param command.request the request whose charge is corrected, once for each meter: it names the key and
    *   the windows.
    * @param command.adjustment the client's idempotency key: the same adjustment is never made twice.
+   * @throws {DecisionError} `not_found` when the account has no such request.
    */
   async adjustUsage(
     ref: AccountRef,
-    command: UsageAdjustment & { key: string | null; request: string | null; adjustment: string | null },
+    command: UsageAdjustment & { request: string | null; adjustment: string | null },
   ): Promise<Change> {
     const { request, adjustment, ...rest } = command;
-    const corrects = request === null ? null : await this.loadEndedRequest(request);
+    const owner = await this.loadAccount(ref);
+    const account = owner.id;
+    const corrects = request === null ? null : await this.loadEndedRequest(request, owner);
     const key = corrects?.key ?? rest.key;
-    const { id: account } = await this.loadAccount(ref);
     const claim =
       request !== null
         ? `adjustment/${request}/${rest.meter}`

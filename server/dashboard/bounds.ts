@@ -24,6 +24,8 @@ export const EVENTS_EXPORT_STEPS_MAX = 500;
 /** Keys, or accounts, of one list: more than people read. Search finds the others. */
 export const KEYS_LISTED_MAX = 1_000;
 export const ACCOUNTS_LISTED_MAX = 1_000;
+/** Adjustments of one account's list; the audit log has the others. */
+export const ADJUSTMENTS_LISTED_MAX = 50;
 /** Alerts and deliveries of one list, and the alerts that are looked at for those of one account. */
 export const ALERTS_LISTED_MAX = 100;
 export const ALERTS_LOOK_MAX = 10_000;

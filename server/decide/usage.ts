@@ -21,6 +21,8 @@ export type UsageAdjustment = {
   amount: number;
   /** Only the quotas of this window; null: of all windows. */
   window: QuotaWindowKind | null;
+  /** The key that is named; null: none. A request names its own. */
+  key: string | null;
   reason: string;
 };
 
@@ -49,6 +51,12 @@ export function adjustUsage(
   if (!reason.success) throw new DecisionError('invalid', 'A reason has 1 to 200 characters.');
   if (corrects !== null && window !== null)
     throw new DecisionError('invalid', 'The request determines the windows. Name only one of the two.');
+  if (corrects !== null && command.key !== null && command.key !== corrects.key)
+    throw new DecisionError(
+      'invalid',
+      `Request ${corrects.id} was made with key ${corrects.key}, not with key ${command.key}. ` +
+        'Name only the request.',
+    );
 
   const charged = subjects.flatMap(({ subject, limits, position }) =>
     limits

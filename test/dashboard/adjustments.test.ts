@@ -7,6 +7,8 @@ import { uuidv7 } from '#db/ids.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { adjustUsage } from '#db/limits/adjustments.ts';
 import type { LimitList } from '#server/contract/limits.ts';
+import type { AdjustmentList } from '#server/contract/accounts.ts';
+import { listAdjustments } from '#server/dashboard/accounts/adjustments.ts';
 import { withControl } from '#server/control/control.ts';
 import { callDemo, type SignedInClient, startPeopledRelay, statuses } from '../support/dashboard.ts';
 import { connectAs } from '../support/log/log-writer.ts';
@@ -191,11 +193,14 @@ test('the charge of a request is corrected once, in the windows of its admission
   const { event } = (await relay.readLog()).findLast((each) => each.event.type === 'request.settled') ?? {};
   const request = event?.type === 'request.settled' ? event.request : '';
   expect(await adjust({ request, window: 'day' })).toMatchObject({ status: 400 });
+  expect(await adjust({ request, key: 'Unknown0' })).toMatchObject({ status: 400 });
   expect(await adjust({ request: uuidv7() })).toMatchObject({ status: 404 });
   const replies = await Promise.all([adjust({ request }), adjust({ request })]);
   expect(statuses(replies)).toEqual([200, 409]);
   expect((await adjusted()).slice(-3).map(({ corrects }) => corrects)).toEqual([request, request, request]);
   await usedIs('day 0 month 2 week 1');
+  // Now the day has no unit that could be given back.
+  expect(await adjust({ request })).toMatchObject({ status: 409, code: 'already_done' });
   expect(await replayed()).toBe('day 0 month 2 week 1');
 });
 
@@ -206,4 +211,58 @@ test('units given back by another process admit calls that were rejected without
   expect(await call()).toBe('429 insufficient_quota');
   await withControl(relay.store, 'test', (control) => control.adjustUsage({ id: account }, giveBack('day')));
   await until(call, (status) => status === '200', 'a call after the adjustment');
+});
+
+test('a request of another account is not found, by the id of the account and by its name', async () => {
+  const { event } = (await relay.readLog()).findLast((each) => each.event.type === 'request.settled') ?? {};
+  const request = event?.type === 'request.settled' ? event.request : '';
+  const other = administrator.me.account;
+  const before = (await adjusted()).length;
+  const { status, code, body } = await administrator.post<{ error: { message: string } }>(
+    `/api/accounts/${other.id}/adjustments`,
+    { meter: 'requests', amount: -1, request, reason: 'test', adjustment: uuidv7() },
+  );
+  const message = `Account "${other.name}" has no request ${request}.`;
+  expect([status, code, body.error.message]).toEqual([404, 'not_found', message]);
+  // As the command line does it.
+  const command = { meter: 'requests', amount: -1, request, reason: 'test' } as const;
+  const none = { window: null, key: null, adjustment: null };
+  await expect(
+    withControl(relay.store, 'test', (control) => control.adjustUsage(other.name, { ...command, ...none })),
+  ).rejects.toThrow(message);
+  expect(await adjusted()).toHaveLength(before);
+});
+
+test('adjustments are listed for administrators and auditors, newest first, up to a bound', async () => {
+  const events = (await adjusted()).toReversed();
+  const { body } = await administrator.get<AdjustmentList>(`/api/accounts/${account}/adjustments`);
+  expect(body.rows_omitted).toBe(0);
+  expect(
+    body.data.map(({ meter, amount, window, key: of, request, reason, actor }) => ({
+      meter,
+      amount,
+      window,
+      key: of,
+      request,
+      reason,
+      actor,
+    })),
+  ).toEqual(
+    events.map(({ meter, amount, window, key: of = null, corrects = null, reason, actor }) => ({
+      meter,
+      amount,
+      window,
+      key: of,
+      request: corrects,
+      reason,
+      actor,
+    })),
+  );
+  expect(body.data.length).toBeGreaterThan(5);
+  const client = await connectAs(relay.store, 'relay');
+  const newest = await listAdjustments(client, account, 2);
+  await client.end();
+  expect(newest.data).toEqual(body.data.slice(0, 2));
+  expect(newest.rows_omitted).toBe(body.data.length - 2);
+  expect(await ana.get(`/api/accounts/${account}/adjustments`)).toMatchObject({ status: 403 });
 });

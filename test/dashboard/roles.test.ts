@@ -69,6 +69,7 @@ const PERMITTED: Record<string, string> = {
   'post /api/accounts/:account/reinstate': 'administrator',
   'put /api/accounts/:account/plan': 'administrator',
   'put /api/accounts/:account/override': 'administrator',
+  'get /api/accounts/:account/adjustments': OVERSEERS,
   'post /api/accounts/:account/adjustments': 'administrator',
   'get /api/plans': OVERSEERS,
   'put /api/plans/:plan': 'administrator',

@@ -1,4 +1,5 @@
 import type { Account } from '#db/fold/account.ts';
+import { ADJUSTMENTS, listAdjustments } from '#server/dashboard/accounts/adjustments.ts';
 import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/list.ts';
 import { parseId, makeChange } from '#server/dashboard/change.ts';
 import {
@@ -86,6 +87,21 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('put', '/api/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>
       change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
+    ),
+
+    route(
+      'get',
+      '/api/accounts/:account/adjustments',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async ({ params }, who) => {
+        const account = readModel.account(params['account'] ?? '');
+        if (!account) return new ApiError('not_found');
+        const read = await withReadSlot(reads, holderOf(who), () =>
+          reads.read(ADJUSTMENTS, (client) => listAdjustments(client, account.id)),
+        );
+        return read instanceof ApiError ? read : read.found;
+      },
     ),
 
     route(

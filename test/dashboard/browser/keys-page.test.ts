@@ -1,9 +1,12 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { KeyList } from '#server/contract/keys.ts';
+import type { LimitList } from '#server/contract/limits.ts';
+import type { RequestPage } from '#server/contract/requests.ts';
 import { violations } from '../../support/browser/axe.ts';
 import { HAS_BROWSER, settled, type Visitor } from '../../support/browser/browser.ts';
 import { startDashboard, type TestDashboard } from '../../support/browser/dashboard-browser.ts';
+import { callDemo } from '../../support/dashboard.ts';
 import { until } from '../../support/relay.ts';
 
 const SECRET = /dbk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}/;
@@ -211,5 +214,44 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       await field.waitFor();
       expect(await keysNamed('wrong')).toEqual([]);
     });
+  });
+
+  test('correct the charge of a request, and list the adjustment with the account', async () => {
+    const { administrator, relay } = dashboard;
+    const account = administrator.me.account;
+    const quotas = [{ meter: 'tokens', window: 'day', limit: 100_000 }];
+    await administrator.put('/api/plans/counted', { terms: { quotas } });
+    await administrator.put(`/api/accounts/${account.id}/plan`, { plan: 'counted' });
+    await callDemo(relay, relay.key);
+    const newest = async () =>
+      (await administrator.get<RequestPage>(`/api/requests?account=${account.id}`)).body.data[0];
+    const row = await until(newest, (each) => each?.outcome === 'completed', 'the request in the tables');
+    await on(`/requests?request=${row?.request}`, async (page) => {
+      await page.getByRole('button', { name: 'Adjust usage' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('The request was charged').waitFor();
+      expect(await dialog.getByLabel('Units', { exact: true }).inputValue()).toMatch(/^\d+$/);
+      expect(await dialog.getByLabel('Effect').innerText()).toMatch(/Daily tokens\s+\d+ → 0 of 100,000 used/);
+      expect(await violations(page)).toEqual([]);
+      await dialog.getByLabel('Reason').fill('charged twice by the provider');
+      await dialog.getByRole('button', { name: 'Adjust usage' }).click();
+      await dialog.getByText('usage.adjusted').waitFor();
+      await dialog.getByRole('button', { name: 'Adjust usage' }).click();
+      await dialog.getByLabel('Reason').fill('again');
+      await dialog.getByRole('button', { name: 'Adjust usage' }).click();
+      await dialog.getByText('were adjusted already').waitFor();
+    });
+    await on(`/admin/accounts?account=${account.id}`, async (page) => {
+      const entry = page.getByRole('listitem').filter({ hasText: 'charged twice by the provider' });
+      expect(await entry.innerText()).toContain(administrator.email);
+      await page.getByRole('button', { name: 'Adjust usage' }).click();
+      await page.getByLabel('Units', { exact: true }).fill('12');
+      await page.getByLabel('Add units').check();
+      await page.getByLabel('Reason').fill('calls made elsewhere');
+      await page.getByRole('dialog').getByRole('button', { name: 'Adjust usage' }).click();
+      await page.getByRole('listitem').filter({ hasText: 'calls made elsewhere' }).waitFor();
+    });
+    const { body } = await administrator.get<LimitList>(`/api/limits?account=${account.id}`);
+    expect(body.data.find(({ window }) => window === 'day')?.used).toBe(12);
   });
 });

@@ -73,6 +73,19 @@ async function compareOne(page: Page): Promise<void> {
   await page.getByText('differences in').waitFor();
 }
 
+async function adjustAccount(page: Page): Promise<void> {
+  await opening('Globex Robotics')(page);
+  await page.getByRole('button', { name: 'Adjust usage' }).click();
+  await page.getByLabel('Units', { exact: true }).fill('1,200');
+}
+
+async function adjustRequest(page: Page): Promise<void> {
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Adjust usage' }).click();
+  await page.getByLabel('Effect').waitFor();
+}
+
 async function showUpstream(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Upstream openai' }).click();
   await page.getByRole('button', { name: 'Test connection' }).click();
@@ -119,6 +132,9 @@ const DIALOGS: readonly Scene[] = [
     who: 'administrator',
     act: opening('Globex Robotics'),
   },
+  { name: 'admin-accounts-adjust', path: '/admin/accounts', who: 'administrator', act: adjustAccount },
+  { name: 'requests-adjust', path: '/requests?outcome=completed', who: 'administrator', act: adjustRequest },
+  { name: 'limits-adjust', path: '/limits', who: 'administrator', act: opening('Adjust usage') },
   {
     name: 'admin-plans-change',
     path: '/admin/plans',

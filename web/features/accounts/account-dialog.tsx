@@ -14,6 +14,8 @@ import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 import { accountQuery } from './account-queries.ts';
+import { AdjustAccount } from './adjust-account.tsx';
+import { Adjustments } from './adjustments.tsx';
 import { ChangePlan } from './change-plan.tsx';
 import { PlanOverride } from './plan-override.tsx';
 import { ReinstateAccount, SuspendAccount } from './suspend-account.tsx';
@@ -22,6 +24,7 @@ import type { Done } from './use-account-change.ts';
 const STEPS = {
   plan: ChangePlan,
   terms: PlanOverride,
+  adjust: AdjustAccount,
   suspend: SuspendAccount,
   reinstate: ReinstateAccount,
 } as const;
@@ -29,6 +32,7 @@ type Step = keyof typeof STEPS;
 const TITLES: Record<Step, (name: string) => string> = {
   plan: (name) => `Change plan of ${name}`,
   terms: (name) => `Override plan for ${name}`,
+  adjust: (name) => `Adjust usage of ${name}`,
   suspend: (name) => `Suspend ${name}?`,
   reinstate: (name) => `Reinstate ${name}?`,
 };
@@ -119,6 +123,7 @@ function About({
         ]}
       />
       <AccountLinks id={id} />
+      <Adjustments account={id} />
       {isAdministrator && (
         <section aria-label="Changes" className="flex flex-wrap gap-2 border-t border-line pt-4">
           <Button icon="tag" onClick={() => onStep('plan')}>
@@ -126,6 +131,9 @@ function About({
           </Button>
           <Button icon="gauge" onClick={() => onStep('terms')}>
             {override === null ? 'Override plan' : 'Edit override'}
+          </Button>
+          <Button icon="bars" onClick={() => onStep('adjust')}>
+            Adjust usage
           </Button>
           {state === 'active' ? (
             <Button look="danger" icon="pause" onClick={() => onStep('suspend')}>

@@ -2,8 +2,9 @@ import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { EventRow } from '#server/contract/events.ts';
 import { isOtherYear, showCount, showTime, type Zone } from '../../lib/format/show.ts';
+import { describeActor } from '../../lib/api/names.ts';
 import { Icon } from '../../ui/icon.tsx';
-import { type Names, describeActor, describeEvent } from './event-words.ts';
+import { type Names, describeEvent } from './event-words.ts';
 
 /** One event: a one-line description that expands to all fields. */
 export function EventLine({
@@ -16,7 +17,7 @@ export function EventLine({
   /** The event that the URL points to. */ isTarget: boolean;
 }) {
   const [isOpen, setOpen] = useState(isTarget);
-  const actor = describeActor(event.actor, names);
+  const actor = describeActor(event.actor, names.member);
   return (
     <li className="border-b border-line last:border-b-0">
       <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>

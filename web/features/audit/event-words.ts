@@ -233,7 +233,8 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
     }
     case 'request.abandoned': {
       const request = `${event.model} with key ${quoted(names.key(event.key))}`;
-      return `${request}: abandoned because its server crashed. The reservation stays charged.`;
+      const charged = showCounted(event.hold_tokens, 'token');
+      return `${request}: abandoned because its server crashed; ${charged} charged.`;
     }
     case 'request.rejected': {
       const requests = event.rejected_count > 1 ? showCounted(event.rejected_count, 'request') : 'Request';
@@ -243,12 +244,4 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
     default:
       return type;
   }
-}
-
-/** The member or process that caused an event. */
-export function describeActor(actor: string | null, names: Names): string {
-  if (actor === null) return '';
-  return actor.startsWith('member/')
-    ? names.member(actor.slice('member/'.length))
-    : actor.replaceAll('-', ' ');
 }

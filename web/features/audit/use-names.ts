@@ -1,7 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
-import { useMemo } from 'react';
-import { membersQuery } from '../../lib/api/queries.ts';
-import { useAccountNames, useKeyNames } from '../../lib/api/names.ts';
+import { useAccountNames, useKeyNames, useMemberNames } from '../../lib/api/names.ts';
 import { useZone } from '../../lib/hooks/preferences.ts';
 import type { Names } from './event-words.ts';
 
@@ -9,8 +6,7 @@ import type { Names } from './event-words.ts';
 export function useNames(): Names {
   const key = useKeyNames();
   const account = useAccountNames();
+  const member = useMemberNames();
   const zone = useZone();
-  const { data } = useQuery(membersQuery);
-  const addresses = useMemo(() => new Map(data?.data.map(({ id, email }) => [id, email])), [data]);
-  return { key, account, zone, member: (id) => addresses.get(id) ?? `Member ${id}` };
+  return { key, account, zone, member };
 }

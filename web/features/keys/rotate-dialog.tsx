@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import type { CreatedKey, KeyRow } from '#server/contract/keys.ts';
 import { api, ApiError } from '../../lib/api/api.ts';
+import { newUuid } from '../../lib/api/uuid.ts';
 import { Button } from '../../ui/button.tsx';
 import { Choices } from '../../ui/form/choices.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
@@ -123,15 +124,4 @@ export function RotateDialog({
       </form>
     </Dialog>
   );
-}
-
-/** A random UUID. `crypto.randomUUID` requires a secure context. */
-export function newUuid(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  // The bits of version 4 and the variant.
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  return [...bytes]
-    .map((byte, index) => `${[4, 6, 8, 10].includes(index) ? '-' : ''}${byte.toString(16).padStart(2, '0')}`)
-    .join('');
 }

@@ -1,18 +1,21 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
 import type { LimitRow } from '#server/contract/limits.ts';
 import { useLimits } from '../../lib/api/limits.ts';
 import { accountsQuery, useIsOverseer } from '../../lib/api/names.ts';
-import { useMe } from '../../lib/api/session.ts';
+import { useIsAdministrator, useMe } from '../../lib/api/session.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { useFeed } from '../../lib/feed/use-feed.ts';
-import { buttonClass } from '../../ui/button.tsx';
+import { quotasOfLimits } from '../../ui/adjust/quotas.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
 import { Select } from '../../ui/form/field.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { NamedOptions } from '../../ui/form/options.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Badge, Card, Empty } from '../../ui/layout/parts.tsx';
+import { AdjustDialog } from './adjust-dialog.tsx';
 import { LimitItem } from './limit-item.tsx';
 import { RejectionsCard } from './rejections-card.tsx';
 
@@ -27,6 +30,8 @@ export function LimitsPage() {
   const shown = accounts.find(({ id }) => id === account) ?? (account === own.id ? own : undefined);
   const query = useLimits(account);
   useFeed(isOverseer ? { account } : {}, null);
+  /** The key whose quotas are adjusted with the account's; empty: none. Null: the dialog is closed. */
+  const [adjusting, setAdjusting] = useState<string | null>(null);
   return (
     <>
       <PageHead title="Limits" about="Rate limits and quotas, and how much is left. Always up to date.">
@@ -42,14 +47,29 @@ export function LimitsPage() {
               title={`Account ${shown?.name ?? account}`}
               plan={shown?.plan}
               rows={rows.filter(({ key_name }) => key_name === null)}
+              onAdjust={() => setAdjusting('')}
             />
             {keysOf(rows).map(([subject, ofKey]) => (
-              <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />
+              <Subject
+                key={subject}
+                title={`Key ${ofKey[0]?.key_name ?? ''}`}
+                rows={ofKey}
+                onAdjust={() => setAdjusting(subject.slice('key/'.length))}
+              />
             ))}
             {rows_omitted > 0 && (
               <p className="text-muted">{showCount(rows_omitted)} more key limits are not shown.</p>
             )}
             {rows.length > 0 && <RejectionsCard rows={rows} />}
+            {adjusting !== null && (
+              <AdjustDialog
+                account={account}
+                name={shown?.name ?? account}
+                rows={rows}
+                ofKey={adjusting}
+                onClose={() => setAdjusting(null)}
+              />
+            )}
           </div>
         )}
       </Loaded>
@@ -69,14 +89,26 @@ function Subject({
   title,
   plan,
   rows,
+  onAdjust,
 }: {
   title: string;
   /** Undefined for keys, and if it is not known. */ plan?: string | null | undefined;
   rows: readonly LimitRow[];
+  onAdjust: () => void;
 }) {
-  const badge = plan === undefined ? undefined : <Badge>{plan === null ? 'No plan' : `Plan ${plan}`}</Badge>;
+  const isAdjustable = useIsAdministrator() && quotasOfLimits(rows).length > 0;
+  const actions = (
+    <>
+      {plan !== undefined && <Badge>{plan === null ? 'No plan' : `Plan ${plan}`}</Badge>}
+      {isAdjustable && (
+        <Button icon="bars" onClick={onAdjust}>
+          Adjust usage
+        </Button>
+      )}
+    </>
+  );
   return (
-    <Card title={<span className="break-words">{title}</span>} actions={badge}>
+    <Card title={<span className="break-words">{title}</span>} actions={actions}>
       {rows.length === 0 ? (
         <Unlimited />
       ) : (

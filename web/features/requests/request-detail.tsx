@@ -6,6 +6,7 @@ import { useAccountNames, useKeyNames } from '../../lib/api/names.ts';
 import { adviceOn } from '../../lib/format/advice.ts';
 import { showCost, showCount, showSeconds } from '../../lib/format/show.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
+import { Button } from '../../ui/button.tsx';
 import { Facts } from '../../ui/layout/parts.tsx';
 import { AdviceText } from '../../ui/advice-text.tsx';
 import { When } from '../../ui/when.tsx';
@@ -16,8 +17,14 @@ import { END_WORDS, SOURCE_WORDS, attemptsOf } from './request-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
-/** Request details. @param soFar output tokens of a running reply, from the live feed. */
-export function RequestDetailView({ detail, soFar }: { detail: RequestDetail; soFar: number | null }) {
+type RequestDetailProps = {
+  detail: RequestDetail;
+  /** Output tokens of a running reply, from the live feed. */ soFar: number | null;
+  /** Opens the form that corrects its charge; null if there is nothing to correct. */
+  onAdjust: (() => void) | null;
+};
+
+export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProps) {
   const keyName = useKeyNames();
   const accountName = useAccountNames();
   const isRunning = detail.outcome === 'running';
@@ -107,13 +114,20 @@ export function RequestDetailView({ detail, soFar }: { detail: RequestDetail; so
             {isRunning
               ? 'Counts against the quota until the request ends.'
               : detail.end_reason === 'abandoned'
-                ? 'Charged in full.'
+                ? 'Charged, because its server crashed: an estimate.'
                 : 'The unused part was released at the end.'}
           </p>
         </Part>
       )}
       {detail.quotas.length > 0 && (
         <Part title="Quotas">
+          {onAdjust && (
+            <div className="mb-3">
+              <Button icon="bars" onClick={onAdjust}>
+                Adjust usage
+              </Button>
+            </div>
+          )}
           <Quotas quotas={detail.quotas} />
         </Part>
       )}

@@ -1,9 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { matches } from '#server/contract/filter.ts';
+import type { Change } from '#server/contract/keys.ts';
 import type { RequestFilter, RequestDetail } from '#server/contract/requests.ts';
 import { ApiError } from '../../lib/api/api.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
 import { useFrames } from '../../lib/feed/use-feed.ts';
+import { AdjustUsage } from '../../ui/adjust/adjust-usage.tsx';
+import { chargeOf, quotasOfRequest } from '../../ui/adjust/quotas.ts';
+import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog/dialog.tsx';
 import { Empty, Waiting } from '../../ui/layout/parts.tsx';
@@ -47,7 +52,28 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
       }
     }
   });
+  const isAdministrator = useIsAdministrator();
+  const [isAdjusting, setAdjusting] = useState(false);
+  const [adjusted, setAdjusted] = useState<Change | null>(null);
+  const [openedMs] = useState(Date.now);
+  const quotas = data && isAdministrator ? quotasOfRequest(data, openedMs) : [];
   const isUnknown = error instanceof ApiError && error.status === 404;
+  const close = (): void => setAdjusting(false);
+  if (data && isAdjusting)
+    return (
+      <Dialog key="adjust" onClose={close} shape="side" title={`Adjust usage of request ${request}`}>
+        <AdjustUsage
+          account={data.account}
+          quotas={quotas}
+          request={{ id: request, charge: chargeOf(data) }}
+          back={{ label: 'Back', go: close }}
+          onDone={(change) => {
+            setAdjusted(change);
+            close();
+          }}
+        />
+      </Dialog>
+    );
   return (
     <Dialog
       onClose={onClose}
@@ -59,7 +85,18 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
       }
     >
       {data ? (
-        <RequestDetailView detail={data} soFar={tokens} />
+        <>
+          {adjusted && (
+            <p role="status" className="mb-5 rounded-lg bg-accent-soft px-3 py-2">
+              <ChangeSummary done="Usage adjusted." change={adjusted} />
+            </p>
+          )}
+          <RequestDetailView
+            detail={data}
+            soFar={tokens}
+            onAdjust={quotas.length === 0 ? null : () => setAdjusting(true)}
+          />
+        </>
       ) : isUnknown ? (
         <Empty icon="search" title="Request not found">
           <p>{error.message}</p>

@@ -5,7 +5,7 @@ import { api, queryString } from './api.ts';
 import { useFrames } from '../feed/use-feed.ts';
 
 /** The effective limits of an account and its keys. */
-const limitsQuery = (account: string) =>
+export const limitsQuery = (account: string) =>
   queryOptions({
     queryKey: ['limits', account],
     queryFn: ({ signal }) =>
@@ -13,7 +13,7 @@ const limitsQuery = (account: string) =>
   });
 
 /** Events that may change the effective limits. */
-const KINDS = /^(plan|account|key)\./;
+const KINDS = /^(plan|account|key|usage)\./;
 /** The minimum interval between refetches. */
 const AGAIN_AFTER_MS = 2_000;
 

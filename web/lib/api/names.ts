@@ -1,7 +1,9 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { KeyRow } from '#server/contract/keys.ts';
 import { api, type List } from './api.ts';
+import { membersQuery } from './queries.ts';
 import { useMe } from './session.ts';
 
 /** Display names of keys and accounts. Figures and events contain only ids. */
@@ -40,6 +42,19 @@ export function useAccountNames(): NameOf {
   const { account } = useMe();
   const { data } = useQuery({ ...accountsQuery, enabled: useIsOverseer(), select: namesOf });
   return data ?? ((id) => (id === account.id ? account.name : id));
+}
+
+/** Returns the email address of a member, as far as the role may see it. */
+export function useMemberNames(): NameOf {
+  const { data } = useQuery(membersQuery);
+  const addresses = useMemo(() => new Map(data?.data.map(({ id, email }) => [id, email])), [data]);
+  return (id) => addresses.get(id) ?? `Member ${id}`;
+}
+
+/** The member or process that caused an event. */
+export function describeActor(actor: string | null, member: NameOf): string {
+  if (actor === null) return '';
+  return actor.startsWith('member/') ? member(actor.slice('member/'.length)) : actor.replaceAll('-', ' ');
 }
 
 /** Whether a key can still be used and changed. */
