@@ -11,7 +11,6 @@ import { uuidv7 } from '#db/ids.ts';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import {
   CONNECTIONS_CHECK_MS,
-  CONNECTIONS_MAX,
   HEADER_BYTES_MAX,
   HEADERS_MAX,
   HEADERS_TIMEOUT_MS,
@@ -19,6 +18,7 @@ import {
   PIPELINED_MAX,
   REQUEST_TIMEOUT_MS,
 } from '#server/http/bounds.ts';
+import { limitConnections } from '#server/http/connection-limit.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import { presentsToken, readReadiness } from '#server/http/readiness.ts';
 import { closeAfterReplies, endLingering } from '#server/http/lingering-close.ts';
@@ -120,13 +120,7 @@ export function createServer(app: App): Server {
   };
   const server = app.tls ? createHttpsServer({ ...options, ...app.tls }) : createHttpServer(options);
   server.on('request', (request, response) => handle(request, response));
-  server.maxConnections = CONNECTIONS_MAX;
-  server.on('drop', () =>
-    app.relay.requestLog.failed(
-      () => ({ connections: CONNECTIONS_MAX }),
-      'connection dropped: too many connections',
-    ),
-  );
+  limitConnections(server, app.relay.requestLog);
   // One more than is accepted, since Node drops the rest without a word.
   server.maxHeadersCount = HEADERS_MAX + 1;
   // The handlers send 100 Continue only after the headers have been accepted.

@@ -130,6 +130,8 @@ export class OpenCall {
   #bodyBytes = 0;
   #replyBytes = 0;
   #waitingSinceMs: number | null = null;
+  /** How long it waited before, when it got memory for a part of the rest only. */
+  #waitedMs = 0;
   #isClosed = false;
 
   constructor(calls: OpenCalls, scopes: readonly Scope[]) {
@@ -138,9 +140,9 @@ export class OpenCall {
     calls.add(this);
   }
 
-  /** Since when its reply has waited for memory; null: it does not. */
-  get waitingSinceMs(): number | null {
-    return this.#waitingSinceMs;
+  /** The total time that its reply has waited for memory; null: it does not wait. */
+  waitMs(nowMs: number): number | null {
+    return this.#waitingSinceMs === null ? null : this.#waitedMs + nowMs - this.#waitingSinceMs;
   }
 
   /** Holds `bytes` in all for the body; 0 returns them. @returns an error where a limit is exceeded. */
@@ -166,6 +168,7 @@ export class OpenCall {
     if (more <= 0 || !this.exceeded() || this.#calls.isExempt(this)) return true;
     this.#waitingSinceMs = performance.now();
     this.#calls.wait(this, () => {
+      this.#waitedMs = this.waitMs(performance.now()) ?? this.#waitedMs;
       this.#waitingSinceMs = null;
       resume();
     });

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { replyOf } from '#server/http/respond.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
+import { resetConnection } from '#server/http/reset-connection.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
 /** Ends a started export if the rest can't be read. */
@@ -31,7 +32,7 @@ export async function replyWithLines(
     response.end();
     return null;
   }
-  response.setTimeout(SLOW_READER_MS, () => response.destroy());
+  response.setTimeout(SLOW_READER_MS, () => resetConnection(response));
   const steps = lines[Symbol.asyncIterator]();
   let failure: unknown = null;
   async function* noted(): AsyncGenerator<string> {

@@ -167,9 +167,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
       writer.destroy();
       return this.clientDisconnected(false);
     }
-    const { waitingSinceMs } = this.#options.open;
-    if (waitingSinceMs !== null) {
-      if (nowMs - waitingSinceMs > SLOW_READER_MS) this.fail('relay_buffer_full', 'service_unavailable');
+    const waitMs = this.#options.open.waitMs(nowMs);
+    if (waitMs !== null) {
+      if (waitMs > SLOW_READER_MS) this.fail('relay_buffer_full', 'service_unavailable');
       return;
     }
     // Behind a closed gate an upstream that has replied is paused.

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { DELIVERY_CHUNK_BYTES, KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
+import { resetConnection } from '#server/http/reset-connection.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
@@ -191,9 +192,9 @@ export class ClientWriter {
     this.#source.resume();
   }
 
-  /** Breaks the connection of a client that takes nothing any more. */
+  /** Breaks the connection of a client that takes nothing any more, or is cut off. */
   destroy(): void {
-    this.#options.response.destroy();
+    resetConnection(this.#options.response);
   }
 
   /** Whether nothing of the upstream's may go out. */

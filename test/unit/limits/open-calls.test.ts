@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -98,12 +98,35 @@ describe('replies', () => {
     ];
     // The second exceeds the limit, and goes on so that not all wait; the third waits for both.
     expect(resumed).toEqual(['first goes on', 'second', 'second goes on']);
-    expect([second, third].map(({ waitingSinceMs }) => waitingSinceMs !== null)).toEqual([false, true]);
+    expect([second, third].map((call) => call.waitMs(0) !== null)).toEqual([false, true]);
     first.close();
     expect(resumed).toHaveLength(3);
     second.close();
     expect(resumed.at(-1)).toBe('third');
-    expect([third.waitingSinceMs, calls.bytes]).toEqual([null, 20]);
+    expect([third.waitMs(0), calls.bytes]).toEqual([null, 20]);
+  });
+
+  test('have waited for the sum of their waits, however often they got memory for a part', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    try {
+      const calls = new OpenCalls(LIMITS);
+      const [exempt, other, reply] = [1, 2, 3].map(() => opened(calls, key('k')));
+      exempt?.holdReply(26, () => {});
+      other?.holdReply(20, () => {});
+      for (const bytes of [1, 2]) {
+        other?.holdBody(20);
+        expect(reply?.holdReply(bytes, () => {})).toBe(false);
+        vi.advanceTimersByTime(40_000);
+        expect(reply?.waitMs(performance.now())).toBe(bytes * 40_000);
+        exempt?.holdReply(0, () => {});
+        other?.holdReply(0, () => {});
+        other?.holdBody(0);
+        expect(reply?.waitMs(performance.now())).toBeNull();
+        exempt?.holdReply(26, () => {});
+      }
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test('of one key that wait do not make those of another key wait', () => {
@@ -129,7 +152,7 @@ test('whatever calls do, the sums are those of the open ones, and none waits onc
         const one = open.get(index) ?? { call: opened(calls, owner), body: 0, reply: 0 };
         open.set(index, one);
         if (what === 'body' && one.call.holdBody(bytes) === null) one.body = bytes;
-        if (what === 'reply' && one.call.waitingSinceMs === null) {
+        if (what === 'reply' && one.call.waitMs(0) === null) {
           one.reply = Math.max(one.reply, bytes);
           one.call.holdReply(one.reply, () => {});
         }
@@ -143,7 +166,7 @@ test('whatever calls do, the sums are those of the open ones, and none waits onc
       }
       const [last, ...others] = [...open.values()];
       for (const { call } of others) call.close();
-      expect(last?.call.waitingSinceMs ?? null).toBeNull();
+      expect(last?.call.waitMs(0) ?? null).toBeNull();
       last?.call.close();
       expect([calls.bytes, calls.count]).toEqual([0, 0]);
     }),
