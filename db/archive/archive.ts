@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { readCandidate, readRetentionNeeds, retentionReason } from '#db/archive/eligibility.ts';
 import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
@@ -18,6 +19,7 @@ import {
 } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { tryHoldLock } from '#db/postgres/locks.ts';
+import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
  * The archive: full partitions of the log move from the database to files.
@@ -133,11 +135,14 @@ async function detachRecorded(
   options: ArchiveOptions,
   result: ArchiveResult,
 ): Promise<boolean> {
-  const { rows } = await client.query<{ name: string; manifest: Manifest }>(
-    `select name, manifest from daybook.log_partition where archived_at is not null and restored_at is null
-      and to_regclass('daybook.' || name) is not null order by number`,
-  );
-  for (const { name, manifest } of rows) {
+  const archived = db
+    .selectFrom('daybook.log_partition')
+    .select(({ ref }) => ['name', ref('manifest').$castTo<Manifest>().as('manifest')])
+    .where('archived_at', 'is not', null)
+    .where('restored_at', 'is', null)
+    .where(sql<boolean>`to_regclass('daybook.' || name) is not null`)
+    .orderBy('number');
+  for (const { name, manifest } of await rowsOf(client, archived)) {
     const attachment = await readAttachment(client, name);
     if (attachment === 'detached' && !options.drop) continue;
     await requireFile(options.directory, manifest, options.signal);
@@ -184,16 +189,17 @@ export async function requireFile(
 
 /** The end of the partition before this one, as recorded in the database. */
 async function readPredecessor(client: Client, { number }: Partition): Promise<Predecessor> {
-  const { rows } = await client.query<{
-    log_id: string;
-    manifest: Manifest | null;
-    open_leaves: Buffer | null;
-  }>(
-    `select i.log_id, p.manifest, p.open_leaves
-      from daybook.install i left join daybook.log_partition p on p.number = $1 - 1`,
-    [number],
+  const { log_id, manifest, open_leaves } = await onlyRowOf(
+    client,
+    db
+      .selectFrom('daybook.install as i')
+      .leftJoin('daybook.log_partition as p', (join) => join.on('p.number', '=', number - 1))
+      .select(({ ref }) => [
+        'i.log_id',
+        ref('p.manifest').$castTo<Manifest | null>().as('manifest'),
+        'p.open_leaves',
+      ]),
   );
-  const { log_id, manifest, open_leaves } = rows[0] as (typeof rows)[number];
   if (manifest === null || open_leaves === null) return logStart(log_id);
   return {
     log_id,

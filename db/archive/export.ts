@@ -13,6 +13,7 @@ import {
 } from '#db/archive/line.ts';
 import { genesis, leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { splitHashes, readLeaves } from '#db/tlog/hashes.ts';
 import { PAGE_EVENTS, WAITING_PAGES_MAX } from '#db/archive/bounds.ts';
 
@@ -41,11 +42,11 @@ export async function exportPartition(
   signal?: AbortSignal,
 ): Promise<void> {
   const leavesBefore = async (): Promise<Buffer[]> => {
-    const { rows } = await client.query<{ open_leaves: Buffer }>(
-      'select open_leaves from daybook.log_partition where number = $1',
-      [number - 1],
-    );
-    return splitHashes(rows[0]?.open_leaves ?? Buffer.alloc(0));
+    const before = db
+      .selectFrom('daybook.log_partition')
+      .select('open_leaves')
+      .where('number', '=', number - 1);
+    return splitHashes((await rowOf(client, before))?.open_leaves ?? Buffer.alloc(0));
   };
   await writeRange(
     client,
@@ -119,14 +120,24 @@ async function readHeaderFacts(
   client: ClientBase,
   { partition, first, last, leavesBefore }: Range,
 ): Promise<Header> {
-  const { rows } = await client.query<{ log_id: string; position: string | null; chain: string | null }>(
-    `select i.log_id, b.last_position as position, encode(b.chain, 'hex') as chain
-      from daybook.install i
-      left join (select last_position, chain from daybook.log_batch where shard = $1 and last_position < $2
-        order by last_position desc limit 1) b on true`,
-    [SHARD, first],
+  const batch = db
+    .selectFrom('daybook.log_batch')
+    .select(['last_position', 'chain'])
+    .where('shard', '=', SHARD)
+    .where('last_position', '<', String(first))
+    .orderBy('last_position', 'desc')
+    .limit(1);
+  const {
+    log_id,
+    last_position: position,
+    chain,
+  } = await onlyRowOf(
+    client,
+    db
+      .selectFrom('daybook.install as i')
+      .leftJoin(batch.as('b'), (join) => join.onTrue())
+      .select(['i.log_id', 'b.last_position', 'b.chain']),
   );
-  const { log_id, position, chain } = rows[0] as (typeof rows)[number];
   const leaves = await leavesBefore(Number(position ?? 0));
   return {
     archive: 'daybook log 1',
@@ -135,7 +146,7 @@ async function readHeaderFacts(
     partition,
     first_position: first,
     last_position: last,
-    chain_before: { position: Number(position ?? 0), chain: chain ?? genesis(log_id).toString('hex') },
+    chain_before: { position: Number(position ?? 0), chain: (chain ?? genesis(log_id)).toString('hex') },
     leaves_before: leaves.map((leaf) => leaf.toString('hex')),
   };
 }
@@ -161,11 +172,12 @@ async function readLines(client: ClientBase, after: number, upTo: number): Promi
 
 /** The line of a batch that continues after the last position, with the leaf hashes of its rows there. */
 async function openBatchLines(client: ClientBase, last: number): Promise<string> {
-  const ended = await client.query('select from daybook.log_batch where shard = $1 and last_position = $2', [
-    SHARD,
-    last,
-  ]);
-  if (ended.rowCount === 1) return '';
+  const ended = db
+    .selectFrom('daybook.log_batch')
+    .select('last_position')
+    .where('shard', '=', SHARD)
+    .where('last_position', '=', String(last));
+  if ((await rowOf(client, ended)) !== undefined) return '';
   const { rows } = await client.query<[string, string]>({
     text: READ_NEXT_BATCH,
     values: [SHARD, last],

@@ -7,7 +7,7 @@ import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
-import { countOf, db, rowOf } from '#db/schema/query.ts';
+import { countOf, db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
@@ -162,13 +162,20 @@ async function load(
 
 /** Checks that a valid file is this partition of this log. */
 async function requireSame(client: Client, contents: Contents, manifest: Manifest): Promise<void> {
-  const { rows } = await client.query<{ log_id: string; chain: string | null; first: string; last: string }>(
-    `select i.log_id, p.first_position as first, p.end_position - 1 as last,
-        (select encode(chain, 'hex') from daybook.log_batch where shard = $2 and last_position = $3) as chain
-      from daybook.install i, daybook.log_partition p where p.number = $1`,
-    [contents.partition, SHARD, contents.lastLink.position],
+  const { log_id, chain, first_position, end_position } = await onlyRowOf(
+    client,
+    db
+      .selectFrom(['daybook.install as i', 'daybook.log_partition as p'])
+      .select(['i.log_id', 'p.first_position', 'p.end_position'])
+      .select(({ selectFrom }) =>
+        selectFrom('daybook.log_batch')
+          .select('chain')
+          .where('shard', '=', SHARD)
+          .where('last_position', '=', String(contents.lastLink.position))
+          .as('chain'),
+      )
+      .where('p.number', '=', manifest.partition),
   );
-  const { log_id, chain, first, last } = rows[0] as (typeof rows)[number];
   const position = contents.first_position;
   const wrong = manifestMismatch(contents, manifest);
   if (wrong !== null)
@@ -178,8 +185,8 @@ async function requireSame(client: Client, contents: Contents, manifest: Manifes
     });
   const isSame =
     contents.log_id === log_id &&
-    Math.max(1, Number(first)) === position &&
-    Number(last) === contents.last_position &&
-    contents.lastLink.chain === chain;
+    Math.max(1, Number(first_position)) === position &&
+    Number(end_position) - 1 === contents.last_position &&
+    contents.lastLink.chain === chain?.toString('hex');
   if (!isSame) throw new ArchiveDamageError(manifest.file, { position, problem: 'it is of another log' });
 }

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import type { Client } from 'pg';
+import { db, rowsOf } from '#db/schema/query.ts';
 import { verifyRetained } from '#db/archive/retained.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import {
@@ -50,25 +51,21 @@ export type PartitionStatus = {
 
 /** Every partition ever created, in order. */
 export async function listPartitions(client: Client): Promise<PartitionStatus[]> {
-  const { rows } = await client.query<
-    Omit<PartitionStatus, 'attachment' | 'archived_at' | 'restored_at'> & {
-      archived_at: Date | null;
-      restored_at: Date | null;
-    }
-  >(
-    `select name, greatest(1, first_position)::float8 as first_position,
-      (end_position - 1)::float8 as last_position,
-        archived_at, restored_at, manifest
-      from daybook.log_partition order by number`,
-  );
+  const query = db
+    .selectFrom('daybook.log_partition')
+    .select(['name', 'first_position', 'end_position', 'archived_at', 'restored_at'])
+    .select(({ ref }) => ref('manifest').$castTo<Manifest | null>().as('manifest'))
+    .orderBy('number');
   const listed: PartitionStatus[] = [];
-  for (const row of rows) {
-    const attachment = await readAttachment(client, row.name);
+  for (const row of await rowsOf(client, query)) {
     listed.push({
-      ...row,
-      attachment,
+      name: row.name,
+      first_position: Math.max(1, Number(row.first_position)),
+      last_position: Number(row.end_position) - 1,
+      attachment: await readAttachment(client, row.name),
       archived_at: row.archived_at?.toISOString() ?? null,
       restored_at: row.restored_at?.toISOString() ?? null,
+      manifest: row.manifest,
     });
   }
   return listed;
