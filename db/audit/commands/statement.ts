@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import {
   foldPart,
@@ -18,6 +19,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { allReadable, PAGE_ROWS, readRows, UnreadableEventError } from '#db/log/read.ts';
+import { db, onlyRowOf } from '#db/schema/query.ts';
 
 type Options = SourceOptions & { account?: string; month: string; all?: boolean; csv?: boolean };
 
@@ -122,12 +124,20 @@ function keyNames({ keys }: Subjects, account: string): Record<string, string> {
   );
 }
 
-// The expected total, computed by the database.
-const SUM = `select count(*) filter (where type in (${EVENT_CODES['request.settled']},
-  ${EVENT_CODES['request.abandoned']})) as requests,
-    coalesce(sum(case type when ${EVENT_CODES['request.settled']} then cost_microusd
-      when ${EVENT_CODES['request.abandoned']} then hold_cost_microusd end), 0) as cost
-  from daybook.log where shard = $1 and position between $2 and $3`;
+const SETTLED = sql.lit(EVENT_CODES['request.settled']);
+const ABANDONED = sql.lit(EVENT_CODES['request.abandoned']);
+
+/** The expected total, computed by the database. */
+const sumOf = (first: number, last: number) =>
+  db
+    .selectFrom('daybook.log')
+    .select([
+      sql<string>`count(*) filter (where type in (${SETTLED}, ${ABANDONED}))`.as('requests'),
+      sql<string>`coalesce(sum(case type when ${SETTLED} then cost_microusd
+        when ${ABANDONED} then hold_cost_microusd end), 0)`.as('cost'),
+    ])
+    .where('shard', '=', SHARD)
+    .where(({ between }) => between('position', String(first), String(last)));
 
 /** The sum over the statements beside the sum computed from the log without them. */
 async function totalOf(
@@ -141,9 +151,9 @@ async function totalOf(
   const cost = own.reduce((sum, each) => sum + BigInt(each.cost_microusd), 0n);
   let log = { requests: statements.endings, cost: statements.totalMicrousd };
   // For files and archived partitions the second sum is the one accumulated while reading.
-  if (client !== null && first !== null && source.isLive(first)) {
-    const { rows } = await client.query<{ requests: string; cost: string }>(SUM, [SHARD, first, last]);
-    log = { requests: Number(rows[0]?.requests), cost: BigInt(rows[0]?.cost ?? 0) };
+  if (client !== null && first !== null && last !== null && source.isLive(first)) {
+    const sum = await onlyRowOf(client, sumOf(first, last));
+    log = { requests: Number(sum.requests), cost: BigInt(sum.cost) };
   }
   const isEqual = requests === log.requests && cost === log.cost && statements.totalMicrousd === log.cost;
   return {

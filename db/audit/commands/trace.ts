@@ -10,7 +10,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { RequestId } from '#db/events/parts.ts';
 import type { RequestEvent } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { rowOf } from '#db/schema/query.ts';
+import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { batchOf, lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
 import { CLOCK_SKEW_MAX_MS, STRETCH_POSITIONS, TRACED_EVENTS_MAX } from '#db/audit/bounds.ts';
@@ -95,13 +95,12 @@ async function hintOf(
   client: Client,
   request: string,
 ): Promise<{ first: number; last: number | null } | null> {
-  const table = sql<{ is_there: boolean }>`select to_regclass('projection.request') is not null as is_there`;
-  if ((await rowOf(client, table))?.is_there !== true) return null;
-  const { rows } = await client.query<{ position: string; end_position: string | null }>(
-    'select position, end_position from projection.request where request = $1',
-    [request],
+  const table = sql<boolean>`to_regclass('projection.request') is not null`.as('is_there');
+  if (!(await onlyRowOf(client, db.selectNoFrom(table))).is_there) return null;
+  const row = await rowOf(
+    client,
+    db.selectFrom('projection.request').select(['position', 'end_position']).where('request', '=', request),
   );
-  const row = rows[0];
   return row
     ? { first: Number(row.position), last: row.end_position === null ? null : Number(row.end_position) }
     : null;

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { compareTexts, type Totals, TOTAL_NAMES, totalOf, type UsageRow } from '#db/audit/replay/totals.ts';
 import { type ShownWindow, shownWindows } from '#db/audit/replay/snapshot.ts';
@@ -5,6 +6,7 @@ import type { ReplayState } from '#db/audit/replay/state.ts';
 import { WINDOW_KIND_OF } from '#db/limits/limits.ts';
 import { METER_OF } from '#db/limits/meters.ts';
 import { ENDED_OUTCOMES } from '#db/projections/outcomes.ts';
+import { db, type Query, rowsOf } from '#db/schema/query.ts';
 
 /**
  * Compares the totals of the projections with those of an independent fold in Node: two programs that share
@@ -35,11 +37,9 @@ export type ProjectedTotals = {
 const REQUESTS = ENDED_OUTCOMES.join(' + ');
 /** The totals that both sides have: the tables don't count abandoned requests separately. */
 const COMPARED = TOTAL_NAMES.filter((name) => name !== 'abandoned');
-const sums = COMPARED.map((name) => `sum(${name === 'requests' ? REQUESTS : name})::float8 as ${name}`).join(
-  ', ',
+const SUMS = COMPARED.map((name) =>
+  sql<number>`sum(${name === 'requests' ? sql.raw(REQUESTS) : sql.ref(name)})::float8`.as(name),
 );
-const POSITIONS = `select name, position::float8 as position, is_live and not exists (
-    select from daybook.parked_event e where e.projection = p.name) as is_complete from daybook.projection p`;
 
 /**
  * Reads the tables within one snapshot.
@@ -49,31 +49,49 @@ const POSITIONS = `select name, position::float8 as position, is_live and not ex
 export async function readProjectedTotals(client: ClientBase): Promise<ProjectedTotals | null> {
   await client.query('begin isolation level repeatable read, read only');
   try {
-    const { rows } = await client.query<{ name: string; position: number; is_complete: boolean }>(POSITIONS);
+    const rows = await rowsOf(
+      client,
+      db.selectFrom('daybook.projection as p').select([
+        'p.name',
+        'p.position',
+        sql<boolean>`is_live and not exists (
+            select from daybook.parked_event e where e.projection = p.name)`.as('is_complete'),
+      ]),
+    );
     const usage = rows.find(({ name, is_complete }) => name === 'usage' && is_complete);
     if (usage === undefined) return null;
     const isCurrent = (name: string): boolean =>
       rows.some((each) => each.name === name && each.is_complete && each.position === usage.position);
-    const read = async (text: string): Promise<TotalsByName> => {
-      const found = await client.query<{ name: string }>(text);
-      return new Map(
-        found.rows.map(({ name, ...figures }) => [name, figures as Partial<Record<string, number>>]),
+    const read = async (query: Query<{ name: string }>): Promise<TotalsByName> =>
+      new Map(
+        (await rowsOf(client, query)).map(({ name, ...figures }) => [
+          name,
+          figures as Partial<Record<string, number>>,
+        ]),
       );
-    };
     return {
-      position: usage.position,
+      position: Number(usage.position),
       usage: await read(
-        `select concat_ws(' ', account, key, model) as name, ${sums} from projection.usage_day
-          group by account, key, model`,
+        db
+          .selectFrom('projection.usage_day')
+          .select(sql<string>`concat_ws(' ', account, key, model)`.as('name'))
+          .select(SUMS)
+          .groupBy(['account', 'key', 'model']),
       ),
       accounts: await read(
-        `select account as name, ${sums} from projection.usage_day_account group by account`,
+        db
+          .selectFrom('projection.usage_day_account')
+          .select('account as name')
+          .select(SUMS)
+          .groupBy('account'),
       ),
       windows: isCurrent('quotas') ? await readWindows(client) : null,
       running: isCurrent('requests')
         ? await read(
-            `select account as name, count(*)::float8 as open_requests
-              from projection.running_request group by account`,
+            db
+              .selectFrom('projection.running_request')
+              .select(['account as name', sql<number>`count(*)::float8`.as('open_requests')])
+              .groupBy('account'),
           )
         : null,
     };
@@ -82,21 +100,12 @@ export async function readProjectedTotals(client: ClientBase): Promise<Projected
   }
 }
 
-type WindowRow = {
-  subject: string;
-  meter: number;
-  window_kind: number;
-  begins_at: Date;
-  reset_position: number;
-  cap: number;
-  used: number;
-  held: number;
-};
-
 async function readWindows(client: ClientBase): Promise<TotalsByName> {
-  const { rows } = await client.query<WindowRow>(
-    `select subject, meter, window_kind, begins_at, reset_position::float8, cap::float8,
-      used::float8, held::float8 from projection.quota_window`,
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('projection.quota_window')
+      .select(['subject', 'meter', 'window_kind', 'begins_at', 'reset_position', 'cap', 'used', 'held']),
   );
   return new Map(
     rows.map((row) => [
@@ -107,7 +116,7 @@ async function readWindows(client: ClientBase): Promise<TotalsByName> {
         row.begins_at.toISOString(),
         row.reset_position,
       ].join(' '),
-      { limit: row.cap, settled: row.used, held: row.held },
+      { limit: Number(row.cap), settled: Number(row.used), held: Number(row.held) },
     ]),
   );
 }

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { textOf } from '#db/audit/source/event-row.ts';
 import { CHECKPOINT_JSON, readRowTexts } from '#db/audit/verify/pages.ts';
@@ -8,6 +9,7 @@ import type { ControlRow } from '#db/audit/verify/log-verifier.ts';
 import { fileName, Manifest } from '#db/archive/manifest.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
 
 /** Reads the tables beside the log, and compares them with the log. */
 
@@ -45,39 +47,46 @@ export type DatabaseSnapshot = {
 const IS_BOUND = `coalesce((select pg_get_expr(relpartbound,
   oid) = format('FOR VALUES FROM (%L) TO (%L)', first_position, end_position)
     from pg_class where oid = to_regclass('daybook.' || quote_ident(name)) and relispartition), true)`;
-const READ_SNAPSHOT = `with head as (
-    select greatest(0, (select max(position) from daybook.log where shard = $1),
-      (select max(last_position) from daybook.log_batch where shard = $1)) as head)
-  select (select log_id::text from daybook.install
-    limit 1) as log_id, head, daybook.first_position() as first,
-    (select json_agg(json_build_array(stream, version)) from daybook.stream_head) as streams,
-    (select json_agg(json_build_object('number', number, 'name', name, 'first', greatest(1, first_position),
-      'last', end_position - 1,
-        'isBound', ${IS_BOUND}, 'isArchived', archived_at is not null, 'manifest', manifest,
-          'openLeaves', encode(open_leaves, 'hex')) order by first_position, number)
-          from daybook.log_partition) as partitions,
-    (select json_agg(json_build_object('name', relname, 'bounds', pg_get_expr(relpartbound, oid)) order by
-      relname) from pg_class where oid in (select inhrelid from pg_inherits
-        where inhparent = 'daybook.log'::regclass)) as attached,
-    (select coalesce(max(size), 0) from daybook.checkpoint where shard = $1 and size <= head) as built,
-    (select json_agg(${CHECKPOINT_JSON} order by size, epoch) from daybook.checkpoint where shard = $1
-      and size > head) as beyond
-  from head`;
+const PARTITIONS = sql<(Omit<PartitionRow, 'openLeaves'> & { openLeaves: string | null })[] | null>`(
+  select json_agg(json_build_object('number', number, 'name', name, 'first', greatest(1, first_position),
+      'last', end_position - 1, 'isBound', ${sql.raw(IS_BOUND)}, 'isArchived', archived_at is not null,
+      'manifest', manifest, 'openLeaves', encode(open_leaves, 'hex')) order by first_position, number)
+    from daybook.log_partition)`;
+const ATTACHED = sql<AttachedPartition[] | null>`(
+  select json_agg(json_build_object('name', relname, 'bounds', pg_get_expr(relpartbound, oid))
+      order by relname)
+    from pg_class where oid in (select inhrelid from pg_inherits where inhparent = 'daybook.log'::regclass))`;
+const BEYOND = sql<CheckpointRow[] | null>`(
+  select json_agg(${sql.raw(CHECKPOINT_JSON)} order by size, epoch) from daybook.checkpoint
+    where shard = ${SHARD} and size > head)`;
+
+/** All in one row: tables as JSON, so that it is one statement. */
+const snapshot = () =>
+  db
+    .with('head', () =>
+      db.selectNoFrom(
+        sql<string>`greatest(0, (select max(position) from daybook.log where shard = ${SHARD}),
+          (select max(last_position) from daybook.log_batch where shard = ${SHARD}))`.as('head'),
+      ),
+    )
+    .selectFrom('head')
+    .select(({ selectFrom }) => [
+      'head',
+      selectFrom('daybook.install').select('log_id').limit(1).as('log_id'),
+      sql<string>`daybook.first_position()`.as('first'),
+      sql<[string, number][] | null>`(
+        select json_agg(json_build_array(stream, version)) from daybook.stream_head)`.as('streams'),
+      PARTITIONS.as('partitions'),
+      ATTACHED.as('attached'),
+      sql<string>`(select coalesce(max(size), 0) from daybook.checkpoint
+        where shard = ${SHARD} and size <= head)`.as('built'),
+      BEYOND.as('beyond'),
+    ]);
 
 /** Reads everything in one statement, so that concurrent appends don't matter. */
 export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot> {
-  const { rows } = await client.query<{
-    log_id: string | null;
-    head: string;
-    first: string;
-    built: string;
-    streams: [string, number][] | null;
-    partitions: (Omit<PartitionRow, 'openLeaves'> & { openLeaves: string | null })[] | null;
-    attached: AttachedPartition[] | null;
-    beyond: CheckpointRow[] | null;
-  }>(READ_SNAPSHOT, [SHARD]);
-  const row = rows[0];
-  if (row?.log_id == null) throw new StoreError('the database has no log: daybook.install is empty');
+  const row = await onlyRowOf(client, snapshot());
+  if (row.log_id === null) throw new StoreError('the database has no log: daybook.install is empty');
   return {
     logId: row.log_id,
     head: Number(row.head),
@@ -96,23 +105,24 @@ export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot
 /** Finds the first row of each table that is of an unknown shard. */
 export async function findUnknownShards(client: ClientBase): Promise<Finding[]> {
   const found: Finding[] = [];
-  for (const [table, position] of [
+  for (const [table, column] of [
     ['log', 'position'],
     ['log_batch', 'last_position'],
     ['log_kept', 'position'],
     ['log_node', 'number'],
     ['checkpoint', 'size'],
-  ]) {
-    const { rows } = await client.query<[string, string]>({
-      text: `select shard::text, ${position}::text from daybook.${table} where shard < $1
-        or shard > $1 order by shard, ${position} limit 1`,
-      values: [SHARD],
-      rowMode: 'array',
-    });
-    for (const [shard, at] of rows)
+  ] as const) {
+    const unknown = db
+      .selectFrom(sql<{ shard: number }>`${sql.table(`daybook.${table}`)}`.as('row'))
+      .select(['shard', sql<string>`${sql.ref(column)}`.as('at')])
+      .where(({ eb, or }) => or([eb('shard', '<', SHARD), eb('shard', '>', SHARD)]))
+      .orderBy('shard')
+      .orderBy(sql.ref(column))
+      .limit(1);
+    for (const { shard, at } of await rowsOf(client, unknown))
       found.push({
         position: Number(at),
-        table: table as string,
+        table,
         problem: `the row at ${at} has the unknown shard ${shard}`,
       });
   }
