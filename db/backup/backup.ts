@@ -1,5 +1,6 @@
 import { mkdir, open, rename, rm, stat, writeFile as write } from 'node:fs/promises';
 import path from 'node:path';
+import { sql } from 'kysely';
 import { type Client, DatabaseError } from 'pg';
 import { connectBatch } from '#db/backup/connect.ts';
 import { copyOut } from '#db/backup/copy.ts';
@@ -19,6 +20,7 @@ import { closeClient, type Store, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { readApplied, requireNotNewer } from '#db/schema/apply.ts';
+import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { readSchema } from '#db/schema/files.ts';
 
 /** Files are flushed to disk between two tables, and the session must survive a slow disk. */
@@ -133,41 +135,47 @@ async function hasFullLog(client: Client): Promise<boolean> {
 
 type BackupFacts = Omit<Manifest, 'backup' | 'migration' | 'damage' | 'files' | 'finished_at'>;
 
-const UTC = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
+const UTC = sql.lit('YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
 
 async function readFacts(client: Client): Promise<BackupFacts> {
-  const { rows } = await client.query<{
-    log_id: string;
-    postgres: string;
-    partitions: number[];
-    taken_at: string;
-    position: string | null;
-    at: string;
-    chain: string;
-  }>(
-    `select i.log_id, current_setting('server_version') as postgres, to_char(clock_timestamp(),
-      ${UTC}) as taken_at,
-        array(select number from daybook.log_partition where daybook.is_attached(name)
-          order by number) as partitions,
-        b.last_position as position, to_char(b.at, ${UTC}) as at, encode(b.chain, 'hex') as chain
-      from daybook.install i
-      left join (select * from daybook.log_batch where shard = $1 order by last_position desc limit 1) b
-        on true`,
-    [SHARD],
+  const newest = db
+    .selectFrom('daybook.log_batch')
+    .selectAll()
+    .where('shard', '=', SHARD)
+    .orderBy('last_position', 'desc')
+    .limit(1);
+  const { log_id, postgres, partitions, taken_at, last_position, at, chain } = await onlyRowOf(
+    client,
+    db
+      .selectFrom('daybook.install as i')
+      .leftJoin(newest.as('b'), (join) => join.onTrue())
+      .select(['i.log_id', 'b.last_position', 'b.chain'])
+      .select([
+        sql<string>`current_setting('server_version')`.as('postgres'),
+        sql<string>`to_char(clock_timestamp(), ${UTC})`.as('taken_at'),
+        sql<number[]>`array(select number from daybook.log_partition where daybook.is_attached(name)
+          order by number)`.as('partitions'),
+        sql<string | null>`to_char(b.at, ${UTC})`.as('at'),
+      ]),
   );
-  const { log_id, postgres, partitions, taken_at, position, at, chain } = rows[0] as (typeof rows)[number];
-  const head = position === null ? null : { position: Number(position), at, chain };
+  const head =
+    last_position === null || at === null || chain === null
+      ? null
+      : { position: Number(last_position), at, chain: chain.toString('hex') };
   return { log_id, postgres, head, checkpoint: await readCheckpoint(client), partitions, taken_at };
 }
 
 async function readCheckpoint(client: Client): Promise<string | null> {
   const [table] = await describeTables(client, ['daybook.checkpoint']);
   if (table === undefined) return null;
-  const { rows } = await client.query<{ note: string }>(
-    'select note from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1',
-    [SHARD],
-  );
-  return rows[0]?.note ?? null;
+  const newest = db
+    .selectFrom('daybook.checkpoint')
+    .select('note')
+    .where('shard', '=', SHARD)
+    .orderBy('epoch', 'desc')
+    .orderBy('size', 'desc')
+    .limit(1);
+  return (await rowOf(client, newest))?.note ?? null;
 }
 
 async function copyTable(

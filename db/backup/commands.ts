@@ -17,6 +17,7 @@ import { masterKeyFile, readMasterKeys } from '#db/secrets/master-key.ts';
 import { pepperCheck, pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { isEqual } from '#db/projections/compare.ts';
 import { borrowStore } from '#db/postgres/store.ts';
+import { db, rowOf } from '#db/schema/query.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 
@@ -150,10 +151,8 @@ type PepperState = 'matches' | 'missing' | 'mismatch' | 'unreadable' | 'not_requ
 async function readPepperState(store: Store, config: Config): Promise<PepperState> {
   const client = await connectBatch(store, 'relay');
   try {
-    const { rows } = await client.query<{ pepper_check: string | null }>(
-      'select pepper_check from daybook.install',
-    );
-    const expected = rows[0]?.pepper_check ?? null;
+    const install = await rowOf(client, db.selectFrom('daybook.install').select('pepper_check'));
+    const expected = install?.pepper_check ?? null;
     if (expected === null) return 'not_required';
     const pepper = readPepper(pepperFile(config), (line) => new StoreError(line));
     if (pepper === null) return 'missing';

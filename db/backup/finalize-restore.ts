@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { countOf, db, rowsOf } from '#db/schema/query.ts';
 import { recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
 
 /** The work in progress at the time of the backup, which a restore ends. */
@@ -28,19 +29,26 @@ export async function finalizeRestore(client: Client, hasProjections: boolean): 
     );
   }
   const abandoned = await closeInstances(client);
-  const { rowCount } = await client.query(
-    `update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp()
-      where state = 'waiting'`,
+  const undelivered = await countOf(
+    client,
+    db
+      .updateTable('daybook.webhook_delivery')
+      .set(({ fn }) => ({ state: 'failed', ended_at: fn<Date>('clock_timestamp') }))
+      .where('state', '=', 'waiting'),
   );
   if (!hasProjections)
-    await client.query('update daybook.projection set position = 0, position_at = null, is_live = false');
-  return { abandoned, undelivered: rowCount ?? 0 };
+    await countOf(
+      client,
+      db.updateTable('daybook.projection').set({ position: 0, position_at: null, is_live: false }),
+    );
+  return { abandoned, undelivered };
 }
 
 /** Recovers every instance that was not closed. @returns the number of abandoned requests. */
 async function closeInstances(client: Client): Promise<number> {
-  const { rows: open } = await client.query<{ id: number }>(
-    'select id from daybook.instance where closed_at is null order by id',
+  const open = await rowsOf(
+    client,
+    db.selectFrom('daybook.instance').select('id').where('closed_at', 'is', null).orderBy('id'),
   );
   if (open.length === 0) return 0;
   const recoverer = await registerInstance(client, 'restore');

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { connectBatch } from '#db/backup/connect.ts';
 import { copyIn, digestOf } from '#db/backup/copy.ts';
@@ -18,6 +19,7 @@ import { closeClient, StoreError, type Store } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { awaitMigrationTurn, createSchema, readApplied, upgradeSchema } from '#db/schema/apply.ts';
+import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
 import { migrationNames, readSchema, type Schema, SCHEMA_FOLDER } from '#db/schema/files.ts';
 
 /** The session must survive a slow disk between two tables. */
@@ -110,11 +112,13 @@ async function requireCompatible(client: Client, schema: Schema, migration: stri
 }
 
 async function requireEmpty(client: Client): Promise<void> {
-  const { rows } = await client.query<{ position: string | null }>(
-    'select max(last_position) as position from daybook.log_batch where shard = $1',
-    [SHARD],
+  const { position } = await onlyRowOf(
+    client,
+    db
+      .selectFrom('daybook.log_batch')
+      .select(sql<string | null>`max(last_position)`.as('position'))
+      .where('shard', '=', SHARD),
   );
-  const position = rows[0]?.position ?? null;
   if (position !== null)
     throw new StoreError(
       `this database already has a log, up to position ${position}: restore into a new database, or a ` +
@@ -176,17 +180,17 @@ async function dropPartitions(client: Client): Promise<void> {
 
 /** Creates the partitions of the log, with their triggers. */
 async function makePartitions(client: Client, numbers: readonly number[]): Promise<void> {
-  const { rows } = await client.query<{ number: number; name: string; is_archived: boolean }>(
-    `select number, name, archived_at is not null as is_archived from daybook.log_partition
-      where number = any($1) order by number`,
-    [numbers],
-  );
-  for (const { number, name, is_archived } of rows) {
+  const partitions = db
+    .selectFrom('daybook.log_partition')
+    .select(['number', 'name', 'archived_at'])
+    .where(({ eb, fn }) => eb('number', '=', fn.any(sql.val(numbers))))
+    .orderBy('number');
+  for (const { number, name, archived_at } of await rowsOf(client, partitions)) {
     const table = `daybook.${client.escapeIdentifier(name)}`;
     await client.query(`create table ${table} (like daybook.log including all)`);
     await client.query('select daybook.attach_partition($1, $2)', [number, name]);
     // The trigger that daybook.keep_partition creates, which stays when the partition is detached.
-    if (is_archived)
+    if (archived_at !== null)
       await client.query(
         `create trigger append_only_alone before update or delete
           on ${table} for each row execute function daybook.refuse_change()`,
