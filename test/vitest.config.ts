@@ -23,7 +23,7 @@ export default defineConfig({
     // Twice what the slowest takes on a machine that has other things to do; a hang is found all the same.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    expect: { poll: { timeout: 10_000 } },
+    expect: { poll: { timeout: 30_000 } },
     projects: [
       {
         test: { name: 'unit', include: UNIT },

@@ -89,7 +89,7 @@ describe('the diagnostic output of a process', () => {
     output.dropped = 12;
     output.failure = 'ENOSPC';
     const dropped = `select dropped_lines::int from daybook.instance where id = ${session.instance}`;
-    await expect.poll(() => ask(database.config('auditor'), dropped), { timeout: 10_000 }).toBe(12);
+    await expect.poll(() => ask(database.config('auditor'), dropped)).toBe(12);
     expect(await finding('diagnostic output')).toEqual({
       check: 'diagnostic output',
       ok: false,

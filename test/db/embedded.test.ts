@@ -16,7 +16,6 @@ import { copyCluster } from '../support/cluster-copy.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
 const CHILD = path.join(import.meta.dirname, '../support/servers/embedded-child.ts');
-const RECOVERY = { timeout: 15_000 };
 /** How many sessions hold the supervisor's lock. */
 const SUPERVISORS = `select count(*)::int from pg_locks join pg_stat_activity using (pid)
   where locktype = 'advisory' and granted and application_name like 'daybook-supervisor%'`;
@@ -105,7 +104,7 @@ describe('a start', () => {
     const child = spawn(process.execPath, [CHILD, dataDir], { stdio: 'ignore' });
     children.push(child);
     await expect
-      .poll(() => readdir(dataDir), { ...RECOVERY, interval: 5 })
+      .poll(() => readdir(dataDir), { interval: 5 })
       .toContainEqual(expect.stringMatching(/^postgres\.new-/));
     await kill(child);
     expect(await readdir(dataDir)).not.toContain('postgres');
@@ -214,10 +213,8 @@ describe('a running Postgres', () => {
     await writeRow(store);
     const before = { pid: await postmasterPid(), config: store.config('owner') };
     process.kill(before.pid, 'SIGKILL');
-    await expect
-      .poll(() => ask(before.config, 'select answer from kept').catch(() => 'down'), RECOVERY)
-      .toBe(42);
-    await expect.poll(() => lines.at(-1), RECOVERY).toMatch(/^PostgreSQL started/);
+    await expect.poll(() => ask(before.config, 'select answer from kept').catch(() => 'down')).toBe(42);
+    await expect.poll(() => lines.at(-1)).toMatch(/^PostgreSQL started/);
     expect(await postmasterPid()).not.toBe(before.pid);
     expect(await ask(before.config, SUPERVISORS)).toBe(1);
   });
@@ -229,7 +226,7 @@ describe('a running Postgres', () => {
     const pid = await postmasterPid();
     const supervisor = `select pid from pg_stat_activity where application_name like 'daybook-supervisor%'`;
     process.kill(Number(await ask(store.config('owner'), supervisor)), 'SIGKILL');
-    await expect.poll(() => lines.at(-1), RECOVERY).toBe(`PostgreSQL was still running (process ${pid})`);
+    await expect.poll(() => lines.at(-1)).toBe(`PostgreSQL was still running (process ${pid})`);
     expect(await readRow(store)).toBe(42);
     expect(await ask(store.config('owner'), SUPERVISORS)).toBe(1);
   });
@@ -256,7 +253,7 @@ describe('a running Postgres', () => {
     );
     const ended = expect(sleeper).rejects.toMatchObject({ code: '57P01' });
     const busy = `select count(*)::int from pg_stat_activity where query = 'select pg_sleep(60)'`;
-    await expect.poll(() => ask(store.config('owner'), busy), RECOVERY).toBe(1);
+    await expect.poll(() => ask(store.config('owner'), busy)).toBe(1);
     await store.stop();
     await ended;
     expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();

@@ -30,11 +30,7 @@ type Sent = { body: string | Buffer; headers?: string[] };
 
 async function post({ body, headers = [] }: Sent): Promise<RawReply> {
   return onlyReply(
-    await exchange(
-      relay.port,
-      rawRequest([`Authorization: Bearer ${relay.key}`, ...headers], { body }),
-      30_000,
-    ),
+    await exchange(relay.port, rawRequest([`Authorization: Bearer ${relay.key}`, ...headers], { body })),
   );
 }
 
@@ -249,9 +245,7 @@ describe('a body above 32 MiB is a 413, one of 32 MiB passes', () => {
 
   test('exactly 32 MiB, in chunks', async () => {
     const request = rawRequest([`Authorization: Bearer ${relay.key}`, ...CHUNKED], { body: '' });
-    expect(
-      onlyReply(await exchange(relay.port, [request, chunked(sized(32 * MIB), MIB)], 30_000)).status,
-    ).toBe(200);
+    expect(onlyReply(await exchange(relay.port, [request, chunked(sized(32 * MIB), MIB)])).status).toBe(200);
     expect(upstream.ledger.attempts.at(-1)?.bodyBytes).toBe(32 * MIB);
   });
 
@@ -271,7 +265,7 @@ describe('a body above 32 MiB is a 413, one of 32 MiB passes', () => {
     const before = await footprint(relay, upstream);
     const request = rawRequest([`Authorization: Bearer ${relay.key}`, ...CHUNKED], { body: '' });
     expectRefusal(
-      onlyReply(await exchange(relay.port, [request, chunked(sized(33 * MIB), MIB)], 30_000)),
+      onlyReply(await exchange(relay.port, [request, chunked(sized(33 * MIB), MIB)])),
       413,
       'request_too_large',
     );

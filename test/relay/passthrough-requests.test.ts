@@ -51,7 +51,7 @@ async function sent(body: string | Buffer, more: { chunked?: boolean } = {}): Pr
       ? Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n0\r\n\r\n')])
       : bytes;
   const reply = onlyReply(
-    await exchange(relay.port, Buffer.concat([rawRequest(lines, { body: '' }), framed]), 30_000),
+    await exchange(relay.port, Buffer.concat([rawRequest(lines, { body: '' }), framed])),
   );
   expect([reply.status, reply.body.toString('utf8', 0, 200)]).toEqual([200, expect.any(String)]);
   expect(upstream.ledger.attempts).toHaveLength(before + 1);

@@ -1,6 +1,6 @@
 import { Client, type ClientConfig } from 'pg';
 import { inject } from 'vitest';
-import { patient, sessionConfig, type Store } from '#db/postgres/connect.ts';
+import { patient, sessionConfig, type Store, withTimeout } from '#db/postgres/connect.ts';
 import { databaseUrlOf } from './database-url.ts';
 import { publicId } from '#db/ids.ts';
 
@@ -17,7 +17,9 @@ export type TestDatabase = Store &
   };
 
 /** Sessions of a process that was just killed may take this long to disappear. */
-const SESSIONS_CLOSE_TIMEOUT_MS = 5_000;
+const SESSIONS_CLOSE_TIMEOUT_MS = 30_000;
+/** A statement of a test's own session may take this long, also on a busy machine. */
+const STATEMENT_TIMEOUT_MS = 60_000;
 
 /**
  * Clones the migrated template in about 20 ms. Disposal drops the database, and fails if a session is still
@@ -95,11 +97,20 @@ async function createFrom(template: string): Promise<TestDatabase> {
   };
 }
 
-/** The first column of a query's first row, over a connection of its own; undefined when there is no row. */
-export async function ask(config: ClientConfig, query: string): Promise<unknown> {
-  const client = new Client(config);
+/**
+ * A session of the test itself, with a longer statement timeout than the sessions of servers: commands use
+ * longer ones too. Its loss fails its queries and nothing else. The caller ends it.
+ */
+export async function openSession(config: ClientConfig): Promise<Client> {
+  const client = new Client(withTimeout(config, STATEMENT_TIMEOUT_MS));
   client.on('error', () => undefined);
   await client.connect();
+  return client;
+}
+
+/** The first column of a query's first row, over a connection of its own; undefined when there is no row. */
+export async function ask(config: ClientConfig, query: string): Promise<unknown> {
+  const client = await openSession(config);
   try {
     const { rows } = await client.query<unknown[]>({ text: query, rowMode: 'array' });
     return rows[0]?.[0];

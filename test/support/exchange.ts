@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { MalformedMessage, readReply } from './wire/http-message.ts';
 
-const TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 30_000;
 const KEPT_BYTES_MAX = 64 * 1024 ** 2;
 const SHOWN_CHARACTERS = 200;
 
@@ -10,13 +10,12 @@ const SHOWN_CHARACTERS = 200;
  * Sends raw bytes to a port of the loopback interface and collects what comes back, as it is, until
  * one whole HTTP reply was read or the other side has closed. An iterable is sent piece by piece,
  * each in a packet of its own as far as the kernel plays along.
- * @throws {Error} when the connection is refused, or when there is no end within `timeoutMs`. A reset
+ * @throws {Error} when the connection is refused, or when there is no end within 30 s. A reset
  * once connected is an answer, not an error: what had arrived is returned.
  */
 export function exchange(
   port: number,
   request: Buffer | string | Iterable<Buffer | string>,
-  timeoutMs = TIMEOUT_MS,
 ): Promise<Buffer> {
   const isOne = typeof request === 'string' || Buffer.isBuffer(request);
   const pieces = Array.from(isOne ? [request] : request, (piece) => Buffer.from(piece));
@@ -33,8 +32,8 @@ export function exchange(
     const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     const timer = setTimeout(() => {
       const shown = Buffer.concat(received).toString('latin1', 0, SHOWN_CHARACTERS);
-      finish(new Error(`no end of a reply within ${timeoutMs} ms, only ${JSON.stringify(shown)}`));
-    }, timeoutMs);
+      finish(new Error(`no end of a reply within ${TIMEOUT_MS} ms, only ${JSON.stringify(shown)}`));
+    }, TIMEOUT_MS);
 
     function finish(error?: Error): void {
       clearTimeout(timer);

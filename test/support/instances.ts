@@ -1,14 +1,12 @@
-import { Client } from 'pg';
 import type { Store } from '#db/postgres/connect.ts';
+import { openSession } from './database.ts';
 
 /** An instance as the store knows it. */
 export type Instance = { id: number; kind: string; pid: number; isDead: boolean; isClosed: boolean };
 
 /** All instances that ever were, by number. The name of each is its kind, its host and its process. */
 export async function readInstances(store: Store): Promise<Instance[]> {
-  const client = new Client(store.config('auditor'));
-  client.on('error', () => undefined);
-  await client.connect();
+  const client = await openSession(store.config('auditor'));
   try {
     const { rows } = await client.query<Instance>(`select id, split_part(name, ' ', 1) as kind,
         coalesce(nullif(split_part(name, ' ', 3), ''), '0')::int as pid, dead_at is not null as "isDead",

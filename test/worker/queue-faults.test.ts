@@ -40,13 +40,12 @@ test('the worker starts its queue again, unlocks its jobs and goes on', { timeou
         for each row execute function public.fail_deletes();
       select graphile_worker.add_job('drop_allowances', job_key => 'probe')`,
   );
-  await until(pools, ([name]) => name !== undefined && name !== first, 'another queue', 30_000);
+  await until(pools, ([name]) => name !== undefined && name !== first, 'another queue');
   await superuser.query('drop trigger fail_deletes on graphile_worker._private_jobs');
   await until(
     () => countJobs(`key = 'probe'`),
     (count) => count === 0,
     'the end of the job',
-    30_000,
   );
   const names = await pools();
   expect(names).toHaveLength(1);

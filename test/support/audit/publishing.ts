@@ -1,11 +1,8 @@
-import { connectAs, type Store } from '#db/postgres/connect.ts';
+import type { Store } from '#db/postgres/connect.ts';
 import { retireInstance } from '#db/instances/instance.ts';
 import type { Checkpoint } from '#db/tlog/checkpoint.ts';
 import { type PublishOptions, publishCheckpoint } from '#db/tlog/publish.ts';
-import { openWriter } from '../log/log-writer.ts';
-
-/** The same as the worker's, so that a test does not fail on a busy machine. */
-const PUBLISH_TIMEOUT_MS = 60_000;
+import { connectAs, openWriter } from '../log/log-writer.ts';
 
 /** The publish directory of a test, and its signing key. */
 export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
@@ -16,7 +13,7 @@ export async function publishNow(
   { keyFile, directory }: Publishing,
 ): Promise<Checkpoint | null> {
   await using writer = await openWriter(store);
-  const client = await connectAs(store, 'worker', PUBLISH_TIMEOUT_MS);
+  const client = await connectAs(store, 'worker');
   let batchNo = 0;
   try {
     return await publishCheckpoint(client, {

@@ -1,10 +1,11 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
-import type { Store } from '#db/postgres/connect.ts';
+import type { Role, Store } from '#db/postgres/connect.ts';
 import type { ControlEvent, EventOf, Placed, RequestEvent } from '#db/events/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
 import { appendControl, appendRequests, type ControlAppend } from '#db/log/append.ts';
+import { openSession } from '../database.ts';
 import { openLog } from '../relay.ts';
 
 /** An instance with a connection of its own, which appends what a test tells it to. */
@@ -50,12 +51,9 @@ export async function openLivingWriter(store: Store): Promise<Writer> {
   };
 }
 
-/** A connection whose loss fails its queries and nothing else. The caller ends it. */
-export async function connectAs(store: Store, role: Parameters<Store['config']>[0]): Promise<Client> {
-  const client = new Client(store.config(role));
-  client.on('error', () => undefined);
-  await client.connect();
-  return client;
+/** A session of the test itself, as a role. The caller ends it. */
+export function connectAs(store: Store, role: Role): Promise<Client> {
+  return openSession(store.config(role));
 }
 
 /** All that is in the log. */
