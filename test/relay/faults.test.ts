@@ -4,6 +4,7 @@ import type { Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
 import {
   BREAKAGES,
+  FAULT_DEADLINES,
   HEALTHY,
   openRequests,
   outcomeOf,
@@ -19,13 +20,6 @@ import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/up
 import { errorObject, INNER_HOST } from '../support/upstream/heads.ts';
 
 const CREDENTIAL = 'sk-upstream-credential-0123456789';
-/** Long enough for a healthy reply on a busy machine, short enough to wait for each of them. */
-const DEADLINES = {
-  UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
-  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '2500',
-  UPSTREAM_IDLE_TIMEOUT_MS: '2500',
-  UPSTREAM_TOTAL_TIMEOUT_MS: '6000',
-};
 const FAULTS = [...BREAKAGES, ...STATUSES, ...HEALTHY];
 
 let upstream: ScriptedUpstream;
@@ -46,7 +40,7 @@ beforeAll(async () => {
       { baseUrl: `http://127.0.0.1:${await refusedPort()}/v1`, models: ['refused'] },
       { baseUrl: `https://127.0.0.1:${(silent.address() as { port: number }).port}/v1`, models: ['silent'] },
     ],
-    env: DEADLINES,
+    env: FAULT_DEADLINES,
     onLine: (line) => lines.push(line),
   });
   ({ played, events } = await playFaults(relay, upstream, FAULTS));

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import {
   BREAKAGES,
+  FAULT_DEADLINES,
   HEALTHY,
   type Outcome,
   outcomeOf,
@@ -35,12 +36,7 @@ beforeAll(async () => {
   upstream = await startUpstream();
   relay = await startRelay({
     upstreams: [upstream],
-    env: {
-      ACCOUNTING: 'overlapped',
-      UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '2500',
-      UPSTREAM_IDLE_TIMEOUT_MS: '2500',
-      UPSTREAM_TOTAL_TIMEOUT_MS: '6000',
-    },
+    env: { ACCOUNTING: 'overlapped', ...FAULT_DEADLINES },
   });
   ({ played, events } = await playFaults(relay, upstream, FAULTS));
 });

@@ -148,6 +148,17 @@ export const HEALTHY: Fault[] = [
   both('tokens=12,text=utf8,split=random', whole('provider')),
 ];
 
+/**
+ * Deadlines of a relay to which all of this happens at the same time: long enough for a healthy reply on a
+ * busy machine, short enough to wait for each of them.
+ */
+export const FAULT_DEADLINES = {
+  UPSTREAM_CONNECT_TIMEOUT_MS: '5000',
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '6000',
+  UPSTREAM_IDLE_TIMEOUT_MS: '6000',
+  UPSTREAM_TOTAL_TIMEOUT_MS: '12000',
+};
+
 type Settled = EventOf<'request.settled'>;
 export type Played = { fault: Fault; kind: 'json' | 'sse'; reply: ChatReply; settled: Settled };
 
