@@ -12,10 +12,10 @@ export type Load =
   /** So many streams that are opened, kept, and dropped at the end. */
   | { mode: 'hold'; streams: number; spreadMs: number };
 
-/** What one run of the driver does; it reads this as JSON from standard input. */
 /** With which the benchmark's server reports its state. */
 export const READYZ_TOKEN = 'bench-readyz-token';
 
+/** What one run of the driver does; it reads this as JSON from standard input. */
 export type Job = {
   port: number;
   path: string;
