@@ -143,7 +143,7 @@ const UPSTREAM_FAILING_SHARE = 0.5;
 /** Well below the raising threshold (hysteresis), so that the alert does not flap. */
 const UPSTREAM_RECOVERED_SHARE = 0.2;
 
-export type UpstreamFigures = { upstream: string; ended: number; failed: number };
+type UpstreamFigures = { upstream: string; ended: number; failed: number };
 
 export const upstreamTopic = (upstream: string): string => `upstream_failing/${upstream}`;
 
@@ -167,7 +167,7 @@ const CAUGHT_UP_MS = 5_000;
 export const PROJECTOR_TOPIC = 'projector_behind';
 
 /** The lag of the projections: events, and the age of the oldest event that they lack. */
-export type BehindFigures = { events: number; ms: number };
+type BehindFigures = { events: number; ms: number };
 
 /** @param last the newest occurrence, raised or recovered; 0: none. */
 export function projectorAlert({ events, ms }: BehindFigures, last: number): Alert | null {
@@ -181,7 +181,7 @@ const JOB_FAILURES_MIN = 2;
 const JOB_FAILING_MS = 5 * 60_000;
 
 /** The failed runs of a job since its last successful one. */
-export type JobFigures = { task: string; failures: number; failing_ms: number; reason: string | null };
+type JobFigures = { task: string; failures: number; failing_ms: number; reason: string | null };
 
 export const jobTopic = (task: string): string => `job_failing/${task}`;
 

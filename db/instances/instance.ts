@@ -3,13 +3,12 @@ import type { ClientBase } from 'pg';
 import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
 import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
-import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+import { db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /** Registers this process as an instance that may append. @returns its number, which is never reused. */
 export async function registerInstance(client: ClientBase, name: string): Promise<number> {
-  const row = await rowOf(client, sql<{ id: number }>`select daybook.register_instance(${name}) as id`);
-  if (row === undefined) throw new Error('daybook.register_instance returned no row');
-  return row.id;
+  const query = db.selectNoFrom(sql<number>`daybook.register_instance(${name})`.as('id'));
+  return (await onlyRowOf(client, query)).id;
 }
 
 /** What a running call is charged if its instance dies before the next heartbeat. */
@@ -36,9 +35,9 @@ export async function heartbeat(
           progress.map(({ costMicrousd }) => costMicrousd),
         ];
   const [request, tokens, cost] = columns;
-  const query = sql<{ now: Date | null }>`select daybook.heartbeat(
-    ${instance}, ${openFrom}, ${request}, ${tokens}, ${cost}) as now`;
-  return (await retryTransaction(() => rowOf(client, query, 'heartbeat')))?.now ?? null;
+  const now = sql<Date | null>`daybook.heartbeat(${instance}, ${openFrom}, ${request}, ${tokens}, ${cost})`;
+  const query = db.selectNoFrom(now.as('now'));
+  return (await retryTransaction(() => onlyRowOf(client, query, 'heartbeat'))).now;
 }
 
 /** Reports the diagnostic output of this instance's process, for the status of the service. */
@@ -75,8 +74,8 @@ export async function readPeers(client: ClientBase, self: number): Promise<Peer[
  * @returns false if no worker lives.
  */
 export async function requestRecovery(client: ClientBase, dead: number): Promise<boolean> {
-  const query = sql<{ isQueued: boolean }>`select daybook.request_recovery(${dead}) as "isQueued"`;
-  return (await retryTransaction(() => rowOf(client, query)))?.isQueued ?? false;
+  const query = db.selectNoFrom(sql<boolean>`daybook.request_recovery(${dead})`.as('isQueued'));
+  return (await retryTransaction(() => onlyRowOf(client, query))).isQueued;
 }
 
 /**
@@ -86,9 +85,9 @@ export async function requestRecovery(client: ClientBase, dead: number): Promise
  */
 export async function recoverInstance(client: ClientBase, dead: number, by: number): Promise<number> {
   await retryTransaction(() => rowOf(client, sql`select daybook.fence_instance(${dead})`));
-  const query = sql<{ abandoned: number }>`select daybook.recover_instance(${dead}, ${by}) as abandoned`;
-  const row = await retryTransaction(() => rowOf(client, query)).catch((error: unknown) =>
+  const query = db.selectNoFrom(sql<number>`daybook.recover_instance(${dead}, ${by})`.as('abandoned'));
+  const { abandoned } = await retryTransaction(() => onlyRowOf(client, query)).catch((error: unknown) =>
     Promise.reject(explainAppendError(error)),
   );
-  return row?.abandoned ?? 0;
+  return abandoned;
 }

@@ -3,6 +3,7 @@ import type { EventOf } from '#db/events/events.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { appendControl, ConflictError } from '#db/log/append.ts';
 import { readStream } from '#db/log/read.ts';
+import { readClock } from '#db/schema/query.ts';
 
 /**
  * Records in the log that a key has expired. Authentication does not depend on this event, because it
@@ -45,6 +46,5 @@ export async function recordExpiry(
 async function readKey(client: ClientBase, id: string): Promise<{ key: Key | undefined; now: Date }> {
   const events = await readStream(client, `key/${id}`);
   const key = events.reduce<Key | undefined>(evolveKey, undefined);
-  const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
-  return { key, now: rows[0]?.now as Date };
+  return { key, now: await readClock(client) };
 }

@@ -1,6 +1,8 @@
+import { sql } from 'kysely';
 import type { Client, ClientBase } from 'pg';
 import { closeClient } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { db, onlyRowOf } from '#db/schema/query.ts';
 
 /** Making one waits for locks that others hold for moments, or for a detach that is under way. */
 export const PARTITIONS_TIMEOUT_MS = 30_000;
@@ -19,12 +21,9 @@ const AHEAD_MAX = 64;
 /** The rate is measured over the newest batches: seconds of a busy log, hours of an idle one. */
 const RATE_BATCHES = 1_000;
 
-const READ_RATE = `select i.partition_size::text as size,
-    case when b.at < clock_timestamp() then
-      (daybook.head($1) - b.last_position) / extract(epoch from clock_timestamp() - b.at)::float8 end as rate
-  from daybook.install i
-  left join (select last_position, at from daybook.log_batch where shard = $1
-    order by last_position desc offset $2 limit 1) b on true`;
+/** Events per second over the newest batches; null for a log with fewer. */
+const RATE = sql<number | null>`case when b.at < clock_timestamp() then
+  (daybook.head(${SHARD}) - b.last_position) / extract(epoch from clock_timestamp() - b.at)::float8 end`;
 
 /** How many partitions are to be ready above the head, for so many events a second. */
 export function partitionsAhead(rate: number, size: number): number {
@@ -36,15 +35,26 @@ export function partitionsAhead(rate: number, size: number): number {
  * @returns how many it made.
  */
 export async function makePartitions(client: ClientBase): Promise<number> {
-  const { rows } = await client.query<{ size: string; rate: number | null }>(READ_RATE, [
-    SHARD,
-    RATE_BATCHES,
-  ]);
-  const { size, rate } = rows[0] as (typeof rows)[number];
-  const made = await client.query<{ made: number }>('select daybook.create_partitions($1) as made', [
-    partitionsAhead(rate ?? 0, Number(size)),
-  ]);
-  return made.rows[0]?.made ?? 0;
+  const batch = db
+    .selectFrom('daybook.log_batch')
+    .select(['last_position', 'at'])
+    .where('shard', '=', SHARD)
+    .orderBy('last_position', 'desc')
+    .offset(RATE_BATCHES)
+    .limit(1);
+  const { partition_size, rate } = await onlyRowOf(
+    client,
+    db
+      .selectFrom('daybook.install as i')
+      .leftJoin(batch.as('b'), (join) => join.onTrue())
+      .select(['i.partition_size', RATE.as('rate')]),
+  );
+  const ahead = partitionsAhead(rate ?? 0, Number(partition_size));
+  const { made } = await onlyRowOf(
+    client,
+    db.selectNoFrom(sql<number>`daybook.create_partitions(${ahead})`.as('made')),
+  );
+  return made;
 }
 
 /** Creates partitions periodically while a process runs; a failure is reported, and retried the next time. */

@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { analyzeCopy, type CopyOptions, createCopy, extendCopy, applyPage } from '#db/projections/copy.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
  * Compares a projection with a replay of the log into temporary tables of this session. A read-only
@@ -40,10 +42,6 @@ export type Comparison = {
 
 /** Whether every row matches the log. */
 export const isEqual = ({ differing, faults }: Comparison): boolean => differing === 0 && faults.length === 0;
-
-type State = { position: string; is_live: boolean; kept_from: string };
-const STATE = 'select position, is_live, kept_from::text from daybook.projection where name = $1';
-const PARKED = 'select position from daybook.parked_event where projection = $1 order by position';
 
 /**
  * Compares a projection with a replay of the log, row by row, at one position.
@@ -87,9 +85,12 @@ export async function compare(
   }
 }
 
-async function readState(client: ClientBase, { name }: Projection): Promise<State> {
-  const { rows } = await client.query<State>(STATE, [name]);
-  return rows[0] ?? { position: '0', is_live: false, kept_from: '-infinity' };
+async function readState(client: ClientBase, { name }: Projection) {
+  const query = db
+    .selectFrom('daybook.projection')
+    .select(['position', 'is_live', sql<string>`kept_from::text`.as('kept_from')])
+    .where('name', '=', name);
+  return (await rowOf(client, query)) ?? { position: '0', is_live: false, kept_from: '-infinity' };
 }
 
 async function compareParked(
@@ -97,8 +98,12 @@ async function compareParked(
   { name }: Projection,
   parked: readonly Parked[],
 ): Promise<string[]> {
-  const { rows } = await client.query<{ position: string }>(PARKED, [name]);
-  const live = rows.map(({ position }) => Number(position));
+  const query = db
+    .selectFrom('daybook.parked_event')
+    .select('position')
+    .where('projection', '=', name)
+    .orderBy('position');
+  const live = (await rowsOf(client, query)).map(({ position }) => Number(position));
   const fresh = parked.map(({ position }) => position).toSorted((left, right) => left - right);
   if (live.join() === fresh.join()) return [];
   return [`it has ${live.length} parked events, a replay ${fresh.length}`];

@@ -1,7 +1,9 @@
+import type { Selectable } from 'kysely';
 import type { ClientBase } from 'pg';
 import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
+import type { ProjectionTable } from '#db/schema/tables.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
 import {
   classify,
@@ -104,7 +106,12 @@ export async function projectPage(client: ClientBase, options: PageOptions): Pro
   }
 }
 
-type Row = { name: ProjectionName; position: string; is_live: boolean; head: string; epoch: string };
+/** Its row, the head of the log and the epoch of projecting. */
+type Row = Pick<Selectable<ProjectionTable>, 'position' | 'is_live'> & {
+  name: ProjectionName;
+  head: string;
+  epoch: string;
+};
 type Applied = { parked: ParkedEvent[]; broken: { projection: ProjectionName; reason: string }[] };
 type Apply = (client: ClientBase, projections: readonly Projection[], range: Range) => Promise<Applied>;
 

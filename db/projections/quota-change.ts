@@ -1,13 +1,15 @@
+import type { Selectable } from 'kysely';
 import type { ClientBase } from 'pg';
 import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { type Meter, METER_OF, METERS } from '#db/limits/meters.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
+import type { QuotaSourceTable, QuotaTermsTable } from '#db/schema/tables.ts';
 
 // A change of a plan concerns the accounts on it. Later changes of an account's plan are known from
 // its own events, which name the plan.
-const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position as reset from quota_source s
+const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position from quota_source s
     where s.subject = any($1) or (s.account is not null and s.plan = any($2))
   union
   select p.subject, p.account, p.plan, p.quotas, p.reset_position from quota_source p
@@ -25,17 +27,7 @@ const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, 
       $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[])
   on conflict (subject, meter, window_kind, position) do update set until_position = excluded.until_position`;
 
-type SourceRow = Omit<QuotaSource, 'reset'> & { reset: string };
-type TermsRow = {
-  subject: string;
-  meter: number;
-  window_kind: number;
-  cap: string;
-  is_hard: boolean;
-  reset_position: string;
-  position: string;
-  from_minute: number;
-};
+type TermsRow = Omit<Selectable<QuotaTermsTable>, 'until_position'>;
 
 /**
  * Applies the control events of a range to `quota_source` and `quota_terms`.
@@ -56,14 +48,21 @@ export async function changeTerms(
     if ('plan' in event && !('account' in event)) plans.add(event.plan);
   }
   if (subjects.size === 0) return [];
-  const sources = await client.query<SourceRow>({
+  const sources = await client.query<Selectable<QuotaSourceTable>>({
     name: 'quota_sources',
     text: SOURCES,
     values: [[...subjects], [...plans]],
   });
   for (const row of sources.rows) {
-    terms.restoreSource({ ...row, reset: Number(row.reset) });
-    subjects.add(row.subject);
+    const { subject, account, plan, quotas, reset_position: reset } = row;
+    terms.restoreSource({
+      subject,
+      account,
+      plan,
+      quotas: quotas as QuotaSource['quotas'],
+      reset: Number(reset),
+    });
+    subjects.add(subject);
   }
   const { rows } = await client.query<TermsRow>({
     name: 'quota_terms_in_force',

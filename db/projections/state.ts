@@ -1,6 +1,8 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 
 /**
  * The progress of the projections: rows read from them are as of `asOf`, with all events up to `position`.
@@ -57,31 +59,23 @@ export type ProjectionStatus = {
   rebuilt_at: Date | null;
 };
 
-const READ_STATUS = `select p.name, p.position, daybook.head($1) as head,
-    p.position_at, p.is_live, p.rebuilt_at,
-    (select count(*) from daybook.parked_event e where e.projection = p.name) as parked
-  from daybook.projection p order by p.name`;
-
-type StatusRow = [
-  name: string,
-  position: string,
-  head: string,
-  positionAt: Date | null,
-  isLive: boolean,
-  rebuiltAt: Date | null,
-  parked: string,
-];
-
 /** The progress of each projection. */
 export async function readProjectionStatus(client: ClientBase): Promise<ProjectionStatus[]> {
-  const { rows } = await client.query<StatusRow>({ text: READ_STATUS, values: [SHARD], rowMode: 'array' });
-  return rows.map(([projection, position, head, asOf, isLive, rebuiltAt, parked]) => ({
-    projection,
-    position: Number(position),
-    behind: Math.max(0, Number(head) - Number(position)),
-    as_of: asOf,
-    parked: Number(parked),
-    state: isLive ? 'live' : 'detached',
-    rebuilt_at: rebuiltAt,
+  const query = db
+    .selectFrom('daybook.projection as p')
+    .select(['p.name', 'p.position', 'p.position_at', 'p.is_live', 'p.rebuilt_at'])
+    .select([
+      sql<string>`daybook.head(${SHARD})`.as('head'),
+      sql<string>`(select count(*) from daybook.parked_event e where e.projection = p.name)`.as('parked'),
+    ])
+    .orderBy('p.name');
+  return (await rowsOf(client, query)).map((row) => ({
+    projection: row.name,
+    position: Number(row.position),
+    behind: Math.max(0, Number(row.head) - Number(row.position)),
+    as_of: row.position_at,
+    parked: Number(row.parked),
+    state: row.is_live ? 'live' : 'detached',
+    rebuilt_at: row.rebuilt_at,
   }));
 }

@@ -1,4 +1,3 @@
-import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
@@ -6,7 +5,7 @@ import { tryHoldLock } from '#db/postgres/locks.ts';
 import { appendControl } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
 import { type Checkpoint, openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
-import { rowOf } from '#db/schema/query.ts';
+import { readClock } from '#db/schema/query.ts';
 import { growNodes, writeTiles } from '#db/tlog/build-tree.ts';
 import { hasCheckpoint, insertCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { formatVerifierKey, parseNote, parseVerifierKey, type Signer } from '#db/tlog/note.ts';
@@ -60,7 +59,7 @@ async function publish(
   await writeTiles(client, size, { directory, publishedSize: published?.size ?? 0 });
   const checkpoint = { origin: state.origin, size, root: await readRoot(client, size) };
   const note = signCheckpoint(checkpoint, signers);
-  const publishedAt = await readTime(client);
+  const publishedAt = await readClock(client);
   await writeCheckpointFile(directory, { note, publishedAt }, keys);
   await insertCheckpoint(client, { epoch: state.signing.epoch, size, note, publishedAt });
   return checkpoint;
@@ -81,12 +80,7 @@ async function restoreCheckpoint(
   const note = await readCheckpointFile(directory);
   const verifiers = signing.keys.map(({ verifierKey }) => parseVerifierKey(verifierKey));
   if (note === null || openCheckpoint(note, verifiers).checkpoint.size !== size) return;
-  await insertCheckpoint(client, { epoch, size, note, publishedAt: await readTime(client) });
-}
-
-async function readTime(client: ClientBase): Promise<Date> {
-  const row = await rowOf(client, sql<{ now: Date }>`select clock_timestamp() as now`);
-  return row?.now as Date;
+  await insertCheckpoint(client, { epoch, size, note, publishedAt: await readClock(client) });
 }
 
 const publicPart = (verifierKey: string): string => verifierKey.slice(verifierKey.lastIndexOf('+'));

@@ -1,6 +1,8 @@
+import type { Selectable } from 'kysely';
 import type { QueryResult, QueryResultRow } from 'pg';
 import { z } from 'zod';
 import { signedHeaders, type WebhookTarget } from '#db/alerts/webhooks.ts';
+import type { AlertTable, WebhookDeliveryTable, WebhookTable } from '#db/schema/tables.ts';
 import { post, type Reply } from '../receiver.ts';
 
 /** A receiver that needs longer should acknowledge and queue the message. */
@@ -54,19 +56,14 @@ const FAILED = `with webhook as (
   select is_off from webhook`;
 const AGAIN = `select daybook.queue_attempt($1, $2, $3 * interval '1 second')`;
 
-type Waiting = {
-  webhook: string;
-  sealed_target: Buffer;
-  allow_private: boolean;
-  is_off: boolean;
-  kind: string;
-  state: string;
-  account: string | null;
-  details: Record<string, unknown>;
-  raised_at: Date;
-  now_s: number;
-  attempts: number;
-};
+type Waiting = Pick<Selectable<WebhookDeliveryTable>, 'webhook'> &
+  Pick<Selectable<WebhookTable>, 'sealed_target' | 'allow_private'> &
+  Pick<Selectable<AlertTable>, 'kind' | 'state' | 'account' | 'raised_at'> & {
+    details: Record<string, unknown>;
+    is_off: boolean;
+    now_s: number;
+    attempts: number;
+  };
 
 /**
  * Makes one attempt to deliver an alert and records its result; after a failure the next attempt is

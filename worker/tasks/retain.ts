@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { USAGE_MINUTES_KEPT_HOURS } from '#db/projections/bounds.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
@@ -5,6 +6,7 @@ import { dropRequestPartition, readRequestPartitions } from '#db/projections/req
 import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
+import { countOf, db, rowOf } from '#db/schema/query.ts';
 
 /**
  * Retention: drops partitions and deletes rows that are older than they are kept. The log is not affected.
@@ -72,8 +74,11 @@ export async function retain(
       await new Promise((resolve) => setTimeout(resolve, STEP_PAUSE_MS));
     }
   }
-  await client.query(
-    `delete from daybook.alert where raised_at < statement_timestamp() - interval '${ALERTS_DAYS} days'`,
+  await countOf(
+    client,
+    db
+      .deleteFrom('daybook.alert')
+      .where('raised_at', '<', sql<Date>`statement_timestamp() - ${ALERTS_DAYS} * interval '1 day'`),
   );
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null
@@ -90,12 +95,15 @@ async function dropPartitions(
   endMs: number,
 ): Promise<number> {
   // Those of a detached projection are left to its rebuild.
-  const { rows } = await client.query<{ target: Date }>(
-    `select date_trunc('minute', statement_timestamp()) - $1::interval as target
-      from daybook.projection where name = 'requests' and is_live`,
-    [keep],
+  const live = await rowOf(
+    client,
+    db
+      .selectFrom('daybook.projection')
+      .select(sql<Date>`date_trunc('minute', statement_timestamp()) - ${keep}::interval`.as('target'))
+      .where('name', '=', 'requests')
+      .where('is_live', '=', true),
   );
-  const target = rows[0]?.target;
+  const target = live?.target;
   let deleted = 0;
   while (target !== undefined && !signal.aborted && performance.now() < endMs) {
     const dropped = await dropRequestPartition(client, target);
@@ -117,13 +125,18 @@ async function deleteStep(
   const [finest, ...coarser] = kept ?? [];
   if (finest === undefined) return { deleted: 0, isDone: true };
   const table = `${LIVE_SCHEMA}.${finest.table}`;
-  const { rows } = await client.query<{ kept_from: string; target: string }>(
-    `select kept_from::text as kept_from,
-        (date_trunc('minute', statement_timestamp()) - $2::interval)::text as target
-      from daybook.projection where name = $1 and is_live for update`,
-    [name, keep],
+  const state = await rowOf(
+    client,
+    db
+      .selectFrom('daybook.projection')
+      .select([
+        sql<string>`kept_from::text`.as('kept_from'),
+        sql<string>`(date_trunc('minute', statement_timestamp()) - ${keep}::interval)::text`.as('target'),
+      ])
+      .where('name', '=', name)
+      .where('is_live', '=', true)
+      .forUpdate(),
   );
-  const [state] = rows;
   if (!state) return { deleted: 0, isDone: true };
   // Rows of a partition go with it, all at once.
   const first = projection === requests ? (await readRequestPartitions(client))[0]?.from : undefined;
@@ -140,7 +153,10 @@ async function deleteStep(
   );
   const [step] = next.rows;
   if (!step) return { deleted: 0, isDone: true };
-  await client.query('update daybook.projection set kept_from = $2 where name = $1', [name, step.bound]);
+  await countOf(
+    client,
+    db.updateTable('daybook.projection').set({ kept_from: step.bound }).where('name', '=', name),
+  );
   const { rowCount } = await client.query(
     `delete from ${table} where ${found_by} < $1::timestamptz and ${finest.time} < $1::timestamptz`,
     [step.bound],
