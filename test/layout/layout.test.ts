@@ -29,6 +29,7 @@ import {
   independenceViolations,
   wideLines,
 } from './rules.ts';
+import { handWrittenRows, TEXT_QUERIES } from './row-types.ts';
 import { describeFile, type File, readFolders, ROOT } from './source.ts';
 import { volatileConditions } from './volatile-clocks.ts';
 import { bannedWords, EXCEPTIONS } from './words.ts';
@@ -69,6 +70,26 @@ describe('the source', () => {
         /^(?:db|server|worker)\/.*\.(?:ts|sql)$/.test(name) && !name.endsWith('snapshot.sql'),
     );
     expect(queries.flatMap(({ path: name, text }) => volatileConditions(name, text))).toEqual([]);
+  });
+});
+
+describe('the queries', () => {
+  const services = files.filter(({ path: name }) => /^(?:db|server|worker)\/.*\.ts$/.test(name));
+
+  it('have rows typed by the generated tables, but where SQL stays text', () =>
+    expect(services.flatMap(({ path: name, text }) => handWrittenRows(name, text))).toEqual([]));
+  it('are text only in the places that are named', () => {
+    const needed = (place: string): boolean =>
+      services.some(({ path: name, text }) => name.startsWith(place) && text.includes('query<'));
+    expect(TEXT_QUERIES.filter(([place]) => !needed(place))).toEqual([]);
+  });
+  it('are found with a row type written by hand', () => {
+    const table = 'type Row = Pick<Selectable<KeyTable>, "id">;\n';
+    expect(handWrittenRows('db/a.ts', 'client.query<{ id: string }>(text)')).toHaveLength(1);
+    expect(handWrittenRows('db/a.ts', 'type Row = { id: string };\nclient.query<Row>(text)')).toHaveLength(1);
+    expect(handWrittenRows('db/a.ts', 'sql<{ id: string }>`select id from key`')).toHaveLength(1);
+    expect(handWrittenRows('db/a.ts', `${table}client.query<Row>(text)`)).toEqual([]);
+    expect(handWrittenRows('db/a.ts', 'sql<{ id: string }>`unnest(${ids}::text[])`')).toEqual([]);
   });
 });
 

@@ -1,0 +1,60 @@
+/**
+ * Rows get their types from the schema: from Kysely's queries, which infer them, or by `Selectable` of a
+ * generated table type. A type written by hand beside a query of its own drifts when a column changes.
+ */
+
+/** SQL as text, run by pg itself. */
+const TEXT_QUERY = /\bquery</g;
+/** A whole statement for Kysely with a row type written by hand, and not the table of a function. */
+const TYPED_STATEMENT = /\bsql<\s*[[{][^`]*>`\s*(?:select|with|insert|update|delete)\b/g;
+const GENERATED = /\bSelectable</;
+
+/** Where SQL stays text, and why; see CONTRIBUTING.md. */
+export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
+  ['db/log/', 'appends, followers and pages of the log: prepared, in the column order of columns.ts'],
+  ['db/limits/leases.ts', 'lease exchanges: prepared, with arrays'],
+  ['db/projections/', "the projections' statements for a page, and tables that are replaced or partitioned"],
+  ['db/tlog/hashes.ts', 'leaf hashes of a range: prepared, concatenated by PostgreSQL'],
+  ['db/archive/', 'lines that PostgreSQL formats, and the catalog'],
+  ['db/audit/commands/trace.ts', 'a leaf in the text format of PostgreSQL'],
+  ['db/audit/source/pages.ts', 'pages of the log in the text format of PostgreSQL'],
+  ['db/audit/verify/', 'rows that may be damaged, in the text format of PostgreSQL'],
+  ['db/backup/', 'the catalog'],
+  ['db/postgres/', 'roles, settings and databases, before there is a schema'],
+  ['db/schema/', 'the schema itself: what the types are generated from'],
+  ['server/read/receipt.ts', 'lines that PostgreSQL formats'],
+  ['worker/tasks/deliver-webhook.ts', 'statements with several writes, in the transaction of the queue'],
+  ['worker/tasks/retain.ts', 'the tables are values'],
+];
+
+/** The lines of a file on which a query has a row type that is not derived from the schema. */
+export function handWrittenRows(path: string, text: string): string[] {
+  const at = (index: number): string => `${path}:${text.slice(0, index).split('\n').length}`;
+  const untyped = TEXT_QUERIES.some(([place]) => path.startsWith(place))
+    ? []
+    : [...text.matchAll(TEXT_QUERY)]
+        .filter(({ index, 0: found }) => !isDerived(text, argumentAt(text, index + found.length)))
+        .map(({ index }) => `${at(index)} has a row type written by hand; build the query with Kysely`);
+  const typed = [...text.matchAll(TYPED_STATEMENT)].map(
+    ({ index }) => `${at(index)} has a row type written by hand; build the query, or type its columns`,
+  );
+  return [...untyped, ...typed];
+}
+
+/** A type that names a generated table, itself or where this file declares it. */
+function isDerived(text: string, type: string): boolean {
+  if (GENERATED.test(type)) return true;
+  const names = type.match(/\b[A-Z]\w*/g) ?? [];
+  return names.some((name) => GENERATED.test(new RegExp(`\\btype ${name} =[^;]*`).exec(text)?.[0] ?? ''));
+}
+
+/** A type argument, from behind its `<` to the `>` that closes it. */
+function argumentAt(text: string, start: number): string {
+  let depth = 1;
+  let end = start;
+  for (; depth > 0 && end < text.length; end++) {
+    if (text[end] === '<') depth++;
+    else if (text[end] === '>' && text[end - 1] !== '=') depth--;
+  }
+  return text.slice(start, end - 1);
+}
