@@ -120,7 +120,8 @@ export function refuseAdjustment(adjustment: AllowanceAdjustment | null, units: 
   return new DecisionError(
     'not_allowed',
     amount < 0
-      ? `Only ${count} can be given back in ${place}: no more are settled in it.`
+      ? `Only ${count} can be given back in ${place}: no more are reported as used in it. ` +
+          'Servers report the usage of their calls within 10 seconds.'
       : `Only ${count} can be added in ${place}: the others are used, reserved or leased to servers.`,
   );
 }

@@ -1,3 +1,4 @@
+import type { Account } from '#db/fold/account.ts';
 import { isActiveKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
@@ -31,13 +32,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
         return new ApiError('not_found');
 
       const now = new Date(readModel.nowMs());
-      const keys = key === null ? readModel.keysOf(id).filter((each) => isActiveKey(each, now)) : [key];
-      const ofAccount = readModel.accountAccess(account)?.limits ?? null;
-      const subjects = [
-        ...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]),
-        ...keys.flatMap((each) => ofKey(relay, each)),
-      ];
-      const { shown, omitted } = bounded(subjects);
+      const { shown, omitted } = bounded(subjectsOf(relay, account, key, now));
       const data = await withReadSlot(reads, holderOf(who), () => readRows(relay, shown));
       if (data === null) return LIMITS_UNAVAILABLE;
       if (data instanceof ApiError) return data;
@@ -51,8 +46,29 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   ];
 }
 
+/**
+ * Reports to Postgres what this server's calls of an account have used, as far as it answers in time. Other
+ * servers report within `REPORT_EVERY_MS`.
+ */
+export async function reportUsage(relay: Relay, account: Account): Promise<void> {
+  const now = new Date(relay.readModel.nowMs());
+  const { shown } = bounded(subjectsOf(relay, account, null, now));
+  await relay.instance.limits.figures(shown.map(({ limits }) => limits));
+}
+
 const hasCurrentLimits = ({ readModel, instance }: Relay): boolean =>
   readModel.isCurrent() && instance.appender.mode === 'up';
+
+/** An account with limits, and those of its active keys, or the one `key`, that have limits. */
+function subjectsOf(relay: Relay, account: Account, key: Key | null, now: Date): Subject[] {
+  const { readModel } = relay;
+  const keys = key === null ? readModel.keysOf(account.id).filter((each) => isActiveKey(each, now)) : [key];
+  const ofAccount = readModel.accountAccess(account)?.limits ?? null;
+  return [
+    ...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]),
+    ...keys.flatMap((each) => ofKey(relay, each)),
+  ];
+}
 
 function ofKey({ readModel }: Relay, key: Key): Subject[] {
   const limits = readModel.keyAccess(key)?.limits ?? null;

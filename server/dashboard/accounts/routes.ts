@@ -16,6 +16,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { reportUsage } from '#server/read/limits.ts';
 import { readQuery } from '#server/read/query.ts';
 import { unavailable } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -109,15 +110,19 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       '/api/accounts/:account/adjustments',
       ADMINISTRATORS,
       AdjustUsage,
-      ({ body, params }, who) =>
-        change(params, who, (control, account) =>
-          control.adjustUsage(account, {
+      async ({ body, params }, who) => {
+        const account = readModel.account(params['account'] ?? '');
+        // Only reported usage can be given back, and the page shows usage of a moment ago.
+        if (account && body.amount < 0) await reportUsage(relay, account);
+        return change(params, who, (control, id) =>
+          control.adjustUsage(id, {
             ...body,
             window: body.window ?? null,
             key: body.key ?? null,
             request: body.request ?? null,
           }),
-        ),
+        );
+      },
     ),
   ];
 }
