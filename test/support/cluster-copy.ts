@@ -4,7 +4,7 @@ import { run } from '#db/postgres/embedded/run-as.ts';
 import { makeTestDirectory } from './directory.ts';
 
 /** Names the data directory of this run's template cluster. Unset outside of the test suite. */
-const TEMPLATE_VARIABLE = 'DAYBOOK_TEST_TEMPLATE';
+const TEMPLATE_VARIABLE = 'TEST_CLUSTER_TEMPLATE';
 
 /**
  * Keeps a copy of a stopped server's cluster, with its passwords, as this run's template. The test processes
