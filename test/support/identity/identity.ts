@@ -62,7 +62,7 @@ type Call = {
   attempts: Attempt[];
   final: Attempt | null;
   settled: Settled | null;
-  /** The latest moment at which the relay can have ended it, in ms since 1970. */
+  /** When the relay ended it, in ms since 1970; infinite if it is not settled. */
   endedByMs: number;
 };
 
@@ -72,6 +72,9 @@ type Log = {
   /** What each request held last. */
   holds: Map<string, number>;
 };
+
+/** The time in a UUIDv7, in ms since 1970: the relay makes the id when it begins to measure the duration. */
+const createdMs = (request: string): number => Number.parseInt(request.replaceAll('-', '').slice(0, 12), 16);
 
 /** What an upstream sent so long before the end of a call was there for the relay to read. */
 const READ_WITHIN_MS = 1_000;
@@ -123,12 +126,9 @@ function joinCalls(ledger: readonly Attempt[], log: Log, clients: readonly Clien
     const attempts = client.user === null ? [] : (byUser.get(client.user) ?? []);
     const final = attempts.find((attempt) => attempt.id === client.upstreamId) ?? attempts.at(-1) ?? null;
     const ending = client.requestId === null ? undefined : log.endings.get(client.requestId)?.[0];
-    const accepted = client.requestId === null ? undefined : log.accepted.get(client.requestId)?.[0];
     const settled = ending?.event.type === 'request.settled' ? ending.event : null;
-    const endedByMs = Math.min(
-      ending?.at.getTime() ?? Infinity,
-      (accepted?.at.getTime() ?? Infinity) + (settled?.duration_ms ?? 0),
-    );
+    // On a busy machine the events are committed seconds after what they record, so their times say less.
+    const endedByMs = settled ? createdMs(settled.request) + settled.duration_ms : Infinity;
     return { client, attempts, final, settled, endedByMs };
   });
 }
@@ -199,7 +199,7 @@ function trueUsage({ client, attempts, final, settled, endedByMs }: Call): Viola
     (final?.usageAt ?? -Infinity) > endedByMs - READ_WITHIN_MS;
   const isKnown = reported !== null && final?.usageIsFinal === true && !isLate;
   if (source !== 'provider' && stayed && isSuccess(client.status) && isKnown) {
-    return fail(`is ${source} although the provider had reported its usage`);
+    return fail(`is ${source} (${settled.end_reason}) although the provider had reported its usage`);
   }
   const output = settled.output_tokens;
   const sent = final?.tokensSent ?? 0;

@@ -60,6 +60,9 @@ const anyCalls = fc
   .array(fc.constantFrom(...Object.keys(WELL)), { maxLength: 12 })
   .map((names) => names.map((name, index) => well(name, index + 1)));
 
+/** By the time in its id and its duration, both as in identity-world.ts. */
+const ENDED_AT_MS = 0x0189_0000_0000 + 3;
+
 describe('calls in which all is well', () => {
   test.each(Object.keys(WELL))('have no violation: %s', (name) => {
     for (const accounting of ['strict', 'overlapped'] as const) {
@@ -148,12 +151,17 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
     ['another count of cached tokens', 'healthy', { cached_tokens: 0 }, '10/0/25/5'],
     ['another count of reasoning tokens', 'healthy', { reasoning_tokens: 0 }, '10/4/25/0'],
     ['a report that nobody made', 'without a report', { usage_source: 'provider' }, 'which made none'],
-    ['a report that was ignored', 'healthy', { ...counted, output_tokens: 20 }, 'is counted although'],
+    [
+      'a report that was ignored',
+      'healthy',
+      { ...counted, output_tokens: 20 },
+      'is counted (completed) although',
+    ],
     [
       'a report that was ignored for a guess',
       'healthy as JSON',
       { usage_source: 'estimated' },
-      'is estimated although',
+      'is estimated (completed) although',
     ],
     [
       'a guess where tokens could be counted',
@@ -198,9 +206,9 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
   test.each([
     ['late', 0, []],
     ['in time', -1_000, ['I3']],
-  ])('a report that reached a relay which gave up %s', (_, usageAt, rules) => {
+  ])('a report that reached a relay which gave up %s', (_, afterEndMs, rules) => {
     const change = {
-      attempts: [attempt(1, { usageAt })],
+      attempts: [attempt(1, { usageAt: ENDED_AT_MS + afterEndMs })],
       ...ending('healthy', { ...counted, end_reason: 'timed_out', output_tokens: 20 }),
       ...seen('healthy', { sawDone: false, sawError: true }),
     };
