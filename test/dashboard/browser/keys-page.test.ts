@@ -243,7 +243,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     });
     await on(`/admin/accounts?account=${account.id}`, async (page) => {
       const entry = page.getByRole('listitem').filter({ hasText: 'charged twice by the provider' });
-      expect(await entry.innerText()).toContain(administrator.email);
+      await entry.getByText(administrator.email).waitFor();
       await page.getByRole('button', { name: 'Adjust usage' }).click();
       await page.getByLabel('Units', { exact: true }).fill('12');
       await page.getByLabel('Add units').check();
