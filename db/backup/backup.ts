@@ -21,6 +21,7 @@ import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
 import { readApplied, requireNotNewer } from '#db/schema/apply.ts';
 import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
+import { selectNewestCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { readSchema } from '#db/schema/files.ts';
 
 /** Files are flushed to disk between two tables, and the session must survive a slow disk. */
@@ -168,14 +169,7 @@ async function readFacts(client: Client): Promise<BackupFacts> {
 async function readCheckpoint(client: Client): Promise<string | null> {
   const [table] = await describeTables(client, ['daybook.checkpoint']);
   if (table === undefined) return null;
-  const newest = db
-    .selectFrom('daybook.checkpoint')
-    .select('note')
-    .where('shard', '=', SHARD)
-    .orderBy('epoch', 'desc')
-    .orderBy('size', 'desc')
-    .limit(1);
-  return (await rowOf(client, newest))?.note ?? null;
+  return (await rowOf(client, selectNewestCheckpoint().select('note')))?.note ?? null;
 }
 
 async function copyTable(

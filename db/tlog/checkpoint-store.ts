@@ -28,6 +28,15 @@ const newestFirst = () =>
     .orderBy('c.epoch', 'desc')
     .orderBy('c.size', 'desc');
 
+/** Selects the newest checkpoint of the newest epoch, for queries that need some of its columns. */
+export const selectNewestCheckpoint = () =>
+  db
+    .selectFrom('daybook.checkpoint')
+    .where('shard', '=', SHARD)
+    .orderBy('epoch', 'desc')
+    .orderBy('size', 'desc')
+    .limit(1);
+
 /** The newest checkpoint of the newest epoch; null before the first one. */
 export async function readNewestCheckpoint(client: ClientBase): Promise<StoredCheckpoint | null> {
   return (await rowOf(client, newestFirst().limit(1), 'newest_checkpoint')) ?? null;

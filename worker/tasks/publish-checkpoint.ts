@@ -3,6 +3,7 @@ import type { Client, ClientBase } from 'pg';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, onlyRowOf } from '#db/schema/query.ts';
+import { selectNewestCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
@@ -36,13 +37,7 @@ type PublishTask = Publisher & { look: <T>(work: (client: ClientBase) => Promise
 
 /** The number of events without a checkpoint, and the age of the oldest one. */
 export function unpublished() {
-  const newest = db
-    .selectFrom('daybook.checkpoint')
-    .select('size')
-    .where('shard', '=', SHARD)
-    .orderBy('epoch', 'desc')
-    .orderBy('size', 'desc')
-    .limit(1);
+  const newest = selectNewestCheckpoint().select('size');
   return db.selectFrom(db.selectNoFrom(sql<string>`coalesce(${newest}, 0)`.as('size')).as('p')).select([
     sql<number>`(daybook.head(${SHARD}) - p.size)::float8`.as('events'),
     sql<number | null>`extract(epoch from clock_timestamp() - (select at from daybook.log_batch

@@ -4,6 +4,7 @@ import type { Finding } from '#server/cli/doctor/finding.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, onlyRowOf } from '#db/schema/query.ts';
+import { selectNewestCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { publishDirectory } from '#db/tlog/publish-directory.ts';
 import { readLogState, requireConsistent } from '#db/tlog/log-state.ts';
@@ -19,16 +20,8 @@ const UNCOVERED_MAX_MS = 60_000;
 const coverage = () =>
   db
     .selectFrom(sql`(values (1))`.as<'one'>(sql`one`))
-    .leftJoinLateral(
-      ({ selectFrom }) =>
-        selectFrom('daybook.checkpoint')
-          .select(['size', 'published_at'])
-          .where('shard', '=', SHARD)
-          .orderBy('epoch', 'desc')
-          .orderBy('size', 'desc')
-          .limit(1)
-          .as('c'),
-      (join) => join.onTrue(),
+    .leftJoinLateral(selectNewestCheckpoint().select(['size', 'published_at']).as('c'), (join) =>
+      join.onTrue(),
     )
     .select(({ exists, selectFrom }) => [
       sql<number | null>`c.size::float8`.as('size'),

@@ -2,8 +2,8 @@ import type { Client } from 'pg';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { SHARD } from '#db/log/append.ts';
-import { db, rowOf } from '#db/schema/query.ts';
+import { rowOf } from '#db/schema/query.ts';
+import { selectNewestCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { startEpoch, type EpochStart, findPublicationGap, type PublicationGap } from '#db/tlog/epoch.ts';
 import { parseNote } from '#db/tlog/note.ts';
@@ -64,14 +64,7 @@ export async function newestCheckpoint(
 ): Promise<{ note: string } | null> {
   const published = await readCheckpointFile(publishDirectory(config));
   if (published !== null) return { note: published };
-  const newest = db
-    .selectFrom('daybook.checkpoint')
-    .select('note')
-    .where('shard', '=', SHARD)
-    .orderBy('epoch', 'desc')
-    .orderBy('size', 'desc')
-    .limit(1);
-  return (await rowOf(client, newest)) ?? null;
+  return (await rowOf(client, selectNewestCheckpoint().select('note'))) ?? null;
 }
 
 /** The JSON output, with snake_case names. */
