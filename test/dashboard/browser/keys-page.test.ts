@@ -244,6 +244,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     await on(`/admin/accounts?account=${account.id}`, async (page) => {
       const entry = page.getByRole('listitem').filter({ hasText: 'charged twice by the provider' });
       await entry.getByText(administrator.email).waitFor();
+      expect(await entry.innerText()).toMatch(/^−4 tokens\n/);
       await page.getByRole('button', { name: 'Adjust usage' }).click();
       await page.getByLabel('Units', { exact: true }).fill('12');
       await page.getByLabel('Add units').check();

@@ -5,7 +5,7 @@ import { METERS } from '#db/limits/meters.ts';
 import { adjustmentsQuery } from '../../lib/api/adjustments.ts';
 import { describeActor, useKeyNames, useMemberNames } from '../../lib/api/names.ts';
 import { limitTitle, showAmount } from '../../lib/format/limits.ts';
-import { showCounted } from '../../lib/format/show.ts';
+import { showCount, showCounted } from '../../lib/format/show.ts';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { When } from '../../ui/when.tsx';
 
@@ -61,7 +61,7 @@ function Adjustment({ rows }: { rows: ChangeRows }) {
   const [{ at, actor, meter, amount, request, reason }] = rows;
   const units = showAmount(meter, Math.abs(amount), (count) => {
     const [one, several] = METERS[meter].units;
-    return count === 1 ? `1 ${one}` : `${showCounted(count, '').trim()} ${several}`;
+    return `${showCount(count)} ${count === 1 ? one : several}`;
   });
   const quotas = rows.map(({ key, window }) => {
     const title = limitTitle({ meter, window });
