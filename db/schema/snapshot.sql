@@ -1493,6 +1493,7 @@ CREATE OR REPLACE FUNCTION daybook.end_outside_sessions(_wait_ms integer, _idle_
 AS $function$
 declare
   _now constant timestamptz := clock_timestamp();
+  _database constant oid := (select datid from pg_stat_get_activity(pg_backend_pid()));
   _pid integer;
 begin
   for _pid, login, reason in
@@ -1502,14 +1503,15 @@ begin
       where not w.granted and w.waitstart < _now - make_interval(secs => _wait_ms / 1000.0)
         and (w.locktype <> 'relation'
           or w.mode not in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
-        and not (select daybook.is_outside(s.usesysid) from pg_stat_get_activity(w.pid) s)
+        and exists (select from pg_stat_get_activity(w.pid) s
+          where s.datid = _database and not daybook.is_outside(s.usesysid))
         and daybook.is_outside(a.usesysid)
     union
     select a.pid, pg_get_userbyid(a.usesysid),
         case when a.state like 'idle in transaction%' then 'idle in a transaction'
           else 'a long transaction' end
       from pg_stat_get_activity(null) a
-      where a.datid = (select datid from pg_stat_get_activity(pg_backend_pid()))
+      where a.datid = _database
         and (a.state like 'idle in transaction%'
             and a.state_change < _now - make_interval(secs => _idle_ms / 1000.0)
           or a.xact_start < _now - make_interval(secs => _transaction_ms / 1000.0))

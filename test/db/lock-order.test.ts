@@ -8,6 +8,7 @@ import { appendRequests } from '#db/log/append.ts';
 import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
 import { isRolledBack, retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { countLockWaiters } from '../support/lock-waiters.ts';
 import { accepted, connectAs } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
@@ -122,7 +123,7 @@ test.each(NAMES)('%s holds no later lock while it waits for an earlier one', asy
       .catch(() => undefined)
       .finally(() => (isDone = true));
     await until(
-      async () => isDone || (await isWaiting(owner)),
+      async () => isDone || (await countLockWaiters(owner)) > 0,
       (is) => is,
       `${name} to wait or to end`,
     );
@@ -132,15 +133,6 @@ test.each(NAMES)('%s holds no later lock while it waits for an earlier one', asy
     await running;
   }
 });
-
-/** Whether a session of this database waits for a lock: only the one under test can. */
-async function isWaiting(owner: Client): Promise<boolean> {
-  const { rowCount } = await owner.query(
-    `select from pg_locks where not granted
-      and pid in (select pid from pg_stat_activity where datname = current_database())`,
-  );
-  return rowCount !== 0;
-}
 
 async function isFree(owner: Client, take: string): Promise<boolean> {
   try {

@@ -8,6 +8,7 @@ import { type Lock, takeLock, tryHoldLock } from '#db/postgres/locks.ts';
 import { startEpoch, projectPage } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { countLockWaiters } from '../support/lock-waiters.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
@@ -141,7 +142,9 @@ describe('outside logins', () => {
       // Postgres does grant them: without a privilege, on every table.
       const { rows } = await superuser.query<{ modes: string[] }>(
         `select array_agg(distinct mode) as modes from pg_locks
-          where relation = 'daybook.log'::regclass and pid <> pg_backend_pid()`,
+          where relation = 'daybook.log'::regclass and pid in (
+            select pid from pg_stat_activity where datname = current_database() and usename = $1)`,
+        [login],
       );
       expect(rows[0]?.modes).toContain('RowExclusiveLock');
       await serve();
@@ -179,9 +182,7 @@ describe('outside logins', () => {
         () => 'done',
         (error: Error) => error.message,
       );
-      const waiting = async (): Promise<number> =>
-        (await superuser.query("select from pg_locks where not granted and locktype = 'relation'"))
-          .rowCount ?? 0;
+      const waiting = (): Promise<number> => countLockWaiters(superuser);
       await until(waiting, (count) => count === 1, 'the intruder to wait');
       const serving = serve();
       await until(waiting, (count) => count >= 2, 'a call to wait');
@@ -222,6 +223,29 @@ describe('outside logins', () => {
         `revoke all on daybook.attempt from ${plain}; revoke all on schema daybook from ${plain}`,
       );
       await Promise.all([client.end(), blocked.end(), watcher.end()]);
+    }
+  });
+
+  test('sessions of other databases of the cluster are left alone', async () => {
+    await using other = await createDatabase();
+    const client = new Client({ ...other.config('auditor'), user: plain, password: passwords.get(plain) });
+    await client.connect();
+    const blocked = await connectAs(other, 'owner');
+    const watchers = [await connectAs(other, 'relay'), await connectAs(database, 'relay')] as const;
+    try {
+      await client.query('begin; select pg_advisory_xact_lock(1)');
+      const waiting = blocked.query('select pg_advisory_xact_lock(1)');
+      const found = await until(
+        () => endOutsideSessions(watchers[0]),
+        (sessions) => sessions.length > 0,
+        'the watch of the other database to find it',
+      );
+      expect(found).toEqual([{ login: plain, reason: 'blocking', isEnded: false }]);
+      expect(await endOutsideSessions(watchers[1])).toEqual([]);
+      await client.query('commit');
+      await waiting;
+    } finally {
+      await Promise.all([client.end(), blocked.end(), ...watchers.map((watcher) => watcher.end())]);
     }
   });
 

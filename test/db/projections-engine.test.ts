@@ -20,6 +20,7 @@ import {
   settled,
   type Writer,
 } from '../support/log/log-writer.ts';
+import { countLockWaiters } from '../support/lock-waiters.ts';
 import { until } from '../support/relay.ts';
 
 /** What every projection may rely on: taken in once, put aside where unreadable, made anew at any time. */
@@ -337,12 +338,8 @@ test('a rebuild waits for a reader without blocking others; a second rebuild is 
   ];
   await reader.query('begin; select 1 from projection.request');
   const first = rebuild(worker, requests);
-  const isAwaited = (): Promise<unknown> =>
-    ask(
-      database.config('auditor'),
-      "select count(*)::int from pg_locks where relation = 'projection.request'::regclass and not granted",
-    );
-  await until(isAwaited, (count) => count === 1, 'the exchange');
+  const waiting = (): Promise<number> => countLockWaiters(other, 'projection.request');
+  await until(waiting, (count) => count === 1, 'the exchange');
   await expect(rebuild(second, requests)).rejects.toThrow(RebuildBusyError);
   expect((await other.query('select count(*)::int as count from projection.request')).rows).toEqual([
     { count: 10 },

@@ -21,6 +21,7 @@ import {
   settled,
   type Writer,
 } from '../support/log/log-writer.ts';
+import { countLockWaiters } from '../support/lock-waiters.ts';
 import { until } from '../support/relay.ts';
 
 /** Every request of the log as its events make it; throws where one has ended twice or not begun. */
@@ -280,10 +281,8 @@ describe('recovering', () => {
     await spender.query('begin');
     await spender.query('select from daybook.instance where id = $1 for share', [doomed.instance]);
     const fencing = fencer.query('select daybook.fence_instance($1)', [doomed.instance]);
-    const waiting = `select count(*)::int from pg_stat_activity
-      where wait_event_type = 'Lock' and datname = current_database()`;
     await until(
-      () => ask(database.config('owner'), waiting),
+      () => countLockWaiters(living.client),
       (count) => count === 1,
       'the fence to wait',
     );
@@ -309,12 +308,7 @@ describe('recovering', () => {
     const watcher = await database.superuser();
     const blocked = (count: number): Promise<unknown> =>
       until(
-        async () => {
-          const { rowCount } = await watcher.query(
-            "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
-          );
-          return rowCount;
-        },
+        () => countLockWaiters(watcher),
         (found) => found === count,
         `${count} sessions to wait`,
       );

@@ -15,6 +15,7 @@ import { createDatabase, openSession, type TestDatabase } from './database.ts';
 import { makeClusterDirectory } from './cluster-copy.ts';
 import { AS_OPERATOR, READYZ_TOKEN } from './servers/operator.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
+import { countLockWaiters } from './lock-waiters.ts';
 import type { ScriptedUpstream } from './upstream/upstream.ts';
 
 /** An upstream as a test names it; a scripted upstream fits as it is. */
@@ -241,17 +242,12 @@ export type HeldLog = AsyncDisposable & {
 export async function holdLog(store: Store): Promise<HeldLog> {
   const client = await openSession(store.config('owner'));
   await client.query(`begin; set local idle_in_transaction_session_timeout = 0; ${takeLock('log')}`);
-  const waiting = async (): Promise<boolean> => {
-    const { rows } = await client.query(
-      "select from pg_locks where relation = 'daybook_lock.log'::regclass and not granted",
-    );
-    return rows.length > 0;
-  };
+  const waiting = (): Promise<number> => countLockWaiters(client, 'daybook_lock.log');
   const release = async (): Promise<void> => {
     await client.end();
   };
   return {
-    awaited: async () => void (await until(waiting, (is) => is, 'the append')),
+    awaited: async () => void (await until(waiting, (count) => count > 0, 'the append')),
     release,
     [Symbol.asyncDispose]: release,
   };

@@ -9,6 +9,7 @@ import { commandLine } from '../support/servers/command-line.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { connectAs } from '../support/log/log-writer.ts';
+import { countLockWaiters } from '../support/lock-waiters.ts';
 import { isSigned, type Receiver, startReceiver } from '../support/servers/webhook-receiver.ts';
 import { changeControl, until } from '../support/relay.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
@@ -255,10 +256,8 @@ describe('a webhook', () => {
         database.config('owner'),
         `select daybook.raise_alert('test/removed', 1, 'quota', 'raised', 'Account1', '{}')`,
       );
-      const waiting = `select count(*)::int from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'`;
       await until(
-        () => ask(database.config('owner'), waiting),
+        () => countLockWaiters(client),
         (count) => count === 1,
         'the worker at the webhook',
         WITHIN_MS,

@@ -4,7 +4,8 @@
 --
 -- A login needs no privilege on a table to make others wait for it: `prepare` locks the tables that its
 -- statement names, and `create rule` requests ACCESS EXCLUSIVE before it checks the owner, with everyone else
--- queued behind it. No setting prevents that. Readers may delay changes of tables, which have timeouts of
+-- queued behind it. No setting prevents that. Only sessions of this database count: the others in the cluster
+-- may be anyone's. Readers may delay changes of tables, which have timeouts of
 -- their own and are retried: waiting for a mode of such changes does not count.
 create or replace function daybook.end_outside_sessions(
   _wait_ms integer, _idle_ms integer, _transaction_ms integer
@@ -12,6 +13,7 @@ create or replace function daybook.end_outside_sessions(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   _now constant timestamptz := clock_timestamp();
+  _database constant oid := (select datid from pg_stat_get_activity(pg_backend_pid()));
   _pid integer;
 begin
   for _pid, login, reason in
@@ -21,14 +23,15 @@ begin
       where not w.granted and w.waitstart < _now - make_interval(secs => _wait_ms / 1000.0)
         and (w.locktype <> 'relation'
           or w.mode not in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))
-        and not (select daybook.is_outside(s.usesysid) from pg_stat_get_activity(w.pid) s)
+        and exists (select from pg_stat_get_activity(w.pid) s
+          where s.datid = _database and not daybook.is_outside(s.usesysid))
         and daybook.is_outside(a.usesysid)
     union
     select a.pid, pg_get_userbyid(a.usesysid),
         case when a.state like 'idle in transaction%' then 'idle in a transaction'
           else 'a long transaction' end
       from pg_stat_get_activity(null) a
-      where a.datid = (select datid from pg_stat_get_activity(pg_backend_pid()))
+      where a.datid = _database
         and (a.state like 'idle in transaction%'
             and a.state_change < _now - make_interval(secs => _idle_ms / 1000.0)
           or a.xact_start < _now - make_interval(secs => _transaction_ms / 1000.0))
