@@ -19,6 +19,7 @@ import {
   REQUEST_TIMEOUT_MS,
 } from '#server/http/bounds.ts';
 import { limitConnections } from '#server/http/connection-limit.ts';
+import { serveHalfClosed } from '#server/http/half-closed.ts';
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import { presentsToken, readReadiness } from '#server/http/readiness.ts';
 import { closeAfterReplies, endLingering } from '#server/http/lingering-close.ts';
@@ -121,6 +122,7 @@ export function createServer(app: App): Server {
   const server = app.tls ? createHttpsServer({ ...options, ...app.tls }) : createHttpServer(options);
   server.on('request', (request, response) => handle(request, response));
   limitConnections(server, app.relay.requestLog);
+  serveHalfClosed(server);
   // One more than is accepted, since Node drops the rest without a word.
   server.maxHeadersCount = HEADERS_MAX + 1;
   // The handlers send 100 Continue only after the headers have been accepted.

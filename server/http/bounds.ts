@@ -19,6 +19,12 @@ export const CONNECTIONS_CHECK_MS = 1_000;
 export const KEEP_ALIVE_MS = 75_000;
 /** A client that reads nothing for this long is disconnected. */
 export const SLOW_READER_MS = 60_000;
+/**
+ * Pauses before the interim responses to a client whose sending side has ended. The first provokes a reset,
+ * and the second notices it. The later ones do so for clients with a round trip of up to seconds.
+ */
+export const HALF_CLOSED_FIRST_PROBES_MS = [0, 100] as const;
+export const HALF_CLOSED_LATER_PROBES_MS = [400, 2_000] as const;
 /** The kernel refuses connections beyond this many that wait to be accepted. */
 export const LISTEN_BACKLOG = 4096;
 

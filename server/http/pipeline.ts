@@ -50,6 +50,13 @@ export function awaitsReply(socket: Duplex): boolean {
   return (connections.get(socket)?.unanswered ?? 0) > 0;
 }
 
+/** The one reply of this connection that has not ended, if it is the only one. */
+export function onlyReplyOf(socket: Duplex): ServerResponse | 'none' | 'several' {
+  const { unanswered, newest } = connections.get(socket) ?? { unanswered: 0, newest: null };
+  if (unanswered === 0 || newest === null) return 'none';
+  return unanswered === 1 ? newest : 'several';
+}
+
 /** Calls `done` when no request of this connection waits for the end of its reply. */
 export function afterReplies(socket: Duplex, done: () => void): void {
   if (awaitsReply(socket)) connectionOf(socket).whenAnswered = done;

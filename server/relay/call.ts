@@ -4,6 +4,7 @@ import type { Amounts } from '#db/limits/meters.ts';
 import { costBound } from '#db/money.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
+import { whenProbed } from '#server/http/half-closed.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import { acceptedEvent, type Admitted, extendedEvent } from '#server/relay/admitted.ts';
@@ -87,6 +88,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     }
     this.#isRecorded = true;
     if (overlapped === null) {
+      await whenProbed(this.#admitted.response);
       const error = this.#rejectBeforeSending();
       if (this.#isOver) return error;
       await this.#attemptAll();
@@ -113,6 +115,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
         outcome.kind === 'failed' ? this.#sequence.failed(outcome.failure, performance.now()) : null;
       if (next === null) return this.#finish(outcome.end, outcome.error);
       if (next.waitMs > 0) await this.#backOff(next.waitMs);
+      await whenProbed(this.#admitted.response);
       if (this.#isOver || this.#finishInterrupted()) return;
       choice = next;
     }

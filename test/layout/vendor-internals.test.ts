@@ -19,6 +19,7 @@ import { readFolders, ROOT } from './source.ts';
  */
 const INTERNALS: Record<string, { uses: RegExp; files: readonly string[] }> = {
   'node: socket._httpMessage': { uses: /\b_httpMessage\b/, files: ['server/http/app.ts'] },
+  'node: server.httpAllowHalfOpen': { uses: /\bhttpAllowHalfOpen\b/, files: ['server/http/half-closed.ts'] },
   'node: tlsSocket._parent': { uses: /\b_parent\b/, files: ['server/http/reset-connection.ts'] },
   'undici: channel undici:client:sendHeaders': {
     uses: /undici:client:sendHeaders/,
