@@ -107,7 +107,9 @@ type FieldsOf<T> = {
 };
 type ColumnFieldsOf<T extends RequestType> = Omit<EventOf<T>, 'type' | BodyField<T>>;
 type Difference<A, B> =
-  Exclude<keyof A, keyof B> | Exclude<keyof B, keyof A> | ([A, B] extends [B, A] ? never : 'a type');
+  | Exclude<keyof A, keyof B>
+  | Exclude<keyof B, keyof A>
+  | ([A, B] extends [B, A] ? never : 'a type');
 type Mismatch = {
   [T in RequestType]: Difference<ColumnFieldsOf<T>, FieldsOf<T>>;
 }[RequestType];

@@ -107,7 +107,16 @@ export const CheckKey = z.strictObject({
  * `price` and `limits` apply to relayed calls only.
  */
 export type CheckStep =
-  'key' | 'account' | 'plan' | 'route' | 'origin' | 'network' | 'model' | 'upstream' | 'price' | 'limits';
+  | 'key'
+  | 'account'
+  | 'plan'
+  | 'route'
+  | 'origin'
+  | 'network'
+  | 'model'
+  | 'upstream'
+  | 'price'
+  | 'limits';
 /** The result of each step, up to the first that fails. */
 export type KeyCheckResult = {
   object: 'key_check';

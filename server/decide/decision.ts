@@ -2,7 +2,12 @@
 export class DecisionError extends Error {
   override name = 'DecisionError';
   readonly code:
-    'not_found' | 'already_exists' | 'already_done' | 'not_allowed' | 'invalid' | 'relay_outdated';
+    | 'not_found'
+    | 'already_exists'
+    | 'already_done'
+    | 'not_allowed'
+    | 'invalid'
+    | 'relay_outdated';
   constructor(code: DecisionError['code'], message: string) {
     super(message);
     this.code = code;

@@ -9,7 +9,14 @@ import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#se
  * the upstream may charge for it. A number: the status of the upstream's error reply.
  */
 export type FailureCause =
-  'unreachable' | 'timed_out' | 'cut' | 'unreadable' | 'error_event' | 'unsupported' | 'reply_begun' | number;
+  | 'unreachable'
+  | 'timed_out'
+  | 'cut'
+  | 'unreadable'
+  | 'error_event'
+  | 'unsupported'
+  | 'reply_begun'
+  | number;
 
 export type AttemptFailure = {
   /** The error for the client, where no other upstream takes over. */

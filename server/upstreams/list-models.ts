@@ -17,7 +17,8 @@ export type ModelListProblem = {
 
 /** The models of an upstream, or why they could not be read: either of the two is there. */
 export type ModelListResult =
-  { models: string[]; problem: null } | { models: null; problem: ModelListProblem };
+  | { models: string[]; problem: null }
+  | { models: null; problem: ModelListProblem };
 
 /**
  * Requests an upstream's list of models with one credential.

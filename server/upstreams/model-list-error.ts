@@ -1,6 +1,7 @@
 /** Why an upstream's list of models could not be read, although the upstream replied. */
 export type ModelListFault =
-  { kind: 'status'; status: number } | { kind: 'not_json' | 'not_a_list' | 'too_large' | 'not_supported' };
+  | { kind: 'status'; status: number }
+  | { kind: 'not_json' | 'not_a_list' | 'too_large' | 'not_supported' };
 
 export class ModelListError extends Error {
   override name = 'ModelListError';

@@ -60,7 +60,8 @@ function check(bytes: Buffer, random: Random, report: JsonReport): void {
     report.accepted++;
     const changes = { model: 'other', tokenLimit: 7, tokenLimitMember: 'max_tokens' } as const;
     const sent = parsed(bodyForUpstream({ bytes, slab: null }, asked, changes)) as
-      { model?: unknown } | undefined;
+      | { model?: unknown }
+      | undefined;
     if (sent?.model !== 'other') fail('the body for an upstream is not valid or lacks its model');
   } catch (error) {
     fail(`a parser throws ${String(error)}`);

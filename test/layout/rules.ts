@@ -77,7 +77,7 @@ const CATCH_ALLS = new Set(['utils', 'util', 'types', 'lib', 'helpers', 'helper'
 const LINES_MAX = 400;
 const TEST_LINES_MAX = 500;
 const FOLDER_FILES_MAX = 25;
-/** As in .prettierrc.json; prettier can't break strings and comments. */
+/** As in .oxfmtrc.json; oxfmt can't break strings and comments. */
 const COLUMNS_MAX = 110;
 
 /** Recorded or generated files: fixtures, lock files, snapshots and types of the schema. */

@@ -4,7 +4,14 @@ import type { World } from './world.ts';
 
 /** The tables that findings name. */
 export type Table =
-  'log' | 'log_batch' | 'log_kept' | 'log_partition' | 'stream_head' | 'log_node' | 'checkpoint' | 'install';
+  | 'log'
+  | 'log_batch'
+  | 'log_kept'
+  | 'log_partition'
+  | 'stream_head'
+  | 'log_node'
+  | 'checkpoint'
+  | 'install';
 
 /** An attack on a log, and the expected finding. */
 export type Attack = {

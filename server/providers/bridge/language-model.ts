@@ -94,7 +94,10 @@ type ResponseMetadata = {
 };
 
 export type ContentPart =
-  { type: 'text' | 'reasoning'; text: string } | ToolCall | GeneratedFile | { type: OtherPart };
+  | { type: 'text' | 'reasoning'; text: string }
+  | ToolCall
+  | GeneratedFile
+  | { type: OtherPart };
 /** `input`: JSON as text. */
 export type ToolCall = {
   type: 'tool-call';
@@ -112,7 +115,13 @@ export type GeneratedFile = {
 };
 /** Parts that a chat completion has no place for: the names are some of theirs. */
 type OtherPart =
-  'source' | 'tool-result' | 'custom' | 'reasoning-file' | 'tool-approval-request' | 'raw' | 'ping';
+  | 'source'
+  | 'tool-result'
+  | 'custom'
+  | 'reasoning-file'
+  | 'tool-approval-request'
+  | 'raw'
+  | 'ping';
 
 /** Text, reasoning and tool inputs come in blocks with an id: a start, deltas, and an end. */
 export type StreamPart =

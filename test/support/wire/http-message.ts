@@ -7,7 +7,10 @@ export type Head = { startLine: string; headers: [name: string, value: string][]
 
 /** How the end of a body is known. */
 export type Framing =
-  { kind: 'none' } | { kind: 'length'; bytes: number } | { kind: 'chunked' } | { kind: 'until_close' };
+  | { kind: 'none' }
+  | { kind: 'length'; bytes: number }
+  | { kind: 'chunked' }
+  | { kind: 'until_close' };
 
 export type MessageSink = {
   /** Called once; its result says how the body is framed. */
@@ -36,7 +39,14 @@ const HEAD_BYTES_MAX = 1024 ** 2;
 const LINE_BYTES_MAX = 16 * 1024;
 
 type State =
-  'head' | 'length' | 'until_close' | 'chunk_size' | 'chunk_data' | 'chunk_end' | 'trailer' | 'complete';
+  | 'head'
+  | 'length'
+  | 'until_close'
+  | 'chunk_size'
+  | 'chunk_data'
+  | 'chunk_end'
+  | 'trailer'
+  | 'complete';
 
 /** Reads one message and reports the sink. */
 export function readMessage(sink: MessageSink): MessageReader {

@@ -128,7 +128,11 @@ test('the last attempt is reported with how it ended; a single attempt is not li
 test('a reply that breaks off counts as a failure of its upstream; a client disconnect does not', () => {
   const failuresAfter = (
     reason:
-      'upstream_disconnected' | 'timed_out' | 'client_disconnected' | 'completed' | 'service_unavailable',
+      | 'upstream_disconnected'
+      | 'timed_out'
+      | 'client_disconnected'
+      | 'completed'
+      | 'service_unavailable',
   ): number => {
     const upstream = unsent('a');
     const attempts = new AttemptSequence(targetsOf(upstream));
