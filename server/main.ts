@@ -8,4 +8,5 @@ import { keepCompiled } from '#db/compile-cache.ts';
 if (cluster.isWorker)
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
 keepCompiled();
-await import('#server/process/start.ts');
+const { start } = await import('#server/process/start.ts');
+await start();
