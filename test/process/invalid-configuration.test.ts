@@ -2,11 +2,18 @@ import { execFile } from 'node:child_process';
 import { chmod, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
-import { afterAll, beforeAll, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createLogger } from '#db/diagnostics/logger.ts';
+import { startServer } from '#server/process/server.ts';
+import { describeStartError, readStartConfig } from '#server/process/start.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
-/** A wrong configuration refuses to start with one line that names the variable and repeats no secret. */
+/**
+ * A wrong configuration refuses to start with one line that names the variable and repeats no secret. One
+ * process for each step of a start that refuses shows how a process ends; the other cases run the same code
+ * in this process.
+ */
 
 const MAIN = path.join(import.meta.dirname, '../../server/main.ts');
 const SECRET = 'sk-canary-0123456789abcdef';
@@ -40,12 +47,59 @@ const upstreams = (more: object): string =>
 const inData = (name: string): string => path.join(dataDir, name);
 const noCertificate = () => ({ TLS_CERT: inData('no-certificate'), TLS_KEY: inData('no-certificate') });
 
-test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
+type Case = [named: string, wrong: string, env: () => Record<string, string>];
+
+function environmentOf(env: Case[2]): Record<string, string | undefined> {
+  return {
+    PATH: process.env['PATH'],
+    PORT: '0',
+    DAYBOOK_DATA: dataDir,
+    DATABASE_URL: database.url,
+    LOG_LEVEL: 'silent',
+    ...env(),
+  };
+}
+
+test.for<Case>([
   ['ARCHIVE_DROP', 'of the worker beside it', () => ({ ARCHIVE_DROP: 'maybe' })],
-  ['PORT', 'out of range', () => ({ PORT: '70000' })],
   ['PORT', 'taken', () => ({ PORT: String((taken.address() as { port: number }).port) })],
-  ['HOST', 'no address of this machine', () => ({ HOST: '192.0.2.1' })],
   ['DAYBOOK_UPSTREAMS', 'no JSON', () => ({ DAYBOOK_UPSTREAMS: `[{"api_key":"${SECRET}"` })],
+  ['TLS_CERT', 'no certificate', noCertificate],
+  ['DATABASE_URL', 'nobody there', () => ({ DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:1/x` })],
+  ['DAYBOOK_PEPPER_FILE', 'too short', () => ({ DAYBOOK_PEPPER_FILE: inData('short-pepper') })],
+  ['DAYBOOK_DATA', 'a file', () => ({ DAYBOOK_DATA: inData('no-certificate'), DATABASE_URL: '' })],
+])('a process ends: %s: %s', { concurrent: true }, async ([named, _wrong, env], { expect: ensure }) => {
+  const ended = await new Promise<{ code: unknown; stdout: string; stderr: string }>((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN],
+      { env: environmentOf(env), timeout: REFUSED_WITHIN_MS },
+      (error, stdout, stderr) => resolve({ code: error?.code, stdout, stderr }),
+    );
+  });
+  ensure(ended).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: ensure.stringMatching(/^daybook: [^\n]+\n$/) as string,
+  });
+  ensure(ended.stderr).toContain(named);
+  ensure(ended.stderr).not.toContain(SECRET);
+});
+
+/** The line that a start is refused with. */
+async function refusal(environment: Record<string, string | undefined>): Promise<string | null> {
+  try {
+    const server = await startServer(readStartConfig(environment), createLogger('silent'));
+    await server.stop();
+  } catch (error) {
+    return describeStartError(error);
+  }
+  throw new Error('the server started');
+}
+
+test.for<Case>([
+  ['PORT', 'out of range', () => ({ PORT: '70000' })],
+  ['HOST', 'no address of this machine', () => ({ HOST: '192.0.2.1' })],
   ['DAYBOOK_UPSTREAMS', 'no array', () => ({ DAYBOOK_UPSTREAMS: `{"api_key":"${SECRET}"}` })],
   [
     'DAYBOOK_UPSTREAMS',
@@ -79,10 +133,8 @@ test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
   ['TLS_KEY', 'missing', () => ({ TLS_CERT: inData('no-certificate') })],
   ['TLS_CERT', 'missing', () => ({ TLS_KEY: inData('no-certificate') })],
   ['TLS_CERT', 'not to be read', () => ({ TLS_CERT: inData('nothing'), TLS_KEY: inData('nothing') })],
-  ['TLS_CERT', 'no certificate', noCertificate],
   ['DATABASE_URL', 'another protocol', () => ({ DATABASE_URL: `mysql://u:${SECRET}@127.0.0.1/x` })],
   ['DATABASE_URL', 'no address', () => ({ DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:port/x` })],
-  ['DATABASE_URL', 'nobody there', () => ({ DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:1/x` })],
   [
     'DATABASE_URL',
     'no such database',
@@ -95,30 +147,9 @@ test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
   ],
   ['READYZ_TOKEN', 'short', () => ({ READYZ_TOKEN: 'guess' })],
   ['DAYBOOK_PEPPER_FILE', 'readable by others', () => ({ DAYBOOK_PEPPER_FILE: inData('open-pepper') })],
-  ['DAYBOOK_PEPPER_FILE', 'too short', () => ({ DAYBOOK_PEPPER_FILE: inData('short-pepper') })],
-  ['DAYBOOK_DATA', 'a file', () => ({ DAYBOOK_DATA: inData('no-certificate'), DATABASE_URL: '' })],
-])('%s: %s', { concurrent: true }, async ([named, _wrong, env], { expect: ensure }) => {
-  const environment = {
-    PATH: process.env['PATH'],
-    PORT: '0',
-    DAYBOOK_DATA: dataDir,
-    DATABASE_URL: database.url,
-    LOG_LEVEL: 'silent',
-    ...env(),
-  };
-  const ended = await new Promise<{ code: unknown; stdout: string; stderr: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN],
-      { env: environment, timeout: REFUSED_WITHIN_MS },
-      (error, stdout, stderr) => resolve({ code: error?.code, stdout, stderr }),
-    );
-  });
-  ensure(ended).toEqual({
-    code: 1,
-    stdout: '',
-    stderr: ensure.stringMatching(/^daybook: [^\n]+\n$/) as string,
-  });
-  ensure(ended.stderr).toContain(named);
-  ensure(ended.stderr).not.toContain(SECRET);
+])('%s: %s', async ([named, _wrong, env]) => {
+  const line = await refusal(environmentOf(env));
+  expect(line).toMatch(/^[^\n]+$/);
+  expect(line).toContain(named);
+  expect(line).not.toContain(SECRET);
 });
