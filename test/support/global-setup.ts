@@ -6,7 +6,12 @@ import { DATABASE } from '#db/postgres/embedded/bootstrap.ts';
 import { clusterPaths, readPasswords, type Passwords } from '#db/postgres/embedded/cluster.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { keepTemplate } from './cluster-copy.ts';
-import { makeTestDirectory, removeLeftoverDirectories, removeTestDirectory } from './directory.ts';
+import {
+  chooseTestDirectoryParent,
+  makeTestDirectory,
+  removeLeftoverDirectories,
+  removeTestDirectory,
+} from './directory.ts';
 
 /** The PostgreSQL of this run: what tests need to make databases in it. */
 export type Cluster = { host: string; port: number; passwords: Passwords; template: string };
@@ -23,6 +28,7 @@ declare module 'vitest' {
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeLeftoverDirectories();
+  await chooseTestDirectoryParent();
   const dataDir = await makeTestDirectory();
   const template = await makeTestDirectory();
   const complaints: string[] = [];
