@@ -15,6 +15,7 @@ import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 import { anyTries, type Made, madeOfUpstreams } from '../upstream/arbitrary-upstream.ts';
+import { anyCharacter } from '../arbitrary-character.ts';
 
 /**
  * Events of every type with every kind of value that the vocabulary allows: names with quotes,
@@ -42,7 +43,7 @@ const special = fc.constantFrom(
   '\u00a0',
 );
 const name = fc
-  .array(fc.oneof(special, fc.string({ unit: 'binary', minLength: 1, maxLength: 3 })), {
+  .array(fc.oneof(special, fc.string({ unit: anyCharacter, minLength: 1, maxLength: 3 })), {
     minLength: 1,
     maxLength: 12,
   })

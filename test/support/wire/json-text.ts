@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { anyCharacter } from '../arbitrary-character.ts';
 
 /**
  * JSON documents as texts, in every way that RFC 8259 lets a value be written: blanks of all four
@@ -9,7 +10,7 @@ import * as fc from 'fast-check';
 export const blanks = fc.string({ unit: fc.constantFrom(' ', '\t', '\n', '\r'), maxLength: 3 });
 
 const plainCharacter = fc
-  .string({ unit: 'binary', minLength: 1, maxLength: 1 })
+  .string({ unit: anyCharacter, minLength: 1, maxLength: 1 })
   .filter((character) => character >= ' ' && character !== '"' && character !== '\\');
 const shortEscape = fc.constantFrom('\\"', '\\\\', '\\/', '\\b', '\\f', '\\n', '\\r', '\\t');
 const unicodeEscape = fc.tuple(fc.nat(0xffff), fc.boolean()).map(([unit, isUpper]) => {
