@@ -1,6 +1,7 @@
 import type { Store } from '#db/postgres/connect.ts';
 import type { Placed } from '#db/events/events.ts';
-import { Client } from 'pg';
+import type { Client } from 'pg';
+import { openSession } from '../support/database.ts';
 import { chargesOf } from '../support/identity/charges.ts';
 
 /** What a chaos run found against a promise; `request` is a request's id, or whose limit it is. */
@@ -44,9 +45,8 @@ export async function unbalanced(
  * When the leases and calls of these instances had been recovered, in ms since 1970; null where they have not
  * been.
  */
-export async function closedAt(store: Store, instances: readonly number[]): Promise<(number | null)[]> {
-  const rows = await query<{ id: number; closed: string | null }>(
-    store,
+export async function closedAt(client: Client, instances: readonly number[]): Promise<(number | null)[]> {
+  const { rows } = await client.query<{ id: number; closed: string | null }>(
     `select id, (extract(epoch from closed_at) * 1000)::bigint as closed
       from daybook.instance where id = any($1)`,
     [instances],
@@ -55,12 +55,10 @@ export async function closedAt(store: Store, instances: readonly number[]): Prom
   return instances.map((id) => known.get(id) ?? null);
 }
 
-async function query<Row extends object>(store: Store, text: string, values: unknown[] = []): Promise<Row[]> {
-  const client = new Client(store.config('auditor'));
-  client.on('error', () => undefined);
-  await client.connect();
+async function query<Row extends object>(store: Store, text: string): Promise<Row[]> {
+  const client = await openSession(store.config('auditor'));
   try {
-    return (await client.query<Row>(text, values)).rows;
+    return (await client.query<Row>(text)).rows;
   } finally {
     await client.end();
   }

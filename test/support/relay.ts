@@ -182,9 +182,12 @@ export function changeControl<T>(
 }
 
 /**
- * A reader of the log over a connection of its own, which is made at the first use and after each failure.
+ * A reader of the log over a connection of its own, which is made at the first use and after each failure. It
+ * keeps what it has read and fetches only what was appended since, because waits read again and again.
  */
 export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Promise<void> } {
+  const events: Placed[] = [];
+  const last = (): number => events.at(-1)?.position ?? 0;
   // One for all who read at the same time, so that none is left open.
   let client: Promise<Client> | null = null;
   async function connect(): Promise<Client> {
@@ -206,17 +209,18 @@ export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Pro
   return {
     async read() {
       const reader = await connected();
-      const events: Placed[] = [];
       for (;;) {
-        const page = await readPage(reader, events.at(-1)?.position ?? 0);
-        events.push(...page);
-        if (page.length < PAGE_ROWS) return events;
+        const page = await readPage(reader, last());
+        // Another read may have fetched some of them meanwhile.
+        const known = last();
+        events.push(...page.filter(({ position }) => position > known));
+        if (page.length < PAGE_ROWS) return [...events];
       }
     },
     async close() {
-      const last = client;
+      const open = client;
       client = null;
-      await last?.then((each) => each.end()).catch(() => undefined);
+      await open?.then((each) => each.end()).catch(() => undefined);
     },
   };
 }
