@@ -49,7 +49,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await keepTemplate(dataDir, template);
     store = await start();
     const { host, port, passwords } = await readAddress(dataDir, store);
-    await spareWrites({ host, port, passwords });
     project.provide('cluster', { host, port, passwords, template: DATABASE });
   } catch (error) {
     await teardown();
@@ -64,19 +63,6 @@ async function readAddress(dataDir: string, store: EmbeddedStore): Promise<Omit<
   if (passwords === null || host === undefined || port === undefined)
     throw new Error('the server has no address');
   return { host, port, passwords };
-}
-
-/**
- * Spares the writes that only a crash of the machine would need. Tests of crashes have clusters of their own,
- * with the settings of a server.
- */
-async function spareWrites(address: Omit<Cluster, 'template'>): Promise<void> {
-  const client = newSuperuser(address);
-  await client.connect();
-  await client.query('alter system set fsync = off');
-  await client.query('alter system set full_page_writes = off');
-  await client.query('select pg_reload_conf()');
-  await client.end();
 }
 
 function newSuperuser({ host, port, passwords }: Omit<Cluster, 'template'>): Client {
