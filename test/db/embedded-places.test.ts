@@ -8,6 +8,7 @@ import { findBinaries } from '#db/postgres/embedded/binaries.ts';
 import { clusterPaths } from '#db/postgres/embedded/cluster.ts';
 import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { run } from '#db/postgres/embedded/run-as.ts';
+import { copyCluster } from '../support/cluster-copy.ts';
 import { ask } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
@@ -36,6 +37,12 @@ async function start(): Promise<EmbeddedStore> {
   return store;
 }
 
+/** Makes the data directory with a cluster in it, where a test is not about its creation. */
+async function makeCluster(): Promise<void> {
+  await mkdir(dataDir, { recursive: true, mode: 0o711 });
+  await copyCluster(dataDir);
+}
+
 /** Who runs the Postgres of a data directory. */
 async function postgresUser(): Promise<number> {
   const file = await readPidFile(await clusterPaths(dataDir));
@@ -54,6 +61,7 @@ describe.runIf(IS_ROOT)('root', () => {
 
   test('gives Postgres no capability if every user can enter the directory', async () => {
     await chmod(parent, 0o755);
+    await makeCluster();
     await start();
     const status = await readFile(
       `/proc/${(await readPidFile(await clusterPaths(dataDir)))?.pid}/status`,
@@ -69,8 +77,7 @@ describe.runIf(IS_ROOT)('root', () => {
   });
 
   test('can run the cluster of an ordinary user, who stays its owner', async () => {
-    await mkdir(dataDir);
-    await (await start()).stop();
+    await makeCluster();
     const cluster = path.join(dataDir, 'postgres');
     await run('chown', ['-R', `${ORDINARY}:${ORDINARY}`, cluster]);
     await start();
@@ -99,6 +106,7 @@ test.runIf(IS_ROOT)('an ordinary user runs Postgres as themselves', async (conte
 
 test('a data directory whose path is too long for a Unix socket is served on the loopback only', async () => {
   dataDir = path.join(dataDir, 'deep'.repeat(30));
+  await makeCluster();
   const config = (await start()).config('relay');
   expect(config.host).toBe('127.0.0.1');
   expect(await ask(config, 'show listen_addresses')).toBe('127.0.0.1');
@@ -115,6 +123,7 @@ test('any other data directory is served on a Unix socket only', async () => {
 });
 
 test('Postgres does not inherit the credentials in our environment', async () => {
+  await makeCluster();
   const { OPENAI_API_KEY } = process.env;
   process.env['OPENAI_API_KEY'] = 'sk-canary';
   try {

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '#db/postgres/connect.ts';
 import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { findBinaries } from '#db/postgres/embedded/binaries.ts';
@@ -23,16 +24,18 @@ const SUPERVISORS = `select count(*)::int from pg_locks join pg_stat_activity us
 let dataDir: string;
 let running: EmbeddedStore[];
 let children: ChildProcess[];
-beforeEach(async () => {
+
+async function open(): Promise<void> {
   dataDir = await makeTestDirectory();
   running = [];
   children = [];
-});
-afterEach(async () => {
+}
+
+async function close(): Promise<void> {
   for (const child of children) child.kill('SIGKILL');
   await Promise.all(running.map((store) => store.stop()));
   await removeTestDirectory(dataDir);
-});
+}
 
 async function start(
   directory = dataDir,
@@ -69,25 +72,38 @@ async function postmasterPid(directory = dataDir): Promise<number> {
   return file.pid;
 }
 
-async function writeRow(store: Store): Promise<void> {
-  await ask(store.config('owner'), 'create table kept as select 42 as answer');
+/** A cluster that no server runs on. */
+async function stoppedCluster(): Promise<void> {
+  await copyCluster(dataDir);
+  if (!existsSync((await clusterPaths(dataDir)).cluster)) await (await start()).stop();
 }
 
-async function readRow(store: Store): Promise<unknown> {
-  return ask(store.config('owner'), 'select answer from kept');
+/** Writes a row to a table of its own, and returns the query that reads it: its answer is 42. */
+let tables = 0;
+async function writeRow(store: Store): Promise<string> {
+  const table = `kept_${(tables += 1)}`;
+  await ask(store.config('owner'), `create table ${table} as select 42 as answer`);
+  return `select answer from ${table}`;
 }
 
-describe('a start', () => {
-  test('creates a database that keeps its data across a restart', async () => {
-    const first = await start();
-    await writeRow(first);
-    await first.stop();
-    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
-    expect(await readRow(await start())).toBe(42);
+describe('a start on a new directory', () => {
+  let store: EmbeddedStore;
+  beforeAll(open);
+  afterAll(close);
+
+  test('that was killed midway does not prevent the next one', async () => {
+    const child = spawn(process.execPath, [CHILD, dataDir], { stdio: 'ignore' });
+    children.push(child);
+    await expect
+      .poll(() => readdir(dataDir), { interval: 5 })
+      .toContainEqual(expect.stringMatching(/^postgres\.new-/));
+    await kill(child);
+    expect(await readdir(dataDir)).not.toContain('postgres');
+    store = await start();
+    expect((await readdir(dataDir)).filter((name) => name.includes('.new-'))).toEqual([]);
   });
 
   test('stores passwords readable by its user only, and in no log or printed configuration', async () => {
-    const store = await start();
     const file = path.join(dataDir, 'postgres-passwords.json');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect((await stat(path.join(dataDir, 'postgres'))).mode & 0o777).toBe(0o700);
@@ -100,34 +116,21 @@ describe('a start', () => {
     await expect(ask(wrong, 'select 1')).rejects.toMatchObject({ code: '28P01' });
   });
 
-  test('that was killed midway does not prevent the next one', async () => {
-    const child = spawn(process.execPath, [CHILD, dataDir], { stdio: 'ignore' });
-    children.push(child);
-    await expect
-      .poll(() => readdir(dataDir), { interval: 5 })
-      .toContainEqual(expect.stringMatching(/^postgres\.new-/));
-    await kill(child);
-    expect(await readdir(dataDir)).not.toContain('postgres');
-    await start();
-    expect((await readdir(dataDir)).filter((name) => name.includes('.new-'))).toEqual([]);
+  test('creates a database that keeps its data across a restart', async () => {
+    const row = await writeRow(store);
+    await store.stop();
+    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
+    expect(await ask((await start()).config('owner'), row)).toBe(42);
   });
+});
 
-  test('of a second Daybook on the same directory fails, and does not disturb the first', async () => {
-    await copyCluster(dataDir);
-    const first = await start();
-    await writeRow(first);
-    const pid = await postmasterPid();
-    await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toMatchObject({
-      name: 'StoreError',
-      message: `${dataDir} is in use by another Daybook (pid ${process.pid})`,
-    });
-    expect(await postmasterPid()).toBe(pid);
-    expect(await readRow(first)).toBe(42);
-  });
+describe('a start', () => {
+  beforeEach(open);
+  afterEach(close);
 
-  test('of several concurrent Daybooks on a new directory leaves one serving', async () => {
-    const starts = await Promise.allSettled([startChild(), startChild(), startChild()]);
-    expect(starts.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
+  test('of two concurrent Daybooks on a new directory leaves one serving', async () => {
+    const starts = await Promise.allSettled([startChild(), startChild()]);
+    expect(starts.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     const refusals = starts.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
     const winner = children.find((child) => child.exitCode === null)?.pid;
     for (const refusal of refusals)
@@ -135,8 +138,7 @@ describe('a start', () => {
   });
 
   test('with fsync or another durability setting off fails naming it, and leaves no server', async () => {
-    await copyCluster(dataDir);
-    await (await start()).stop();
+    await stoppedCluster();
     for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit']) {
       await writeFile(path.join(dataDir, 'postgres', 'postgresql.auto.conf'), `${setting} = off\n`);
       await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow(`${setting}=off`);
@@ -145,8 +147,7 @@ describe('a start', () => {
   });
 
   test('removes lock files that a power failure left empty or cut, and names other obstacles', async () => {
-    await copyCluster(dataDir);
-    await (await start()).stop();
+    await stoppedCluster();
     const { cluster } = await clusterPaths(dataDir);
     const [pidFile, socketLock] = ['postmaster.pid', '.s.PGSQL.5432.lock'].map((name) =>
       path.join(cluster, name),
@@ -204,49 +205,55 @@ describe('a start', () => {
   });
 });
 
+/** One server for all of them: each test continues where the previous one ended. */
 describe('a running Postgres', () => {
-  beforeEach(() => copyCluster(dataDir));
+  const lines: string[] = [];
+  let store: EmbeddedStore;
+  beforeAll(async () => {
+    await open();
+    await stoppedCluster();
+    expect(await connectEmbedded(dataDir)).toBeNull();
+    store = await start(dataDir, (line) => lines.push(line));
+  });
+  afterAll(close);
+
+  test('is found by a command beside it', async () => {
+    const beside = await connectEmbedded(dataDir);
+    expect(await ask(beside?.config('relay') ?? {}, 'select current_user')).toBe('daybook_relay');
+  });
+
+  test('is not disturbed by a second Daybook on the same directory, which fails', async () => {
+    const row = await writeRow(store);
+    const pid = await postmasterPid();
+    await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toMatchObject({
+      name: 'StoreError',
+      message: `${dataDir} is in use by another Daybook (pid ${process.pid})`,
+    });
+    expect(await postmasterPid()).toBe(pid);
+    expect(await ask(store.config('owner'), row)).toBe(42);
+  });
+
+  test('whose backends crash recovers, and stays under the same supervision', async () => {
+    const row = await writeRow(store);
+    const pid = await postmasterPid();
+    const supervisor = `select pid from pg_stat_activity where application_name like 'daybook-supervisor%'`;
+    process.kill(Number(await ask(store.config('owner'), supervisor)), 'SIGKILL');
+    await expect.poll(() => lines.at(-1)).toBe(`PostgreSQL was still running (process ${pid})`);
+    expect(await ask(store.config('owner'), row)).toBe(42);
+    expect(await ask(store.config('owner'), SUPERVISORS)).toBe(1);
+  });
 
   test('that is killed is restarted at the same address, with all committed data', async () => {
-    const lines: string[] = [];
-    const store = await start(dataDir, (line) => lines.push(line));
-    await writeRow(store);
+    const row = await writeRow(store);
     const before = { pid: await postmasterPid(), config: store.config('owner') };
     process.kill(before.pid, 'SIGKILL');
-    await expect.poll(() => ask(before.config, 'select answer from kept').catch(() => 'down')).toBe(42);
+    await expect.poll(() => ask(before.config, row).catch(() => 'down')).toBe(42);
     await expect.poll(() => lines.at(-1)).toMatch(/^PostgreSQL started/);
     expect(await postmasterPid()).not.toBe(before.pid);
     expect(await ask(before.config, SUPERVISORS)).toBe(1);
   });
 
-  test('whose backends crash recovers, and stays under the same supervision', async () => {
-    const lines: string[] = [];
-    const store = await start(dataDir, (line) => lines.push(line));
-    await writeRow(store);
-    const pid = await postmasterPid();
-    const supervisor = `select pid from pg_stat_activity where application_name like 'daybook-supervisor%'`;
-    process.kill(Number(await ask(store.config('owner'), supervisor)), 'SIGKILL');
-    await expect.poll(() => lines.at(-1)).toBe(`PostgreSQL was still running (process ${pid})`);
-    expect(await readRow(store)).toBe(42);
-    expect(await ask(store.config('owner'), SUPERVISORS)).toBe(1);
-  });
-
-  test('outlives a Daybook that is killed, and its successor adopts it', async () => {
-    const child = await startChild();
-    const store = await connectEmbedded(dataDir);
-    if (store === null) throw new Error('the child serves nothing');
-    await writeRow(store);
-    const pid = await postmasterPid();
-    await kill(child);
-    const successor = await start();
-    expect(await postmasterPid()).toBe(pid);
-    expect(await readRow(successor)).toBe(42);
-    await successor.stop();
-    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
-  });
-
   test('stops within its timeout although a session is executing a statement', async () => {
-    const store = await start();
     const sleeper = ask(
       { ...store.config('owner'), query_timeout: 60_000, statement_timeout: 60_000 },
       'select pg_sleep(60)',
@@ -257,14 +264,21 @@ describe('a running Postgres', () => {
     await store.stop();
     await ended;
     expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
+    // No command finds it any more.
+    expect(await connectEmbedded(dataDir)).toBeNull();
   });
 
-  test('is found by a command beside it, and only while it runs', async () => {
-    expect(await connectEmbedded(dataDir)).toBeNull();
-    const store = await start();
+  test('outlives a Daybook that is killed, and its successor adopts it', async () => {
+    const child = await startChild();
     const beside = await connectEmbedded(dataDir);
-    expect(await ask(beside?.config('relay') ?? {}, 'select current_user')).toBe('daybook_relay');
-    await store.stop();
-    expect(await connectEmbedded(dataDir)).toBeNull();
+    if (beside === null) throw new Error('the child serves nothing');
+    const row = await writeRow(beside);
+    const pid = await postmasterPid();
+    await kill(child);
+    const successor = await start();
+    expect(await postmasterPid()).toBe(pid);
+    expect(await ask(successor.config('owner'), row)).toBe(42);
+    await successor.stop();
+    expect(await readPidFile(await clusterPaths(dataDir))).toBeNull();
   });
 });
