@@ -13,6 +13,8 @@ class Scope {
   readonly bytesMax: number;
   calls = 0;
   bytes = 0;
+  /** The call that may exceed this limit, and those of its account and key. */
+  exempt: OpenCall | null = null;
 
   constructor(kind: keyof BufferLimits, name: string, bytesMax: number) {
     this.kind = kind;
@@ -28,7 +30,9 @@ class Scope {
  * A body is only received where there is memory for it; otherwise the call is rejected before it is read. A
  * reply can't be rejected, because the provider has been paid for it. Where there is no memory for its
  * rest, its upstream is paused until other calls have returned theirs. So that calls can't wait for one
- * another for ever, the one that has waited longest may exceed the limits until it ends; only one at a time.
+ * another for ever, the one that has waited longest may exceed the limit until it ends: one call for each
+ * key, account and process, so that a client that doesn't read holds up none of another key. A call that may
+ * exceed a limit may exceed the narrower ones as well. Otherwise two could hold what the other waits for.
  */
 export class OpenCalls {
   readonly #limits: BufferLimits;
@@ -36,8 +40,6 @@ export class OpenCalls {
   readonly #scopes = new Map<string, Scope>();
   /** Calls whose replies are paused, in the order of their waiting. */
   readonly #waiting = new Map<OpenCall, () => void>();
-  /** The one that may exceed the limits. */
-  #exempt: OpenCall | null = null;
 
   constructor(limits: BufferLimits) {
     this.#limits = limits;
@@ -82,8 +84,8 @@ export class OpenCalls {
   /** Forgets a call that has ended, which held so many bytes; and a scope with its last call. */
   remove(call: OpenCall, bytes: number): void {
     this.#waiting.delete(call);
-    if (this.#exempt === call) this.#exempt = null;
     for (const scope of call.scopes) {
+      if (scope.exempt === call) scope.exempt = null;
       scope.calls--;
       scope.bytes -= bytes;
       if (scope.calls === 0) this.#scopes.delete(scope.name);
@@ -103,14 +105,12 @@ export class OpenCalls {
     this.#resume();
   }
 
-  isExempt(call: OpenCall): boolean {
-    return this.#exempt === call;
-  }
-
   #resume(): void {
     for (const [call, resume] of this.#waiting) {
-      if (call.exceeded() && this.#exempt) continue;
-      if (call.exceeded()) this.#exempt = call;
+      const beyond = call.exceeded();
+      if (beyond.some(({ exempt }) => exempt !== null)) continue;
+      const widest = beyond.at(-1);
+      if (widest) widest.exempt = call;
       this.#waiting.delete(call);
       resume();
     }
@@ -124,7 +124,7 @@ export class OpenCalls {
 
 /** A call from its headers to its end, with the memory that it holds. */
 export class OpenCall {
-  /** Its key, its account and the process. */
+  /** Its key, its account and the process, from the narrowest. */
   readonly scopes: readonly Scope[];
   readonly #calls: OpenCalls;
   #bodyBytes = 0;
@@ -149,8 +149,8 @@ export class OpenCall {
   holdBody(bytes: number): ApiError | null {
     if (this.#isClosed) return null;
     const more = bytes - this.#bodyBytes;
-    const full = more > 0 ? this.exceeded(more) : undefined;
-    if (full) return bufferError(full);
+    const full = this.scopes.find((scope) => scope.bytes + more > scope.bytesMax);
+    if (more > 0 && full) return bufferError(full);
     this.#bodyBytes = bytes;
     this.#calls.charge(this, more);
     return null;
@@ -165,7 +165,7 @@ export class OpenCall {
     const more = bytes - this.#replyBytes;
     this.#replyBytes = bytes;
     this.#calls.charge(this, more);
-    if (more <= 0 || !this.exceeded() || this.#calls.isExempt(this)) return true;
+    if (more <= 0 || this.exceeded().length === 0) return true;
     this.#waitingSinceMs = performance.now();
     this.#calls.wait(this, () => {
       this.#waitedMs = this.waitMs(performance.now()) ?? this.#waitedMs;
@@ -175,9 +175,10 @@ export class OpenCall {
     return this.#waitingSinceMs === null;
   }
 
-  /** The scope whose limit would be exceeded by `more` bytes, if there is one. */
-  exceeded(more = 0): Scope | undefined {
-    return this.scopes.find(({ bytes, bytesMax }) => bytes + more > bytesMax);
+  /** The scopes whose limits are exceeded and that this call is not exempt from, from the narrowest. */
+  exceeded(): Scope[] {
+    const widestExempt = this.scopes.findLastIndex(({ exempt }) => exempt === this);
+    return this.scopes.slice(widestExempt + 1).filter(({ bytes, bytesMax }) => bytes > bytesMax);
   }
 
   /** The call has ended, and holds nothing any more. */
