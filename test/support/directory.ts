@@ -28,6 +28,9 @@ export async function chooseTestDirectoryParent(): Promise<void> {
   if (bytes >= MEMORY_BYTES_MIN) process.env[PARENT_VARIABLE] ??= MEMORY;
 }
 
+/** Whether this run's directories are in memory. */
+export const isInMemory = (): boolean => process.env[PARENT_VARIABLE] === MEMORY;
+
 /**
  * A new empty directory. Its name contains the process id, so that a later run can remove the directories of
  * a killed one.
