@@ -4,7 +4,12 @@ import path from 'node:path';
 /**
  * Enables Node's compile cache, beside the packages: it halves the start of a program. Has to be called
  * before the sources are imported. Without write access there, the cache is off.
+ *
+ * Child processes inherit it by their environment, and so have it from their first module on: Node then
+ * doesn't load its compiler of TypeScript, which takes 40 ms of CPU time.
  */
 export function keepCompiled(): void {
-  enableCompileCache(path.join(import.meta.dirname, '../node_modules/.cache/daybook'));
+  const directory = path.join(import.meta.dirname, '../node_modules/.cache/daybook');
+  enableCompileCache(directory);
+  process.env['NODE_COMPILE_CACHE'] ??= directory;
 }

@@ -1,5 +1,9 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { keepCompiled } from '#db/compile-cache.ts';
+
+// For the processes of the run too, and all that they start.
+keepCompiled();
 
 const UNIT = [
   'test/unit/**/*.test.ts',
