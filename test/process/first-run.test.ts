@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '#server/process/config.ts';
 import { startServer } from '#server/process/server.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
+import { describeStartError } from '#server/process/start.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { makePlace, until, upstreamsVariable } from '../support/relay.ts';
@@ -88,14 +89,10 @@ async function runToEnd(
   }
 }
 
-const daybook = (...args: string[]): Promise<Ran> => runToEnd(process.execPath, ['server/cli.ts', ...args]);
-
-/** The JSON that a command prints. */
-async function json<T>(...args: string[]): Promise<T> {
-  const { code, stdout, stderr } = await daybook(...args, '--json');
-  expect([code, stderr]).toEqual([0, '']);
-  return JSON.parse(stdout) as T;
-}
+/** A command in a process of its own; most are run in this one, which costs a tenth. */
+const spawnCommand = (...args: string[]): Promise<Ran> =>
+  runToEnd(process.execPath, ['server/cli.ts', ...args]);
+const { daybook, json, text: textOf } = commandLine(() => env);
 
 async function statusWith(key: string, model = 'ok'): Promise<number> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
@@ -204,11 +201,10 @@ describe('the commands work beside the running server', () => {
   ])(
     "what can't be done is told in one line, and as JSON where that was asked for: %j",
     async (args, code) => {
-      const here = commandLine(() => env);
       const [text, before, after] = await Promise.all([
-        here.daybook(...args),
-        here.daybook('--json', ...args),
-        here.daybook(...args, '--json'),
+        daybook(...args),
+        daybook('--json', ...args),
+        daybook(...args, '--json'),
       ]);
       expect([text.code, text.stdout, text.stderr]).toEqual([
         1,
@@ -226,7 +222,7 @@ describe('the commands work beside the running server', () => {
   );
 
   test('a mistyped command shows the help and fails', async () => {
-    const ran = await daybook('key', 'creat');
+    const ran = await spawnCommand('key', 'creat');
     expect(ran.code).toBe(1);
     expect(ran.stderr).toContain('--help');
   });
@@ -244,15 +240,14 @@ describe('the commands work beside the running server', () => {
       'upstream upstream-1',
     ];
     expect(report.findings).toMatchObject(checks.map((check) => ({ check, ok: true })));
-    const { stdout } = await daybook('doctor');
+    const { stdout } = await spawnCommand('doctor');
     for (const text of [JSON.stringify(report), stdout]) {
       expect(text).not.toContain(CREDENTIAL);
       expect(text).toContain(`(set, ${CREDENTIAL.length} characters)`);
     }
     expect(stdout).toMatch(/worker and projections: 1 worker\(s\) running; .*requests at \d+ \(\d+ behind\)/);
-    const wrong = await runToEnd(process.execPath, ['server/cli.ts', 'doctor'], {
-      DAYBOOK_UPSTREAMS: upstreamsVariable([{ ...upstream, apiKey: 'sk-wrong' }]),
-    });
+    const DAYBOOK_UPSTREAMS = upstreamsVariable([{ ...upstream, apiKey: 'sk-wrong' }]);
+    const wrong = await commandLine(() => ({ ...env, DAYBOOK_UPSTREAMS })).daybook('doctor');
     expect([wrong.code, wrong.stdout]).toEqual([
       1,
       expect.stringMatching(/FAIL upstream upstream-1: rejects its api_key/),
@@ -260,39 +255,41 @@ describe('the commands work beside the running server', () => {
   });
 
   test('log tail shows the newest events', async () => {
-    const { code, stdout } = await daybook('log', 'tail', '--no-follow', '-n', '3', '--json');
+    const stdout = await textOf('log', 'tail', '--no-follow', '-n', '3', '--json');
     const events = stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as { position: number; event: { type: string } });
-    expect([code, events.length]).toEqual([0, 3]);
+    expect(events).toHaveLength(3);
     expect(events.map(({ position }) => position)).toEqual(
       [0, 1, 2].map((n) => (events[0]?.position ?? 0) + n),
     );
-    const text = (await daybook('log', 'tail', '--no-follow', '-n', '1000')).stdout;
+    const { code, stdout: text } = await spawnCommand('log', 'tail', '--no-follow', '-n', '1000');
+    expect(code).toBe(0);
     expect(text).toMatch(/account\.registered[^]*key\.created[^]*request\.accepted[^]*request\.settled/);
     expect(text).not.toMatch(/dbk_|digest|Hello, Daybook/);
   });
 });
 
 test.each([
-  ['SIGTERM', () => server.stop()],
-  ['SIGKILL', () => server.kill()],
-] as const)('after %s a new start keeps keys and log, and prints no key', async (_signal, end) => {
-  const { stdout: before } = await daybook('log', 'tail', '--no-follow', '-n', '1000', '--json');
+  ['SIGTERM', () => server.stop(), {}],
+  // Nothing kills the last one, so that it needs no worker.
+  ['SIGKILL', () => server.kill(), { DAYBOOK_WORKER: 'off' }],
+] as const)('after %s a new start keeps keys and log, and prints no key', async (_signal, end, more) => {
+  const readAll = () => textOf('log', 'tail', '--no-follow', '-n', '1000', '--json');
+  const before = await readAll();
   const code = await end();
   expect(code ?? 0).toBe(0);
-  server = await spawnServer(env);
+  server = await spawnServer({ ...env, ...more });
   expect([server.firstKey, server.output()]).toEqual([null, expect.not.stringContaining('curl')]);
   expect(await statusWith(firstKey)).toBe(200);
-  const { stdout: after } = await daybook('log', 'tail', '--no-follow', '-n', '1000', '--json');
-  expect(after.startsWith(before)).toBe(true);
+  expect((await readAll()).startsWith(before)).toBe(true);
 });
 
 test('of servers started at once on an empty database, all run and one prints the first key', async () => {
   await using place = await makePlace();
   const servers = await Promise.all(
-    Array.from({ length: 5 }, () => startServer(readConfig(place.env), createLogger('silent'))),
+    Array.from({ length: 3 }, () => startServer(readConfig(place.env), createLogger('silent'))),
   );
   try {
     const keys = servers.flatMap(({ firstKey: first }) => first?.secret ?? []);
@@ -312,9 +309,11 @@ test('of servers started at once on an empty database, all run and one prints th
 });
 
 test('a second server on the same data directory is refused, in one line that names it', async () => {
-  const ran = await runToEnd(process.execPath, ['server/main.ts'], { PORT: '0' });
-  expect([ran.code, ran.stderr]).toEqual([1, expect.stringMatching(/^daybook: [^\n]+\n$/)]);
-  expect(ran.stderr).toContain(dataDir);
+  // How a process ends that is refused is in invalid-configuration.test.ts.
+  const second = startServer(readConfig({ ...env, PORT: '0' }), createLogger('silent'));
+  const line = describeStartError(await second.catch((error: unknown) => error));
+  expect(line).toMatch(/^[^\n]+$/);
+  expect(line).toContain(dataDir);
   expect(await statusWith(firstKey)).toBe(200);
 });
 
