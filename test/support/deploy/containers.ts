@@ -36,6 +36,7 @@ export type Running = {
 };
 
 const READY_WITHIN_MS = 60_000;
+const COMPILE_CACHE = 'node_modules/.cache';
 
 /**
  * Makes what the image would have at /app: its COPY lines carried out, and of the packages those
@@ -69,6 +70,9 @@ export function makeApp(directory: string, compose: Compose): string {
     mkdirSync(path.dirname(path.join(app, place)), { recursive: true });
     symlinkSync(path.join(ROOT, place), path.join(app, place));
   }
+  // The compile cache of the sources that were copied: without it each process compiles all of them.
+  mkdirSync(path.join(ROOT, COMPILE_CACHE), { recursive: true });
+  symlinkSync(path.join(ROOT, COMPILE_CACHE), path.join(app, COMPILE_CACHE));
   return app;
 }
 
