@@ -3,29 +3,46 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LAME_DUCK_DEFAULT_MS } from '#server/process/bounds.ts';
-import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { balancerEntry, haproxyEntry } from '../support/deploy/entry.ts';
-import { databaseUrlOf } from '../support/database-url.ts';
-import { copyCluster } from '../support/cluster-copy.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
 import { openLog, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 import { refusedPort } from '../support/upstream/upstream.ts';
+import { clusterGround, type Ground } from './ground.ts';
 import type { Finding } from './verdict.ts';
+
+export type RelaysOptions = {
+  count: number;
+  /** Whether HAProxy is to find them: by a common name, at addresses of their own and one port. */
+  oneAddressEach: boolean;
+};
+
+/** Relays on one database, before which a load balancer can be put. */
+export type Relays = AsyncDisposable & {
+  directory: string;
+  servers: ServerProcess[];
+  addresses: readonly string[];
+  port: number;
+  key: string;
+  log: ReturnType<typeof openLog>;
+  /** Stops one as SIGTERM does, and starts it again with this LAME_DUCK_MS. @returns its exit code. */
+  restart(index: number, lameDuckMs: number): Promise<number | null>;
+};
 
 export type RollingOptions = {
   /** Restarts, one relay after the other. */
   n: number;
   /** Calls a second, begun at a fixed rate however long the replies take. */
   rate: number;
-  relays?: number;
+  /** One call in this many is streamed; 5 unless given. */
+  streamEvery?: number;
   /** What stands before them: the tests' own balancer (the default), or HAProxy with deploy/haproxy.cfg. */
   front?: 'balancer' | 'haproxy';
   /** The interval of the balancer's health check. HAProxy's is that of its configuration. */
   checkMs?: number;
-  /** LAME_DUCK_MS of the relays; absent: the default. */
-  lameDuckMs?: number;
+  /** LAME_DUCK_MS of the relays that are restarted; absent: the default. */
+  nextLameDuckMs?: number;
 };
 
 export type RollingVerdict = {
@@ -48,49 +65,94 @@ const TICK_MS = 20;
 const STREAM_EVENTS = 10;
 const STREAM_EVERY_MS = 100;
 const JSON_AFTER_MS = 20;
-/** One call in this many is streamed. */
-const STREAM_SHARE = 5;
+
+const COMMAND_RELAYS = 3;
+
+/** `npm run chaos -- rolling`. */
+export async function rolling(options: RollingOptions): Promise<RollingVerdict> {
+  await using ground = await clusterGround();
+  await using relays = await openRelays(ground, {
+    count: COMMAND_RELAYS,
+    oneAddressEach: options.front === 'haproxy',
+  });
+  return await restartEach(relays, options);
+}
+
+/**
+ * Starts relays.
+ * @param lameDuckMs LAME_DUCK_MS of their first run.
+ */
+export async function openRelays(
+  { store, url, dataDir }: Ground,
+  { count, oneAddressEach }: RelaysOptions,
+  lameDuckMs = LAME_DUCK_DEFAULT_MS,
+): Promise<Relays> {
+  const places = await Promise.all(Array.from({ length: count }, makeTestDirectory));
+  const upstream = await startPlainUpstream();
+  const addresses = places.map((_, index) => `127.0.0.${index + 2}`);
+  const shared = await refusedPort();
+  const environments: Record<string, string>[] = [];
+  for (const [index, place] of places.entries()) {
+    environments.push({
+      DATABASE_URL: url,
+      DAYBOOK_PEPPER_FILE: path.join(dataDir, 'pepper'),
+      DAYBOOK_UPSTREAMS: upstreamsVariable([{ baseUrl: upstream.baseUrl }]),
+      DAYBOOK_WORKER: 'off',
+      LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',
+      DAYBOOK_DATA: place,
+      ...(oneAddressEach
+        ? { HOST: addresses[index] as string, PORT: String(shared) }
+        : { PORT: String(await refusedPort()) }),
+    });
+  }
+  const start = (index: number, lastsMs: number): Promise<ServerProcess> =>
+    spawnServer({ ...environments[index], LAME_DUCK_MS: String(lastsMs) });
+  const servers: ServerProcess[] = [];
+  for (const index of places.keys()) servers.push(await start(index, lameDuckMs));
+  const log = openLog(store);
+  return {
+    directory: dataDir,
+    servers,
+    addresses,
+    port: shared,
+    key: servers[0]?.firstKey as string,
+    log,
+    async restart(index, nextLameDuckMs) {
+      const code = (await servers[index]?.stop()) ?? null;
+      servers[index] = await start(index, nextLameDuckMs);
+      return code;
+    },
+    async [Symbol.asyncDispose]() {
+      await log.close();
+      await Promise.all(servers.map((server) => server.kill()));
+      upstream.server.closeAllConnections();
+      upstream.server.close();
+      await Promise.all(places.map(removeTestDirectory));
+    },
+  };
+}
 
 /**
  * Restarts relays behind a load balancer by SIGTERM, one after the other, under a constant rate of calls.
  * No call may fail or be cut.
  */
-export async function rolling(options: RollingOptions): Promise<RollingVerdict> {
-  const { n, rate, relays: count = 3, front = 'balancer', checkMs = 1_000 } = options;
-  const { lameDuckMs = LAME_DUCK_DEFAULT_MS } = options;
-  const directories = await Promise.all(Array.from({ length: count + 1 }, makeTestDirectory));
-  const [home = '', ...places] = directories;
-  await copyCluster(home);
-  const embedded = await startEmbedded({ dataDir: home, log: () => {} });
-  const upstream = await startPlainUpstream();
-  const common = {
-    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
-    DAYBOOK_PEPPER_FILE: path.join(home, 'pepper'),
-    DAYBOOK_UPSTREAMS: upstreamsVariable([{ baseUrl: upstream.baseUrl }]),
-    DAYBOOK_WORKER: 'off',
-    LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',
-    LAME_DUCK_MS: String(lameDuckMs),
-  };
-  const environments: Record<string, string>[] = [];
-  const addresses = places.map((_, index) => `127.0.0.${index + 2}`);
-  // HAProxy finds relays by a common name, so they share the port.
-  const shared = await refusedPort();
-  for (const [index, place] of places.entries()) {
-    const address =
-      front === 'haproxy'
-        ? { HOST: addresses[index] as string, PORT: String(shared) }
-        : { PORT: String(await refusedPort()) };
-    environments.push({ ...common, ...address, DAYBOOK_DATA: place });
-  }
-  const servers: ServerProcess[] = [];
-  for (const env of environments) servers.push(await spawnServer(env));
-  const key = servers[0]?.firstKey as string;
-  const log = openLog(embedded);
+export async function restartEach(relays: Relays, options: RollingOptions): Promise<RollingVerdict> {
+  const {
+    n,
+    rate,
+    streamEvery = 5,
+    front = 'balancer',
+    checkMs = 1_000,
+    nextLameDuckMs = LAME_DUCK_DEFAULT_MS,
+  } = options;
+  const { servers, key, log } = relays;
+  const count = servers.length;
+  const before = (await log.read()).length;
   const entry =
     front === 'haproxy'
-      ? await haproxyEntry(home, addresses, shared)
+      ? await haproxyEntry(relays.directory, relays.addresses, relays.port)
       : await balancerEntry(
-          servers.map(({ port }) => port),
+          servers.map(({ baseUrl }) => new URL(baseUrl)),
           checkMs,
         );
   const allUp = (): Promise<unknown> =>
@@ -136,7 +198,7 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
     while (!isOver) {
       const due = Math.floor(((performance.now() - startedMs) * rate) / 1_000);
       for (; calls < due; calls++) {
-        const each = call(calls % STREAM_SHARE === 0).finally(() => running.delete(each));
+        const each = call(calls % streamEvery === 0).finally(() => running.delete(each));
         running.add(each);
       }
       await wait(TICK_MS);
@@ -147,18 +209,19 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
   try {
     await allUp();
     const loading = load();
+    // As many calls are open then as at any later moment.
+    await wait(STREAM_EVENTS * STREAM_EVERY_MS);
     for (let restart = 0; restart < n; restart++) {
       const index = restart % count;
       await allUp();
-      const code = await servers[index]?.stop();
+      const code = await relays.restart(index, nextLameDuckMs);
       if (code !== 0) violations.push({ rule: 'end', request: '', message: `a relay ended with ${code}` });
-      servers[index] = await spawnServer(environments[index] as Record<string, string>);
     }
     await allUp();
     isOver = true;
     await loading;
     const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last open call');
-    const abandoned = events.filter(({ event }) => event.type === 'request.abandoned').length;
+    const abandoned = events.slice(before).filter(({ event }) => event.type === 'request.abandoned').length;
     const reasons = countBy(
       violations.map(({ message }) => message.replaceAll(/[0-9a-f]{4,}[0-9a-f-]*/g, '')),
     );
@@ -176,13 +239,7 @@ export async function rolling(options: RollingOptions): Promise<RollingVerdict> 
     };
   } finally {
     isOver = true;
-    await log.close();
     await entry[Symbol.asyncDispose]();
-    await Promise.all(servers.map((server) => server.kill()));
-    upstream.server.closeAllConnections();
-    upstream.server.close();
-    await embedded.stop();
-    await Promise.all(directories.map(removeTestDirectory));
   }
 }
 

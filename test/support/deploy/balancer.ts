@@ -14,8 +14,8 @@ export type Balancer = AsyncDisposable & {
    * does.
    */
   send(options: BalancedRequest): Promise<IncomingMessage>;
-  /** Ports of the servers that are up at the moment. */
-  up(): number[];
+  /** How many servers are up at the moment. */
+  countUp(): number;
   /** What the last health check of each server found, for the message of a wait that ends in vain. */
   checks(): string[];
   /** How many times a request went to another server because the first refused the connection. */
@@ -35,7 +35,7 @@ const RETRIES_MAX = 3;
 const CHECK_TIMEOUT_MS = 3_000;
 
 type Server = {
-  port: number;
+  origin: URL;
   agent: Agent;
   failures: number;
   isUp: boolean;
@@ -43,10 +43,10 @@ type Server = {
   lastCheck: string;
 };
 
-/** Starts the health checks of these ports of the loopback interface. */
-export async function startBalancer(ports: readonly number[], checkMs: number): Promise<Balancer> {
-  const servers: Server[] = ports.map((port) => ({
-    port,
+/** Starts the health checks of the servers at these origins. */
+export async function startBalancer(origins: readonly URL[], checkMs: number): Promise<Balancer> {
+  const servers: Server[] = origins.map((origin) => ({
+    origin,
     agent: new Agent({ keepAlive: true }),
     failures: FALL,
     isUp: false,
@@ -56,7 +56,7 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
   const closing = new AbortController();
   const checking = servers.map(async (server) => {
     while (!closing.signal.aborted) {
-      const check = await checkReady(server.port);
+      const check = await checkReady(server.origin);
       const { isReady } = check;
       server.lastCheck = check.found;
       server.failures = isReady ? 0 : server.failures + 1;
@@ -66,7 +66,7 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
     }
   });
 
-  const checks = (): string[] => servers.map(({ port, lastCheck }) => `${port}: ${lastCheck}`);
+  const checks = (): string[] => servers.map(({ origin, lastCheck }) => `${origin.host}: ${lastCheck}`);
   let retries = 0;
   async function send(options: BalancedRequest): Promise<IncomingMessage> {
     const refusedBy = new Set<Server>();
@@ -91,7 +91,7 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
 
   return {
     send,
-    up: () => servers.filter(({ isUp }) => isUp).map(({ port }) => port),
+    countUp: () => servers.filter(({ isUp }) => isUp).length,
     checks,
     get retries() {
       return retries;
@@ -105,11 +105,11 @@ export async function startBalancer(ports: readonly number[], checkMs: number): 
 }
 
 /** Asks as the operator, so that a server that is not ready says why. */
-async function checkReady(port: number): Promise<{ isReady: boolean; found: string }> {
+async function checkReady(origin: URL): Promise<{ isReady: boolean; found: string }> {
   const startedMs = performance.now();
   const after = (): string => `after ${Math.round(performance.now() - startedMs)} ms`;
   try {
-    const reply = await fetch(`http://127.0.0.1:${port}/readyz`, {
+    const reply = await fetch(new URL('/readyz', origin), {
       headers: { connection: 'close', ...AS_OPERATOR },
       signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     });
@@ -121,11 +121,11 @@ async function checkReady(port: number): Promise<{ isReady: boolean; found: stri
 }
 
 function exchange(
-  { port, agent }: Server,
+  { origin: { hostname: host, port }, agent }: Server,
   { path, method = 'GET', headers, body }: BalancedRequest,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const sent: ClientRequest = request({ host: '127.0.0.1', port, path, method, headers, agent }, resolve);
+    const sent: ClientRequest = request({ host, port, path, method, headers, agent }, resolve);
     sent.once('error', reject);
     sent.end(body);
   });

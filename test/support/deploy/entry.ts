@@ -16,12 +16,12 @@ export type Entry = AsyncDisposable & {
   retries(): number;
 };
 
-/** The tests' own balancer before relays on these ports of the loopback interface. */
-export async function balancerEntry(ports: readonly number[], checkMs: number): Promise<Entry> {
-  const balancer = await startBalancer(ports, checkMs);
+/** The tests' own balancer before relays at these origins. */
+export async function balancerEntry(origins: readonly URL[], checkMs: number): Promise<Entry> {
+  const balancer = await startBalancer(origins, checkMs);
   return {
     send: balancer.send,
-    countUp: () => balancer.up().length,
+    countUp: balancer.countUp,
     describe: balancer.checks,
     retries: () => balancer.retries,
     [Symbol.asyncDispose]: () => balancer[Symbol.asyncDispose](),
