@@ -2,19 +2,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { runProgram } from '#server/cli/program.ts';
 import { chat, type ChatReply } from '../support/client.ts';
-import { makeClusterDirectory } from '../support/cluster-copy.ts';
-import { removeTestDirectory } from '../support/directory.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
 import { openLog, readiness, until } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { refusedPort, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
-import { databaseUrlOf } from '../support/database-url.ts';
+import type { Ground } from './ground.ts';
 import { randomFrom } from './random.ts';
 import type { Finding } from './verdict.ts';
 
@@ -86,17 +83,18 @@ async function spawnUpstream(port: number): Promise<{ kill(): Promise<void> }> {
   };
 }
 
-export async function fallback({ n, streams, seed }: Options): Promise<FallbackVerdict> {
+export async function fallback(
+  { store, url, dataDir }: Ground,
+  { n, streams, seed }: Options,
+): Promise<FallbackVerdict> {
   const random = randomFrom(seed);
   await using stack = new AsyncDisposableStack();
-  const dataDir = await makeClusterDirectory();
-  stack.defer(() => removeTestDirectory(dataDir));
-  const embedded = await startEmbedded({ dataDir, log: () => {} });
-  stack.defer(() => embedded.stop());
   const env = {
     DAYBOOK_DATA: dataDir,
-    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
+    DATABASE_URL: url,
     DAYBOOK_UPSTREAMS: '[]',
+    // Nothing here is projected.
+    DAYBOOK_WORKER: 'off',
     LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',
   };
   const port = await refusedPort();
@@ -118,7 +116,7 @@ export async function fallback({ n, streams, seed }: Options): Promise<FallbackV
   await command('upstream', 'add', 'other', '--base-url', other.baseUrl, '--network', 'private');
   for (const [name, script] of Object.entries(MODELS))
     await command('model', 'define', name, '--target', `killed:${script}`, '--fallback', `other:${script}`);
-  const log = openLog(embedded);
+  const log = openLog(store);
   stack.defer(log.close);
   const newest = (await log.read()).at(-1)?.position ?? 0;
   await until(

@@ -1,21 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
 import { type Store, withTimeout } from '#db/postgres/connect.ts';
-import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { EventOf } from '#db/events/events.ts';
 import { heartbeat, retireInstance } from '#db/instances/instance.ts';
 import { compare } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { type ProjectionState, readProjectionState } from '#db/projections/state.ts';
 import { chat } from '../support/client.ts';
-import { makeClusterDirectory } from '../support/cluster-copy.ts';
-import { removeTestDirectory } from '../support/directory.ts';
 import { accepted, openWriter, settled } from '../support/log/log-writer.ts';
 import { until, upstreamsVariable } from '../support/relay.ts';
 import { spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
-import { databaseUrlOf } from '../support/database-url.ts';
+import type { Ground } from './ground.ts';
 import { type Random, randomFrom } from './random.ts';
 import type { Finding } from './verdict.ts';
 
@@ -33,11 +30,18 @@ export type ProjectorVerdict = {
   violations: Finding[];
 };
 
+type Options = {
+  n: number;
+  streams: number;
+  seed: number;
+  /** At most so many calls begin in a batch of the writer. */
+  batchCalls?: number;
+};
+
 const WORKERS = 2;
 const MODEL = 's:tokens=10,every=1ms';
 const CALL_TIMEOUT_MS = 20_000;
 const WRITER_PAUSE_MS = 25;
-const BATCH_CALLS_MAX = 200;
 const CAUGHT_UP_WITHIN_MS = 120_000;
 const COMPARE_TIMEOUT_MS = 600_000;
 const NAMES = PROJECTIONS.map(({ name }) => name);
@@ -47,25 +51,16 @@ const NAMES = PROJECTIONS.map(({ name }) => name);
  * writer that keeps the projector's pages full. P5: the projections are as a replay of the log, row
  * by row; and no call has noticed anything.
  */
-export async function killProjector({
-  n,
-  streams,
-  seed,
-}: {
-  n: number;
-  streams: number;
-  seed: number;
-}): Promise<ProjectorVerdict> {
+export async function killProjector(
+  { store, url, dataDir }: Ground,
+  { n, streams, seed, batchCalls = 200 }: Options,
+): Promise<ProjectorVerdict> {
   await using cleanup = new AsyncDisposableStack();
   const random = randomFrom(seed);
-  const dataDir = await makeClusterDirectory();
-  cleanup.defer(() => removeTestDirectory(dataDir));
-  const embedded = await startEmbedded({ dataDir, log: () => {} });
-  cleanup.defer(() => embedded.stop());
   const upstream = cleanup.use(await startUpstream());
   const env = {
     DAYBOOK_DATA: dataDir,
-    DATABASE_URL: await databaseUrlOf(embedded.config('owner')),
+    DATABASE_URL: url,
     DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
     DAYBOOK_WORKER: 'off',
     LOG_LEVEL: process.env['CHAOS_LOG'] ?? 'silent',
@@ -98,7 +93,7 @@ export async function killProjector({
     }
   }
 
-  const load = [...Array.from({ length: streams }, caller), write(embedded, random, ending.signal)];
+  const load = [...Array.from({ length: streams }, caller), write(store, random, batchCalls, ending.signal)];
   for (let kill = 0; kill < n; kill++) {
     await wait(100 + random.below(1_500));
     const victim = random.below(WORKERS);
@@ -110,7 +105,7 @@ export async function killProjector({
   // Of the server's calls the last endings may still be on their way.
   await server.stop();
 
-  const client = new Client(withTimeout(embedded.config('auditor'), COMPARE_TIMEOUT_MS));
+  const client = new Client(withTimeout(store.config('auditor'), COMPARE_TIMEOUT_MS));
   await client.connect();
   cleanup.defer(() => client.end());
   const loadEndedMs = performance.now();
@@ -150,13 +145,13 @@ export async function killProjector({
 }
 
 /** Appends batches of calls, of which some end in a later batch, until told to end; then all have ended. */
-async function write(store: Store, random: Random, signal: AbortSignal): Promise<void> {
+async function write(store: Store, random: Random, batchCalls: number, signal: AbortSignal): Promise<void> {
   await using writer = await openWriter(store);
   let running: EventOf<'request.accepted'>[] = [];
   while (!signal.aborted || running.length > 0) {
     const begun = signal.aborted
       ? []
-      : Array.from({ length: 1 + random.below(BATCH_CALLS_MAX) }, () => accepted());
+      : Array.from({ length: 1 + random.below(batchCalls) }, () => accepted());
     const kept = begun.length === 0 ? 0 : random.below(begun.length);
     const ended = [...running, ...begun.slice(kept)];
     running = begun.slice(0, kept);

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { fallback } from './fallback.ts';
 import { freezeInstance } from './freeze-instance.ts';
+import { clusterGround, type Ground } from './ground.ts';
 import { killInstance } from './kill-instance.ts';
 import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
@@ -26,12 +27,20 @@ type Options = {
 const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ violations: unknown[] }> }> = {
   'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
   'kill-instance': { n: 50, run: killInstance },
-  'kill-projector': { n: 100, run: killProjector },
-  fallback: { n: 20, run: fallback },
+  'kill-projector': { n: 100, run: onCluster(killProjector) },
+  fallback: { n: 20, run: onCluster(fallback) },
   upgrade: { n: 2000, run: ({ n, streams }) => upgradeOnCluster({ calls: n, streams }) },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
 };
+/** Runs a case on a cluster of its own. */
+function onCluster<T>(run: (ground: Ground, options: Options) => Promise<T>) {
+  return async (options: Options): Promise<T> => {
+    await using ground = await clusterGround();
+    return await run(ground, options);
+  };
+}
+
 const SHOWN_VIOLATIONS = 20;
 
 const { values, positionals } = parseArgs({
