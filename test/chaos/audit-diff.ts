@@ -1,17 +1,14 @@
-import { execFile } from 'node:child_process';
-import path from 'node:path';
 import { Client } from 'pg';
+import { AUDIT_COMMANDS } from '#db/audit/commands/program.ts';
+import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { type Store, withTimeout } from '#db/postgres/connect.ts';
 import { clusterPaths, readPasswords } from '#db/postgres/embedded/cluster.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { until } from '../support/relay.ts';
 import type { Finding } from './verdict.ts';
 
-const MAIN = path.join(import.meta.dirname, '../../db/audit/main.ts');
 const CAUGHT_UP_WITHIN_MS = 120_000;
 const COMMAND_TIMEOUT_MS = 300_000;
-/** Of a million differences the first few are enough. */
-const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 /** A row that is about one call, changed by hand. */
 const CHANGE = `
   update projection.request set model = model || '?'
@@ -24,31 +21,28 @@ const CHANGE = `
  */
 const LOCK = "begin; select from daybook.projection where name = 'requests' for update";
 
-type Audited = { code: number | null; text: string };
+type Audited = { code: number; text: string };
 type Diff = Audited & { differences: number };
 
 /**
- * The output of `daybook audit diff --json` or `verify --json` on the store below a data directory.
+ * The output of `daybook audit diff --json` or `verify --json`, run in this process.
+ * @param env names the store.
  * @throws {Error} when it ends with another code than that of a verdict.
  */
-export function runAudit(dataDir: string, command: 'diff' | 'verify'): Promise<Audited> {
-  return new Promise((resolve, reject) => {
-    const env = { ...process.env, DAYBOOK_DATA: dataDir, DATABASE_URL: '' };
-    const child = execFile(
-      process.execPath,
-      [MAIN, command, '--json'],
-      { env, timeout: COMMAND_TIMEOUT_MS, maxBuffer: OUTPUT_BYTES_MAX },
-      (_, stdout, stderr) => {
-        if (child.exitCode !== 0 && child.exitCode !== 1)
-          reject(new Error(`audit ${command} ended with ${child.exitCode}: ${stderr}`));
-        else resolve({ code: child.exitCode, text: stdout });
-      },
-    );
+export async function runAudit(env: Record<string, string>, command: 'diff' | 'verify'): Promise<Audited> {
+  const program = { name: 'audit', description: '', groups: AUDIT_COMMANDS, codeOf: codeOfStore };
+  let [text, complaint] = ['', ''];
+  const code = await runCommands(program, [command, '--json'], {
+    env: { ...process.env, ...env },
+    out: (piece) => (text += piece),
+    err: (piece) => (complaint += piece),
   });
+  if (code !== 0 && code !== 1) throw new Error(`audit ${command} ended with ${code}: ${complaint}`);
+  return { code, text };
 }
 
 async function auditDiff(dataDir: string): Promise<Diff> {
-  const { code, text } = await runAudit(dataDir, 'diff');
+  const { code, text } = await runAudit({ DAYBOOK_DATA: dataDir, DATABASE_URL: '' }, 'diff');
   return { code, text, differences: (JSON.parse(text) as { differences: number }).differences };
 }
 

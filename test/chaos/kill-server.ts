@@ -1,12 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { connectEmbedded, startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { connectEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
 import { type ClientRow, checkIdentity } from '../support/identity/identity.ts';
-import { copyCluster } from '../support/cluster-copy.ts';
+import { makeClusterDirectory } from '../support/cluster-copy.ts';
+import { removeTestDirectory } from '../support/directory.ts';
 import { openLog, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
@@ -43,25 +41,29 @@ const RECOVERED_WITHIN_MS = 60_000;
  * again on the same data each time, and at the end compares upstream, log and clients, and the tables
  * with the log: P1, P2, P3, P5.
  */
-export async function killServer({
-  kills,
-  streams,
-  seed,
-}: {
+export async function killServer(options: {
   kills: number;
   streams: number;
   seed: number;
+  /** Whether the servers that are killed have workers; the last one has. */
+  workers?: boolean;
 }): Promise<KillVerdict> {
+  const { kills, streams, seed, workers = true } = options;
   const random = randomFrom(seed);
-  const dataDir = await mkdtemp(path.join(tmpdir(), 'daybook-kill-'));
-  await copyCluster(dataDir);
+  const dataDir = await makeClusterDirectory();
   await using upstream = await startUpstream();
-  const env = { DAYBOOK_DATA: dataDir, DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]), LOG_LEVEL: 'error' };
+  const start = (isLast: boolean): Promise<ServerProcess> =>
+    spawnServer({
+      DAYBOOK_DATA: dataDir,
+      DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
+      DAYBOOK_WORKER: workers || isLast ? 'on' : 'off',
+      LOG_LEVEL: 'error',
+    });
   const clients: ClientRow[] = [];
   const readyMs: number[] = [];
   let calls = 0;
 
-  let server: ServerProcess = await spawnServer(env);
+  let server: ServerProcess = await start(false);
   const key = server.firstKey;
   if (key === null) throw new Error('the first start printed no key');
 
@@ -93,7 +95,7 @@ export async function killServer({
     ended = true;
     await server.kill();
     await Promise.all(callers);
-    server = await spawnServer(env);
+    server = await start(kill === kills - 1);
     readyMs.push(server.readyMs);
   }
 
@@ -104,7 +106,7 @@ export async function killServer({
   await log.close();
   const diff = await checkDiff(store, dataDir);
   await server.stop();
-  await removeStore(dataDir);
+  await removeTestDirectory(dataDir);
 
   const { violations } = checkIdentity({
     ledger: upstream.ledger.attempts,
@@ -135,11 +137,4 @@ function allEnded(events: readonly Placed[]): boolean {
       open.delete(event.request);
   }
   return open.size === 0;
-}
-
-/** Whatever became of the server, PostgreSQL must not outlive its directory. */
-async function removeStore(dataDir: string): Promise<void> {
-  const leftOver = await startEmbedded({ dataDir, log: () => {} });
-  await leftOver.stop();
-  await rm(dataDir, { recursive: true, force: true });
 }

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { clusterGround } from '../chaos/ground.ts';
 import { show } from './judge.ts';
 import { soak } from './soak.ts';
 
@@ -27,7 +28,8 @@ const SHOWN_EVERY_MS = 60_000;
 const SHOWN_VIOLATIONS = 20;
 
 let shownMs = 0;
-const verdict = await soak({
+await using ground = await clusterGround();
+const verdict = await soak(ground, {
   secs: minutes * 60,
   warmupSecs: warmup * 60,
   sampleMs: 5_000,

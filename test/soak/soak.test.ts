@@ -1,19 +1,21 @@
 import { expect, test } from 'vitest';
+import { databaseGround } from '../chaos/ground.ts';
 import { soak } from './soak.ts';
 
 test(
   'a few seconds of mixed calls with faults violate nothing and have a figure for each series',
   { timeout: 120_000 },
   async () => {
-    const verdict = await soak({
-      secs: 5,
+    await using ground = await databaseGround();
+    const verdict = await soak(ground, {
+      secs: 3,
       warmupSecs: 1,
-      sampleMs: 150,
-      callers: 8,
+      sampleMs: 250,
+      callers: 5,
       pauseMs: 30,
-      keyChangeMs: 1_000,
+      keyChangeMs: 500,
       silenceMs: 1_500,
-      workerRestartMs: 2_000,
+      workerRestartMs: 1_500,
       seed: 5,
     });
     // Whether a series grows takes minutes to say; a leak in a made-up one is found in slope.test.ts.

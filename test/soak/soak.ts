@@ -2,14 +2,11 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
-import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import type { Store } from '#db/postgres/connect.ts';
 import { projected, runAudit } from '../chaos/audit-diff.ts';
+import type { Ground } from '../chaos/ground.ts';
 import { randomFrom } from '../chaos/random.ts';
 import type { Finding } from '../chaos/verdict.ts';
-import { databaseUrlOf } from '../support/database-url.ts';
-import { makeClusterDirectory } from '../support/cluster-copy.ts';
-import { removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
 import { checkIdentity, type ClientRow } from '../support/identity/identity.ts';
 import { checkLimits } from '../support/identity/limits-identity.ts';
@@ -62,18 +59,16 @@ const PROBE = path.join(import.meta.dirname, 'probe.ts');
  * leave, keys that change, and workers that are killed. Judges whether anything grows, and checks the
  * accounting identity, the limits, the chain of the log and the projections at the end.
  */
-export async function soak(options: SoakOptions): Promise<SoakVerdict> {
+export async function soak({ store, url, dataDir }: Ground, options: SoakOptions): Promise<SoakVerdict> {
   const random = randomFrom(options.seed);
-  const dataDir = await makeClusterDirectory();
   const probes = path.join(dataDir, 'probes');
   await mkdir(probes);
-  const store = await startEmbedded({ dataDir, log: () => {} });
   await using steady = await startUpstream();
   await using faulty = await startUpstream();
   for (const { model, script } of FAULTY) faulty.script(model, script);
   const server = await spawnServer({
     DAYBOOK_DATA: dataDir,
-    DATABASE_URL: await databaseUrlOf(store.config('owner')),
+    DATABASE_URL: url,
     DAYBOOK_UPSTREAMS: upstreamsVariable([
       { ...steady, baseUrl: steady.baseUrl, name: 'steady', models: ['s:*'] },
       { ...faulty, baseUrl: faulty.baseUrl, name: 'faulty', models: ['f:*'] },
@@ -140,7 +135,7 @@ export async function soak(options: SoakOptions): Promise<SoakVerdict> {
         withModel(found, load.rows),
       ),
       ...checkLimits(events),
-      ...(await audit(dataDir)),
+      ...(await audit({ DAYBOOK_DATA: dataDir, DATABASE_URL: url })),
       ...growing(judged),
     ];
     const code = await server.stop();
@@ -161,8 +156,6 @@ export async function soak(options: SoakOptions): Promise<SoakVerdict> {
     await log.close();
     await observer.end();
     await server.kill();
-    await store.stop();
-    await removeTestDirectory(dataDir);
   }
 }
 
@@ -186,13 +179,13 @@ async function liveWorkers(store: Store): Promise<Instance[]> {
 }
 
 /** P5 and P6: the projections equal a replay, and the chain verifies. */
-async function audit(dataDir: string): Promise<Finding[]> {
+async function audit(env: Record<string, string>): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const [command, rule] of [
     ['diff', 'P5'],
     ['verify', 'P6'],
   ] as const) {
-    const { code, text } = await runAudit(dataDir, command);
+    const { code, text } = await runAudit(env, command);
     if (code !== 0)
       findings.push({ rule, request: '', message: `audit ${command} failed: ${text.slice(0, 2_000)}` });
   }
