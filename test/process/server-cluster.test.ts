@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { REPEATED_SIGNAL_MS } from '#server/process/bounds.ts';
 import type { Placed } from '#db/events/events.ts';
+import type { Store } from '#db/postgres/connect.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
@@ -100,7 +101,7 @@ test('three processes share the connections of one port, each as its own instanc
 });
 
 test('a killed process loses only its own calls, each settled once, and is replaced', async () => {
-  const calls = Array.from({ length: 9 }, () => call('s:tokens=300,every=10ms'));
+  const calls = Array.from({ length: 9 }, () => call('s:tokens=100,every=30ms'));
   const runs = await running(9);
   const victim = await victimOf(runs);
   process.kill(victim.pid, 'SIGKILL');
@@ -157,11 +158,11 @@ test('connections not yet accepted by a killed process are served by the others;
     }
   };
   const probing = Array.from({ length: 20 }, probe);
-  for (let kill = 0; kill < 3; kill++) {
+  for (let kill = 0; kill < 2; kill++) {
     const before = served.length;
     await until(
       () => served.length,
-      (count) => count > before + 100,
+      (count) => count > before + 2 * probing.length,
       'the callers',
     );
     // One that was killed before is not known to be dead yet, and may be gone at any moment.
@@ -185,8 +186,8 @@ test('a process frozen until it is fenced delivers no more of a reply when it wa
     'three that answer',
     RECOVERED_WITHIN_MS,
   );
-  const followed = Array.from({ length: 6 }, () => followStream('s:tokens=3000,every=10ms'));
-  const whole = Array.from({ length: 6 }, () => call('s:tokens=200,every=10ms', false));
+  const followed = Array.from({ length: 6 }, () => followStream('s:tokens=1000,every=30ms'));
+  const whole = Array.from({ length: 6 }, () => call('s:tokens=70,every=30ms', false));
   const runs = await running(12);
   const victim = await victimOf(runs);
   const isHit = (request: string | null) => runs.get(request ?? '') === victim.id;
@@ -278,28 +279,29 @@ function followStream(model: string) {
 }
 
 describe('all of them end', () => {
-  type Own = {
+  type Ending = {
     own: ServerProcess;
-    pids: number[];
     stream(model?: string): Promise<ChatReply>;
     streaming(): Promise<void>;
   };
 
-  /** Two processes and their worker, of this test alone. */
-  async function withOwn(use: (own: Own) => Promise<void>): Promise<void> {
-    await using home = await makePlace({ upstreams: [upstream] });
-    const database = home.store as NonNullable<Place['store']>;
-    const own = await spawnServer({ ...home.env, DAYBOOK_INSTANCES: '2' });
+  /** Ends a number of processes and their worker. They have to be gone then. */
+  async function endOf(
+    own: ServerProcess,
+    database: Store,
+    processes: number,
+    use: (ending: Ending) => Promise<void>,
+  ): Promise<void> {
     const reader = openLog(database);
     try {
       const all = (seen: Instance[]) =>
-        seen.filter(({ kind }) => kind === 'server').length === 2 &&
+        seen.filter(({ kind }) => kind === 'server').length === processes &&
         seen.some(({ kind }) => kind === 'worker');
-      const instances = await until(() => readInstances(database), all, 'the worker');
-      const pids = instances.filter(({ pid }) => pid > 0).map(({ pid }) => pid);
+      const live = async () =>
+        (await readInstances(database)).filter(({ isDead, isClosed }) => !isDead && !isClosed);
+      const pids = (await until(live, all, 'the worker')).map(({ pid }) => pid).filter((pid) => pid > 0);
       await use({
         own,
-        pids,
         stream: (model = 's:tokens=100,every=10ms') =>
           chat({
             port: own.port,
@@ -322,8 +324,16 @@ describe('all of them end', () => {
     }
   }
 
+  /** Two processes and their worker, of this test alone. */
+  async function withOwn(use: (ending: Ending) => Promise<void>): Promise<void> {
+    await using home = await makePlace({ upstreams: [upstream] });
+    const own = await spawnServer({ ...home.env, DAYBOOK_INSTANCES: '2' });
+    await endOf(own, home.store as NonNullable<Place['store']>, 2, use);
+  }
+
+  // Those of the tests above.
   test('when told once, after the running calls', () =>
-    withOwn(async ({ own, stream, streaming }) => {
+    endOf(server, store(), 3, async ({ own, stream, streaming }) => {
       const reply = stream();
       await streaming();
       expect(await own.stop()).toBe(0);
