@@ -1,7 +1,4 @@
-import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { ask } from '../support/database.ts';
@@ -9,12 +6,11 @@ import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts'
 import { connectAs } from '../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../support/audit/partitioned-log.ts';
 import { changeControl, until } from '../support/relay.ts';
+import { commandLine } from '../support/servers/command-line.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 
 /** A server with its worker on a log in small partitions, from which the worker archives. */
 
-const ROOT = path.join(import.meta.dirname, '../..');
-const runFile = promisify(execFile);
 const WITHIN_MS = 30_000;
 const SIZE = 100;
 
@@ -70,22 +66,8 @@ async function call(): Promise<number> {
   return reply.status;
 }
 
-type Ran = { code: number; stdout: string; stderr: string };
-
-async function daybook(args: string[], more: Record<string, string> = {}): Promise<Ran> {
-  try {
-    return {
-      code: 0,
-      ...(await runFile(process.execPath, ['server/cli.ts', ...args], {
-        cwd: ROOT,
-        env: { ...process.env, ...env, ...more },
-      })),
-    };
-  } catch (error) {
-    const { code, stdout, stderr } = error as Ran;
-    return { code, stdout, stderr };
-  }
-}
+const { daybook } = commandLine(() => env);
+const withoutDatabase = commandLine(() => ({ ...env, DATABASE_URL: '', DAYBOOK_DATA: '/nowhere' }));
 
 test('requests succeed after archiving, and a new server knows the keys of archived events', async () => {
   expect(await call()).toBe(200);
@@ -96,10 +78,10 @@ test('requests succeed after archiving, and a new server knows the keys of archi
 
 describe('on the command line', () => {
   test('archive list shows the archived partitions, and archive verify passes', async () => {
-    const listed = await daybook(['archive', 'list']);
+    const listed = await daybook('archive', 'list');
     expect(listed.stdout).toMatch(/log_000000 +1 +99 +archived +log_000000\.ndjson\.zst +\d+/);
     expect(listed.stdout).toMatch(/log_000002 +200 +299 +in the log/);
-    const { code, stdout } = await daybook(['archive', 'verify', '--json']);
+    const { code, stdout } = await daybook('archive', 'verify', '--json');
     expect(code).toBe(0);
     expect(
       (JSON.parse(stdout) as { verified: { first_position: number }[] }).verified.map(
@@ -109,15 +91,14 @@ describe('on the command line', () => {
   });
 
   test('archive verify works without a database, and names a damaged file with the position', async () => {
-    const nowhere = { DATABASE_URL: '', DAYBOOK_DATA: '/nowhere' };
     const files = await log.files();
-    const sound = await daybook(['archive', 'verify', ...files], nowhere);
+    const sound = await withoutDatabase.daybook('archive', 'verify', ...files);
     expect([sound.code, sound.stderr]).toEqual([0, '']);
     expect(sound.stdout).toContain('Each file continues the one before it.');
     const [file] = files as [string];
     const content = await readFile(file);
     await writeFile(file, content.subarray(0, content.length - 100));
-    const damaged = await daybook(['archive', 'verify', ...files], nowhere);
+    const damaged = await withoutDatabase.daybook('archive', 'verify', ...files);
     await writeFile(file, content);
     expect(damaged.code).toBe(1);
     expect(damaged.stderr).toMatch(
@@ -127,14 +108,14 @@ describe('on the command line', () => {
 
   test('rebuild names the archive files that it needs, and works after their restore', async () => {
     const [first, second] = (await log.files()) as [string, string];
-    const refused = await daybook(['projections', 'rebuild', 'usage']);
+    const refused = await daybook('projections', 'rebuild', 'usage');
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain('restore log_000000.ndjson.zst, log_000001.ndjson.zst');
     const connect = () => connectAs(log.database, 'owner');
     await restorePartition(connect, second);
-    expect((await daybook(['archive', 'restore', first])).stdout).toBe('log_000000 is in the log again.\n');
-    expect((await daybook(['projections', 'rebuild', 'usage'])).stderr).toBe('');
-    expect((await daybook(['archive', 'drop', 'log_000001'])).stdout).toBe('log_000001 is dropped.\n');
+    expect((await daybook('archive', 'restore', first)).stdout).toBe('log_000000 is in the log again.\n');
+    expect((await daybook('projections', 'rebuild', 'usage')).stderr).toBe('');
+    expect((await daybook('archive', 'drop', 'log_000001')).stdout).toBe('log_000001 is dropped.\n');
     await dropArchived(connect, 0, log.directory);
     expect(await ask(log.database.config('auditor'), 'select daybook.first_position()::integer')).toBe(
       2 * SIZE,
