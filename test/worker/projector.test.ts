@@ -1,5 +1,3 @@
-import { execFile } from 'node:child_process';
-import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from 'pg';
 import { heartbeat } from '#db/instances/instance.ts';
@@ -9,12 +7,12 @@ import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
+import { commandLine } from '../support/servers/command-line.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
 /** Workers keep the projections up with the log by themselves, and the command line looks after them. */
 
 const WITHIN_MS = 30_000;
-const CLI = path.join(import.meta.dirname, '../../server/cli.ts');
 
 let database: TestDatabase;
 let dataDir: string;
@@ -48,18 +46,7 @@ async function callAndSee(): Promise<void> {
   );
 }
 
-/** Runs `daybook projections …`, and reads what it prints. */
-async function projections(...args: string[]): Promise<{ code: number; output: string }> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [CLI, 'projections', ...args],
-      { env: { ...process.env, ...env() } },
-      (error, stdout, stderr) =>
-        resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
-    );
-  });
-}
+const { daybook } = commandLine(env);
 
 beforeAll(async () => {
   database = await createDatabase();
@@ -126,8 +113,8 @@ test('the worker rebuilds dropped tables on its own', async () => {
 });
 
 test('projections status, check and rebuild: position, a row changed by hand, and its repair', async () => {
-  const status = await projections('status', '--json');
-  const rows = JSON.parse(status.output) as { projection: string; state: string; behind: number }[];
+  const status = await daybook('projections', 'status', '--json');
+  const rows = JSON.parse(status.stdout) as { projection: string; state: string; behind: number }[];
   expect(rows.map(({ projection, state, behind }) => [projection, state, behind])).toEqual(
     PROJECTIONS.map(({ name }) => name)
       .toSorted()
@@ -139,13 +126,15 @@ test('projections status, check and rebuild: position, a row changed by hand, an
       where request = (select request from projection.request where ended_at is not null limit 1)
       returning request`,
   );
-  const found = await projections('check', 'requests');
+  const found = await daybook('projections', 'check', 'requests');
   expect(found.code).toBe(1);
-  expect(found.output).toContain('1 rows differ from the log');
-  expect(found.output).toContain(`request request=${changed[0]?.request}: input_tokens is 1, not 10`);
+  expect(found.stdout + found.stderr).toContain('1 rows differ from the log');
+  expect(found.stdout + found.stderr).toContain(
+    `request request=${changed[0]?.request}: input_tokens is 1, not 10`,
+  );
 
-  expect(await projections('rebuild', 'requests')).toMatchObject({ code: 0 });
-  expect(await projections('check')).toMatchObject({ code: 0 });
+  expect(await daybook('projections', 'rebuild', 'requests')).toMatchObject({ code: 0 });
+  expect(await daybook('projections', 'check')).toMatchObject({ code: 0 });
 });
 
 test('events that an older version parked are applied by one that knows them', async () => {
