@@ -9,6 +9,7 @@ import { appendRequests } from '#db/log/append.ts';
 import { follow } from '#db/log/follow.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import type { Goal } from './goals.ts';
+import { makeDataDirectory } from './machine/data-directory.ts';
 import { monotonicUs } from './machine/clock.ts';
 import { readUsage } from './machine/cpu.ts';
 import { postmasterOf } from './machine/postmaster.ts';
@@ -41,6 +42,7 @@ const WARMUP_SECS = 2;
  */
 export async function benchLog(settings: Settings, { directory, signal }: Stage): Promise<LogReport> {
   const dataDir = join(directory, 'log');
+  await makeDataDirectory(dataDir);
   const store = await startEmbedded({ dataDir, log: () => {} });
   try {
     await migrate(store);

@@ -1,27 +1,50 @@
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { benchFeed, renderFeed } from './feed.ts';
+import { keepCompiled } from '#db/compile-cache.ts';
 import { renderGoals } from './goals.ts';
-import { benchLog, renderLog } from './log.ts';
-import { benchPage, renderPage } from './page.ts';
-import { benchProjector, renderProjector } from './projector.ts';
-import { benchRelay, type Stage } from './relay.ts';
+import type { Stage } from './relay.ts';
 import { readSettings, type Settings, USAGE, UsageError } from './settings.ts';
-import { benchTables, renderTables } from './tables.ts';
-import { benchTranslation, renderTranslation } from './translation.ts';
 
 /** The file system that Linux keeps in memory. */
 const TMPFS = 0x01021994;
 
+/** Each bench, loaded when it runs: its report, and the report's text unless it prints that itself. */
 const BENCHES = {
-  relay: benchRelay,
-  log: benchLog,
-  projector: benchProjector,
-  tables: benchTables,
-  feed: benchFeed,
-  page: benchPage,
-  translation: benchTranslation,
+  async relay(settings: Settings, stage: Stage) {
+    const { benchRelay } = await import('./relay.ts');
+    return { report: await benchRelay(settings, stage), text: null };
+  },
+  async log(settings: Settings, stage: Stage) {
+    const { benchLog, renderLog } = await import('./log.ts');
+    const report = await benchLog(settings, stage);
+    return { report, text: renderLog(report.rounds) };
+  },
+  async projector(settings: Settings, stage: Stage) {
+    const { benchProjector, renderProjector } = await import('./projector.ts');
+    const report = await benchProjector(settings, stage);
+    return { report, text: renderProjector(report) };
+  },
+  async tables(settings: Settings, stage: Stage) {
+    const { benchTables, renderTables } = await import('./tables.ts');
+    const report = await benchTables(settings, stage);
+    return { report, text: renderTables(report) };
+  },
+  async feed(settings: Settings, stage: Stage) {
+    const { benchFeed, renderFeed } = await import('./feed.ts');
+    const report = await benchFeed(settings, stage);
+    return { report, text: renderFeed(report.feedRounds) };
+  },
+  async page(settings: Settings, stage: Stage) {
+    const { benchPage, renderPage } = await import('./page.ts');
+    const report = await benchPage(settings, stage);
+    return { report, text: renderPage(report) };
+  },
+  async translation(settings: Settings, stage: Stage) {
+    const { benchTranslation, renderTranslation } = await import('./translation.ts');
+    const report = await benchTranslation(settings, stage);
+    return { report, text: renderTranslation(report) };
+  },
 };
 
 /** Runs the bench that was asked for. @returns the exit code: 1 when a reply was wrong. */
@@ -41,13 +64,8 @@ async function main(args: string[]): Promise<number> {
 }
 
 async function bench(settings: Settings, stage: Stage): Promise<number> {
-  const report = await BENCHES[settings.bench](settings, stage);
-  if ('rounds' in report) console.log(renderLog(report.rounds));
-  if ('catchUp' in report) console.log(renderProjector(report));
-  if ('feedRounds' in report) console.log(renderFeed(report.feedRounds));
-  if ('shown' in report) console.log(renderPage(report));
-  if ('chunkCosts' in report) console.log(renderTranslation(report));
-  if ('asked' in report) console.log(renderTables(report));
+  const { report, text } = await BENCHES[settings.bench](settings, stage);
+  if (text !== null) console.log(text);
   console.log(renderGoals(report.goals));
   if (settings.out !== null) {
     mkdirSync(dirname(settings.out), { recursive: true });
@@ -79,6 +97,7 @@ function abortOnSignal(): AbortSignal {
   return controller.signal;
 }
 
+keepCompiled();
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {

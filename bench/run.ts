@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Job, JobResult } from './driver/job.ts';
+import type { Job, JobResult, Load } from './driver/job.ts';
 import { LOAD_NODE_FLAGS, plainEnvironment } from './machine/programs.ts';
 import type { FixedReply } from './targets/bare-reply.ts';
 import { call } from './targets/daybook.ts';
@@ -21,6 +21,7 @@ export type RunOptions = {
   rounds: number;
   secs: number;
   warmupSecs: number | null;
+  connectionsMax: number | null;
   surroundings: Surroundings;
   /** Owns what is started. */
   cleanup: AsyncDisposableStack;
@@ -125,7 +126,7 @@ function jobFor(workload: Workload, running: Running, isFirst: boolean, options:
     headers: authorization === null ? {} : { authorization },
     body: workload.body,
     expect: workload.expect,
-    load: workload.load,
+    load: limited(workload.load, options.connectionsMax ?? Infinity),
     // Streams warm a target up by themselves, and idle ones must find it as it started.
     prewarmSecs: isFirst && !workload.expect.sse ? (options.warmupSecs ?? PREWARM_SECS) : 0,
     warmupSecs: options.warmupSecs ?? Math.max(WARMUP_SECS, workload.warmupSecs),
@@ -138,6 +139,17 @@ function jobFor(workload: Workload, running: Running, isFirst: boolean, options:
       ...(postgresPid === null ? {} : { postgres: { root: postgresPid, except: [] } }),
     },
   };
+}
+
+/** Fewer connections, which begin over the same time. */
+function limited(load: Load, max: number): Load {
+  if (load.mode === 'open') return load;
+  const count = load.mode === 'closed' ? load.connections : load.streams;
+  const fewer = Math.min(count, max);
+  const spreadMs = (load.spreadMs * count) / fewer;
+  return load.mode === 'closed'
+    ? { ...load, connections: fewer, spreadMs }
+    : { ...load, streams: fewer, spreadMs };
 }
 
 /** Runs the driver while a quota is near its end, and looks before and after whether it is. */

@@ -9,6 +9,8 @@ export type Settings = {
   secs: number;
   /** Null: as long as each workload needs. */
   warmupSecs: number | null;
+  /** Fewer connections and streams at a time than the workloads have; null: as many. */
+  connectionsMax: number | null;
   keyCount: number;
   /** The length of the projector's backlog. */
   events: number;
@@ -41,6 +43,7 @@ With "translation": the cost per chunk of each reader of streamed replies, and o
   --rounds N    rounds, of which figures are the median (3)
   --secs N      measured seconds in a round (4)
   --warmup N    seconds of load before them (as long as each workload needs)
+  --connections N  at most so many connections at a time, for a trial (as many as each workload has)
   --keys N      live keys in Daybook's log (100000)
   --events N    length of the projector's backlog (1000000)
   --requests N  requests in the tables that are asked (1000000)
@@ -60,6 +63,7 @@ export function readSettings(args: string[]): Settings | null {
     rounds: numberOf('--rounds', values.rounds ?? '3'),
     secs: numberOf('--secs', values.secs ?? '4'),
     warmupSecs: values.warmup === undefined ? null : numberOf('--warmup', values.warmup),
+    connectionsMax: values.connections === undefined ? null : numberOf('--connections', values.connections),
     keyCount: numberOf('--keys', values.keys ?? '100000'),
     events: numberOf('--events', values.events ?? '1000000'),
     requestCount: numberOf('--requests', values.requests ?? '1000000'),
@@ -75,6 +79,7 @@ function parse(args: string[]) {
     rounds: text,
     secs: text,
     warmup: text,
+    connections: text,
     keys: text,
     events: text,
     requests: text,

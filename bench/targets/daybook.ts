@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { attachStore } from '#db/postgres/store.ts';
 import { makeBody } from '../driver/bodies.ts';
+import { makeDataDirectory } from '../machine/data-directory.ts';
 import { postmasterOf } from '../machine/postmaster.ts';
 import { freePort, type Program, startProgram, waitUntilReady } from '../machine/programs.ts';
 import { seedKeys } from '../seed-keys.ts';
@@ -39,6 +40,7 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, w
     async start(surroundings, purpose) {
       const dataDir = join(surroundings.directory, `${name}-${purpose}`);
       const keys = purpose === 'load' ? keyCount : Math.min(keyCount, MEMORY_KEYS);
+      await makeDataDirectory(dataDir);
       const port = await freePort();
       const environment = {
         ...environmentOf(surroundings, dataDir, port, accounting),
