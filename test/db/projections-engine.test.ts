@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { assert, asyncProperty, integer, uniqueArray } from 'fast-check';
 import type { Client } from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -296,6 +297,9 @@ test('all tables dropped at once are all rebuilt', async () => {
   await expectEqual();
 });
 
+/** Between the steps of a load: far shorter than a rebuild, so that its log stays small. */
+const LOAD_PAUSE_MS = 5;
+
 test('a rebuild under load misses no event, and readers always find their tables', async () => {
   const [epoch, projector, reader] = [
     await startEpoch(worker),
@@ -305,13 +309,13 @@ test('a rebuild under load misses no event, and readers always find their tables
   let ended = false;
   const busy = [
     (async () => {
-      while (!ended) await appendCalls(25);
+      for (; !ended; await wait(LOAD_PAUSE_MS)) await appendCalls(25);
     })(),
     (async () => {
-      while (!ended) await projectAll(projector, { epoch, pageEvents: 20 });
+      for (; !ended; await wait(LOAD_PAUSE_MS)) await projectAll(projector, { epoch, pageEvents: 20 });
     })(),
     (async () => {
-      while (!ended)
+      for (; !ended; await wait(LOAD_PAUSE_MS))
         await reader.query({ name: 'look', text: 'select count(*), max(position) from projection.request' });
     })(),
   ];

@@ -25,7 +25,7 @@ const SIZE = IS_LONG ? 4 : 1;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  upstream.script(VARIED, 'tokens=1,spread=60,obey=yes');
+  upstream.script(VARIED, 'tokens=1,spread=60,batch=4,obey=yes');
   upstream.script('endless', 'tokens=20000,batch=50,usage=never');
   fleet = await startFleet({ upstreams: [upstream] });
   for (const model of [VARIED, 's:*']) await fleet.control((control) => control.setPrice(model, PRICES));
