@@ -128,12 +128,12 @@ test('none of them has the owner as its login', async () => {
 
 test('a quota holds over both servers, and the command line works in one of them', async () => {
   // One command in a service shows that it has all that commands need; the others need no process.
-  const { text } = commandLine(() => ({ DATABASE_URL: serviceUrl }));
-  await text('account', 'create', 'acme');
+  const commands = commandLine(() => ({ DATABASE_URL: serviceUrl }));
+  await commands.text('account', 'create', 'acme');
   const create = ['node', 'server/cli.ts', 'key', 'create', '--account', 'acme', '--json'];
   const { output } = await runService(stage, 'server', create);
   const { id, key } = JSON.parse(output) as { id: string; key: string };
-  await text('key', 'restrict', id, '--quota', 'requests/month=10');
+  await commands.text('key', 'restrict', id, '--quota', 'requests/month=10');
   // Both know the key and its quota before the first call.
   for (const port of ports) {
     const usage = async (): Promise<string> =>
