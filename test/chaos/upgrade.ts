@@ -15,8 +15,11 @@ import { startUpstream } from '../support/upstream/upstream.ts';
 import { makeNextRelease } from './next-release.ts';
 import type { Finding } from './verdict.ts';
 
-/** How many calls each stage waits for, how many run at a time, and whether workers run. */
-export type UpgradeOptions = { calls: number; streams: number; worker: boolean };
+/**
+ * How many calls each stage waits for, how many run at a time, whether workers run, and how far apart the
+ * tokens of a reply are: 1 ms unless given.
+ */
+export type UpgradeOptions = { calls: number; streams: number; worker: boolean; tokenMs?: number };
 export type UpgradeVerdict = {
   calls: number;
   statuses: Record<string, number>;
@@ -49,7 +52,7 @@ export async function upgrade(
   store: Store,
   url: string,
   dataDir: string,
-  { calls, streams, worker }: UpgradeOptions,
+  { calls, streams, worker, tokenMs = 1 }: UpgradeOptions,
 ): Promise<UpgradeVerdict> {
   const nextRoot = await makeTestDirectory();
   const upstream = await startUpstream();
@@ -89,7 +92,7 @@ export async function upgrade(
         WITHIN_MS,
       );
 
-    const load = startLoad(key, streams);
+    const load = startLoad(key, streams, tokenMs);
     load.balance([old]);
     await load.until(calls);
     const migrate = path.join(nextRoot, 'worker/migrate.ts');
@@ -153,7 +156,7 @@ export async function upgrade(
 }
 
 /** Calls one after another in several streams, each to one of the servers that are in the balance. */
-function startLoad(key: string, streams: number) {
+function startLoad(key: string, streams: number, tokenMs: number) {
   let servers: readonly ServerProcess[] = [];
   const statuses: Record<string, number> = {};
   const failures: Finding[] = [];
@@ -165,7 +168,7 @@ function startLoad(key: string, streams: number) {
       const row = await chat({
         port: server.port,
         key,
-        body: { model: 's:tokens=5,every=1ms', stream: call % 2 === 0, messages: [] },
+        body: { model: `s:tokens=5,every=${tokenMs}ms`, stream: call % 2 === 0, messages: [] },
       });
       const status = `${row.status ?? row.problem}`;
       statuses[status] = (statuses[status] ?? 0) + 1;
