@@ -1,20 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { attachStore } from '#db/postgres/store.ts';
-import { withControl } from '#server/control/control.ts';
-import { loadPepper } from '#server/secrets/pepper.ts';
 import type { JobResult } from './driver/job.ts';
-import type { Order, Watched } from './feed/viewers.ts';
+import type { Watched } from './feed/viewers.ts';
+import { closeViewers, makeViewerKeys, openViewers, reportOf, startCounting } from './feed/watching.ts';
 import type { Goal } from './goals.ts';
 import { type ProcessTree, readUsage } from './machine/cpu.ts';
 import { findPinning } from './machine/pinning.ts';
-import { plainEnvironment } from './machine/programs.ts';
 import { type Stage, startUpstream } from './relay.ts';
 import { driveSteadily } from './run.ts';
 import type { Settings } from './settings.ts';
-import { median } from './summary.ts';
+import { median } from './median.ts';
 import { figure, table } from './table.ts';
 import { daybook } from './targets/daybook.ts';
 import type { Running, Surroundings } from './targets/target.ts';
@@ -45,8 +39,6 @@ const SETTINGS: readonly Setting[] = [
 /** A key may have a hundred viewers. */
 const KEYS = 10;
 const WARMUP_SECS = 2;
-const SETTLE_MS = 500;
-const VIEWERS = join(import.meta.dirname, 'feed/viewers.ts');
 
 /**
  * Measures the live feed: how long an event takes from its append to a frame at a viewer, while
@@ -87,13 +79,10 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
     except: running.postgresPid === null ? [] : [running.postgresPid],
   };
   const postgres: ProcessTree = { root: running.postgresPid ?? 0, except: [] };
-  const secrets = await makeKeys(running.dataDir ?? '');
+  const secrets = await makeViewerKeys(running.dataDir ?? '', KEYS);
   const before = readUsage(server).rssKb;
-  const watching = startViewers(means.surroundings);
+  const watching = await openViewers(means.surroundings, running.port, secrets, viewers);
   try {
-    send(watching, { kind: 'connect', port: running.port, secrets, viewers });
-    await once(watching, 'message');
-    await sleep(SETTLE_MS);
     const rssPerViewerKb = (readUsage(server).rssKb - before) / viewers;
     const warmupSecs = settings.warmupSecs ?? WARMUP_SECS;
     const driving = driveSteadily(
@@ -103,10 +92,9 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
       means,
     );
     await sleep(warmupSecs * 1_000);
-    send(watching, { kind: 'count' });
+    startCounting(watching);
     const { requests, errors, latencyUs, trees, secs } = await driving;
-    send(watching, { kind: 'report' });
-    const [watched] = (await once(watching, 'message')) as [Watched];
+    const watched = await reportOf(watching);
     const share = (name: string): number => (trees[name]?.cpuUs ?? 0) / (secs * 1e6);
     return {
       viewers,
@@ -118,43 +106,8 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
       postgresShare: share('postgres'),
     };
   } finally {
-    watching.kill();
+    closeViewers(watching);
   }
-}
-
-/** Keys that read the account whose calls are made. */
-async function makeKeys(dataDir: string): Promise<string[]> {
-  const store = await attachStore({ DAYBOOK_DATA: dataDir });
-  return withControl(store, 'bench', async (control, client) => {
-    const pepper = await loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined });
-    const secrets: string[] = [];
-    while (secrets.length < KEYS) {
-      const { id, secret } = await control.createKey(pepper, {
-        account: 'bench',
-        name: 'viewer',
-        expiresAt: null,
-      });
-      await control.restrictKey(id, {
-        set: { reads: 'account' },
-        drop: [],
-        clear: false,
-        expiresAt: undefined,
-        windows: 'keep',
-      });
-      secrets.push(secret);
-    }
-    await sleep(SETTLE_MS);
-    return secrets;
-  });
-}
-
-function startViewers({ pinning }: Surroundings): ChildProcess {
-  const [file, ...args] = [...pinning.prefix('load'), process.execPath, VIEWERS];
-  return spawn(file, args, { env: plainEnvironment(), stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-}
-
-function send(child: ChildProcess, order: Order): void {
-  child.send(order);
 }
 
 const ms = (us: number | null): number | null => (us === null ? null : us / 1_000);

@@ -15,7 +15,7 @@ import { readUsage } from './machine/cpu.ts';
 import { postmasterOf } from './machine/postmaster.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';
-import { median } from './summary.ts';
+import { median } from './median.ts';
 import { figure, table } from './table.ts';
 
 /** What one round of the log's own bench found. CPU times are per event. */

@@ -15,6 +15,11 @@ const BENCHES = {
     const { benchRelay } = await import('./relay.ts');
     return { report: await benchRelay(settings, stage), text: null };
   },
+  async ladder(settings: Settings, stage: Stage) {
+    const { benchLadder, renderLadder } = await import('./ladder.ts');
+    const report = await benchLadder(settings, stage);
+    return { report, text: renderLadder(report.ladder) };
+  },
   async log(settings: Settings, stage: Stage) {
     const { benchLog, renderLog } = await import('./log.ts');
     const report = await benchLog(settings, stage);

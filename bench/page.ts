@@ -9,7 +9,7 @@ import { openWatched, type Smoothness, watchPage } from './page/person.ts';
 import { type Stage, startUpstream } from './relay.ts';
 import { driveSteadily } from './run.ts';
 import type { Settings } from './settings.ts';
-import { median } from './summary.ts';
+import { median } from './median.ts';
 import { figure, table } from './table.ts';
 import { daysOf, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
 import { daybook } from './targets/daybook.ts';

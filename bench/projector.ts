@@ -16,7 +16,7 @@ import { readUsage } from './machine/cpu.ts';
 import { postmasterOf } from './machine/postmaster.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';
-import { median } from './summary.ts';
+import { median } from './median.ts';
 import { figure, table } from './table.ts';
 
 /** How long appends of ten events took, at a steady pace that leaves the machine room. */

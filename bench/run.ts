@@ -172,8 +172,9 @@ export function driveSteadily(
   perSecond: number,
   during: Pick<Job, 'warmupSecs' | 'secs' | 'trees'>,
   options: Pick<RunOptions, 'surroundings' | 'signal'>,
+  workload: WorkloadName = 'json-rate',
 ): Promise<JobResult> {
-  const { body, expect } = WORKLOADS['json-rate'];
+  const { body, expect } = WORKLOADS[workload];
   const headers = { authorization: running.authorization.limited ?? '' };
   return runDriver(
     {

@@ -2,9 +2,11 @@ import { parseArgs } from 'node:util';
 import { type WorkloadName, WORKLOADS } from './workloads.ts';
 
 export type Settings = {
-  bench: 'relay' | 'log' | 'projector' | 'tables' | 'feed' | 'page' | 'translation';
+  bench: 'relay' | 'ladder' | 'log' | 'projector' | 'tables' | 'feed' | 'page' | 'translation';
   targets: string[];
   work: WorkloadName[];
+  /** The rates of the ladder, in calls a second. */
+  rates: number[];
   rounds: number;
   secs: number;
   /** Null: as long as each workload needs. */
@@ -25,12 +27,16 @@ export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-const BENCHES = ['relay', 'log', 'projector', 'tables', 'feed', 'page', 'translation'] as const;
+const BENCHES = ['relay', 'ladder', 'log', 'projector', 'tables', 'feed', 'page', 'translation'] as const;
+const RATES = [0, 1, 10, 100, 500, 1_000];
 const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
 
-export const USAGE = `npm run bench -- [log | projector | tables | feed | page | translation] [options]
+export const USAGE = `npm run bench -- [BENCH] [options]
+
+BENCH: ${BENCHES.join(', ')} (relay)
 
 Measures Daybook beside a bare Node proxy and nginx, in one run, and compares it with its goals.
+With "ladder": what a call costs the whole installation, from no calls to 1,000 a second.
 With "log": how fast the event log takes events, and how fast a follower reads them.
 With "projector": how fast a backlog is projected, whether rightly, and what that costs appends.
 With "tables": how long the dashboard's questions take, by how much is in the projections' tables.
@@ -40,6 +46,7 @@ With "translation": the cost per chunk of each reader of streamed replies, and o
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)
+  --rates a,b   rates of the ladder, in calls a second (${RATES.join(',')})
   --rounds N    rounds, of which figures are the median (3)
   --secs N      measured seconds in a round (4)
   --warmup N    seconds of load before them (as long as each workload needs)
@@ -60,6 +67,7 @@ export function readSettings(args: string[]): Settings | null {
     bench,
     targets: listOf('--only', values.only, TARGETS),
     work: listOf('--work', values.work, Object.keys(WORKLOADS) as WorkloadName[]),
+    rates: values.rates?.split(',').map((rate) => numberOf('--rates', rate, 0)) ?? RATES,
     rounds: numberOf('--rounds', values.rounds ?? '3'),
     secs: numberOf('--secs', values.secs ?? '4'),
     warmupSecs: values.warmup === undefined ? null : numberOf('--warmup', values.warmup),
@@ -76,6 +84,7 @@ function parse(args: string[]) {
   const options = {
     only: text,
     work: text,
+    rates: text,
     rounds: text,
     secs: text,
     warmup: text,
@@ -102,8 +111,11 @@ function listOf<T extends string>(option: string, text: string | undefined, know
   });
 }
 
-function numberOf(option: string, text: string): number {
+function numberOf(option: string, text: string, atLeast = Number.MIN_VALUE): number {
   const value = Number(text);
-  if (!(value > 0)) throw new UsageError(`${option} takes a number above 0, not "${text}"`);
+  if (!(value >= atLeast)) {
+    const bound = atLeast === 0 ? 'of at least 0' : 'above 0';
+    throw new UsageError(`${option} takes a number ${bound}, not "${text}"`);
+  }
   return value;
 }

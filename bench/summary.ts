@@ -1,5 +1,6 @@
 import type { JobResult } from './driver/job.ts';
 import type { Run } from './run.ts';
+import { median } from './median.ts';
 import { figure, table } from './table.ts';
 import { type Workload, type WorkloadName, WORKLOADS } from './workloads.ts';
 
@@ -36,15 +37,6 @@ export type Summary = {
   flowing: number | null;
   errors: Record<string, number>;
 };
-
-/** The median of the values that there are; null when there are none. */
-export function median(values: readonly (number | null)[]): number | null {
-  const sorted = values.filter((value) => value !== null).toSorted((left, right) => left - right);
-  const middle = Math.floor(sorted.length / 2);
-  if (sorted.length === 0) return null;
-  const upper = sorted[middle] ?? 0;
-  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? 0) + upper) / 2;
-}
 
 /** One summary per target of this workload, in the order in which they were first measured. */
 export function summarize(workloadName: WorkloadName, runs: readonly Run[]): Summary[] {

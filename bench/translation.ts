@@ -13,7 +13,7 @@ import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import type { Goal } from './goals.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';
-import { median } from './summary.ts';
+import { median } from './median.ts';
 import { figure, table } from './table.ts';
 
 /** What reading a streamed reply costs for each of its chunks, by who reads it. */

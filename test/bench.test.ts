@@ -9,6 +9,7 @@ import { describe, expect, test } from 'vitest';
 import type { Expectation } from '../bench/driver/connection.ts';
 import { Histogram } from '../bench/driver/histogram.ts';
 import { Traffic } from '../bench/driver/traffic.ts';
+import type { LadderRun } from '../bench/ladder.ts';
 import type { Summary } from '../bench/summary.ts';
 import { makeTestDirectory, removeTestDirectory } from './support/directory.ts';
 
@@ -21,6 +22,7 @@ const FEW_STREAMS = '--connections 8 --secs 0.3 --warmup 0.4'.split(' ');
 async function runBench(...args: string[]): Promise<{
   summaries: Summary[];
   rounds: Record<string, number>[];
+  ladder: LadderRun[];
   chunkCosts: { reader: string; cpuUs: number; timesPassthrough: number }[];
   goals: object[];
 }> {
@@ -78,6 +80,17 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
       expect(summary.errors, `${workload} ${target}`).toEqual({});
       for (const figure of figures)
         expect(summary[figure], `${workload} ${target} ${figure}`).toSatisfy(Number.isFinite);
+    }
+  });
+
+  test('measures every process of an installation at a steady rate', async () => {
+    const { ladder } = await runBench('ladder', '--rates', '100');
+    expect(ladder.map(({ viewers }) => viewers)).toEqual([0, 1]);
+    for (const { cpu, errors, neighbors, pssMb } of ladder) {
+      expect(errors).toEqual({});
+      for (const part of ['server', 'worker', 'postgres']) expect(cpu[part]).toBeGreaterThan(0);
+      expect(Object.keys(cpu).filter((name) => name.startsWith('pg ')).length).toBeGreaterThan(5);
+      expect([neighbors >= 0, pssMb > 0]).toEqual([true, true]);
     }
   });
 

@@ -17,14 +17,15 @@ const PAGE_KB = 4;
 /** What the tree has used so far. Processes that ended are counted once their parent has waited. */
 export function readUsage(tree: ProcessTree): Usage {
   const usage = { cpuUs: 0, rssKb: 0 };
-  for (const pid of members(tree)) {
+  for (const pid of readMembers(tree)) {
     usage.cpuUs += cpuUsOf(pid);
     usage.rssKb += rssKbOf(pid);
   }
   return usage;
 }
 
-function members({ root, except }: ProcessTree): number[] {
+/** The processes of a tree at this moment. */
+export function readMembers({ root, except }: ProcessTree): number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc')) {
     const pid = Number(name);
