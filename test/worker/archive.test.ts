@@ -1,5 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { ask } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -115,7 +115,11 @@ describe('on the command line', () => {
     await restorePartition(connect, second);
     expect((await daybook('archive', 'restore', first)).stdout).toBe('log_000000 is in the log again.\n');
     expect((await daybook('projections', 'rebuild', 'usage')).stderr).toBe('');
-    expect((await daybook('archive', 'drop', 'log_000001')).stdout).toBe('log_000001 is dropped.\n');
+    // The option's default, which the parser reads from the environment of the process.
+    vi.stubEnv('ARCHIVE_DIR', log.directory);
+    const dropped = await daybook('archive', 'drop', 'log_000001').finally(() => vi.unstubAllEnvs());
+    expect(dropped.stderr).toBe('');
+    expect(dropped.stdout).toBe('log_000001 is dropped.\n');
     await dropArchived(connect, 0, log.directory);
     expect(await ask(log.database.config('auditor'), 'select daybook.first_position()::integer')).toBe(
       2 * SIZE,
