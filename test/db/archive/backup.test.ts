@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { cp, readdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
 import { connectBatch } from '#db/backup/connect.ts';
@@ -202,7 +203,8 @@ test('backup: is one consistent snapshot while the log grows', async () => {
   await using writer = await openWriter(database);
   let ended = false;
   const busy = (async () => {
-    while (!ended) await writer.append(Array.from({ length: 7 }, () => accepted()));
+    // Without a pause the log would grow faster than a backup reads it.
+    for (; !ended; await wait(2)) await writer.append(Array.from({ length: 7 }, () => accepted()));
   })();
   try {
     for (let round = 0; round < 3; round++) {
