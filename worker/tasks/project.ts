@@ -11,6 +11,7 @@ import {
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { AutoResetEvent } from '../auto-reset-event.ts';
+import { PagePace } from '../page-pace.ts';
 import type { JobReports } from '../job-status.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 
@@ -38,16 +39,8 @@ const TASK = 'project';
 /** For a page of a backlog: sorting and merging 50,000 events takes 1 to 2 s, and more on a busy disk. */
 export const PROJECT_TIMEOUT_MS = 60_000;
 
-/**
- * After a page the projector pauses in proportion to the page's duration. A page of ten events costs
- * Postgres nearly as much as one of a hundred, about 4 ms, so on a busy log fewer and larger pages
- * leave more capacity to appends. A single event on a quiet log is projected at once.
- */
-const REST_FACTOR = 3;
-const REST_MIN_MS = 5;
-const REST_MAX_MS = 100;
-/** The delay after a lost notification. */
-const POLL_MS = 500;
+/** Another projector or a rebuild, which has the lock, does not report its end. */
+const BUSY_MS = 500;
 const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 1_000;
 /** A log with a gap is read again this often, and logged each time. */
@@ -90,6 +83,7 @@ async function follow(
   onPage: () => void,
 ): Promise<'stopped' | 'superseded'> {
   const wakeUp = new AutoResetEvent();
+  const pace = new PagePace();
   const wake = (): void => wakeUp.set();
   client.on('notification', wake).on('error', wake).on('end', wake);
   signal.addEventListener('abort', wake);
@@ -104,7 +98,7 @@ async function follow(
       }
       const startedMs = performance.now();
       const page = await projectPage(client, { projections, epoch });
-      const tookMs = performance.now() - startedMs;
+      const endedMs = performance.now();
       onPage();
       await reports.succeeded(TASK);
       if (page.kind === 'superseded') return 'superseded';
@@ -113,10 +107,12 @@ async function follow(
         const readable = isCheck ? await findReadable(client) : [];
         if (isCheck || page.broken.length > 0)
           await onOutdated([...new Set([...page.detached, ...readable])]);
-        if (page.range.upTo < page.head && page.range.upTo > page.range.after) continue;
+        if (page.range.upTo > page.range.after) {
+          if (page.range.upTo < page.head) continue;
+          await rest(pace.restAfter(startedMs, endedMs), signal);
+        }
       }
-      await rest(Math.min(REST_MAX_MS, Math.max(REST_MIN_MS, tookMs * REST_FACTOR)), signal);
-      await wakeUp.wait(POLL_MS);
+      await wakeUp.wait(page.kind === 'busy' ? BUSY_MS : CHECK_EVERY_MS);
     }
     return 'stopped';
   } finally {
