@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'react';
 import type { LimitList } from '#server/contract/limits.ts';
 import { api, queryString } from './api.ts';
 import { useFrames } from '../feed/use-feed.ts';
+import { mayHaveChanged } from '../feed/use-notices.ts';
 
 /** The effective limits of an account and its keys. */
 export const limitsQuery = (account: string) =>
@@ -10,6 +11,8 @@ export const limitsQuery = (account: string) =>
     queryKey: ['limits', account],
     queryFn: ({ signal }) =>
       api<LimitList>('GET', `/api/limits${queryString({ account })}`, undefined, signal),
+    // Frames renew them only while a page shows them.
+    staleTime: 0,
   });
 
 /** Events that may change the effective limits. */
@@ -28,10 +31,7 @@ export function useLimits(account: string): UseQueryResult<LimitList> {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const { refetch } = query;
   useFrames((frames) => {
-    const isOther = frames.some(
-      (frame) => frame.type === 'gap' || (frame.type === 'notice' && KINDS.test(frame.kind)),
-    );
-    if (isOther) void queries.invalidateQueries(options);
+    if (mayHaveChanged(frames, (kind) => KINDS.test(kind))) void queries.invalidateQueries(options);
     const hasMoved = frames.some(
       (frame) =>
         (frame.type === 'started' || frame.type === 'settled' || frame.type === 'quota') &&

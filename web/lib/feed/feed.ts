@@ -33,6 +33,7 @@ class Feed {
   #isWanted = false;
   /** Whether this connection has received a message. */
   #hasReceived = false;
+  #startsAtHead = false;
   #retryMs = RETRY_FIRST_MS;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
@@ -42,6 +43,11 @@ class Feed {
 
   get state(): FeedState {
     return this.#state;
+  }
+
+  /** Whether the connection began with new events: those between a fetch and its `hello` were not sent. */
+  get startsAtHead(): boolean {
+    return this.#startsAtHead;
   }
 
   onState = (listener: () => void): (() => void) => {
@@ -85,6 +91,7 @@ class Feed {
     const socket = new WebSocket(url, LIVE_PROTOCOL);
     this.#socket = socket;
     this.#hasReceived = false;
+    this.#startsAtHead = this.#position === null;
     this.#watchHeartbeat();
     socket.addEventListener('message', ({ data }) => {
       if (socket === this.#socket) this.#receive(JSON.parse(String(data)) as LiveMessage);
