@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:net';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { REPEATED_SIGNAL_MS } from '#server/process/bounds.ts';
@@ -368,19 +369,16 @@ describe('all of them end', () => {
     }));
 });
 
-test('what keeps the processes from starting is told once, in one line', async () => {
-  const taken = createServer();
-  await new Promise<void>((resolve) => void taken.listen(0, '127.0.0.1', resolve));
+test('what keeps the processes from starting is reported once, in one line', async () => {
   await using home = await makePlace({ upstreams: [upstream] });
-  try {
-    const { port } = taken.address() as { port: number };
-    const failure = await spawnServer({ ...home.env, PORT: String(port), DAYBOOK_INSTANCES: '2' }).catch(
-      (error: Error) => error.message,
-    );
-    expect(failure).toMatch(
-      /^the server ended:\ndaybook: PORT is not usable: another process is listening on [^\n]+\n$/,
-    );
-  } finally {
-    taken.close();
-  }
+  // Each of the processes finds out for itself.
+  const certificate = path.join(home.dataDir, 'no-certificate');
+  await writeFile(certificate, 'not a certificate\n');
+  const failure = await spawnServer({
+    ...home.env,
+    TLS_CERT: certificate,
+    TLS_KEY: certificate,
+    DAYBOOK_INSTANCES: '2',
+  }).catch((error: Error) => error.message);
+  expect(failure).toMatch(/^the server ended:\ndaybook: TLS_CERT [^\n]+\n$/);
 });
