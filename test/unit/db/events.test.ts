@@ -47,7 +47,10 @@ test('an event without one of its required fields, or with a wrong one, is refus
       for (const field of fields)
         for (const wrong of [undefined, -1, {}, 'not that'])
           if (!isRight(field, wrong))
-            expect(() => parseEvent({ ...event, [field]: wrong }), `${field}: ${String(wrong)}`).toThrow();
+            expect(
+              () => parseEvent({ ...event, [field]: wrong }),
+              `${field}: ${JSON.stringify(wrong)}`,
+            ).toThrow();
     }),
     { numRuns: 500 },
   );
