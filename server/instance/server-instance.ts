@@ -34,7 +34,13 @@ export class ServerInstance {
   /** Called when a new instance replaced a fenced one. */
   onReplaced: (instance: ActiveInstance) => void = () => {};
 
-  constructor(store: Store, readModel: ReadModel, log: Logger) {
+  /** @param onRegistered called with the number of each instance that this process registers. */
+  constructor(
+    store: Store,
+    readModel: ReadModel,
+    log: Logger,
+    onRegistered: (instance: number) => void = () => {},
+  ) {
     this.#store = store;
     this.#readModel = readModel;
     this.#log = log;
@@ -45,7 +51,10 @@ export class ServerInstance {
       guard: this.guard,
       openFrom: () => this.#openFrom(),
       progress: () => this.progress(),
-      onRegistered: (instance, client) => this.#open(instance, client),
+      onRegistered: (instance, client) => {
+        onRegistered(instance);
+        return this.#open(instance, client);
+      },
       onActive: () => {
         if (this.#current) this.onReplaced(this.#current);
       },

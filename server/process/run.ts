@@ -88,7 +88,7 @@ async function start(
   stop.throwIfAborted();
   const served = server
     ? await (await server).serve(config, log, store)
-    : await serveByChildren(config, log, stop);
+    : await serveByChildren(config, log, stop, store);
   try {
     stop.throwIfAborted();
     // Other outputs are kept by service managers and containers.

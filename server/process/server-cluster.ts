@@ -1,6 +1,9 @@
 import cluster, { type Worker } from 'node:cluster';
-import { attachStore } from '#db/postgres/store.ts';
-import { StoreError } from '#db/postgres/connect.ts';
+import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
+import { errorFields } from '#db/diagnostics/error-fields.ts';
+import { requestRecovery } from '#db/instances/instance.ts';
+import { attachStore, connectRelay } from '#db/postgres/store.ts';
+import { closeClient, type Store, StoreError } from '#db/postgres/connect.ts';
 import { CHILD_CUT_MS, CHILD_STOP_MS } from '#server/process/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { passOnConnections } from '#server/process/connection-handover.ts';
@@ -25,7 +28,7 @@ import { exitProcess } from '#db/diagnostics/process-output.ts';
 
 /** A message from a child to the primary. */
 type Ready = Pick<Served, 'baseUrl' | 'models'>;
-type ChildMessage = { ready: Ready } | { problem: string };
+type ChildMessage = { ready: Ready } | { problem: string } | { instance: number };
 /** A message from the primary to a child: drain, then exit; or cut the calls that still run. */
 type PrimaryMessage = { stop: { lameDuckMs: number } } | 'cut';
 
@@ -34,11 +37,17 @@ export const { isWorker: isChild } = cluster;
 
 /**
  * Runs `DAYBOOK_INSTANCES` children and resolves when all of them accept calls. A child that exits later is
- * replaced, and its open requests are recovered like those of any dead instance.
+ * replaced. Its instance is declared dead at once, where peers would wait for its heartbeats, and its open
+ * requests and its part of the limits are recovered like those of any dead instance.
  * @param stop ends the start when it is aborted; from then on no child is replaced.
  * @throws {ConfigError} with the message of the first child that could not start.
  */
-export async function serveByChildren(config: Config, log: Logger, stop: AbortSignal): Promise<Served> {
+export async function serveByChildren(
+  config: Config,
+  log: Logger,
+  stop: AbortSignal,
+  store: Store,
+): Promise<Served> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   const failed = Promise.withResolvers<never>();
   const begun: Promise<Ready>[] = [];
@@ -54,6 +63,7 @@ export async function serveByChildren(config: Config, log: Logger, stop: AbortSi
     begun.push(ready.promise);
     let isBegun = false;
     let problem: string | null = null;
+    let instance: number | null = null;
     let current: Worker | null = null;
     const send = (message: PrimaryMessage): void => {
       if (current?.isConnected() === true) current.send(message);
@@ -68,6 +78,10 @@ export async function serveByChildren(config: Config, log: Logger, stop: AbortSi
       child.on('message', (message: ChildMessage) => {
         if ('problem' in message) {
           problem = message.problem;
+          return;
+        }
+        if ('instance' in message) {
+          instance = message.instance;
           return;
         }
         const own = new URL(message.ready.baseUrl).port;
@@ -90,8 +104,28 @@ export async function serveByChildren(config: Config, log: Logger, stop: AbortSi
         { pid, code: exitCode, signal: signalCode, restart_ms: restartMs },
         'server process exited; restarting',
       );
+      if (instance !== null) void declareDead(instance);
+      instance = null;
     };
     children.push({ ...superviseProcess({ start, ask: () => send({ stop: { lameDuckMs } }), onEnd }), send });
+  }
+
+  /** Where this fails, the peers find out by the missing heartbeats. */
+  async function declareDead(instance: number): Promise<void> {
+    try {
+      const client = await connectRelay(store, RECOVERY_TIMEOUT_MS);
+      try {
+        await requestRecovery(client, instance);
+      } finally {
+        await closeClient(client);
+      }
+      log.warn({ instance }, 'instance of an exited server process fenced');
+    } catch (error) {
+      log.warn(
+        { instance, ...errorFields(error) },
+        'fencing an exited server process failed; its peers will',
+      );
+    }
   }
 
   async function stopAll({ lameDuckMs: forMs = 0, cut }: StopOptions = {}): Promise<void> {
@@ -152,7 +186,8 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
     new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
   try {
     const { serve } = await import('#server/process/server.ts');
-    served = serve(config, log, await attachStore(config));
+    const reportInstance = (instance: number): void => void send({ instance });
+    served = serve(config, log, await attachStore(config), reportInstance);
     const { baseUrl, models } = await served;
     await send({ ready: { baseUrl, models } });
   } catch (error) {

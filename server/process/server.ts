@@ -92,9 +92,15 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
 
 /**
  * Composes a server on an open and prepared store: log, read model, upstreams, HTTP.
+ * @param onInstance called with the number of each instance that the server registers.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
-export async function serve(config: Config, log: Logger, store: Store): Promise<Served> {
+export async function serve(
+  config: Config,
+  log: Logger,
+  store: Store,
+  onInstance?: (instance: number) => void,
+): Promise<Served> {
   // Closed in reverse order: by `stop`, or here if a later step fails.
   await using opening = new AsyncDisposableStack();
   const setup = await connectRelay(patient(store));
@@ -131,7 +137,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   openUpstreams();
   opening.defer(startHealthProbes(upstreams));
 
-  const instance = new ServerInstance(store, readModel, log);
+  const instance = new ServerInstance(store, readModel, log, onInstance);
   const relay: Relay = {
     readModel,
     pepper,

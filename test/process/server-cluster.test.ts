@@ -29,7 +29,7 @@ beforeAll(async () => {
   upstream = await startUpstream();
   place = await makePlace({ upstreams: [upstream] });
   if (!place.store) throw new Error('the place has no database');
-  server = await spawnServer({ ...place.env, DAYBOOK_INSTANCES: '3' });
+  server = await spawnServer({ ...place.env, DAYBOOK_INSTANCES: '3', LOG_LEVEL: 'warn' });
   log = openLog(place.store);
 });
 
@@ -101,7 +101,7 @@ test('three processes share the connections of one port, each as its own instanc
   for (const answers of counts.values()) expect(answers.length).toBeGreaterThanOrEqual(5);
 });
 
-test('a killed process loses only its own calls, each settled once, and is replaced', async () => {
+test('a killed process loses only its own calls, is fenced by its supervisor and replaced', async () => {
   const calls = Array.from({ length: 9 }, () => call('s:tokens=100,every=30ms'));
   const runs = await running(9);
   const victim = await victimOf(runs);
@@ -115,6 +115,12 @@ test('a killed process loses only its own calls, each settled once, and is repla
     new Set(idsOf(runs, (instance) => instance !== victim.id)),
   );
   expect(cut).toHaveLength(idsOf(runs, (instance) => instance === victim.id).length);
+  // By its supervisor, which knows at once; its peers would wait for its heartbeats.
+  await until(
+    () => server.output(),
+    (text) => text.includes(`"instance":${victim.id},"msg":"instance of an exited server process fenced"`),
+    'the supervisor to fence it',
+  );
   const events = await until(
     log.read,
     (seen) => openRequests(seen).length === 0,
