@@ -158,11 +158,17 @@ const RECAP = `with windows as (select * from quota_window where subject = any($
     on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard,
       position = greatest(w.position, excluded.position)`;
 
-/** Adds adjustments to the used units of their windows. One of a quota that never was adds nothing. */
+/**
+ * Adds adjustments to the used units of their windows. One of a quota that there never was before adds
+ * nothing, also where the same range has terms of that quota after it.
+ */
 const ADJUST = `with delta as (
     select ${WINDOW}, max(account) as account, sum(amount)::bigint as used, max(position) as position
       from unnest($1::text[], $2::smallint[], $3::smallint[], $4::integer[], $5::bigint[], $6::text[],
         $7::bigint[], $8::bigint[]) as a(${WINDOW}, account, amount, position)
+      where exists (select from quota_terms t where t.subject = a.subject and t.meter = a.meter
+        and t.window_kind = a.window_kind and t.reset_position = a.reset_position
+        and t.position < a.position)
       group by ${WINDOW}
   ),
   terms as (select * from quota_terms where subject = any($1)),
