@@ -17,7 +17,7 @@ export class PagePace {
   /** When the next page would be due, had all pages so far kept their distance. */
   #dueMs = -Infinity;
 
-  /** @returns the rest in ms after a page with events that began and ended at these times. */
+  /** @returns the rest in ms after a page that began and ended at these times. */
   restAfter(startedMs: number, endedMs: number): number {
     this.#dueMs = Math.max(this.#dueMs, startedMs) + PAGE_EVERY_MS;
     const proportional = (endedMs - startedMs) * REST_FACTOR;

@@ -107,11 +107,10 @@ async function follow(
         const readable = isCheck ? await findReadable(client) : [];
         if (isCheck || page.broken.length > 0)
           await onOutdated([...new Set([...page.detached, ...readable])]);
-        if (page.range.upTo > page.range.after) {
-          if (page.range.upTo < page.head) continue;
-          await rest(pace.restAfter(startedMs, endedMs), signal);
-        }
+        if (page.range.upTo < page.head && page.range.upTo > page.range.after) continue;
       }
+      // Also after a page without events: a lock that is taken must not be tried for each notification.
+      await rest(pace.restAfter(startedMs, endedMs), signal);
       await wakeUp.wait(page.kind === 'busy' ? BUSY_MS : CHECK_EVERY_MS);
     }
     return 'stopped';
