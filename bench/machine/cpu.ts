@@ -11,7 +11,7 @@ export type ProcessTree = { root: number; except: number[] };
 export type Usage = { cpuUs: number; rssKb: number };
 
 // USER_HZ is 100 on every Linux build, whatever the kernel's own tick is.
-const TICK_US = 10_000;
+export const TICK_US = 10_000;
 const PAGE_KB = 4;
 
 /** What the tree has used so far. Processes that ended are counted once their parent has waited. */
@@ -73,7 +73,7 @@ function rssKbOf(pid: number): number {
 }
 
 /** Null where the process ended between being listed and being read. */
-function readOrNull(path: string): string | null {
+export function readOrNull(path: string): string | null {
   try {
     return readFileSync(path, 'latin1');
   } catch {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type ProcessTree, readUsage } from './cpu.ts';
+import { type ProcessTree, readUsage, TICK_US } from './cpu.ts';
 
 /**
  * What others on this machine use while something is measured. It raises every figure: caches are shared, and
@@ -9,8 +9,6 @@ import { type ProcessTree, readUsage } from './cpu.ts';
 /** The share of one CPU that others may use in a run whose figures count. */
 export const NEIGHBORS_MAX = 0.1;
 
-// USER_HZ is 100 on every Linux build.
-const TICK_US = 10_000;
 /** Fields of /proc/stat: user, nice, system, irq, softirq and steal; without idle, iowait and guests'. */
 const BUSY_FIELDS = [1, 2, 3, 6, 7, 8] as const;
 

@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { type ProcessTree, readMembers } from './cpu.ts';
+import { type ProcessTree, readMembers, readOrNull } from './cpu.ts';
 
 /** The first process of a tree whose command line contains `text`; null when there is none. */
 export function findProcess(tree: ProcessTree, text: string): number | null {
-  return readMembers(tree).find((pid) => readOrEmpty(`/proc/${pid}/cmdline`).includes(text)) ?? null;
+  return readMembers(tree).find((pid) => readOrNull(`/proc/${pid}/cmdline`)?.includes(text)) ?? null;
 }
 
 /**
@@ -12,16 +11,7 @@ export function findProcess(tree: ProcessTree, text: string): number | null {
  */
 export function readPssKb(tree: ProcessTree): number {
   return readMembers(tree).reduce((sum, pid) => {
-    const [, pss] = /^Pss: +(\d+) kB/m.exec(readOrEmpty(`/proc/${pid}/smaps_rollup`)) ?? [];
+    const [, pss] = /^Pss: +(\d+) kB/m.exec(readOrNull(`/proc/${pid}/smaps_rollup`) ?? '') ?? [];
     return sum + Number(pss ?? 0);
   }, 0);
-}
-
-/** Empty where the process has ended. */
-function readOrEmpty(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch {
-    return '';
-  }
 }
