@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Store } from '#db/postgres/connect.ts';
 import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { API_ERRORS } from '#server/errors/api-errors.ts';
-import { readProbe } from '../soak/samples.ts';
+import { type Longest, longest, readProbe } from '../soak/samples.ts';
 import { databaseUrlOf } from '../support/database-url.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
@@ -28,7 +28,9 @@ export type TargetReport = {
   statuses: Record<string, number>;
   /** Calls that were recorded; each has one ending. */
   calls: number;
-  stallMs: { p99: number; max: number };
+  /** Longest of each second: time that the event loop was late, and CPU time that one turn used. */
+  stallMs: Longest;
+  turnCpuMs: Longest;
   rssMb: { before: number; most: number; after: number };
   descriptors: { before: number; most: number; after: number };
   violations: string[];
@@ -119,6 +121,7 @@ export async function measured(
     statuses: {},
     calls: 0,
     stallMs: { p99: 0, max: 0 },
+    turnCpuMs: { p99: 0, max: 0 },
     rssMb: { before: before.rssMb, most: before.rssMb, after: 0 },
     descriptors: { before: before.descriptors, most: before.descriptors, after: 0 },
     violations: [],
@@ -157,11 +160,11 @@ export async function measured(
   const after = await look(pid).catch(() => ({ rssMb: NaN, descriptors: NaN }));
   report.rssMb.after = after.rssMb;
   report.descriptors.after = after.descriptors;
-  const stalls = (await readProbe(path.join(target.dataDir, 'probes'), pid))
-    .filter(({ at }) => at >= startedMs)
-    .map(({ stallMs }) => Math.round(stallMs))
-    .toSorted((left, right) => left - right);
-  report.stallMs = { p99: stalls[Math.floor(stalls.length * 0.99)] ?? 0, max: stalls.at(-1) ?? 0 };
+  const probed = (await readProbe(path.join(target.dataDir, 'probes'), pid)).filter(
+    ({ at }) => at >= startedMs,
+  );
+  report.stallMs = longest(probed.map(({ stallMs }) => stallMs));
+  report.turnCpuMs = longest(probed.map(({ turnCpuMs }) => turnCpuMs));
   judgeProcess(target, report);
   return report;
 }

@@ -5,8 +5,10 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 /**
  * Loaded into the processes of a soak by `--import`: writes the longest stall of the event loop and the heap
  * once a second, a line of JSON each, into a file named after the process. Outside a soak it does nothing.
+ * - `stallMs`: time that the loop was late, which on a busy machine is also time that others had its core.
+ * - `turnCpuMs`: most CPU time that the loop's thread used between two ticks, whatever else the machine does.
  */
-export type Probed = { at: number; stallMs: number; heapMb: number };
+export type Probed = { at: number; stallMs: number; turnCpuMs: number; heapMb: number };
 
 const EVERY_MS = 1_000;
 /** The histogram measures the timer's own interval too. */
@@ -17,17 +19,31 @@ if (directory !== undefined) {
   const file = path.join(directory, `${process.pid}.jsonl`);
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
+  let turnCpuMs = 0;
+  let usedMs = threadCpuMs();
+  setInterval(() => {
+    const nowMs = threadCpuMs();
+    turnCpuMs = Math.max(turnCpuMs, nowMs - usedMs);
+    usedMs = nowMs;
+  }, RESOLUTION_MS).unref();
   setInterval(() => {
     const probed: Probed = {
       at: Date.now(),
       stallMs: Math.max(0, delay.max / 1e6 - RESOLUTION_MS),
+      turnCpuMs,
       heapMb: process.memoryUsage().heapUsed / 2 ** 20,
     };
     delay.reset();
+    turnCpuMs = 0;
     try {
       appendFileSync(file, `${JSON.stringify(probed)}\n`);
     } catch {
       // The soak has ended and removed its directory.
     }
   }, EVERY_MS).unref();
+}
+
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
 }

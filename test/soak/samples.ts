@@ -68,3 +68,11 @@ export async function readProbe(directory: string, pid: number): Promise<Probed[
     .filter((line) => line.endsWith('}'))
     .map((line) => JSON.parse(line) as Probed);
 }
+
+/** The longest of many times, and the 99th percentile, in whole milliseconds. */
+export type Longest = { p99: number; max: number };
+
+export function longest(times: readonly number[]): Longest {
+  const sorted = times.map(Math.round).toSorted((left, right) => left - right);
+  return { p99: sorted[Math.floor(sorted.length * 0.99)] ?? 0, max: sorted.at(-1) ?? 0 };
+}

@@ -16,7 +16,7 @@ import { spawnServer } from '../support/servers/server-process.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
 import { growing, judge, type Judged } from './judge.ts';
 import { FAULTY, startLoad } from './load.ts';
-import { readProbe, type Sample, takeSample } from './samples.ts';
+import { type Longest, longest, readProbe, type Sample, takeSample } from './samples.ts';
 
 export type SoakOptions = {
   secs: number;
@@ -41,8 +41,9 @@ export type SoakVerdict = {
   keyChanges: { made: number; failed: number };
   workerRestarts: number;
   samples: number;
-  /** The longest stall of the event loop after the warm-up, and that of 99 of 100 seconds. */
-  stallMs: { p99: number; max: number };
+  /** After the warm-up: time that the event loop was late, and CPU time that one turn used. */
+  stallMs: Longest;
+  turnCpuMs: Longest;
   /** When all calls have ended. */
   idle: { descriptors: number; sockets: number; upstreamConnections: number; rssMb: number };
   judged: Judged[];
@@ -126,7 +127,6 @@ export async function soak({ store, url, dataDir }: Ground, options: SoakOptions
       samples.filter(({ at }) => at >= from),
       probed,
     );
-    const stalls = probed.map(({ stallMs }) => stallMs).toSorted((left, right) => left - right);
     await projected(store);
     const ledger = [...steady.ledger.attempts, ...faulty.ledger.attempts];
     const violations = [
@@ -147,7 +147,8 @@ export async function soak({ store, url, dataDir }: Ground, options: SoakOptions
       keyChanges: load.keyChanges(),
       workerRestarts,
       samples: samples.length,
-      stallMs: { p99: stalls[Math.floor(stalls.length * 0.99)] ?? 0, max: stalls.at(-1) ?? 0 },
+      stallMs: longest(probed.map(({ stallMs }) => stallMs)),
+      turnCpuMs: longest(probed.map(({ turnCpuMs }) => turnCpuMs)),
       idle: { descriptors, sockets, upstreamConnections, rssMb },
       judged,
       violations,
