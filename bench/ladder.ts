@@ -6,7 +6,7 @@ import type { JobResult } from './driver/job.ts';
 import { closeViewers, makeViewerKeys, openViewers } from './feed/watching.ts';
 import type { Goal } from './goals.ts';
 import type { ProcessTree } from './machine/cpu.ts';
-import { NEIGHBORS_MAX, watchNeighbors } from './machine/neighbors.ts';
+import { measuredQuietly, type Watched } from './machine/neighbors.ts';
 import { findPinning } from './machine/pinning.ts';
 import { findProcess, readPssKb } from './machine/processes.ts';
 import { type Stage, startUpstream } from './relay.ts';
@@ -32,9 +32,7 @@ export type LadderRun = Rung & {
   addedP50Ms: number | null;
   addedP99Ms: number | null;
   errors: Record<string, number>;
-  /** The share of one CPU that others used meanwhile. */
-  neighbors: number;
-};
+} & Watched;
 
 export type LadderReport = { ladder: LadderRun[]; goals: Goal[] };
 
@@ -77,9 +75,11 @@ export async function benchLadder(
     for (const rung of round % 2 === 0 ? rungs : rungs.toReversed()) {
       signal.throwIfAborted();
       const means = { surroundings, settings, signal, secrets };
-      let run = await measure(rung, round, running, floor, means);
-      for (let repeat = 1; repeat < settings.rounds && run.neighbors > NEIGHBORS_MAX; repeat++)
-        run = await measure(rung, round, running, floor, means);
+      const run = await measuredQuietly(
+        { attempts: settings.rounds, neighborsMax: settings.neighborsMax },
+        [databaseOf(running)],
+        () => measure(rung, round, running, floor, means),
+      );
       ladder.push(run);
       console.log(renderLadder([run]).split('\n').at(-1));
     }
@@ -95,7 +95,7 @@ async function measure(
   running: Running,
   floor: Running,
   means: Means,
-): Promise<LadderRun> {
+): Promise<Omit<LadderRun, keyof Watched>> {
   const { settings, surroundings } = means;
   const secs = Math.min(SECS_MAX, Math.max(SECS_MIN, settings.secs, MEASURED_CALLS_MIN / rung.perSecond));
   const during = { warmupSecs: settings.warmupSecs ?? WARMUP_SECS, secs: Math.min(secs, settings.secs * 3) };
@@ -103,9 +103,7 @@ async function measure(
   try {
     const direct = await drive(floor, rung, { ...during, trees: {} }, means);
     const trees = await treesOf(running);
-    const neighbors = watchNeighbors([trees['postgres'] as ProcessTree]);
     const measured = await drive(running, rung, { ...during, trees }, means);
-    const share = neighbors();
     const of = (cpuUs: number): number =>
       rung.perSecond === 0 ? (cpuUs / 1e6 / measured.secs) * 100 : cpuUs / 1_000 / measured.requests;
     const cpu = Object.fromEntries(
@@ -119,11 +117,15 @@ async function measure(
       addedP50Ms: added(measured, direct, 'p50'),
       addedP99Ms: added(measured, direct, 'p99'),
       errors: measured.errors,
-      neighbors: share,
     };
   } finally {
     if (viewers) closeViewers(viewers);
   }
+}
+
+function databaseOf({ postgresPid }: Running): ProcessTree {
+  if (postgresPid === null) throw new Error('the installation has no PostgreSQL of its own');
+  return { root: postgresPid, except: [] };
 }
 
 function drive(
@@ -141,16 +143,17 @@ function added(own: JobResult, direct: JobResult, quantile: 'p50' | 'p99'): numb
 }
 
 /** The installation's processes, and PostgreSQL's sessions by the names of their applications. */
-async function treesOf({ serverPid, postgresPid, dataDir }: Running): Promise<Record<string, ProcessTree>> {
-  if (serverPid === null || postgresPid === null || dataDir === null)
-    throw new Error('the installation has no processes of its own');
-  const server = { root: serverPid, except: [postgresPid] };
+async function treesOf(running: Running): Promise<Record<string, ProcessTree>> {
+  const { serverPid, dataDir } = running;
+  const postgres = databaseOf(running);
+  if (serverPid === null || dataDir === null) throw new Error('the installation has no processes of its own');
+  const server = { root: serverPid, except: [postgres.root] };
   const worker = findProcess(server, 'worker/main.ts');
   if (worker === null) throw new Error('the installation runs no worker');
   const trees: Record<string, ProcessTree> = {
-    server: { root: serverPid, except: [postgresPid, worker] },
+    server: { root: serverPid, except: [postgres.root, worker] },
     worker: { root: worker, except: [] },
-    postgres: { root: postgresPid, except: [] },
+    postgres,
   };
   for (const { pid, name } of await readSessions(dataDir)) {
     let entry = `pg ${name}`;
@@ -179,7 +182,7 @@ export function renderLadder(runs: readonly LadderRun[]): string {
   const rungs = runs.filter((run, index) => runs.findIndex((other) => isSame(run, other)) === index);
   const rows = rungs.map((rung) => {
     const all = runs.filter((run) => isSame(run, rung));
-    const quiet = all.filter(isQuiet);
+    const quiet = all.filter(({ isQuiet }) => isQuiet);
     const name = `${rung.perSecond} calls/s${rung.viewers ? ', dashboard open' : ''}`;
     const values = (pick: (run: LadderRun) => number | null): string => spread(quiet.map(pick));
     if (quiet.length === 0) {
@@ -226,12 +229,11 @@ function dearest(runs: readonly LadderRun[]): string {
 
 const isSame = (left: Rung, right: Rung): boolean =>
   left.perSecond === right.perSecond && left.viewers === right.viewers;
-const isQuiet = ({ neighbors }: LadderRun): boolean => neighbors <= NEIGHBORS_MAX;
 const whole = ({ cpu }: LadderRun): number => WHOLE.reduce((sum, part) => sum + (cpu[part] ?? 0), 0);
 
 function ladderGoals(runs: readonly LadderRun[]): Goal[] {
   const at = (perSecond: number, pick: (run: LadderRun) => number | null): number | null =>
-    median(runs.filter((run) => isSame(run, { perSecond, viewers: 0 }) && isQuiet(run)).map(pick));
+    median(runs.filter((run) => isSame(run, { perSecond, viewers: 0 }) && run.isQuiet).map(pick));
   const cost = (perSecond: number, limit: number): Goal => ({
     name: `whole installation, ${perSecond} calls/s: CPU per call`,
     measured: at(perSecond, whole),

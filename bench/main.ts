@@ -15,6 +15,11 @@ const BENCHES = {
     const { benchRelay } = await import('./relay.ts');
     return { report: await benchRelay(settings, stage), text: null };
   },
+  async profile(settings: Settings, stage: Stage) {
+    const { benchProfile, renderProfile } = await import('./profile.ts');
+    const report = await benchProfile(settings, stage);
+    return { report, text: renderProfile(report.shares) };
+  },
   async ladder(settings: Settings, stage: Stage) {
     const { benchLadder, renderLadder } = await import('./ladder.ts');
     const report = await benchLadder(settings, stage);
@@ -71,7 +76,7 @@ async function main(args: string[]): Promise<number> {
 async function bench(settings: Settings, stage: Stage): Promise<number> {
   const { report, text } = await BENCHES[settings.bench](settings, stage);
   if (text !== null) console.log(text);
-  console.log(renderGoals(report.goals));
+  if (report.goals.length > 0) console.log(renderGoals(report.goals));
   if (settings.out !== null) {
     mkdirSync(dirname(settings.out), { recursive: true });
     writeFileSync(

@@ -7,6 +7,7 @@ import { type Run, runAll } from './run.ts';
 import type { Settings } from './settings.ts';
 import { renderSummaries, summarize, type Summary } from './summary.ts';
 import { daybook } from './targets/daybook.ts';
+import { BEFORE, earlierDaybook } from './targets/earlier.ts';
 import { BARE, DIRECT, findNginx } from './targets/plain.ts';
 import type { Target } from './targets/target.ts';
 
@@ -24,17 +25,16 @@ export async function benchRelay(
   const nginx = findNginx();
   const model = cpus()[0]?.model.trim() ?? 'unknown';
   const machine = `Node ${process.versions.node} on ${cpus().length} × ${model}`;
-  const load =
-    `load average before the start: ${loadavg()[0]?.toFixed(2)}; ` +
-    'neighbors raise CPU times too, ratios least';
+  const load = `load average before the start: ${loadavg()[0]?.toFixed(2)}`;
   const notes = [machine, load, pinning.note, nginx?.version ?? 'nginx is not installed here: left out'];
   console.log(notes.join('\n'));
 
   const targets: Target[] = [DIRECT, BARE, ...(nginx ? [nginx.target] : [])];
+  if (settings.before !== null) targets.push(await earlierDaybook(settings.before, settings.keyCount));
   targets.push(daybook('strict', settings.keyCount, 'off'), daybook('overlapped', settings.keyCount, 'off'));
   const runs = await runAll({
     ...settings,
-    targets: targets.filter(({ name }) => settings.targets.includes(name)),
+    targets: targets.filter(({ name }) => name === BEFORE || settings.targets.includes(name)),
     withBareReply: settings.targets.includes('bare-reply'),
     surroundings: { directory, pinning, upstreamPort: await startUpstream(directory, pinning, cleanup) },
     cleanup,

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job, JobResult, Load } from './driver/job.ts';
+import type { ProcessTree } from './machine/cpu.ts';
+import { measuredQuietly, type Watched } from './machine/neighbors.ts';
 import { LOAD_NODE_FLAGS, plainEnvironment } from './machine/programs.ts';
 import type { FixedReply } from './targets/bare-reply.ts';
 import { call } from './targets/daybook.ts';
@@ -11,7 +13,12 @@ import type { Purpose, Running, Surroundings, Target } from './targets/target.ts
 import { isRefusal, type Workload, type WorkloadName, WORKLOADS } from './workloads.ts';
 
 /** One target under one workload in one round. */
-export type Run = { workload: WorkloadName; target: string; round: number; result: JobResult };
+export type Run = {
+  workload: WorkloadName;
+  target: string;
+  round: number;
+  result: JobResult;
+} & Watched;
 
 export type RunOptions = {
   targets: Target[];
@@ -22,6 +29,8 @@ export type RunOptions = {
   secs: number;
   warmupSecs: number | null;
   connectionsMax: number | null;
+  /** The share of one CPU that others may use in a round that counts. */
+  neighborsMax: number;
   surroundings: Surroundings;
   /** Owns what is started. */
   cleanup: AsyncDisposableStack;
@@ -64,11 +73,18 @@ export async function runAll(options: RunOptions): Promise<Run[]> {
         if (workload.forMemory) await fleet.drop(target);
         const running = await fleet.bring(target, workload.forMemory ? 'memory' : 'load');
         const job = jobFor(workload, running, round === 0, options);
-        const result =
-          workload.credential === 'near'
-            ? await runNear(running, job, options)
-            : await runDriver(job, options);
-        runs.push({ workload: name, target: target.name, round, result });
+        const { rounds, neighborsMax } = options;
+        const quietly = { attempts: workload.forMemory ? 1 : rounds, neighborsMax };
+        const run = await measuredQuietly(quietly, fleet.databases(), async () => ({
+          workload: name,
+          target: target.name,
+          round,
+          result:
+            workload.credential === 'near'
+              ? await runNear(running, job, options)
+              : await runDriver(job, options),
+        }));
+        runs.push(run);
         if (workload.forMemory) await fleet.drop(target);
       }
     }
@@ -109,6 +125,13 @@ class Fleet {
     return running;
   }
 
+  /** Those that were started apart from this process, which therefore aren't found below it. */
+  databases(): ProcessTree[] {
+    return [...this.running.values()].flatMap(({ postgresPid }) =>
+      postgresPid === null ? [] : [{ root: postgresPid, except: [] }],
+    );
+  }
+
   /** Stops the target if it is up, so that it is started anew when it is next needed. */
   async drop(target: Target): Promise<void> {
     const running = this.running.get(target.name);
@@ -117,7 +140,13 @@ class Fleet {
   }
 }
 
-function jobFor(workload: Workload, running: Running, isFirst: boolean, options: RunOptions): Job {
+/** A workload as a job of the driver. @param isFirst whether the target has not seen this workload yet. */
+export function jobFor(
+  workload: Workload,
+  running: Running,
+  isFirst: boolean,
+  options: Pick<RunOptions, 'secs' | 'warmupSecs' | 'connectionsMax'>,
+): Job {
   const authorization = running.authorization[workload.credential];
   const { serverPid, postgresPid } = running;
   return {
@@ -193,7 +222,7 @@ export function driveSteadily(
 }
 
 /** Runs the driver in a process of its own, on its side's CPU. @throws when it fails. */
-async function runDriver(
+export async function runDriver(
   job: Job,
   { surroundings, signal }: Pick<RunOptions, 'surroundings' | 'signal'>,
 ): Promise<JobResult> {

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { type WorkloadName, WORKLOADS } from './workloads.ts';
 
 export type Settings = {
-  bench: 'relay' | 'ladder' | 'log' | 'projector' | 'tables' | 'feed' | 'page' | 'translation';
+  bench: 'relay' | 'profile' | 'ladder' | 'log' | 'projector' | 'tables' | 'feed' | 'page' | 'translation';
   targets: string[];
   work: WorkloadName[];
   /** The rates of the ladder, in calls a second. */
@@ -18,6 +18,10 @@ export type Settings = {
   events: number;
   /** How many requests there are in the tables that are asked. */
   requestCount: number;
+  /** The share of one CPU that others may use in a round that counts. */
+  neighborsMax: number;
+  /** A checkout of an earlier commit that is measured in turn with this one; null: none. */
+  before: string | null;
   /** Where the figures go as JSON; null: nowhere. */
   out: string | null;
 };
@@ -27,7 +31,19 @@ export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-const BENCHES = ['relay', 'ladder', 'log', 'projector', 'tables', 'feed', 'page', 'translation'] as const;
+const BENCHES = [
+  'relay',
+  'profile',
+  'ladder',
+  'log',
+  'projector',
+  'tables',
+  'feed',
+  'page',
+  'translation',
+] as const;
+const ALL = Object.keys(WORKLOADS) as WorkloadName[];
+const PROFILED: WorkloadName[] = ['json', 'chat-40'];
 const RATES = [0, 1, 10, 100, 500, 1_000];
 const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
 
@@ -36,6 +52,7 @@ export const USAGE = `npm run bench -- [BENCH] [options]
 BENCH: ${BENCHES.join(', ')} (relay)
 
 Measures Daybook beside a bare Node proxy and nginx, in one run, and compares it with its goals.
+With "profile": where a small JSON call and a streamed chunk use CPU time and allocate memory.
 With "ladder": what a call costs the whole installation, from no calls to 1,000 a second.
 With "log": how fast the event log takes events, and how fast a follower reads them.
 With "projector": how fast a backlog is projected, whether rightly, and what that costs appends.
@@ -54,7 +71,9 @@ With "translation": the cost per chunk of each reader of streamed replies, and o
   --keys N      live keys in Daybook's log (100000)
   --events N    length of the projector's backlog (1000000)
   --requests N  requests in the tables that are asked (1000000)
-  --out FILE    all figures as JSON
+  --neighbors N the share of a CPU that others may use in a round that counts (0.1)
+  --before DIR  also an earlier commit of Daybook: a checkout with its packages installed (none)
+  --out FILE    all figures as JSON; with "profile", the profiles are put beside it
   --help        this`;
 
 /** Reads the command line; null when it asks for help. @throws {UsageError} */
@@ -66,7 +85,7 @@ export function readSettings(args: string[]): Settings | null {
   return {
     bench,
     targets: listOf('--only', values.only, TARGETS),
-    work: listOf('--work', values.work, Object.keys(WORKLOADS) as WorkloadName[]),
+    work: listOf('--work', values.work, ALL, bench === 'profile' ? PROFILED : ALL),
     rates: values.rates?.split(',').map((rate) => numberOf('--rates', rate, 0)) ?? RATES,
     rounds: numberOf('--rounds', values.rounds ?? '3'),
     secs: numberOf('--secs', values.secs ?? '4'),
@@ -75,6 +94,8 @@ export function readSettings(args: string[]): Settings | null {
     keyCount: numberOf('--keys', values.keys ?? '100000'),
     events: numberOf('--events', values.events ?? '1000000'),
     requestCount: numberOf('--requests', values.requests ?? '1000000'),
+    neighborsMax: numberOf('--neighbors', values.neighbors ?? '0.1', 0),
+    before: values.before ?? null,
     out: values.out ?? null,
   };
 }
@@ -92,6 +113,8 @@ function parse(args: string[]) {
     keys: text,
     events: text,
     requests: text,
+    neighbors: text,
+    before: text,
     out: text,
   };
   try {
@@ -101,8 +124,13 @@ function parse(args: string[]) {
   }
 }
 
-function listOf<T extends string>(option: string, text: string | undefined, known: T[]): T[] {
-  const names = text?.split(',') ?? known;
+function listOf<T extends string>(
+  option: string,
+  text: string | undefined,
+  known: T[],
+  byDefault = known,
+): T[] {
+  const names = text?.split(',') ?? byDefault;
   return names.map((name) => {
     const found = known.find((each) => each === name);
     if (found === undefined)

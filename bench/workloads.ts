@@ -124,6 +124,10 @@ export const WORKLOADS = {
     mode: 'open',
     perSecond: 1000,
   }),
+  'json-20ms-500': json('small JSON, upstream takes 20 ms, 500 per second', 'mock-json-20ms', SMALL_BYTES, {
+    mode: 'open',
+    perSecond: 500,
+  }),
   near: keyed('small JSON near the end of a hard quota, 8 at a time', 'near', {
     mode: 'closed',
     connections: 8,

@@ -14,7 +14,7 @@ import type { Summary } from '../bench/summary.ts';
 import { makeTestDirectory, removeTestDirectory } from './support/directory.ts';
 
 const BENCH = join(import.meta.dirname, '../bench/main.ts');
-const TINY = '--rounds 1 --secs 0.1 --warmup 0.1 --keys 100'.split(' ');
+const TINY = '--rounds 1 --secs 0.1 --warmup 0.1 --keys 100 --neighbors 64'.split(' ');
 /** Of the streams of 2 s some end in the measured time. */
 const FEW_STREAMS = '--connections 8 --secs 0.3 --warmup 0.4'.split(' ');
 
@@ -25,6 +25,7 @@ async function runBench(...args: string[]): Promise<{
   ladder: LadderRun[];
   chunkCosts: { reader: string; cpuUs: number; timesPassthrough: number }[];
   goals: object[];
+  shares: { kind: string; name: string }[];
 }> {
   const directory = await makeTestDirectory();
   try {
@@ -49,6 +50,14 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
     ).toEqual([1, 1, 1, 1]);
     expect(chunkCosts.every(({ cpuUs }) => cpuUs > 0)).toBe(true);
     expect(goals).toHaveLength(3);
+  });
+
+  test('profiles the CPU time and the allocations of a call by function', async () => {
+    const { shares } = await runBench('profile', '--work', 'json');
+    for (const profiled of ['cpu', 'allocation']) {
+      const names = shares.filter(({ kind }) => kind === profiled).map(({ name }) => name);
+      expect(names).toContainEqual(expect.stringContaining('server/relay/'));
+    }
   });
 
   test('measures every target without one wrong reply', async () => {

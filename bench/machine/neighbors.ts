@@ -6,8 +6,26 @@ import { type ProcessTree, readUsage, TICK_US } from './cpu.ts';
  * time at the hypervisor's disposal is not ours.
  */
 
-/** The share of one CPU that others may use in a run whose figures count. */
-export const NEIGHBORS_MAX = 0.1;
+/** What was measured beside others: the share of one CPU that they used, and whether the figures count. */
+export type Watched = { neighbors: number; isQuiet: boolean };
+
+/**
+ * Measures again while neighbors use more than `neighborsMax` of a CPU, `attempts` times at most.
+ * @param own as in `watchNeighbors`.
+ */
+export async function measuredQuietly<T>(
+  { attempts, neighborsMax }: { attempts: number; neighborsMax: number },
+  own: readonly ProcessTree[],
+  measure: () => Promise<T>,
+): Promise<T & Watched> {
+  for (let attempt = 1; ; attempt++) {
+    const readNeighbors = watchNeighbors(own);
+    const measured = await measure();
+    const neighbors = readNeighbors();
+    const isQuiet = neighbors <= neighborsMax;
+    if (isQuiet || attempt >= attempts) return { ...measured, neighbors, isQuiet };
+  }
+}
 
 /** Fields of /proc/stat: user, nice, system, irq, softirq and steal; without idle, iowait and guests'. */
 const BUSY_FIELDS = [1, 2, 3, 6, 7, 8] as const;
@@ -17,7 +35,7 @@ const BUSY_FIELDS = [1, 2, 3, 6, 7, 8] as const;
  * @param own the trees of the bench itself, besides this process and all below it.
  * @returns the share of one CPU that others have used since.
  */
-export function watchNeighbors(own: readonly ProcessTree[]): () => number {
+function watchNeighbors(own: readonly ProcessTree[]): () => number {
   const trees = [...own, { root: process.pid, except: own.map(({ root }) => root) }];
   const read = (): { busyUs: number; ownUs: number; atMs: number } => ({
     busyUs: busyUs(),

@@ -30,7 +30,12 @@ const POSTGRES_STOP_TIMEOUT_MS = 10_000;
  * @param worker `off` where it is the server that is measured: the worker would count as a part of it,
  *   and `bench projector` has figures of its own for that.
  */
-export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, worker: 'on' | 'off'): Target {
+export function daybook(
+  accounting: 'strict' | 'overlapped',
+  keyCount: number,
+  worker: 'on' | 'off',
+  nodeFlags: readonly string[] = [],
+): Target {
   const name = accounting === 'strict' ? 'daybook' : 'daybook-overlapped';
   const authorizations = new Map<string, Running['authorization']>();
   return {
@@ -48,7 +53,8 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, w
         LAME_DUCK_MS: '0',
         READYZ_TOKEN,
       };
-      const program = startProgram([...surroundings.pinning.prefix('gateway'), process.execPath, SERVER], {
+      const command = [...surroundings.pinning.prefix('gateway'), process.execPath, ...nodeFlags, SERVER];
+      const program = startProgram(command, {
         env: environment,
         logFile: join(surroundings.directory, `${name}.log`),
       });
