@@ -7,6 +7,7 @@ import { type ColumnName, CONTROL_COLUMNS, REQUEST_COLUMNS, typeOf } from '#db/l
 import { ENTRY_BYTES_MAX, OTHER_COLUMNS_BYTES_MAX } from '#db/log/bounds.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
 import { fillColumns } from '#db/log/request-rows.ts';
+import type { Result } from '#db/schema/query.ts';
 import { streamOf } from '#db/events/streams.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
@@ -157,7 +158,12 @@ export async function callAppend(
   values: unknown[],
 ): Promise<number> {
   try {
-    const result = await client.query<[string]>({ name, text, values, rowMode: 'array' });
+    const result = await client.query<[Result<'daybook.append' | 'daybook.adjust_usage'>]>({
+      name,
+      text,
+      values,
+      rowMode: 'array',
+    });
     return Number(result.rows[0]?.[0]);
   } catch (error) {
     if (error instanceof DatabaseError && error.code === 'DB001') throw new FencedError(error.message);

@@ -1,6 +1,7 @@
+import type { Selectable } from 'kysely';
 import { END_REASONS, type EventOf, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
-
 import type { ElementType } from '#db/log/arrays.ts';
+import type { LogTable } from '#db/schema/tables.ts';
 
 /**
  * The columns of the log, in the order in which a leaf hash covers them. Everything that spells columns in
@@ -13,7 +14,7 @@ export type SqlType = ElementType | 'timestamptz';
 
 type Column = {
   /** In the table, and of the field in events that carry it. */
-  name: string;
+  name: keyof LogTable;
   type: SqlType;
   /** The request events that always carry it, and those that may. */
   needed?: readonly RequestType[];
@@ -73,6 +74,10 @@ export const COLUMNS = [
 
 type Columns = (typeof COLUMNS)[number];
 export type ColumnName = Columns['name'];
+/** The compiler names here a column of the table that the list does not have. */
+export const COLUMNS_ARE_COMPLETE: [Exclude<keyof LogTable, ColumnName>] extends [never]
+  ? true
+  : Exclude<keyof LogTable, ColumnName> = true;
 
 /**
  * The field of a request event that has no column of its own: it is rare, and is the only field of the JSON
@@ -165,14 +170,12 @@ export const AT = Object.fromEntries(READ_COLUMNS.map(({ name }, index) => [name
   IndexIn<ReadColumns>
 >;
 
-/** What `pg` returns of a column: 64 bits as text. */
-type Cell<C> = CellValue<C> | (C extends { name: CommonColumn } ? never : null);
-type CellValue<C> = C extends { type: 'bool' }
-  ? boolean
-  : C extends { type: 'int2' | 'int4' }
-    ? number
-    : string;
-type CommonColumn = 'position' | 'at' | 'type' | 'instance';
+/** What `pg` returns of a column; the time is selected as text. */
+type Cell<C> = C extends { name: 'at' }
+  ? string
+  : C extends { name: infer Name extends keyof LogTable }
+    ? Selectable<LogTable>[Name]
+    : never;
 type CellsOf<Tuple extends readonly unknown[]> = { [I in keyof Tuple]: Cell<Tuple[I]> };
 /** A row of {@link SELECT_COLUMNS} as `pg` returns it in array mode. */
 export type Row = CellsOf<ReadColumns>;

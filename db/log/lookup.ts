@@ -1,10 +1,10 @@
-import { sql } from 'kysely';
+import { type Expression, sql } from 'kysely';
 import type pg from 'pg';
 import { EVENT_CODES, type EventType } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
 import { placeRows, type Read } from '#db/log/read.ts';
-import { db, rowOf } from '#db/schema/query.ts';
+import { type Cell, db, type Placeholders, prepare, rowOf } from '#db/schema/query.ts';
 
 /**
  * Looking through parts of the log for events that fit a filter. Only the log's positions and its
@@ -99,7 +99,7 @@ export async function lookThroughControl(
         from looked) looked_at
       left join lateral (select * from looked where ${conditions}
         ${ORDER[direction]} limit $${values.push(limit)}) found on true`;
-  const { rows } = await client.query<[...Row, count: string, last: string | null]>({
+  const { rows } = await client.query<[...Row, count: string, last: Cell<'daybook.log', 'position'> | null]>({
     text,
     values,
     rowMode: 'array',
@@ -114,11 +114,11 @@ export async function lookThroughControl(
 }
 
 /** The batch of the event at a position; none if the log ends before it. Select its columns. */
-export const batchOf = (position: number) =>
+export const batchOf = (position: number | Expression<string>) =>
   db
     .selectFrom('daybook.log_batch')
     .where('shard', '=', SHARD)
-    .where('last_position', '>=', String(position))
+    .where('last_position', '>=', typeof position === 'number' ? String(position) : position)
     .orderBy('last_position')
     .limit(1);
 
@@ -128,6 +128,12 @@ export async function readWaitingMs(client: pg.ClientBase, position: number): Pr
   const row = await rowOf(client, batchOf(position + 1).select(age), 'waiting_ms');
   return Math.max(0, Math.round(row?.age_ms ?? 0));
 }
+
+const readBatchAt = prepare(
+  'batch_at',
+  ({ position, time }: Placeholders<{ position: string; time: Date }>) =>
+    batchOf(position).select(({ eb }) => ['last_position', eb('at', '<', time).as('is_before')]),
+);
 
 /**
  * The first position whose event is of this time or later; behind the head if there are no such
@@ -139,15 +145,8 @@ export async function positionAt(client: pg.ClientBase, time: Date, head: number
   let to = head + 1;
   while (from < to) {
     const middle = Math.floor((from + to) / 2);
-    const { rows } = await client.query<[isBefore: boolean, last: string]>({
-      name: 'batch_at',
-      text: `select at < $3, last_position from daybook.log_batch
-        where shard = $1 and last_position >= $2 order by last_position limit 1`,
-      values: [SHARD, middle, time],
-      rowMode: 'array',
-    });
-    const [isBefore, last] = rows[0] ?? [false, String(head)];
-    if (isBefore) from = Number(last) + 1;
+    const [batch] = await readBatchAt(client, { position: String(middle), time });
+    if (batch?.is_before === true) from = Number(batch.last_position) + 1;
     else to = middle;
   }
   return from;

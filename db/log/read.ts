@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type pg from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { SKIPPABLE_CODES_FROM } from '#db/events/codes.ts';
@@ -5,6 +6,7 @@ import { type ControlEvent, isControl, type Placed } from '#db/events/events.ts'
 import { type EventOfStream, streamOf } from '#db/events/streams.ts';
 import { AT, type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
 import { decode } from '#db/log/decode.ts';
+import { db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */
 export const PAGE_ROWS = 5000;
@@ -240,7 +242,7 @@ export function placeEvent(
 
 /** The position of the newest event; 0 in an empty log. */
 export async function readHead(client: pg.ClientBase): Promise<number> {
-  const result = await client.query<[string]>({
+  const result = await client.query<[Result<'daybook.head'>]>({
     name: 'read_head',
     text: 'select daybook.head($1)',
     values: [SHARD],
@@ -253,8 +255,10 @@ export async function readHead(client: pg.ClientBase): Promise<number> {
  * The first position from which the log is complete; older events are, at least in part, archived.
  */
 export async function firstPosition(client: pg.ClientBase): Promise<number> {
-  const result = await client.query<[string]>({ text: 'select daybook.first_position()', rowMode: 'array' });
-  return Number(result.rows[0]?.[0]);
+  const query = db.selectNoFrom(({ fn }) =>
+    fn<Result<'daybook.first_position'>>('daybook.first_position').as('first'),
+  );
+  return Number((await onlyRowOf(client, query)).first);
 }
 
 /**
@@ -265,16 +269,15 @@ export async function firstPosition(client: pg.ClientBase): Promise<number> {
 export async function requireWhole(client: pg.ClientBase, after: number): Promise<void> {
   const first = await firstPosition(client);
   if (first <= after + 1) return;
-  const { rows } = await client.query<{ file: string }>(
-    `select manifest->>'file' as file from daybook.log_partition
-      where end_position > $1 + 1 and archived_at is not null and not daybook.is_attached(name)
-      order by number`,
-    [after],
-  );
-  throw new ArchivedError(
-    first,
-    rows.map(({ file }) => file),
-  );
+  const query = db
+    .selectFrom('daybook.log_partition')
+    .select(({ ref }) => sql<string>`${ref('manifest')}->>'file'`.as('file'))
+    .where('end_position', '>', String(after + 1))
+    .where('archived_at', 'is not', null)
+    .where(({ not, fn }) => not(fn<Result<'daybook.is_attached'>>('daybook.is_attached', ['name'])))
+    .orderBy('number');
+  const files = (await rowsOf(client, query)).map(({ file }) => file);
+  throw new ArchivedError(first, files);
 }
 
 /**

@@ -6,9 +6,11 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
   type RawBuilder,
+  type SelectType,
+  sql,
 } from 'kysely';
 import type { ClientBase, QueryResult } from 'pg';
-import type { Tables } from '#db/schema/tables.ts';
+import type { Functions, Tables } from '#db/schema/tables.ts';
 
 /**
  * Builds queries with Kysely; the functions below run them on the clients and pools of the caller, who also
@@ -28,6 +30,55 @@ export type Queryable = Pick<ClientBase, 'query'>;
 
 /** A query that `db` has built, or one in SQL: sql<Row>`select …`. */
 export type Query<Row> = Compilable<Row> | RawBuilder<Row>;
+
+/** What pg returns of a column, for the rows of queries in SQL. */
+export type Cell<Table extends keyof Tables, Column extends keyof Tables[Table]> = SelectType<
+  Tables[Table][Column]
+>;
+
+/** What pg returns of a function. */
+export type Result<Name extends keyof Functions> = SelectType<Functions[Name]>;
+
+/** Stands in a statement for values that each run gives, by their names. */
+export type Placeholders<Values> = { [Name in keyof Values]: RawBuilder<Values[Name]> };
+
+class Placeholder {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/**
+ * Compiles a query once, at its first run: for those that run so often that building them again would cost.
+ * @param name of the prepared statement of a session.
+ * @param build gets a placeholder for each value.
+ * @returns runs it with values, and returns its rows.
+ */
+export function prepare<Values extends object, Row>(
+  name: string,
+  build: (values: Placeholders<Values>) => Query<Row>,
+): (client: Queryable, values: Values) => Promise<Row[]> {
+  const placeholders = new Proxy({} as Placeholders<Values>, {
+    get: (_, key) => sql.val(new Placeholder(String(key))),
+  });
+  let compiled: { text: string; parameters: readonly unknown[] } | undefined;
+  return async (client, values) => {
+    if (compiled === undefined) {
+      const { sql: text, parameters } = build(placeholders).compile(db);
+      compiled = { text, parameters };
+    }
+    const { text, parameters } = compiled;
+    const { rows } = await client.query({
+      name,
+      text,
+      values: parameters.map((parameter) =>
+        parameter instanceof Placeholder ? values[parameter.name as keyof Values] : parameter,
+      ),
+    });
+    return rows as Row[];
+  };
+}
 
 /**
  * Runs a query.

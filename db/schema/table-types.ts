@@ -27,10 +27,37 @@ const TYPES: Readonly<Record<string, string>> = {
   text: 'string',
   'text[]': 'string[]',
   'character varying': 'string',
+  '"char"': 'string',
   'timestamp with time zone': 'Timestamp',
   uuid: 'string',
   'uuid[]': 'string[]',
+  name: 'string',
+  oid: 'number',
+  real: 'number',
+  int2vector: 'string',
+  pg_node_tree: 'string',
 };
+
+/** The columns of PostgreSQL's catalog that queries read: its other columns vary between major versions. */
+const CATALOG = [
+  'pg_attribute.attgenerated',
+  'pg_attribute.attidentity',
+  'pg_attribute.attisdropped',
+  'pg_attribute.attname',
+  'pg_attribute.attnum',
+  'pg_attribute.attrelid',
+  'pg_class.oid',
+  'pg_class.relname',
+  'pg_class.relnamespace',
+  'pg_class.relpartbound',
+  'pg_class.reltuples',
+  'pg_index.indisprimary',
+  'pg_index.indkey',
+  'pg_index.indrelid',
+  'pg_inherits.inhdetachpending',
+  'pg_inherits.inhparent',
+  'pg_inherits.inhrelid',
+];
 
 const HEADER = `import type { ColumnType, GeneratedAlways } from 'kysely';
 
@@ -52,13 +79,16 @@ type Default<T> =
 `;
 
 /**
- * The source of db/schema/tables.ts: a type for each table, for Kysely and for the rows of other queries.
+ * The source of db/schema/tables.ts: a type for each table and the result of each function, for Kysely and
+ * for the rows of other queries.
  * @throws {Error} naming a type that the list above doesn't have.
  */
 export async function renderTableTypes(client: Pick<ClientBase, 'query'>): Promise<string> {
   const { rows } = await client.query<{ schema: string; table: string; columns: Column[] }>(COLUMNS, [
     SCHEMAS,
+    CATALOG,
   ]);
+  const { rows: functions } = await client.query<{ name: string; type: string }>(FUNCTIONS, [SCHEMAS]);
   const nameOf = (table: string): string =>
     `${table.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Table`;
   const types = rows.map(({ table, columns }) => {
@@ -66,13 +96,30 @@ export async function renderTableTypes(client: Pick<ClientBase, 'query'>): Promi
     return [`export type ${nameOf(table)} = {`, ...lines, '};', ''].join('\n');
   });
   const tables = rows.map(({ schema, table }) => `  '${schema}.${table}': ${nameOf(table)};`);
-  const all = ['/** Every table by its full name. */', 'export type Tables = {', ...tables, '};', ''];
+  const results = functions.map(({ name, type }) => `  '${name}': ${typeNamed(type, name)};`);
+  const all = [
+    "/** Every table by its full name, and the tables of PostgreSQL's catalog with the columns in use. */",
+    'export type Tables = {',
+    ...tables,
+    '};',
+    '',
+    '/** The result of every function that returns one value; it may be null. */',
+    'export type Functions = {',
+    ...results,
+    '};',
+    '',
+  ];
   return [HEADER, ...types, all.join('\n')].join('\n');
 }
 
-function typeOf({ name, type, nullable, generated, default: value, values }: Column): string {
-  const known = value?.startsWith("'-infinity'") ? 'TimestampOrInfinity' : TYPES[type];
+function typeNamed(type: string, name: string): string {
+  const known = TYPES[type];
   if (known === undefined) throw new Error(`db/schema/table-types.ts has no type for ${type} (${name})`);
+  return known;
+}
+
+function typeOf({ name, type, nullable, generated, default: value, values }: Column): string {
+  const known = value?.startsWith("'-infinity'") ? 'TimestampOrInfinity' : typeNamed(type, name);
   const plain = values?.map((each) => `'${each}'`).join(' | ') ?? known;
   const base = nullable ? `${plain} | null` : plain;
   if (generated)
@@ -97,6 +144,14 @@ const COLUMNS = `
     join pg_namespace n on n.oid = c.relnamespace
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
-  where n.nspname = any($1) and c.relkind in ('r', 'p') and not c.relispartition
+  where c.relkind in ('r', 'p') and not c.relispartition and (n.nspname = any($1)
+    or n.nspname = 'pg_catalog' and c.relname || '.' || a.attname = any($2))
   group by n.nspname, c.relname
   order by n.nspname, c.relname`;
+
+const FUNCTIONS = `
+  select n.nspname || '.' || p.proname as name, format_type(p.prorettype, null) as type
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+  where n.nspname = any($1) and p.prokind = 'f' and not p.proretset
+    and p.prorettype not in ('void'::regtype, 'trigger'::regtype, 'record'::regtype)
+  order by name`;

@@ -362,6 +362,35 @@ export type ReleaseTable = {
   applied_at: Default<Timestamp>;
 };
 
+export type PgAttributeTable = {
+  attrelid: number;
+  attname: string;
+  attnum: number;
+  attidentity: string;
+  attgenerated: string;
+  attisdropped: boolean;
+};
+
+export type PgClassTable = {
+  oid: number;
+  relname: string;
+  relnamespace: number;
+  reltuples: number;
+  relpartbound: string | null;
+};
+
+export type PgIndexTable = {
+  indrelid: number;
+  indisprimary: boolean;
+  indkey: string;
+};
+
+export type PgInheritsTable = {
+  inhrelid: number;
+  inhparent: number;
+  inhdetachpending: boolean;
+};
+
 export type AccountTable = {
   id: string;
   name: string;
@@ -645,7 +674,7 @@ export type UsageMinuteTotalTable = {
   first_byte_counts: Int8List;
 };
 
-/** Every table by its full name. */
+/** Every table by its full name, and the tables of PostgreSQL's catalog with the columns in use. */
 export type Tables = {
   'daybook.alert': AlertTable;
   'daybook.alert_look': AlertLookTable;
@@ -679,6 +708,10 @@ export type Tables = {
   'daybook_migrations.definition': DefinitionTable;
   'daybook_migrations.migration': MigrationTable;
   'daybook_migrations.release': ReleaseTable;
+  'pg_catalog.pg_attribute': PgAttributeTable;
+  'pg_catalog.pg_class': PgClassTable;
+  'pg_catalog.pg_index': PgIndexTable;
+  'pg_catalog.pg_inherits': PgInheritsTable;
   'projection.account': AccountTable;
   'projection.key': KeyTable;
   'projection.key_use': KeyUseTable;
@@ -697,4 +730,31 @@ export type Tables = {
   'projection.usage_hour_total': UsageHourTotalTable;
   'projection.usage_minute': UsageMinuteTable;
   'projection.usage_minute_total': UsageMinuteTotalTable;
+};
+
+/** The result of every function that returns one value; it may be null. */
+export type Functions = {
+  'daybook.adjust_usage': Int8;
+  'daybook.append': Int8;
+  'daybook.append_reading': Int8;
+  'daybook.append_readings': number;
+  'daybook.charged_units': Int8;
+  'daybook.claim_pepper': string;
+  'daybook.create_partitions': number;
+  'daybook.drop_ended_allowances': Int8;
+  'daybook.first_position': Int8;
+  'daybook.forget_nodes': Int8;
+  'daybook.head': Int8;
+  'daybook.heartbeat': Timestamp;
+  'daybook.is_attached': boolean;
+  'daybook.is_outside': boolean;
+  'daybook.kept_through': Int8;
+  'daybook.queue_delivery': string;
+  'daybook.raise_alert': string;
+  'daybook.record_reading': Int8;
+  'daybook.recover_instance': number;
+  'daybook.register_instance': number;
+  'daybook.request_recovery': boolean;
+  'daybook.test_webhook': string;
+  'daybook.window_start': number;
 };

@@ -1,17 +1,18 @@
 /**
- * Rows get their types from the schema: from Kysely's queries, which infer them, or by `Selectable` of a
- * generated table type. A type written by hand beside a query of its own drifts when a column changes.
+ * Rows get their types from the schema: from Kysely's queries, which infer them, or by `Selectable`, `Cell`
+ * and `Result` of the generated types. A type written by hand beside a query drifts when a column changes.
  */
 
 /** SQL as text, run by pg itself. */
 const TEXT_QUERY = /\bquery</g;
 /** A whole statement for Kysely with a row type written by hand, and not the table of a function. */
 const TYPED_STATEMENT = /\bsql<\s*[[{][^`]*>`\s*(?:select|with|insert|update|delete)\b/g;
-const GENERATED = /\bSelectable</;
+const GENERATED = /\b(?:Selectable|Cell|Result)</;
+/** The row of the log, whose cells are of its generated table. */
+const LOG_ROW = /\btype Row\b[^;]*'#db\/log\/columns\.ts'/;
 
 /** Where SQL stays text, and why; see CONTRIBUTING.md. */
 export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
-  ['db/log/', 'appends, followers and pages of the log: prepared, in the column order of columns.ts'],
   ['db/limits/leases.ts', 'lease exchanges: prepared, with arrays'],
   ['db/projections/', "the projections' statements for a page, and tables that are replaced or partitioned"],
   ['db/tlog/hashes.ts', 'leaf hashes of a range: prepared, concatenated by PostgreSQL'],
@@ -44,6 +45,7 @@ export function handWrittenRows(path: string, text: string): string[] {
 /** A type that names a generated table, itself or where this file declares it. */
 function isDerived(text: string, type: string): boolean {
   if (GENERATED.test(type)) return true;
+  if (/\bRow\b/.test(type) && LOG_ROW.test(text)) return true;
   const names = type.match(/\b[A-Z]\w*/g) ?? [];
   return names.some((name) => GENERATED.test(new RegExp(`\\btype ${name} =[^;]*`).exec(text)?.[0] ?? ''));
 }
