@@ -37,8 +37,8 @@ type Figures<T> = {
 type FigureName = keyof Figures<unknown>;
 
 /**
- * The rounds together: medians over those that no neighbor disturbed. Ratios and differences were taken within
- * each round before their median, so that the effect of a slow round on both sides cancels out.
+ * The rounds together: medians over those that no neighbor disturbed. Ratios and differences were taken
+ * within each round before their median, so that the effect of a slow round on both sides cancels out.
  */
 export type Summary = Figures<number | null> & {
   workload: WorkloadName;
