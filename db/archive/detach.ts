@@ -1,5 +1,7 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { DatabaseError } from 'pg';
+import { db, onlyRowOf } from '#db/schema/query.ts';
 import { withLock } from '#db/postgres/locks.ts';
 import { DETACH_TIMEOUT_MS, LOCK_TIMEOUT_MS } from '#db/archive/bounds.ts';
 
@@ -7,14 +9,16 @@ import { DETACH_TIMEOUT_MS, LOCK_TIMEOUT_MS } from '#db/archive/bounds.ts';
 export type Attachment = 'attached' | 'detaching' | 'detached' | 'dropped';
 
 export async function readAttachment(client: Client, name: string): Promise<Attachment> {
-  const { rows } = await client.query<{ exists: boolean; is_detaching: boolean | null }>(
-    `select to_regclass('daybook.' || quote_ident($1)) is not null as exists,
-      (select inhdetachpending from pg_inherits
-        where inhparent = 'daybook.log'::regclass
-          and inhrelid = to_regclass('daybook.' || quote_ident($1))) as is_detaching`,
-    [name],
+  const table = sql<number | null>`to_regclass('daybook.' || quote_ident(${name}))`;
+  const detaching = db
+    .selectFrom('pg_catalog.pg_inherits')
+    .select('inhdetachpending')
+    .where('inhparent', '=', sql<number>`'daybook.log'::regclass`)
+    .where('inhrelid', '=', table);
+  const { exists, is_detaching } = await onlyRowOf(
+    client,
+    db.selectNoFrom(({ eb }) => [eb(table, 'is not', null).as('exists'), detaching.as('is_detaching')]),
   );
-  const { exists, is_detaching } = rows[0] as (typeof rows)[number];
   if (!exists) return 'dropped';
   if (is_detaching === null) return 'detached';
   return is_detaching ? 'detaching' : 'attached';

@@ -3,14 +3,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import type { ClientBase } from 'pg';
-import {
-  type Header,
-  interleave,
-  parseLine,
-  READ_BATCH_LINES,
-  READ_NEXT_BATCH,
-  readEventLines,
-} from '#db/archive/line.ts';
+import { type Header, interleave, parseLine } from '#db/archive/line.ts';
+import { nextBatchLine, readBatchLines, readEventLines } from '#db/archive/read-lines.ts';
 import { genesis, leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
@@ -151,23 +145,12 @@ async function readHeaderFacts(
   };
 }
 
-const READ_EVENTS = readEventLines('daybook.log');
+const readEvents = readEventLines('archive_events');
 
 async function readLines(client: ClientBase, after: number, upTo: number): Promise<string> {
-  const values = [SHARD, after, upTo];
-  const events = await client.query<[string | null]>({
-    name: 'archive_events',
-    text: READ_EVENTS,
-    values,
-    rowMode: 'array',
-  });
-  const batches = await client.query<[string, string]>({
-    name: 'archive_batches',
-    text: READ_BATCH_LINES,
-    values,
-    rowMode: 'array',
-  });
-  return interleave(events.rows[0]?.[0] ?? '', batches.rows);
+  const range = { after: String(after), upTo: String(upTo) };
+  const [events] = await readEvents(client, range);
+  return interleave(events?.lines ?? '', await readBatchLines(client, range));
 }
 
 /** The line of a batch that continues after the last position, with the leaf hashes of its rows there. */
@@ -178,19 +161,11 @@ async function openBatchLines(client: ClientBase, last: number): Promise<string>
     .where('shard', '=', SHARD)
     .where('last_position', '=', String(last));
   if ((await rowOf(client, ended)) !== undefined) return '';
-  const { rows } = await client.query<[string, string]>({
-    text: READ_NEXT_BATCH,
-    values: [SHARD, last],
-    rowMode: 'array',
-  });
-  if (rows[0] === undefined) throw new Error(`no batch holds position ${last}`);
-  const [line, end] = rows[0];
-  const behind = await client.query<[string | null]>({
-    text: READ_EVENTS,
-    values: [SHARD, last, end],
-    rowMode: 'array',
-  });
-  const leaves = (behind.rows[0]?.[0] ?? '').split('\n').map((text) => {
+  const batch = await rowOf(client, nextBatchLine(last));
+  if (batch === undefined) throw new Error(`no batch holds position ${last}`);
+  const { line, last_position: end } = batch;
+  const [behind] = await readEvents(client, { after: String(last), upTo: end });
+  const leaves = (behind?.lines ?? '').split('\n').map((text) => {
     const event = parseLine(text, SHARD);
     return leafOf('event' in event ? event.event : []);
   });

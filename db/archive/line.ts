@@ -41,33 +41,12 @@ function fieldSql(name: string, kind: Kind): string {
 
 const [[FIRST_NAME], ...OTHERS] = FIELDS as [(typeof FIELDS)[number], ...(typeof FIELDS)[number][]];
 const OTHER_FIELDS_SQL = OTHERS.map(([name, kind]) => fieldSql(name, kind)).join(', ');
-const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHER_FIELDS_SQL}, '}')`;
+/** The line of an event, as SQL. */
+export const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHER_FIELDS_SQL}, '}')`;
 const BATCH_FIELDS_SQL = BATCH_COLUMNS.map((name) => `'"${name}":', ${source(name)}, ','`).join(', ');
-const BATCH_SQL = `concat('{"batch":{', ${BATCH_FIELDS_SQL},
+/** The line of a batch, as SQL. */
+export const BATCH_SQL = `concat('{"batch":{', ${BATCH_FIELDS_SQL},
   '"chain":"', encode(chain, 'hex'), '"}}')`;
-
-/**
- * Events of a shard above one position up to another, as lines in one text: no row costs a message of its
- * own.
- */
-export const readEventLines = (
-  table: string,
-): string => `select string_agg(${EVENT_SQL}, e'\\n' order by position)
-  from ${table} where shard = $1 and position > $2 and position <= $3`;
-
-/** The events of one request between two positions, each with the format that its batch names. */
-export const READ_REQUEST_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
-    where b.shard = l.shard and b.last_position >= l.position order by b.last_position limit 1)
-  from daybook.log l where shard = $1 and position between $2 and $3 and request = $4
-    order by position limit $5`;
-
-/** Retained control events. */
-export const READ_RETAINED_LINES = `select ${EVENT_SQL} from daybook.log_kept
-  where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
-
-/** The batches that end among such events: the position where each does, and its line. */
-export const READ_BATCH_LINES = `select last_position, ${BATCH_SQL} from daybook.log_batch
-  where shard = $1 and last_position > $2 and last_position <= $3 order by last_position`;
 
 /**
  * Puts the line of each batch behind its last event's. Postgres would have to sort all of the text
@@ -75,11 +54,11 @@ export const READ_BATCH_LINES = `select last_position, ${BATCH_SQL} from daybook
  */
 export function interleave(
   events: string,
-  batches: readonly (readonly [end: string, line: string])[],
+  batches: readonly { last_position: string; line: string }[],
 ): string {
   let text = '';
   let from = 0;
-  for (const [end, line] of batches) {
+  for (const { last_position: end, line } of batches) {
     // No text of an event has a line break that JSON did not escape, so this is where a line begins.
     const next = events.indexOf(`\n{"${FIRST_NAME}":${Number(end) + 1},`, from);
     const to = next < 0 ? events.length : next;
@@ -88,10 +67,6 @@ export function interleave(
   }
   return from < events.length ? `${text}${events.slice(from)}\n` : text;
 }
-
-/** The line of the first batch that ends above a position, and the position where it ends. */
-export const READ_NEXT_BATCH = `select ${BATCH_SQL}, last_position from daybook.log_batch
-  where shard = $1 and last_position > $2 order by last_position limit 1`;
 
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 const Position = z.int().nonnegative();

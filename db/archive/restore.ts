@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Client } from 'pg';
 import { lockArchive, requireFile } from '#db/archive/archive.ts';
 import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
-import { insertSql, readEventLines } from '#db/archive/line.ts';
+import { insertSql } from '#db/archive/line.ts';
+import { readEventLines } from '#db/archive/read-lines.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
@@ -40,13 +41,7 @@ export async function restorePartition(
       await client.query(
         `create table daybook.${client.escapeIdentifier(loaded)} (like daybook.log including all)`,
       );
-      const contents = await load(
-        client,
-        file,
-        `daybook.${client.escapeIdentifier(loaded)}`,
-        manifest.first_position,
-        signal,
-      );
+      const contents = await load(client, file, loaded, manifest.first_position, signal);
       await requireSame(client, contents, manifest);
       // Not while partitions are made: each would wait for the other's lock on the log.
       await client.query(takeLock('partitions'));
@@ -121,24 +116,21 @@ async function setRestored(client: Client, number: number, at: RawBuilder<Date> 
 async function load(
   client: Client,
   file: string,
-  table: string,
+  name: string,
   first: number,
   signal?: AbortSignal,
 ): Promise<Contents> {
+  const table = `daybook.${client.escapeIdentifier(name)}`;
   const insert = insertSql(table);
-  const readBack = readEventLines(table);
+  const readBack = readEventLines('read_restored', `daybook.${name}`);
   let after = first - 1;
   let waiting: string[] = [];
   const flush = async (lines: string[]): Promise<void> => {
     if (lines.length === 0) return;
     await client.query({ name: 'restore', text: insert, values: [SHARD, `[${lines.join(',')}]`] });
-    const { rows } = await client.query<[string]>({
-      name: 'read_restored',
-      text: readBack,
-      values: [SHARD, after, after + lines.length],
-      rowMode: 'array',
-    });
-    if (rows[0]?.[0] !== lines.join('\n'))
+    const range = { after: String(after), upTo: String(after + lines.length) };
+    const [loaded] = await readBack(client, range);
+    if (loaded?.lines !== lines.join('\n'))
       throw new ArchiveDamageError(table, {
         position: after + 1,
         problem: 'differs from the file after loading',

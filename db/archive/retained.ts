@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { parseLine, READ_RETAINED_LINES } from '#db/archive/line.ts';
+import { parseLine } from '#db/archive/line.ts';
+import { readRetainedLines } from '#db/archive/read-lines.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { leafOf } from '#db/log/chain.ts';
@@ -15,12 +16,12 @@ export async function verifyRetained(client: ClientBase, manifest: Manifest): Pr
   const digest = createHash('sha256');
   let count = 0;
   for (let after = manifest.first_position - 1; ;) {
-    const { rows } = await client.query<[string]>({
-      text: READ_RETAINED_LINES,
-      values: [SHARD, after, manifest.last_position, PAGE_EVENTS],
-      rowMode: 'array',
+    const rows = await readRetainedLines(client, {
+      after: String(after),
+      upTo: String(manifest.last_position),
+      limit: PAGE_EVENTS,
     });
-    for (const [line] of rows) {
+    for (const { line } of rows) {
       const event = parseLine(line, SHARD);
       if (!('event' in event)) continue;
       digest.update(leafOf(event.event));

@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
-import { READ_REQUEST_LINES } from '#db/archive/line.ts';
-import { SHARD } from '#db/log/append.ts';
+import { requestLines } from '#db/archive/read-lines.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { inclusionSpans, readSpans } from '#db/tlog/proof.ts';
@@ -18,7 +17,6 @@ import { ApiError } from '#server/errors/api-error.ts';
 
 export const RECEIPTS: Source = { projection: 'requests', tables: ['request'] };
 
-type LineRow = [line: string, format: string];
 type EventLine = { position: number; line: string; format: string };
 
 /**
@@ -145,20 +143,13 @@ async function readEvents(
   first: number,
   last: number,
 ): Promise<{ events: EventLine[]; hasAll: boolean }> {
-  async function read(from: number, to: number): Promise<LineRow[]> {
-    return (
-      await client.query<LineRow>({
-        text: READ_REQUEST_LINES,
-        values: [SHARD, from, to, request, RECEIPT_EVENTS_MAX],
-        rowMode: 'array',
-      })
-    ).rows;
-  }
+  const read = (from: number, to: number) =>
+    rowsOf(client, requestLines(request, from, to, RECEIPT_EVENTS_MAX));
   const rows = last - first <= REQUEST_DETAIL_LOOK_MAX ? await read(first, last) : [];
   const isWhole = rows.length > 0 && rows.length < RECEIPT_EVENTS_MAX;
   const all = isWhole ? rows : [...(await read(first, first)), ...(await read(last, last))];
   return {
-    events: all.map(([line, format]) => ({
+    events: all.map(({ line, format }) => ({
       position: (JSON.parse(line) as { position: number }).position,
       line,
       format,

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readEventLines } from '#db/archive/line.ts';
+import { readEventLines } from '#db/archive/read-lines.ts';
 import { eventsOf } from '#db/audit/source/files.ts';
 import { readPart } from '#db/audit/source/pages.ts';
 import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
@@ -286,6 +286,7 @@ describe('event sources', () => {
   test('sources: rows, text pages and file lines decode to the same events', async () => {
     await using writer = await openWriter(database);
     const auditor = await connectAs(database, 'auditor');
+    const readLines = readEventLines('lines');
     const versions = new Map<string, number>();
     const versionOf = (stream: string): number => {
       versions.set(stream, (versions.get(stream) ?? 0) + 1);
@@ -302,12 +303,8 @@ describe('event sources', () => {
           const head = await readHead(auditor);
           const rows = await readPage(auditor, after);
           expect(await readPart(auditor, after, head)).toEqual(rows);
-          const { rows: texts } = await auditor.query<{ string_agg: string }>(readEventLines('daybook.log'), [
-            0,
-            after,
-            head,
-          ]);
-          expect(eventsOf((texts[0]?.string_agg ?? '').split('\n'))).toEqual(rows);
+          const [text] = await readLines(auditor, { after: String(after), upTo: String(head) });
+          expect(eventsOf((text?.lines ?? '').split('\n'))).toEqual(rows);
         }),
         { numRuns: 20 },
       );
