@@ -49,6 +49,7 @@ const CATALOG = [
   'pg_class.oid',
   'pg_class.relname',
   'pg_class.relnamespace',
+  'pg_class.relispartition',
   'pg_class.relpartbound',
   'pg_class.reltuples',
   'pg_index.indisprimary',

@@ -376,6 +376,7 @@ export type PgClassTable = {
   relname: string;
   relnamespace: number;
   reltuples: number;
+  relispartition: boolean;
   relpartbound: string | null;
 };
 

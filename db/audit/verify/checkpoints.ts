@@ -1,12 +1,17 @@
+import type { Selectable } from 'kysely';
 import type { CheckpointNote, TrustedKeys } from '#db/audit/verify/evidence.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
+import type { CheckpointTable } from '#db/schema/tables.ts';
 import { originOf } from '#db/fold/signing.ts';
 import { type Checkpoint, openCheckpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import type { Head } from '#db/tlog/merkle.ts';
 import { NoteError, parseNote, verifyNote } from '#db/tlog/note.ts';
 
 /** A row of `daybook.checkpoint`. `published_at` is null if unknown. */
-export type CheckpointRow = { epoch: number; size: number; note: string; published_at: string | null };
+export type CheckpointRow = Pick<Selectable<CheckpointTable>, 'epoch' | 'note'> & {
+  size: number;
+  published_at: string | null;
+};
 
 /** A checkpoint that was parsed. Its signatures are not verified yet. */
 export type ParsedCheckpoint = CheckpointNote & {

@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { AuditTree, Node } from '#db/audit/verify/tree.ts';
 import { SHARD } from '#db/log/append.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 import { FINDINGS_MAX } from '#db/audit/bounds.ts';
+import { db, type Placeholders, prepare, rowsOf } from '#db/schema/query.ts';
 
 export type NodeId = { level: number; number: number };
 /** Consecutive nodes of a level. */
@@ -13,6 +15,17 @@ const UPPER_LEVELS = [2, 3, 4, 5, 6];
 
 /** How many nodes of a level a tree of this size has. */
 const countIn = (size: number, level: number): number => Math.floor(size / NODE_CHILDREN ** level);
+
+type Stored = { level: number; from: string; to: string };
+const selectNodes = prepare('verify_nodes', ({ level, from, to }: Placeholders<Stored>) =>
+  db
+    .selectFrom('daybook.log_node')
+    .select(['number', 'hash'])
+    .where('shard', '=', SHARD)
+    .where('level', '=', level)
+    .where('number', '>=', from)
+    .where('number', '<', to),
+);
 
 /** Compares `daybook.log_node` with the tree as it grows. */
 export class NodeCheck {
@@ -83,14 +96,8 @@ export class NodeCheck {
 
   /** Compares the stored nodes of a level in a range with the true ones. */
   async #compare(level: number, from: number, to: number, nodes: readonly Node[]): Promise<void> {
-    const { rows } = await this.#client.query<[string, Buffer]>({
-      name: 'verify_nodes',
-      text: `select number, hash from daybook.log_node where shard = $1 and level = $2 and number >= $3
-        and number < $4`,
-      values: [SHARD, level, from, to],
-      rowMode: 'array',
-    });
-    const stored = new Map(rows.map(([number, hash]) => [Number(number), hash]));
+    const rows = await selectNodes(this.#client, { level, from: String(from), to: String(to) });
+    const stored = new Map(rows.map(({ number, hash }) => [Number(number), hash]));
     for (const { number, hash } of nodes) {
       const there = stored.get(number);
       stored.delete(number);
@@ -110,14 +117,24 @@ export class NodeCheck {
   async #findMissingBefore(level: number, builtTo: number): Promise<void> {
     const end = Math.min(countIn(builtTo, level), Math.ceil((this.#first - 1) / NODE_CHILDREN ** level));
     if (end === 0) return;
-    const { rows } = await this.#client.query<[string, string]>({
-      text: `select number, next from (select number, lead(number, 1, $3) over (order by number) as next
-          from (select -1 as number union all select number from daybook.log_node
-            where shard = $1 and level = $2 and number >= 0 and number < $3) stored) gaps
-        where next > number + 1 order by number limit $4`,
-      values: [SHARD, level, end, FINDINGS_MAX],
-      rowMode: 'array',
-    });
-    for (const [number, next] of rows) this.#addMissing(level, Number(number) + 1, Number(next) - 1);
+    const nodes = db
+      .selectFrom('daybook.log_node')
+      .select('number')
+      .where('shard', '=', SHARD)
+      .where('level', '=', level)
+      .where('number', '>=', '0')
+      .where('number', '<', String(end));
+    const stored = db.selectNoFrom(sql<string>`-1`.as('number')).unionAll(nodes);
+    const gaps = db
+      .selectFrom(stored.as('stored'))
+      .select(['number', sql<string>`lead(number, 1, ${end}::bigint) over (order by number)`.as('next')]);
+    const query = db
+      .selectFrom(gaps.as('gaps'))
+      .select(['number', 'next'])
+      .where('next', '>', sql<string>`number + 1`)
+      .orderBy('number')
+      .limit(FINDINGS_MAX);
+    for (const { number, next } of await rowsOf(this.#client, query))
+      this.#addMissing(level, Number(number) + 1, Number(next) - 1);
   }
 }

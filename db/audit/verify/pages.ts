@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { sql } from 'kysely';
 import { type ClientBase, DatabaseError } from 'pg';
 import { readCopyPage } from '#db/audit/source/copy-page.ts';
 import { type EventRow, rowOfText } from '#db/audit/source/event-row.ts';
@@ -7,6 +8,8 @@ import { AT_US, COLUMN_NAMES, leafColumns, typeOf } from '#db/log/columns.ts';
 import type { CheckpointRow } from '#db/audit/verify/checkpoints.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PAGE_POSITIONS } from '#db/audit/bounds.ts';
+import { db, onlyRowOf, type Placeholders, prepare, rowsOf } from '#db/schema/query.ts';
+import type { CheckpointTable, LogBatchTable } from '#db/schema/tables.ts';
 
 /** Position 0 has no event, but the table allows one. */
 const BEFORE_FIRST = -1;
@@ -26,82 +29,106 @@ export type Page = {
   unreadable: { position: number; problem: string }[];
 };
 
+/** A table with the columns of the log. */
+type LogCopy = 'daybook.log' | 'daybook.log_kept';
+
 /** The columns that can have an empty text. */
 const TEXT_COLUMNS = COLUMN_NAMES.filter((name) => typeOf(name) === 'text');
 // An infinite time must not fail the full page.
 const TEXT = `row(${leafColumns(`case when isfinite(at) then ${AT_US} end`)})::text`;
-const rowsOf = (table: string, columns: string): string =>
-  `select ${columns} from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
 // Times are converted here: doing it in Postgres costs a tenth of the query, and all rows of a batch have the
 // same. The last column is true if a text is empty, since COPY writes an empty text and null alike.
 const HAS_EMPTY_TEXT = TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ');
 const COPIED = `${leafColumns('at')}, nullif(${HAS_EMPTY_TEXT}, false)`;
-const copyOf = (table: string, after: number, upTo: number): string => {
-  const values = [0, SHARD, after, upTo];
-  // COPY takes no parameters. These are numbers from this module.
-  const query = rowsOf(table, COPIED).replace(/\$(\d)/g, (_, number: string) =>
-    String(Number(values[Number(number)])),
-  );
-  return `copy (${query}) to stdout with (delimiter ',', null '')`;
-};
+// COPY takes no parameters. These are numbers from this module.
+const copyOf = (table: LogCopy, after: number, upTo: number): string =>
+  `copy (select ${COPIED} from ${table} where shard = ${SHARD} and position > ${after}
+    and position <= ${upTo} order by position) to stdout with (delimiter ',', null '')`;
 
-const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::text,
-  ''), coalesce(event_count::text, ''), coalesce(instance::text, ''),
-    coalesce(batch_no::text, ''), coalesce(case when isfinite(at) then (extract(epoch
-      from at) * 1000000)::bigint::text end, ''), coalesce(format::text, ''),
-    coalesce(chain, ''::bytea)
-  from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3
-    order by last_position`;
+const READ_TEXT = sql<string>`${sql.raw(TEXT)}`;
 
-/** Retained control events. */
-export const READ_RETAINED_TEXTS = `select ${TEXT} from daybook.log_kept
-  where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
+type Stretch = { after: string; upTo: string };
+
+/** Retained control events, at most `limit` of them. */
+export const readRetainedTexts = prepare(
+  'verify_retained',
+  ({ after, upTo, limit }: Placeholders<Stretch & { limit: number }>) =>
+    db
+      .selectFrom('daybook.log_kept')
+      .select(READ_TEXT.as('text'))
+      .where('shard', '=', SHARD)
+      .where('position', '>', after)
+      .where('position', '<=', upTo)
+      .orderBy('position')
+      .limit(limit),
+);
 
 /** Reads rows of the log, or of a table with the same columns. */
 export async function readRowTexts(
   client: ClientBase,
-  table: string,
+  table: LogCopy,
   after: number,
   upTo: number,
 ): Promise<EventRow[]> {
   const rows = await readCopyPage(client, copyOf(table, after, upTo));
   if (rows !== null) return rows;
-  const single = await client.query<[string]>({
-    text: rowsOf(table, TEXT),
-    values: [SHARD, after, upTo],
-    rowMode: 'array',
-  });
-  return single.rows.map(([text]) => rowOfText(text));
+  const single = db
+    .selectFrom(table)
+    .select(READ_TEXT.as('text'))
+    .where('shard', '=', SHARD)
+    .where('position', '>', String(after))
+    .where('position', '<=', String(upTo))
+    .orderBy('position');
+  return (await rowsOf(client, single)).map(({ text }) => rowOfText(text));
 }
 
-export async function readBatches(
-  client: ClientBase,
-  after: number | string,
-  upTo: number,
-): Promise<BatchRow[]> {
-  const { rows } = await client.query<[string, string, string, string, string, string, string, Buffer]>({
-    name: 'verify_batches',
-    text: READ_BATCHES,
-    values: [SHARD, after, upTo],
-    rowMode: 'array',
-  });
-  return rows.map(([shard, lastPosition, eventCount, instance, batchNo, at, format, chain]) => ({
-    shard,
-    lastPosition,
-    eventCount,
-    instance,
-    batchNo,
-    at,
-    format,
-    chain,
-  }));
+/** A column as text, and an empty one for null. */
+const textOf = (column: keyof LogBatchTable) => sql<string>`coalesce(${sql.ref(column)}::text, '')`;
+// An infinite time must not fail the full page.
+const BATCH_AT = sql<string>`coalesce(case when isfinite(at) then (${sql.raw(AT_US)})::text end, '')`;
+const selectBatches = prepare('verify_batches', ({ after, upTo }: Placeholders<Stretch>) =>
+  db
+    .selectFrom('daybook.log_batch')
+    .select([
+      textOf('shard').as('shard'),
+      textOf('last_position').as('lastPosition'),
+      textOf('event_count').as('eventCount'),
+      textOf('instance').as('instance'),
+      textOf('batch_no').as('batchNo'),
+      BATCH_AT.as('at'),
+      textOf('format').as('format'),
+    ])
+    .select(({ fn }) => fn.coalesce('chain', sql<Buffer>`''::bytea`).as('chain'))
+    .where('shard', '=', SHARD)
+    .where('last_position', '>', after)
+    .where('last_position', '<=', upTo)
+    .orderBy('last_position'),
+);
+
+export function readBatches(client: ClientBase, after: number | string, upTo: number): Promise<BatchRow[]> {
+  return selectBatches(client, { after: String(after), upTo: String(upTo) });
 }
 
+const CHECKPOINT_COLUMNS = [
+  'epoch',
+  'size',
+  'note',
+  'published_at',
+] as const satisfies readonly (keyof CheckpointTable & keyof CheckpointRow)[];
 /** A row of `daybook.checkpoint` as a JSON expression. */
-export const CHECKPOINT_JSON = `json_build_object(
-  'epoch', epoch, 'size', size, 'note', note, 'published_at', published_at)`;
-const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1
-  and size > $2 and size <= $3 order by size, epoch`;
+export const CHECKPOINT_JSON = sql<CheckpointRow>`json_build_object(${sql.raw(
+  CHECKPOINT_COLUMNS.map((name) => `'${name}', ${name}`).join(', '),
+)})`;
+const selectCheckpoints = prepare('verify_checkpoints', ({ after, upTo }: Placeholders<Stretch>) =>
+  db
+    .selectFrom('daybook.checkpoint')
+    .select(CHECKPOINT_JSON.as('row'))
+    .where('shard', '=', SHARD)
+    .where('size', '>', after)
+    .where('size', '<=', upTo)
+    .orderBy('size')
+    .orderBy('epoch'),
+);
 
 /** The stored checkpoints larger than one size up to another. */
 export async function readCheckpointRows(
@@ -109,11 +136,7 @@ export async function readCheckpointRows(
   after: number | string,
   upTo: number,
 ): Promise<CheckpointRow[]> {
-  const { rows } = await client.query<{ row: CheckpointRow }>({
-    name: 'verify_checkpoints',
-    text: READ_CHECKPOINTS,
-    values: [SHARD, after, upTo],
-  });
+  const rows = await selectCheckpoints(client, { after: String(after), upTo: String(upTo) });
   return rows.map(({ row }) => row);
 }
 
@@ -173,11 +196,16 @@ export async function* pagesOf(client: ClientBase, after: number, upTo: number):
 
 /** The next position with a row, to skip a long gap. */
 async function nextPosition(client: ClientBase, after: number, upTo: number): Promise<number> {
-  const { rows } = await client.query<[string]>({
-    text: `select least((select min(position) from daybook.log where shard = $1 and position > $2),
-      (select min(last_position) from daybook.log_batch where shard = $1 and last_position > $2), $3)`,
-    values: [SHARD, after, upTo],
-    rowMode: 'array',
+  const query = db.selectNoFrom(({ selectFrom, fn, cast, val }) => {
+    const event = selectFrom('daybook.log')
+      .select(({ fn: inner }) => inner.min('position').as('next'))
+      .where('shard', '=', SHARD)
+      .where('position', '>', String(after));
+    const batch = selectFrom('daybook.log_batch')
+      .select(({ fn: inner }) => inner.min('last_position').as('next'))
+      .where('shard', '=', SHARD)
+      .where('last_position', '>', String(after));
+    return fn<string>('least', [event, batch, cast(val(upTo), 'bigint')]).as('next');
   });
-  return Number(rows[0]?.[0]);
+  return Number((await onlyRowOf(client, query)).next);
 }

@@ -2,11 +2,10 @@ import { createHash, hash } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import { fieldsOf, leafContent, rowOfFields } from '#db/audit/source/event-row.ts';
 import { AT, checkEvent } from '#db/audit/verify/event.ts';
-import { READ_RETAINED_TEXTS } from '#db/audit/verify/pages.ts';
+import { readRetainedTexts } from '#db/audit/verify/pages.ts';
 import type { Verification } from '#db/audit/verify/verification.ts';
 import type { PartitionRow } from '#db/audit/verify/tables.ts';
 import { Manifest } from '#db/archive/manifest.ts';
-import { SHARD } from '#db/log/append.ts';
 import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
 /** Verifies the retained control events of partitions whose files are not available, by their manifests. */
@@ -28,12 +27,12 @@ export async function verifyRetainedEvents(
       });
     };
     for (let after = first - 1; ;) {
-      const { rows } = await client.query<[string]>({
-        text: READ_RETAINED_TEXTS,
-        values: [SHARD, after, last, PAGE_EVENTS],
-        rowMode: 'array',
+      const rows = await readRetainedTexts(client, {
+        after: String(after),
+        upTo: String(last),
+        limit: PAGE_EVENTS,
       });
-      for (const [text] of rows) {
+      for (const { text } of rows) {
         const fields = fieldsOf(text);
         const row = rowOfFields(fields, text);
         const leaf = hash('sha256', leafContent(row), 'buffer');

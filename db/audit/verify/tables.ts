@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { jsonArrayFrom } from 'kysely/helpers/postgres';
 import type { ClientBase } from 'pg';
 import { textOf } from '#db/audit/source/event-row.ts';
 import { CHECKPOINT_JSON, readRowTexts } from '#db/audit/verify/pages.ts';
@@ -9,7 +10,8 @@ import type { ControlRow } from '#db/audit/verify/log-verifier.ts';
 import { fileName, Manifest } from '#db/archive/manifest.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
-import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
+import { type Cell, db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
+import type { Tables } from '#db/schema/tables.ts';
 
 /** Reads the tables beside the log, and compares them with the log. */
 
@@ -44,43 +46,81 @@ export type DatabaseSnapshot = {
   beyond: readonly CheckpointRow[];
 };
 
-const IS_BOUND = `coalesce((select pg_get_expr(relpartbound,
-  oid) = format('FOR VALUES FROM (%L) TO (%L)', first_position, end_position)
-    from pg_class where oid = to_regclass('daybook.' || quote_ident(name)) and relispartition), true)`;
-const PARTITIONS = sql<(Omit<PartitionRow, 'openLeaves'> & { openLeaves: string | null })[] | null>`(
-  select json_agg(json_build_object('number', number, 'name', name, 'first', greatest(1, first_position),
-      'last', end_position - 1, 'isBound', ${sql.raw(IS_BOUND)}, 'isArchived', archived_at is not null,
-      'manifest', manifest, 'openLeaves', encode(open_leaves, 'hex')) order by first_position, number)
-    from daybook.log_partition)`;
-const ATTACHED = sql<AttachedPartition[] | null>`(
-  select json_agg(json_build_object('name', relname, 'bounds', pg_get_expr(relpartbound, oid))
-      order by relname)
-    from pg_class where oid in (select inhrelid from pg_inherits where inhparent = 'daybook.log'::regclass))`;
-const BEYOND = sql<CheckpointRow[] | null>`(
-  select json_agg(${sql.raw(CHECKPOINT_JSON)} order by size, epoch) from daybook.checkpoint
-    where shard = ${SHARD} and size > head)`;
+const PARTITIONS = jsonArrayFrom(
+  db
+    .selectFrom('daybook.log_partition')
+    .select(['number', 'name', 'manifest'])
+    .select(({ fn, ref, selectFrom, lit }) => [
+      // JSON has them as numbers.
+      sql<number>`greatest(1, ${ref('first_position')})`.as('first'),
+      sql<number>`${ref('end_position')} - 1`.as('last'),
+      fn
+        .coalesce(
+          selectFrom('pg_catalog.pg_class')
+            .select(
+              sql<boolean>`pg_get_expr(relpartbound, oid)
+                = format('FOR VALUES FROM (%L) TO (%L)', first_position, end_position)`.as('is_bound'),
+            )
+            .where('oid', '=', sql<number>`to_regclass('daybook.' || quote_ident(name))`)
+            .where('relispartition', '=', true),
+          lit(true),
+        )
+        .as('isBound'),
+      sql<boolean>`${ref('archived_at')} is not null`.as('isArchived'),
+      sql<string | null>`encode(${ref('open_leaves')}, 'hex')`.as('openLeaves'),
+    ])
+    .orderBy('first_position')
+    .orderBy('number'),
+);
+const ATTACHED = jsonArrayFrom(
+  db
+    .selectFrom('pg_catalog.pg_class as c')
+    .innerJoin('pg_catalog.pg_inherits as i', 'i.inhrelid', 'c.oid')
+    .select(({ fn }) => [
+      'c.relname as name',
+      fn<string>('pg_get_expr', ['c.relpartbound', 'c.oid']).as('bounds'),
+    ])
+    .where('i.inhparent', '=', sql<number>`'daybook.log'::regclass`)
+    .orderBy('c.relname'),
+);
+type StreamHead = [Cell<'daybook.stream_head', 'stream'>, Cell<'daybook.stream_head', 'version'>];
+// Pairs, since there is a row for each key.
+const STREAMS = db
+  .selectFrom('daybook.stream_head')
+  .select(sql<StreamHead[] | null>`json_agg(json_build_array(stream, version))`.as('streams'));
 
 /** All in one row: tables as JSON, so that it is one statement. */
 const snapshot = () =>
   db
     .with('head', () =>
-      db.selectNoFrom(
-        sql<string>`greatest(0, (select max(position) from daybook.log where shard = ${SHARD}),
-          (select max(last_position) from daybook.log_batch where shard = ${SHARD}))`.as('head'),
-      ),
+      db.selectNoFrom(({ fn, lit, selectFrom }) => {
+        const event = selectFrom('daybook.log')
+          .select(({ fn: inner }) => inner.max('position').as('head'))
+          .where('shard', '=', SHARD);
+        const batch = selectFrom('daybook.log_batch')
+          .select(({ fn: inner }) => inner.max('last_position').as('head'))
+          .where('shard', '=', SHARD);
+        return fn<string>('greatest', [lit(0), event, batch]).as('head');
+      }),
     )
     .selectFrom('head')
-    .select(({ selectFrom }) => [
+    .select(({ selectFrom, fn }) => [
       'head',
       selectFrom('daybook.install').select('log_id').limit(1).as('log_id'),
-      sql<string>`daybook.first_position()`.as('first'),
-      sql<[string, number][] | null>`(
-        select json_agg(json_build_array(stream, version)) from daybook.stream_head)`.as('streams'),
+      fn<Result<'daybook.first_position'>>('daybook.first_position').as('first'),
+      STREAMS.as('streams'),
       PARTITIONS.as('partitions'),
       ATTACHED.as('attached'),
-      sql<string>`(select coalesce(max(size), 0) from daybook.checkpoint
-        where shard = ${SHARD} and size <= head)`.as('built'),
-      BEYOND.as('beyond'),
+      selectFrom('daybook.checkpoint')
+        .select(({ fn: inner }) => inner.max('size').as('size'))
+        .where('shard', '=', SHARD)
+        .whereRef('size', '<=', 'head.head')
+        .as('built'),
+      selectFrom('daybook.checkpoint')
+        .select(sql<CheckpointRow[] | null>`json_agg(${CHECKPOINT_JSON} order by size, epoch)`.as('rows'))
+        .where('shard', '=', SHARD)
+        .whereRef('size', '>', 'head.head')
+        .as('beyond'),
     ]);
 
 /** Reads everything in one statement, so that concurrent appends don't matter. */
@@ -92,15 +132,24 @@ export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot
     head: Number(row.head),
     first: Number(row.first),
     streams: new Map(row.streams),
-    partitions: (row.partitions ?? []).map((each) => ({
+    partitions: row.partitions.map((each) => ({
       ...each,
       openLeaves: each.openLeaves === null ? null : Buffer.from(each.openLeaves, 'hex'),
     })),
-    attached: row.attached ?? [],
-    built: Number(row.built),
+    attached: row.attached,
+    built: Number(row.built ?? 0),
     beyond: row.beyond ?? [],
   };
 }
+
+/** A table of rows that name their shard, and the column that places them. */
+type Sharded = {
+  [Name in keyof Tables]: Tables[Name] extends { shard: unknown }
+    ? Name extends `daybook.${infer Table}`
+      ? [table: Table, column: keyof Tables[Name] & string]
+      : never
+    : never;
+}[keyof Tables];
 
 /** Finds the first row of each table that is of an unknown shard. */
 export async function findUnknownShards(client: ClientBase): Promise<Finding[]> {
@@ -111,9 +160,9 @@ export async function findUnknownShards(client: ClientBase): Promise<Finding[]> 
     ['log_kept', 'position'],
     ['log_node', 'number'],
     ['checkpoint', 'size'],
-  ] as const) {
+  ] as const satisfies Sharded[]) {
     const unknown = db
-      .selectFrom(sql<{ shard: number }>`${sql.table(`daybook.${table}`)}`.as('row'))
+      .selectFrom(`daybook.${table}` as 'daybook.log')
       .select(['shard', sql<string>`${sql.ref(column)}`.as('at')])
       .where(({ eb, or }) => or([eb('shard', '<', SHARD), eb('shard', '>', SHARD)]))
       .orderBy('shard')
