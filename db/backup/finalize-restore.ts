@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { countOf, db, rowsOf } from '#db/schema/query.ts';
 import { recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
@@ -10,9 +11,13 @@ export type FinalizedRestore = {
   undelivered: number;
 };
 
-const IDENTITIES = `select a.attrelid::regclass::text as table, a.attname as column
-  from pg_attribute a join pg_class c on c.oid = a.attrelid
-  where c.relnamespace = 'daybook'::regnamespace and a.attidentity <> ''`;
+const identities = db
+  .selectFrom('pg_catalog.pg_attribute as a')
+  .innerJoin('pg_catalog.pg_class as c', 'c.oid', 'a.attrelid')
+  .select('a.attname as column')
+  .select(({ ref }) => sql<string>`${ref('a.attrelid')}::regclass::text`.as('table'))
+  .where('c.relnamespace', '=', sql<number>`'daybook'::regnamespace`)
+  .where('a.attidentity', '<>', '');
 
 /**
  * Finalizes a restore, within the transaction that loaded the tables: advances sequences past the restored
@@ -20,8 +25,7 @@ const IDENTITIES = `select a.attrelid::regclass::text as table, a.attname as col
  * @param hasProjections whether the projections were restored; otherwise they are detached until rebuilt.
  */
 export async function finalizeRestore(client: Client, hasProjections: boolean): Promise<FinalizedRestore> {
-  const { rows: identities } = await client.query<{ table: string; column: string }>(IDENTITIES);
-  for (const { table, column } of identities) {
+  for (const { table, column } of await rowsOf(client, identities)) {
     await client.query(
       `select setval(pg_get_serial_sequence($1, $2), max("${column}")) from ${table}
         having max("${column}") is not null`,

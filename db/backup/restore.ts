@@ -18,6 +18,7 @@ import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, StoreError, type Store } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
+import { partitionsOf } from '#db/schema/catalog.ts';
 import { awaitMigrationTurn, createSchema, readApplied, upgradeSchema } from '#db/schema/apply.ts';
 import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
 import { migrationNames, readSchema, type Schema, SCHEMA_FOLDER } from '#db/schema/files.ts';
@@ -168,11 +169,7 @@ async function load(
 }
 
 async function dropPartitions(client: Client): Promise<void> {
-  const { rows } = await client.query<{ name: string }>(
-    `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      where i.inhparent = 'daybook.log'::regclass`,
-  );
-  for (const { name } of rows) {
+  for (const { name } of await rowsOf(client, partitionsOf('daybook.log'))) {
     const table = `daybook.${client.escapeIdentifier(name)}`;
     await client.query(`alter table daybook.log detach partition ${table}; drop table ${table}`);
   }

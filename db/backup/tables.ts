@@ -1,4 +1,7 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import { primaryKey } from '#db/schema/catalog.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 
 /**
@@ -69,20 +72,28 @@ export const roleFor = (table: string): string =>
 /** A table with the columns that are copied. Generated columns are computed again. */
 export type Table = { name: string; columns: string[]; key: string[] };
 
-const DESCRIBE = `select t.name,
-    array(select attname::text from pg_attribute where attrelid = to_regclass(t.name) and attnum > 0
-      and not attisdropped and attgenerated = '' order by attnum) as columns,
-    array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = i.indrelid
-      and a.attnum = any(i.indkey)
-      where i.indrelid = to_regclass(t.name) and i.indisprimary
-        order by array_position(i.indkey::int2[], a.attnum)) as key
-  from unnest($1::text[]) with ordinality as t(name, ordinal) where to_regclass(t.name) is not null
-    order by t.ordinal`;
-
 /** Describes those of these tables that exist in this database. */
 export async function describeTables(client: ClientBase, names: readonly string[]): Promise<Table[]> {
-  const { rows } = await client.query<Table>(DESCRIBE, [names]);
-  return rows;
+  const listed = sql<{ name: string; ordinal: string }>`unnest(${names}::text[]) with ordinality`;
+  const oid = sql<number>`to_regclass(t.name)`;
+  const columns = db
+    .selectFrom('pg_catalog.pg_attribute')
+    .select('attname')
+    .where('attrelid', '=', oid)
+    .where('attnum', '>', 0)
+    .where('attisdropped', '=', false)
+    .where('attgenerated', '=', '')
+    .orderBy('attnum');
+  const query = db
+    .selectFrom(listed.as<'t'>(sql`t(name, ordinal)`))
+    .select('t.name')
+    .select([
+      sql<string[]>`array(${columns})::text[]`.as('columns'),
+      sql<string[]>`array(${primaryKey(oid)})::text[]`.as('key'),
+    ])
+    .where(oid, 'is not', null)
+    .orderBy('t.ordinal');
+  return rowsOf(client, query);
 }
 
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');

@@ -18,7 +18,6 @@ export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
   ['db/tlog/hashes.ts', 'leaf hashes of a range: prepared, concatenated by PostgreSQL'],
   ['db/audit/commands/trace.ts', 'a leaf in the text format of PostgreSQL'],
   ['db/audit/source/pages.ts', 'pages of the log in the text format of PostgreSQL'],
-  ['db/backup/', 'the catalog'],
   ['db/postgres/', 'roles, settings and databases, before there is a schema'],
   ['db/schema/', 'the schema itself: what the types are generated from'],
   ['worker/tasks/deliver-webhook.ts', 'statements with several writes, in the transaction of the queue'],
