@@ -1,8 +1,7 @@
 import { lookup } from 'node:dns';
-import { request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { type Reach, reachOf, reachOfHost } from '#db/addresses.ts';
+import { http } from '#db/node-http.ts';
 
 /**
  * Sends to a configured address from within the operator's network, guarded against server-side
@@ -56,8 +55,9 @@ export async function post({ url, headers, body, allowPrivate, timeoutMs, signal
   const reach = reachOfHost(target.hostname);
   if (reach !== null && !mayReceive(reach, allowPrivate)) return { fault: 'address_refused' };
   return new Promise((resolve, reject) => {
-    const send = target.protocol === 'https:' ? httpsRequest : httpRequest;
-    const sent = send(target, {
+    // Most workers never need it.
+    const { request } = target.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
+    const sent = request(target, {
       method: 'POST',
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
       lookup: guardedLookup(allowPrivate),

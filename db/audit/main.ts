@@ -1,7 +1,9 @@
 import { keepCompiled } from '#db/compile-cache.ts';
+import { registerModuleResolver } from '#db/module-resolver.ts';
 
 /** Entry point of `npm run -s audit -- …`: the audit commands alone, without the server and the worker. */
 keepCompiled();
+registerModuleResolver();
 const { AUDIT_COMMANDS } = await import('#db/audit/commands/program.ts');
 const { witnessCommand } = await import('#db/audit/commands/witness.ts');
 const { processSurroundings } = await import('#db/command-line/process-streams.ts');

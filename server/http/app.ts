@@ -1,13 +1,8 @@
 import express, { type NextFunction, type Request, type Response } from 'express';
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { uuidv7 } from '#db/ids.ts';
+import { http } from '#db/node-http.ts';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import {
   CONNECTIONS_CHECK_MS,
@@ -119,7 +114,9 @@ export function createServer(app: App): Server {
       !awaitsReply(request.socket) &&
       [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
   };
-  const server = app.tls ? createHttpsServer({ ...options, ...app.tls }) : createHttpServer(options);
+  const server = app.tls
+    ? process.getBuiltinModule('node:https').createServer({ ...options, ...app.tls })
+    : http.createServer(options);
   server.on('request', (request, response) => handle(request, response));
   limitConnections(server, app.relay.requestLog);
   serveHalfClosed(server);

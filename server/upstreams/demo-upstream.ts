@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
+import { http } from '#db/node-http.ts';
 import type { UpstreamConfig } from '#server/process/config.ts';
 
 /**
@@ -33,7 +34,7 @@ export type DemoUpstream = { config: UpstreamConfig; close(): Promise<void> };
 
 export async function startDemoUpstream(): Promise<DemoUpstream> {
   const credential = randomBytes(24).toString('base64url');
-  const server = createServer((request, response) => {
+  const server = http.createServer((request, response) => {
     answer(request, response, credential).catch(() => response.destroy());
   });
   // A port of its own even among processes that share the relay's: each knows only its own credential.

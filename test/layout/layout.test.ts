@@ -19,6 +19,7 @@ import {
   catchAlls,
   consoleUses,
   cycles,
+  httpImports,
   largeFolders,
   layerViolations,
   longFiles,
@@ -64,6 +65,7 @@ describe('the source', () => {
   it('has folders of at most 25 files', () => expect(largeFolders(files)).toEqual([]));
   it('has lines of at most 110 columns', () => expect(wideLines(files)).toEqual([]));
   it('logs through the logger only', () => expect(consoleUses(files)).toEqual([]));
+  it('imports types only from node:http', () => expect(httpImports(files)).toEqual([]));
   it('has no volatile clock in a condition of a query, which would read the whole history', () => {
     const queries = files.filter(
       ({ path: name }) =>
@@ -349,6 +351,15 @@ describe('the checker', () => {
         tree({ 'test/a.ts': 'console.log(1);', 'db/a.ts': "this.console; const s = 'console.log';" }),
       ),
     ).toEqual([]);
+  });
+
+  it('node:http: values in services, not types', () => {
+    const source = tree({
+      'server/a.ts': "import { type Server, createServer } from 'node:http';",
+      'worker/a.ts': "import type { Server } from 'node:http';",
+      'test/a.ts': "import { createServer } from 'node:http';",
+    });
+    expect(httpImports(source)).toEqual(['server/a.ts imports node:http']);
   });
 });
 

@@ -242,6 +242,16 @@ export function wideLines(files: readonly File[]): Violation[] {
     );
 }
 
+/** Services take it from db/node-http.ts: an import of it loads more than a start needs. */
+export function httpImports(files: readonly File[]): Violation[] {
+  return files
+    .filter(({ path }) => ['db', 'server', 'worker'].includes(topFolderOf(path)))
+    .filter(({ imports }) =>
+      imports.some(({ specifier, typeOnly }) => specifier === 'node:http' && !typeOnly),
+    )
+    .map(({ path }) => `${path} imports node:http`);
+}
+
 /** Services log through their logger, which redacts secrets. */
 export function consoleUses(files: readonly File[]): Violation[] {
   return files
