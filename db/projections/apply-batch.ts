@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import { type ClientBase, DatabaseError } from 'pg';
 import { EVENT_CODES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { GapError } from '#db/log/follow.ts';
 import { ArchivedError, requireWhole, UnreadableEventError } from '#db/log/read.ts';
+import { type Cell, db, onlyRowOf } from '#db/schema/query.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
 
 /**
@@ -40,13 +42,29 @@ const SURVEY = `select count(*) as count, max(at)::text as at,
     array_agg(position order by position) filter (where type <> all($4)) as positions,
     array_agg(type order by position) filter (where type <> all($4)) as types
   from daybook.log where shard = $1 and position > $2 and position <= $3`;
-const FIRST_GAP = `select min(n) as position from (
-    select $2::bigint + row_number() over (order by position) as n, position
-      from daybook.log where shard = $1 and position > $2 and position <= $3) seen
-  where n <> position`;
 export const KNOWN_TYPES: readonly number[] = Object.values(EVENT_CODES);
 
-type SurveyRow = { count: string; at: string; positions: string[] | null; types: number[] | null };
+/** `at` is text, since a `Date` has no microseconds. */
+type SurveyRow = {
+  count: string;
+  at: string;
+  positions: Cell<'daybook.log', 'position'>[] | null;
+  types: Cell<'daybook.log', 'type'>[] | null;
+};
+
+/** The first position of a range before an event that is behind its place; null without one. */
+function firstGap({ after, upTo }: Range) {
+  const seen = db
+    .selectFrom('daybook.log')
+    .select(['position', sql<string>`${after}::bigint + row_number() over (order by position)`.as('n')])
+    .where('shard', '=', SHARD)
+    .where('position', '>', String(after))
+    .where('position', '<=', String(upTo));
+  return db
+    .selectFrom(seen.as('seen'))
+    .select(({ fn }) => fn.min('n').as('position'))
+    .whereRef('n', '<>', 'position');
+}
 
 /**
  * Checks a range of the log for gaps and unknown types.
@@ -62,10 +80,8 @@ export async function survey(client: ClientBase, { after, upTo }: Range): Promis
   const { count, at, positions, types } = rows[0] as SurveyRow;
   if (Number(count) !== upTo - after) {
     await requireWhole(client, after);
-    const gap = await client.query<{ position: string | null }>(FIRST_GAP, [SHARD, after, upTo]);
-    throw new GapError(
-      `the log has no event at position ${gap.rows[0]?.position ?? after + Number(count) + 1}`,
-    );
+    const gap = (await onlyRowOf(client, firstGap({ after, upTo }))).position;
+    throw new GapError(`the log has no event at position ${gap ?? after + Number(count) + 1}`);
   }
   const unknown = (positions ?? []).map((position, index) => ({
     position: Number(position),

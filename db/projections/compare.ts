@@ -4,7 +4,9 @@ import { analyzeCopy, type CopyOptions, createCopy, extendCopy, applyPage } from
 import { PROJECTING } from '#db/projections/project.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
-import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+import { primaryKey } from '#db/schema/catalog.ts';
+import { db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
+import type { Tables } from '#db/schema/tables.ts';
 
 /**
  * Compares a projection with a replay of the log into temporary tables of this session. A read-only
@@ -109,12 +111,13 @@ async function compareParked(
   return [`it has ${live.length} parked events, a replay ${fresh.length}`];
 }
 
-const KEY_COLUMNS = `select a.attname as name from pg_index i
-  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-  where i.indrelid = to_regclass($1) and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)`;
-
-type DifferingRow = { projected: Values | null; replayed: Values | null; total: string };
+/** A row as JSON of texts by column; the tables are values, so the columns are not known here. */
 type Values = Record<string, string | null>;
+type DifferingRow = { projected: Values | null; replayed: Values | null };
+
+const asText = (row: 'p' | 'r') =>
+  sql<Values | null>`(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${sql.raw(row)})))`;
+const oidOf = (table: string) => sql<number | null>`to_regclass(${table})::oid`;
 
 async function compareTable(
   client: ClientBase,
@@ -124,28 +127,28 @@ async function compareTable(
   found: Comparison,
 ): Promise<void> {
   const live = `${LIVE_SCHEMA}.${table}`;
-  const exists = await client.query<{ is_there: boolean }>('select to_regclass($1) is not null as is_there', [
-    live,
-  ]);
-  if (exists.rows[0]?.is_there !== true) {
+  if ((await onlyRowOf(client, db.selectNoFrom(oidOf(live).as('oid')))).oid === null) {
     found.faults.push(`its table ${table} is missing`);
     return;
   }
-  const columns = await client.query<{ name: string }>(KEY_COLUMNS, [`pg_temp.${table}`]);
-  const key = columns.rows.map(({ name }) => name);
+  const columns = await rowsOf(client, primaryKey(oidOf(`pg_temp.${table}`)));
+  const key = columns.map(({ attname }) => attname);
   const kept = projection.kept?.find((each) => each.table === table);
   const isKept = kept === undefined ? 'true' : `(${kept.time} < '${keptFrom}') is not true`;
-  const asText = (row: string): string =>
-    `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${row})))`;
-  const { rows } = await client.query<DifferingRow>(
-    `select ${asText('p')} as projected, ${asText('r')} as replayed, total from (
-       select p, r, count(*) over () as total
-       from (select * from ${live} where ${isKept}) p
-       full join (select * from pg_temp.${table} where ${isKept}) r using (${key.join(', ')})
-       where p is distinct from r order by ${key.join(', ')} limit ${DIFFERENCES_SHOWN}) differing`,
+  const differing = sql<{ total: string }>`(
+    select p, r, count(*) over () as total
+      from (select * from ${sql.raw(live)} where ${sql.raw(isKept)}) p
+      full join (select * from pg_temp.${sql.raw(table)} where ${sql.raw(isKept)}) r
+        using (${sql.raw(key.join(', '))})
+      where p is distinct from r order by ${sql.raw(key.join(', '))} limit ${sql.lit(DIFFERENCES_SHOWN)})`;
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom(differing.as('differing'))
+      .select(['total', asText('p').as('projected'), asText('r').as('replayed')]),
   );
-  const { rows: counted } = await client.query<{ count: string }>(`select count(*) as count from ${live}`);
-  found.rows += Number(counted[0]?.count);
+  const counted = db.selectFrom(live as keyof Tables).select(({ fn }) => fn.countAll<string>().as('count'));
+  found.rows += Number((await onlyRowOf(client, counted)).count);
   found.differing += Number(rows[0]?.total ?? 0);
   found.differences.push(
     ...rows.map((row) => describe(table, key, row)).slice(0, DIFFERENCES_SHOWN - found.differences.length),

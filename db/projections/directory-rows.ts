@@ -1,3 +1,4 @@
+import type { InsertType, SelectType } from 'kysely';
 import {
   type AccountEvent,
   isAccountEvent,
@@ -12,47 +13,30 @@ import { evolveKey } from '#db/fold/key.ts';
 import { evolvePlan } from '#db/fold/plan.ts';
 import { evolvePrice } from '#db/fold/price.ts';
 import type { Prices } from '#db/money.ts';
+import type { AccountTable, KeyTable, ModelPriceTable, PlanTable } from '#db/schema/tables.ts';
 
 /**
  * The rows of the directory, and how an event changes each. They reuse the folds of the read model,
  * and add a few times for lists. Pure.
  */
 
-/** Times are ISO 8601. */
-export type AccountRow = {
-  id: string;
-  name: string;
-  state: 'active' | 'suspended';
-  plan: string | null;
-  override: PlanTerms | null;
-  registered_at: string;
-  version: number;
-  position: number;
-};
-export type KeyRow = {
-  id: string;
-  account: string;
-  name: string;
-  last4: string;
-  created_at: string;
-  expires_at: string | null;
-  expired_at: string | null;
-  revoked_at: string | null;
-  rotated_at: string | null;
-  overlap_ends_at: string | null;
-  previous_last4: string | null;
-  terms: KeyTerms | null;
-  version: number;
-  position: number;
-};
-export type PlanRow = {
-  name: string;
-  terms: PlanTerms;
-  retired_at: string | null;
-  version: number;
-  position: number;
-};
-export type PriceRow = { model: string; prices: Prices; source: string; version: number; position: number };
+/** A column's value in JSON: times are ISO 8601. */
+type JsonValue<Column> =
+  | (number extends InsertType<Column>
+      ? number
+      : Date extends SelectType<Column>
+        ? string
+        : Exclude<SelectType<Column>, null>)
+  | Extract<SelectType<Column>, null>;
+/** A row in JSON. `Known` has the types of columns that are JSON themselves, or have a vocabulary. */
+type JsonRow<Table, Known extends Partial<Record<keyof Table, unknown>>> = {
+  [Column in Exclude<keyof Table, keyof Known>]: JsonValue<Table[Column]>;
+} & Known;
+
+export type AccountRow = JsonRow<AccountTable, { state: 'active' | 'suspended'; override: PlanTerms | null }>;
+export type KeyRow = JsonRow<KeyTable, { terms: KeyTerms | null }>;
+export type PlanRow = JsonRow<PlanTable, { terms: PlanTerms }>;
+export type PriceRow = JsonRow<ModelPriceTable, { prices: Prices }>;
 
 type PriceEvent = EventOf<'model.priced'>;
 

@@ -1,7 +1,9 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { readControl } from '#db/log/read.ts';
 import { accountAfter, isOf, keyAfter, planAfter, priceAfter } from '#db/projections/directory-rows.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
 
 /** A table of the directory: its events, and how an event changes a row. */
@@ -23,12 +25,13 @@ async function fold<E extends ControlEvent, Row extends object>(
   const own = events.filter(table.isOf);
   if (own.length === 0) return;
   const ids = [...new Set(own.map(({ event }) => idOf(event)))];
-  const stored = await client.query<[Row]>({
-    text: `select row_to_json(t) from ${name} t where ${idColumn} = any($1)`,
-    values: [ids],
-    rowMode: 'array',
-  });
-  const rows = new Map<string, Row>(stored.rows.map(([row]) => [row[idColumn] as string, row]));
+  // The search path selects the live table or a copy.
+  const stored = db
+    .selectFrom(sql<Record<string, unknown>>`${sql.table(name)}`.as('t'))
+    .select(sql<object>`row_to_json(t)`.as('row'))
+    .where(sql<boolean>`${sql.ref(idColumn)} = any(${ids})`);
+  const rows = new Map<string, Row>();
+  for (const { row } of await rowsOf(client, stored)) rows.set((row as Row)[idColumn] as string, row as Row);
   for (const placed of own) {
     const id = idOf(placed.event);
     const row = after(rows.get(id), placed);

@@ -1,8 +1,9 @@
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
+import { db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
 import type { ProjectionTable } from '#db/schema/tables.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
 import {
@@ -52,10 +53,8 @@ export type Page =
 
 /** Starts an epoch of projecting: the projector of an earlier one ends at its next page. */
 export async function startEpoch(client: ClientBase): Promise<number> {
-  const { rows } = await client.query<{ epoch: string }>(
-    "select nextval('daybook.projector_epoch') as epoch",
-  );
-  return Number(rows[0]?.epoch);
+  const query = db.selectNoFrom(sql<string>`nextval('daybook.projector_epoch')`.as('epoch'));
+  return Number((await onlyRowOf(client, query)).epoch);
 }
 
 const DETACH_WITHOUT_TABLES = `update daybook.projection p set is_live = false
@@ -109,7 +108,7 @@ export async function projectPage(client: ClientBase, options: PageOptions): Pro
 /** Its row, the head of the log and the epoch of projecting. */
 type Row = Pick<Selectable<ProjectionTable>, 'position' | 'is_live'> & {
   name: ProjectionName;
-  head: string;
+  head: Result<'daybook.head'>;
   epoch: string;
 };
 type Applied = { parked: ParkedEvent[]; broken: { projection: ProjectionName; reason: string }[] };
@@ -127,7 +126,6 @@ const MOVE = `with moved as (
 const DETACH = 'update daybook.projection set is_live = false where name = any($1)';
 const PARK = `insert into daybook.parked_event (projection, position, reason, type)
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[]) on conflict do nothing`;
-const READABLE = 'select distinct projection from daybook.parked_event where type = any($1)';
 
 async function page(
   client: ClientBase,
@@ -261,6 +259,10 @@ export async function park(client: ClientBase, parked: readonly ParkedEvent[]): 
  * applies them in their places: applied now, they would follow events that came after them.
  */
 export async function findReadable(client: ClientBase): Promise<ProjectionName[]> {
-  const { rows } = await client.query<{ projection: ProjectionName }>(READABLE, [KNOWN_TYPES]);
-  return rows.map(({ projection }) => projection);
+  const query = db
+    .selectFrom('daybook.parked_event')
+    .select('projection')
+    .distinct()
+    .where('type', '=', sql<number>`any(${KNOWN_TYPES})`);
+  return (await rowsOf(client, query)).map(({ projection }) => projection as ProjectionName);
 }

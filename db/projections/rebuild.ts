@@ -14,6 +14,8 @@ import {
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
+import { partitionsOf } from '#db/schema/catalog.ts';
+import { db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
  * Rebuilds a projection from the log, while the live one is read and kept up to date. A copy is
@@ -86,19 +88,18 @@ async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   );
 }
 
-const GOAL = `select coalesce(max(position) filter (where name <> $1), max(position)) as position
-  from daybook.projection where is_live`;
-
 /** The position of the live projections, which the rebuilt one has to join; the head where none is live. */
 async function readGoal(client: ClientBase, { name }: Projection): Promise<number> {
-  const { rows } = await client.query<{ position: string | null }>(GOAL, [name]);
-  const position = rows[0]?.position ?? null;
+  const query = db
+    .selectFrom('daybook.projection')
+    .select(({ fn }) =>
+      fn.coalesce(fn.max('position').filterWhere('name', '<>', name), fn.max('position')).as('position'),
+    )
+    .where('is_live', '=', true);
+  const position: string | null = (await onlyRowOf(client, query)).position;
   return position === null ? await readHead(client) : Number(position);
 }
 
-/** A partitioned table moves without its partitions. */
-const PARTITIONS = `select inhrelid::regclass::text as name from pg_inherits
-  where inhparent = $1::regclass`;
 const SWAPPED = `update daybook.projection set position = $2, is_live = true, rebuilt_at = clock_timestamp(),
     position_at = (select at from daybook.log where shard = 0 and position = $2)
   where name = $1`;
@@ -118,20 +119,23 @@ async function trySwap(
   try {
     // Waits for the projector's current page. Its next page finds the lock taken and does not queue.
     await client.query(takeLock('projecting'));
-    const { rows } = await client.query<{ kept_from: string }>(
-      'select kept_from::text from daybook.projection where name = $1 for update',
-      [projection.name],
-    );
+    const state = db
+      .selectFrom('daybook.projection')
+      .select(({ cast }) => cast<string>('kept_from', 'text').as('kept_from'))
+      .where('name', '=', projection.name)
+      .forUpdate();
+    const keptFrom = (await rowOf(client, state))?.kept_from ?? '-infinity';
     const upTo = Math.max(after, await readGoal(client, projection));
     const parked = [...before, ...(await applyPage(client, projection, { after, upTo }))];
-    await retainCopy(client, copy, rows[0]?.kept_from ?? '-infinity');
+    await retainCopy(client, copy, keptFrom);
     await client.query(
       `set local lock_timeout = ${SWAP_LOCK_TIMEOUT_MS}; set local client_min_messages = warning`,
     );
     for (const table of projection.tables) {
-      const { rows: partitions } = await client.query<{ name: string }>(PARTITIONS, [`${schema}.${table}`]);
-      const moves = [{ name: `${schema}.${table}` }, ...partitions].map(
-        ({ name }) => `alter table ${name} set schema ${LIVE_SCHEMA}`,
+      // A partitioned table moves without its partitions.
+      const partitions = await rowsOf(client, partitionsOf(`${schema}.${table}`));
+      const moves = [{ path: `${schema}.${table}` }, ...partitions].map(
+        ({ path }) => `alter table ${path} set schema ${LIVE_SCHEMA}`,
       );
       await client.query([`drop table if exists ${LIVE_SCHEMA}.${table}`, ...moves].join('; '));
     }

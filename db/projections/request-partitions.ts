@@ -1,6 +1,9 @@
+import { sql } from 'kysely';
 import { type ClientBase, DatabaseError } from 'pg';
 import { setTimeout as wait } from 'node:timers/promises';
 import { StoreError } from '#db/postgres/connect.ts';
+import { partitionsOf } from '#db/schema/catalog.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { LIVE_SCHEMA } from '#db/projections/projection.ts';
 
 /**
@@ -28,20 +31,26 @@ const ATTEMPTS_MAX = 20;
 const PAUSE_MS = 500;
 const LOCK_NOT_AVAILABLE = '55P03';
 
-const READ = `select name, uuid_extract_timestamp(bounds[1]::uuid) as "from",
-    uuid_extract_timestamp(bounds[2]::uuid) as "to"
-  from (
-    select c.relname::text as name, regexp_match(pg_get_expr(c.relpartbound, c.oid),
-        $r$FROM [(]'([^']+)'[)] TO [(]'([^']+)'[)]$r$) as bounds
-      from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = to_regclass($1)) p
-  where bounds is not null order by bounds[1]`;
+/** The default partition has none. */
+const BOUNDS = sql<[from: string, to: string] | null>`regexp_match(pg_get_expr(c.relpartbound, c.oid),
+  $r$FROM [(]'([^']+)'[)] TO [(]'([^']+)'[)]$r$)`;
 
 /** The partitions by time, the oldest first. */
 export async function readRequestPartitions(
   client: ClientBase,
   schema: string = LIVE_SCHEMA,
 ): Promise<RequestPartition[]> {
-  return (await client.query<RequestPartition>(READ, [`${schema}.request`])).rows;
+  const partitions = partitionsOf(`${schema}.request`).clearSelect().select('c.relname as name');
+  const query = db
+    .selectFrom(partitions.select(BOUNDS.as('bounds')).as('p'))
+    .select('name')
+    .select([
+      sql<Date>`uuid_extract_timestamp(bounds[1]::uuid)`.as('from'),
+      sql<Date>`uuid_extract_timestamp(bounds[2]::uuid)`.as('to'),
+    ])
+    .where('bounds', 'is not', null)
+    .orderBy(sql`bounds[1]`);
+  return rowsOf(client, query);
 }
 
 // Any process that changes the partitions locks the projection's row, as the projector does for a page.
@@ -128,10 +137,11 @@ export async function dropRequestPartition(client: ClientBase, target: Date): Pr
     // The newest one stays, since it says where the next one begins.
     if (oldest === undefined || next === undefined || oldest.to > target) return null;
     const table = `${LIVE_SCHEMA}.${oldest.name}`;
-    const { rows } = await client.query<{ count: number }>(
-      'select greatest(0, reltuples)::float8 as count from pg_class where oid = $1::regclass',
-      [table],
-    );
+    const estimate = db
+      .selectFrom('pg_catalog.pg_class')
+      .select('reltuples')
+      .where('oid', '=', sql<number>`${table}::regclass`);
+    const rows = Math.max(0, (await rowOf(client, estimate))?.reltuples ?? 0);
     await client.query(`alter table ${LIVE_SCHEMA}.request detach partition ${table}`);
     await client.query(
       `insert into ${LIVE_SCHEMA}.request select * from ${table} where (ended_at < $1) is not true`,
@@ -146,7 +156,7 @@ export async function dropRequestPartition(client: ClientBase, target: Date): Pr
       "update daybook.projection set kept_from = greatest(kept_from, $1) where name = 'requests'",
       [oldest.to],
     );
-    return (rows[0]?.count ?? 0) + (gone.rowCount ?? 0);
+    return rows + (gone.rowCount ?? 0);
   });
 }
 

@@ -3,6 +3,7 @@ import { EVENT_CODES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { RequestOrderError } from '#db/fold/request.ts';
 import { queryRange } from '#db/projections/page.ts';
+import type { Cell } from '#db/schema/query.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
 import { partitionCopy } from '#db/projections/request-partitions.ts';
 
@@ -133,7 +134,12 @@ export const requests: Projection = {
   kept: [{ table: 'request', time: 'ended_at' }],
   prepareCopy: partitionCopy,
   async apply(client: ClientBase, range: Range): Promise<void> {
-    const begun = await queryRange<[string[] | null]>(client, range, 'requests', BEGIN);
+    const begun = await queryRange<[Cell<'daybook.log', 'position'>[] | null]>(
+      client,
+      range,
+      'requests',
+      BEGIN,
+    );
     const carried = begun.rows[0]?.[0] ?? null;
     if (carried === null) return;
     const { rows } = await client.query<[number, number]>({

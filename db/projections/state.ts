@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
-import { db, rowsOf } from '#db/schema/query.ts';
+import { db, type Placeholders, prepare, type Result, rowsOf } from '#db/schema/query.ts';
 
 /**
  * The progress of the projections: rows read from them are as of `asOf`, with all events up to `position`.
@@ -17,12 +17,24 @@ export type ProjectionState = {
   parked: number;
 };
 
-const READ = `select min(p.position) as position, min(p.position_at) as as_of, daybook.head($1) as head,
-    (select count(distinct e.position) from daybook.parked_event e
-      where $2::text[] is null or e.projection = any($2)) as parked
-  from daybook.projection p where $2::text[] is null or p.name = any($2)`;
-
-type Row = [position: string | null, asOf: Date | null, head: string, parked: string];
+const read = prepare(
+  'read_projection_state',
+  ({ names }: Placeholders<{ names: readonly string[] | null }>) =>
+    db
+      .selectFrom('daybook.projection as p')
+      .select(({ fn, selectFrom, val }) => [
+        fn.min('p.position').as('position'),
+        fn.min('p.position_at').as('as_of'),
+        fn<Result<'daybook.head'>>('daybook.head', [val(SHARD)]).as('head'),
+        selectFrom('daybook.parked_event as e')
+          .select(({ fn: inner }) => inner.count<string>('e.position').distinct().as('parked'))
+          .where(
+            ({ ref }) => sql<boolean>`(${names}::text[] is null or ${ref('e.projection')} = any(${names}))`,
+          )
+          .as('parked'),
+      ])
+      .where(({ ref }) => sql<boolean>`(${names}::text[] is null or ${ref('p.name')} = any(${names}))`),
+);
 
 /**
  * The progress of the projections, of several that of the one furthest behind. Read it in the
@@ -33,16 +45,15 @@ export async function readProjectionState(
   client: ClientBase,
   names?: readonly ProjectionName[],
 ): Promise<ProjectionState> {
-  const { rows } = await client.query<Row>({
-    name: 'read_projection_state',
-    text: READ,
-    values: [SHARD, names ?? null],
-    rowMode: 'array',
-  });
-  const [position, asOf, head, parked] = rows[0] as Row;
+  const [row] = await read(client, { names: names ?? null });
   // A projection at position 0 has no time, which `min` ignores.
-  const reached = Number(position ?? 0);
-  return { position: reached, asOf: reached === 0 ? null : asOf, head: Number(head), parked: Number(parked) };
+  const position = Number(row?.position ?? 0);
+  return {
+    position,
+    asOf: position === 0 ? null : (row?.as_of ?? null),
+    head: Number(row?.head),
+    parked: Number(row?.parked),
+  };
 }
 
 /** One projection as an operator sees it. */

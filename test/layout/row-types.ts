@@ -4,7 +4,7 @@
  */
 
 /** SQL as text, run by pg itself. */
-const TEXT_QUERY = /\bquery</g;
+const TEXT_QUERY = /\bquery(?:Range)?</g;
 /** A whole statement for Kysely with a row type written by hand, and not the table of a function. */
 const TYPED_STATEMENT = /\bsql<\s*[[{][^`]*>`\s*(?:select|with|insert|update|delete)\b/g;
 const GENERATED = /\b(?:Selectable|Cell|Result)</;
@@ -14,7 +14,8 @@ const LOG_ROW = /\btype Row\b[^;]*'#db\/log\/columns\.ts'/;
 /** Where SQL stays text, and why; see CONTRIBUTING.md. */
 export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
   ['db/limits/leases.ts', 'lease exchanges: prepared, with arrays'],
-  ['db/projections/', "the projections' statements for a page, and tables that are replaced or partitioned"],
+  ['db/projections/page.ts', "runs the projections' statements for a page; the row type is its callers'"],
+  ['db/projections/requests.ts', 'a statement for a page: its two counts are of no column'],
   ['db/tlog/hashes.ts', 'leaf hashes of a range: prepared, concatenated by PostgreSQL'],
   ['db/audit/commands/trace.ts', 'a leaf in the text format of PostgreSQL'],
   ['db/audit/source/pages.ts', 'pages of the log in the text format of PostgreSQL'],
@@ -43,7 +44,9 @@ function isDerived(text: string, type: string): boolean {
   if (GENERATED.test(type)) return true;
   if (/\bRow\b/.test(type) && LOG_ROW.test(text)) return true;
   const names = type.match(/\b[A-Z]\w*/g) ?? [];
-  return names.some((name) => GENERATED.test(new RegExp(`\\btype ${name} =[^;]*`).exec(text)?.[0] ?? ''));
+  return names.some((name) =>
+    GENERATED.test(new RegExp(`\\btype ${name} =(?:[^;{]*\\{[^}]*\\})?[^;]*`).exec(text)?.[0] ?? ''),
+  );
 }
 
 /** A type argument, from behind its `<` to the `>` that closes it. */
