@@ -12,6 +12,9 @@ const ID_DIGITS = 19;
 const VARIANTS = '89ab';
 let digits = '';
 let digitsUsed = 0;
+/** The digits of the last millisecond, which many ids share under load. */
+let prefix = '';
+let prefixMs = -1;
 
 /**
  * A UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits, so that ids sort by creation time.
@@ -23,13 +26,14 @@ export function uuidv7(nowMs: number = Date.now()): string {
   }
   const at = digitsUsed;
   digitsUsed += ID_DIGITS;
-  const time = nowMs.toString(16).padStart(12, '0');
+  if (nowMs !== prefixMs) {
+    const time = nowMs.toString(16).padStart(12, '0');
+    prefix = `${time.slice(0, 8)}-${time.slice(8)}-7`;
+    prefixMs = nowMs;
+  }
   const variant = VARIANTS[Number.parseInt(digits[at] as string, 16) & 3] as string;
   const random = digits.slice(at + 1, at + ID_DIGITS);
-  return (
-    `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-` +
-    `${variant}${random.slice(3, 6)}-${random.slice(6)}`
-  );
+  return `${prefix}${random.slice(0, 3)}-${variant}${random.slice(3, 6)}-${random.slice(6)}`;
 }
 
 /** `length` characters of [0-9A-Za-z], each drawn without bias from the system's random source. */

@@ -18,20 +18,22 @@ export type Usage = { input: number; cached: number; output: number; reasoning: 
  * remainder are computed separately, so that every product is a safe integer.
  */
 export function costOf({ input, cached, output, reasoning }: Usage, prices: Prices): number {
-  const parts: readonly [number, number][] = [
-    [input - cached, prices.input],
-    [cached, prices.cached_input],
-    [output - reasoning, prices.output],
-    [reasoning, prices.reasoning],
-  ];
-  let whole = 0;
-  let rest = 0;
-  for (const [tokens, price] of parts) {
-    whole += Math.floor(tokens / MILLION) * price;
-    rest += (tokens % MILLION) * price;
-  }
+  const uncached = input - cached;
+  const visible = output - reasoning;
+  const whole =
+    millions(uncached) * prices.input +
+    millions(cached) * prices.cached_input +
+    millions(visible) * prices.output +
+    millions(reasoning) * prices.reasoning;
+  const rest =
+    (uncached % MILLION) * prices.input +
+    (cached % MILLION) * prices.cached_input +
+    (visible % MILLION) * prices.output +
+    (reasoning % MILLION) * prices.reasoning;
   return whole + Math.floor((rest + MILLION / 2) / MILLION);
 }
+
+const millions = (tokens: number): number => Math.floor(tokens / MILLION);
 
 /**
  * The maximum cost of these tokens in micro-dollars, whichever of them are cached or reasoning. A request

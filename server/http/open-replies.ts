@@ -19,7 +19,7 @@ export class OpenReplies {
   add(response: ServerResponse, isCall: boolean): void {
     const replies = isCall ? this.#calls : this.#others;
     replies.add(response);
-    response.once('close', () => replies.delete(response));
+    response.on('close', () => replies.delete(response));
     if (this.#isClosing) response.shouldKeepAlive = false;
   }
 

@@ -34,7 +34,7 @@ export function pipelined(
   const { unanswered } = connection;
   connection.unanswered++;
   connection.newest = response;
-  response.once('close', () => {
+  response.on('close', () => {
     connection.unanswered--;
     if (connection.newest === response && response.shouldKeepAlive) connection.newest = null;
     if (connection.unanswered === 0) connection.whenAnswered?.();

@@ -9,16 +9,19 @@ export type BufferLimits = { process: number; account: number; key: number };
 /** The open calls of one scope, and the bytes that they hold. */
 class Scope {
   readonly kind: keyof BufferLimits;
-  readonly name: string;
+  readonly id: string;
+  /** The subject of its limits. */
+  readonly subject: string;
   readonly bytesMax: number;
   calls = 0;
   bytes = 0;
   /** The call that may exceed this limit, and those of its account and key. */
   exempt: OpenCall | null = null;
 
-  constructor(kind: keyof BufferLimits, name: string, bytesMax: number) {
+  constructor(kind: keyof BufferLimits, id: string, bytesMax: number) {
     this.kind = kind;
-    this.name = name;
+    this.id = id;
+    this.subject = `${kind}/${id}`;
     this.bytesMax = bytesMax;
   }
 }
@@ -37,13 +40,13 @@ class Scope {
 export class OpenCalls {
   readonly #limits: BufferLimits;
   readonly #process: Scope;
-  readonly #scopes = new Map<string, Scope>();
+  readonly #scopes = { account: new Map<string, Scope>(), key: new Map<string, Scope>() };
   /** Calls whose replies are paused, in the order of their waiting. */
   readonly #waiting = new Map<OpenCall, () => void>();
 
   constructor(limits: BufferLimits) {
     this.#limits = limits;
-    this.#process = new Scope('process', 'process', limits.process);
+    this.#process = new Scope('process', '', limits.process);
   }
 
   /** The number of open calls. */
@@ -77,7 +80,7 @@ export class OpenCalls {
   add({ scopes }: OpenCall): void {
     for (const scope of scopes) {
       scope.calls++;
-      if (scope !== this.#process) this.#scopes.set(scope.name, scope);
+      if (scope.kind !== 'process') this.#scopes[scope.kind].set(scope.id, scope);
     }
   }
 
@@ -88,7 +91,7 @@ export class OpenCalls {
       if (scope.exempt === call) scope.exempt = null;
       scope.calls--;
       scope.bytes -= bytes;
-      if (scope.calls === 0) this.#scopes.delete(scope.name);
+      if (scope.calls === 0) this.#forget(scope);
     }
     this.#resume();
   }
@@ -117,8 +120,11 @@ export class OpenCalls {
   }
 
   #scope(kind: 'account' | 'key', id: string): Scope {
-    const name = `${kind}/${id}`;
-    return this.#scopes.get(name) ?? new Scope(kind, name, this.#limits[kind]);
+    return this.#scopes[kind].get(id) ?? new Scope(kind, id, this.#limits[kind]);
+  }
+
+  #forget({ kind, id }: Scope): void {
+    if (kind !== 'process') this.#scopes[kind].delete(id);
   }
 }
 
@@ -149,8 +155,9 @@ export class OpenCall {
   holdBody(bytes: number): ApiError | null {
     if (this.#isClosed) return null;
     const more = bytes - this.#bodyBytes;
-    const full = this.scopes.find((scope) => scope.bytes + more > scope.bytesMax);
-    if (more > 0 && full) return bufferError(full);
+    // Every call comes here twice: a closure for each would be garbage.
+    if (more > 0)
+      for (const scope of this.scopes) if (scope.bytes + more > scope.bytesMax) return bufferError(scope);
     this.#bodyBytes = bytes;
     this.#calls.charge(this, more);
     return null;
@@ -165,7 +172,7 @@ export class OpenCall {
     const more = bytes - this.#replyBytes;
     this.#replyBytes = bytes;
     this.#calls.charge(this, more);
-    if (more <= 0 || this.exceeded().length === 0) return true;
+    if (more <= 0 || this.scopes.every(({ bytes: held, bytesMax }) => held <= bytesMax)) return true;
     this.#waitingSinceMs = performance.now();
     this.#calls.wait(this, () => {
       this.#waitedMs = this.waitMs(performance.now()) ?? this.#waitedMs;
@@ -191,10 +198,11 @@ export class OpenCall {
   }
 }
 
-function concurrencyError({ kind, name, calls }: Scope, subjects: readonly SubjectLimits[]): ApiError | null {
-  const own = subjects.find(({ subject }) => subject === name)?.limits;
-  const set = own?.find(({ meter }) => meter === 'concurrent')?.cap;
-  const cap = set ?? (kind === 'key' ? CONCURRENT_MAX : Infinity);
+function concurrencyError(
+  { kind, subject, calls }: Scope,
+  subjects: readonly SubjectLimits[],
+): ApiError | null {
+  const cap = concurrencyCap(subject, subjects) ?? (kind === 'key' ? CONCURRENT_MAX : Infinity);
   if (calls < cap) return null;
   return new ApiError('rate_limit_exceeded', {
     message:
@@ -212,6 +220,14 @@ function concurrencyError({ kind, name, calls }: Scope, subjects: readonly Subje
     },
     ...(cap === 0 ? { shouldRetry: false } : {}),
   });
+}
+
+function concurrencyCap(of: string, subjects: readonly SubjectLimits[]): number | null {
+  for (const { subject, limits } of subjects) {
+    if (subject !== of) continue;
+    for (const { meter, cap } of limits) if (meter === 'concurrent') return cap;
+  }
+  return null;
 }
 
 function bufferError({ kind, bytesMax }: Scope): ApiError {

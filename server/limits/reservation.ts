@@ -45,15 +45,15 @@ export class Reservation {
   settle(usage: Usage): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    for (const [index, counter] of this.counters.entries()) {
+    this.counters.forEach((counter, index) => {
       counter.settle(this.#units[index] as number, unitsSettled(counter.meter, usage));
-    }
+    });
   }
 
   /** The call is not in the log, so it is charged nothing. */
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    for (const [index, counter] of this.counters.entries()) counter.release(this.#units[index] as number);
+    this.counters.forEach((counter, index) => counter.release(this.#units[index] as number));
   }
 }

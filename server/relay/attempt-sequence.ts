@@ -21,9 +21,10 @@ type Running = Choice & { startedMs: number; hasReply: boolean };
 export class AttemptSequence {
   readonly #targets: readonly Target[];
   readonly #startedMs = performance.now();
-  readonly #tried = new Set<UpstreamConnectionPool>();
-  readonly #avoided = new Set<string>();
-  readonly #records: Attempt[] = [];
+  // Copied with each of few entries, since an array that grows reserves room for sixteen.
+  #tried: readonly UpstreamConnectionPool[] = [];
+  #avoided: readonly string[] = [];
+  #records: readonly Attempt[] = [];
   #retries = 0;
   #last: Choice | null = null;
   #lastMs = this.#startedMs;
@@ -47,7 +48,7 @@ export class AttemptSequence {
     if (this.#isOver(performance.now()) || this.#records.length + 1 >= ATTEMPTS_MAX) return false;
     return this.#targets.some(
       ({ upstream }) =>
-        upstream.terms.retries > this.#retries || upstream.pools.some((pool) => !this.#tried.has(pool)),
+        upstream.terms.retries > this.#retries || upstream.pools.some((pool) => !this.#tried.includes(pool)),
     );
   }
 
@@ -73,14 +74,14 @@ export class AttemptSequence {
 
   /** A record of each attempt, if there was more than one. */
   get records(): Attempt[] | undefined {
-    return this.#records.length > 1 ? this.#records : undefined;
+    return this.#records.length > 1 ? [...this.#records] : undefined;
   }
 
   start(choice: Choice): void {
     this.#last = choice;
     this.#lastMs = performance.now();
     this.#running = { ...choice, startedMs: this.#lastMs, hasReply: false };
-    this.#tried.add(choice.pool);
+    this.#tried = [...this.#tried, choice.pool];
     choice.target.upstream.circuit.began(this.#lastMs);
     choice.pool.circuit.began(this.#lastMs);
   }
@@ -129,7 +130,7 @@ export class AttemptSequence {
   ): NextAttempt | null {
     const last = this.#last as Choice;
     const { upstream } = last.target;
-    if (avoidUpstream) this.#avoided.add(upstream.name);
+    if (avoidUpstream) this.#avoided = [...this.#avoided, upstream.name];
     const other = retryElsewhere
       ? choose(this.#targets, this.#tried, this.#avoided, nowMs, Math.random())
       : null;
@@ -170,7 +171,7 @@ export class AttemptSequence {
       duration_ms: Math.round(nowMs - startedMs),
     };
     if (pool.credential !== null) one.credential = pool.credential;
-    this.#records.push(one);
+    this.#records = [...this.#records, one];
     return running;
   }
 }

@@ -67,38 +67,35 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   async run(): Promise<ApiError | null> {
     this.#relay.running.add(this);
     try {
-      return await this.#run();
+      const { appender } = this.#admitted.instance;
+      const recorded = appender.accept(this.#accepted);
+      const overlapped = this.#relay.overlapped && appender.mode === 'up' ? this.#attemptAll() : null;
+      overlapped?.catch(() => {}); // Awaited below.
+      try {
+        await recorded;
+      } catch (error) {
+        return this.#abandon(error);
+      }
+      this.#isRecorded = true;
+      if (overlapped === null) {
+        const probed = whenProbed(this.#admitted.response);
+        if (probed) await probed;
+        const error = this.#rejectBeforeSending();
+        if (this.#isOver) return error;
+        await this.#attemptAll();
+      } else {
+        if (this.#state === 'ended') this.#deliverEnd();
+        else this.#attempt?.openGate();
+        await overlapped;
+      }
+      if (this.#delivery) await this.#settleDelivered(this.#delivery);
+      return null;
     } catch (error) {
       this.#settleAfterFault();
       throw error;
     } finally {
       this.#relay.running.delete(this);
     }
-  }
-
-  async #run(): Promise<ApiError | null> {
-    const { appender } = this.#admitted.instance;
-    const recorded = appender.accept(this.#accepted);
-    const overlapped = this.#relay.overlapped && appender.mode === 'up' ? this.#attemptAll() : null;
-    overlapped?.catch(() => {}); // Awaited below.
-    try {
-      await recorded;
-    } catch (error) {
-      return this.#abandon(error);
-    }
-    this.#isRecorded = true;
-    if (overlapped === null) {
-      await whenProbed(this.#admitted.response);
-      const error = this.#rejectBeforeSending();
-      if (this.#isOver) return error;
-      await this.#attemptAll();
-    } else {
-      if (this.#state === 'ended') this.#deliverEnd();
-      else this.#attempt?.openGate();
-      await overlapped;
-    }
-    await this.#settleDelivered();
-    return null;
   }
 
   /** Attempts the call until an attempt succeeds, none is left, or the call is to end for another reason. */
@@ -121,7 +118,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     }
   }
 
-  async #runAttempt(choice: Choice): Promise<AttemptOutcome> {
+  #runAttempt(choice: Choice): AttemptOutcome | Promise<AttemptOutcome> {
     const { body, estimate, open } = this.#admitted;
     const { upstream } = choice.target;
     const call = this.#providerCall(choice);
@@ -240,9 +237,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   /** Settles the call when its client has received its reply, or has left. Until then it keeps its slot. */
-  async #settleDelivered(): Promise<void> {
-    if (!this.#delivery) return;
-    const isDelivered = await this.#delivery;
+  async #settleDelivered(delivery: Promise<boolean>): Promise<void> {
+    const isDelivered = await delivery;
     this.#relay.deadlines.delete(this);
     if (this.#state === 'ended') this.#settleAfter(isDelivered);
   }

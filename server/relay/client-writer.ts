@@ -66,9 +66,10 @@ export class ClientWriter {
 
   writeHead(status: number, contentType: string, more: readonly string[] = []): void {
     if (this.#isDetached) return;
-    if (this.#mustHold(performance.now())) return this.#hold(() => this.writeHead(status, contentType, more));
+    const nowMs = performance.now();
+    if (this.#mustHold(nowMs)) return this.#hold(() => this.writeHead(status, contentType, more));
     // Silence that a comment could fill begins with the head.
-    this.#lastWriteMs = performance.now();
+    this.#lastWriteMs = nowMs;
     const { response, requestId, extraHeaders } = this.#options;
     response.writeHead(status, [
       'content-type',
@@ -105,8 +106,9 @@ export class ClientWriter {
   end(bytes?: Buffer): void {
     if (this.#isDetached) return;
     this.#isEnded = true;
-    if (this.#mustHold(performance.now())) return this.#hold(() => this.end(bytes));
-    if (bytes === undefined || bytes.length <= DELIVERY_CHUNK_BYTES) return this.#endResponse(bytes);
+    const nowMs = performance.now();
+    if (this.#mustHold(nowMs)) return this.#hold(() => this.end(bytes));
+    if (bytes === undefined || bytes.length <= DELIVERY_CHUNK_BYTES) return this.#endResponse(bytes, nowMs);
     this.#rest = bytes;
     this.#writeRest();
   }
@@ -119,14 +121,14 @@ export class ClientWriter {
       const chunk = this.#rest.subarray(0, DELIVERY_CHUNK_BYTES);
       const isLast = chunk.length === this.#rest.length;
       this.#rest = isLast ? null : this.#rest.subarray(chunk.length);
-      if (isLast) return this.#endResponse(chunk);
+      if (isLast) return this.#endResponse(chunk, nowMs);
       if (!this.#options.response.write(chunk)) return this.#waitForDrain(nowMs);
     }
   }
 
   /** Ends the response. From here on the client is slow until its connection has taken the last byte. */
-  #endResponse(bytes?: Buffer | string): void {
-    this.#fullSinceMs = performance.now();
+  #endResponse(bytes?: Buffer | string, nowMs = performance.now()): void {
+    this.#fullSinceMs = nowMs;
     this.#options.response.end(bytes);
   }
 

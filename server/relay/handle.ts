@@ -7,13 +7,7 @@ import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { countsCost, estimateCall } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
-import {
-  type Body,
-  type BodyLimits,
-  ClientDisconnected,
-  readBody,
-  releaseBody,
-} from '#server/wire/read-body.ts';
+import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
 import { Call } from '#server/relay/call.ts';
 import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
@@ -94,7 +88,7 @@ async function admit(
     sendError(request, response, reply, refusal);
   };
 
-  const received = await receive(request, response, {
+  const received = await readBody(request, response, {
     maxBytes: relay.maxBodyBytes,
     hold: (bytes) => open.holdBody(bytes),
   });
@@ -179,17 +173,4 @@ function promptElsewhere(param: string): ApiError {
     'under which the usage of a request must be bounded before it is sent. ' +
     'Send the whole conversation instead.';
   return new ApiError('invalid_value', { message, param });
-}
-
-async function receive(
-  request: IncomingMessage,
-  response: ServerResponse,
-  limits: BodyLimits,
-): Promise<Body | ApiError | null> {
-  try {
-    return await readBody(request, response, limits);
-  } catch (error) {
-    if (error instanceof ClientDisconnected) return null;
-    throw error;
-  }
 }

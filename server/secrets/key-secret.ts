@@ -7,12 +7,14 @@ import { randomBase62, toBase62 } from '#db/ids.ts';
  * (256 bits) and the CRC-32 of all before it in 6 base-62 characters. The checksum lets a scanner
  * recognise a leaked key and lets us refuse a mistyped one without looking anything up.
  */
-const GRAMMAR = /^dbk_([0-9A-Za-z]{8})_[0-9A-Za-z]{49}$/;
+const GRAMMAR = /^dbk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/;
 /** How every secret begins. */
 export const SECRET_PREFIX = 'dbk_';
+const KEY_ID_CHARACTERS = 8;
 const RANDOM_CHARACTERS = 43;
 const CHECKSUM_CHARACTERS = 6;
-const SECRET_CHARACTERS = SECRET_PREFIX.length + 8 + '_'.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS;
+const SECRET_CHARACTERS =
+  SECRET_PREFIX.length + KEY_ID_CHARACTERS + '_'.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS;
 
 /** A new secret for the key with this public id. It is shown once and never stored. */
 export function createSecret(keyId: string): string {
@@ -22,10 +24,11 @@ export function createSecret(keyId: string): string {
 
 /** The public id in a well-formed secret whose checksum is right; null for anything else. */
 export function keyIdOf(secret: string): string | null {
-  const match = GRAMMAR.exec(secret);
-  if (!match) return null;
+  if (!GRAMMAR.test(secret)) return null;
   const unsigned = secret.slice(0, -CHECKSUM_CHARACTERS);
-  return secret.endsWith(checksum(unsigned)) ? (match[1] as string) : null;
+  return secret.endsWith(checksum(unsigned))
+    ? secret.slice(SECRET_PREFIX.length, SECRET_PREFIX.length + KEY_ID_CHARACTERS)
+    : null;
 }
 
 function checksum(text: string): string {

@@ -23,18 +23,18 @@ const DIGITS_APART = 100_003;
  */
 export function choose(
   targets: readonly Target[],
-  tried: ReadonlySet<UpstreamConnectionPool>,
-  avoided: ReadonlySet<string>,
+  tried: readonly UpstreamConnectionPool[],
+  avoided: readonly string[],
   nowMs: number,
   random: number,
 ): Choice | null {
   // Most models have one target, whatever the state of its circuit, and this runs for every call.
   const only = onlyChoice(targets);
-  if (only) return tried.has(only.pool) || avoided.has(only.target.upstream.name) ? null : only;
+  if (only) return tried.includes(only.pool) || avoided.includes(only.target.upstream.name) ? null : only;
   const left = targets.flatMap((target) =>
-    avoided.has(target.upstream.name)
+    avoided.includes(target.upstream.name)
       ? []
-      : target.upstream.pools.filter((pool) => !tried.has(pool)).map((pool) => ({ target, pool })),
+      : target.upstream.pools.filter((pool) => !tried.includes(pool)).map((pool) => ({ target, pool })),
   );
   const allowed = left.filter(
     ({ target, pool }) => target.upstream.circuit.allows(nowMs) && pool.circuit.allows(nowMs),

@@ -15,11 +15,6 @@ export type Body = {
   overwritten?: { at: number; bytes: Buffer };
 };
 
-/** The client disconnected before its body was complete. */
-export class ClientDisconnected extends Error {
-  override name = 'ClientGone';
-}
-
 export type BodyLimits = {
   maxBytes: number;
   /** Holds so many bytes in all for the body, before they are received; or refuses. */
@@ -29,14 +24,14 @@ export type BodyLimits = {
 /**
  * Receives the body. Nothing is read before this call, so a rejected request never pays for its upload; and
  * nothing before `hold` has agreed: to the whole body where its length is declared, else step by step.
- * @returns `request_too_large` when the body exceeds `maxBytes`, or the refusal of `hold`.
- * @throws {ClientDisconnected} when the client disconnects in the middle.
+ * @returns `request_too_large` when the body exceeds `maxBytes`, or the refusal of `hold`; null when the
+ * client disconnects in the middle.
  */
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   { maxBytes, hold }: BodyLimits,
-): Promise<Body | ApiError> {
+): Promise<Body | ApiError | null> {
   const declared = request.headers['content-length'];
   const length = declared === undefined ? 0 : Number(declared);
   if (length > maxBytes) return Promise.resolve(tooLarge(maxBytes));
@@ -44,7 +39,7 @@ export function readBody(
   const refusal = hold(heldBytes);
   if (refusal) return Promise.resolve(refusal);
   if (request.headers.expect !== undefined) response.writeContinue();
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const collector = new SlabCollector(maxBytes, length);
     let done = false;
 
@@ -72,7 +67,7 @@ export function readBody(
       if (done) return;
       done = true;
       collector.release();
-      reject(new ClientDisconnected());
+      resolve(null);
     };
     request.on('error', disconnected);
     request.on('close', disconnected);

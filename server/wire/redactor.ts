@@ -88,12 +88,16 @@ export class Redactor {
 
   /** A complete JSON reply. The bytes are the same where nothing was removed. */
   json(bytes: Buffer, isError: boolean): Buffer {
-    // A copy of a large reply as a text would be garbage of its size.
-    const searched = bytes.length > SLAB_FROM_BYTES ? bytes : bytes.toString('latin1');
-    if (!isError && !this.isSuspect(searched)) return bytes;
+    if (!isError && !this.#isSuspectJson(bytes)) return bytes;
     const text = bytes.toString();
     const redacted = this.#document(text, isError);
     return redacted === text ? bytes : Buffer.from(redacted);
+  }
+
+  #isSuspectJson(bytes: Buffer): boolean {
+    if (this.#anchors?.length === 0) return false;
+    // A text is searched faster; a copy of a large reply as one would be garbage of its size.
+    return this.isSuspect(bytes.length > SLAB_FROM_BYTES ? bytes : bytes.toString('latin1'));
   }
 
   /** One event of a streamed reply, blank line included. @param event as latin-1 text of its bytes. */

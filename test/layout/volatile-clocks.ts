@@ -4,7 +4,7 @@
  * Kysely's `fn('clock_timestamp')` counts, too.
  */
 
-const VOLATILE = /\b(?:clock_timestamp|timeofday|random|gen_random_uuid)(?:\(\)|'\))/g;
+const VOLATILE = /(?<!Math\.)\b(?:clock_timestamp|timeofday|random|gen_random_uuid)(?:\(\)|'\))/g;
 /** What a value stands in: the nearest of these before it decides. */
 const CLAUSE = new RegExp(
   String.raw`\b(?:where|having|on|using|filter|select|selectNoFrom|set|values|returning|default)\b` +
