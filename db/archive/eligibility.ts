@@ -1,8 +1,8 @@
-import { sql } from 'kysely';
+import { type Expression, sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { Partition } from '#db/archive/export.ts';
 import { SHARD } from '#db/log/append.ts';
-import { rowOf } from '#db/schema/query.ts';
+import { db, onlyRowOf, type Result, rowOf } from '#db/schema/query.ts';
 
 /** The readers of a full partition, each as the position up to which it no longer reads. */
 export type RetentionNeeds = {
@@ -16,30 +16,55 @@ export type RetentionNeeds = {
 /** The next partition to archive, and the number of full partitions from it on. */
 export type Candidate = Partition & { full: number };
 
-const READ_CANDIDATE = sql<Candidate>`select p.number, p.name,
-  p.first_position::float8 as first_position, p.end_position::float8 as end_position,
-    (select count(*)::integer from daybook.log_partition f where f.number >= p.number
-      and f.end_position <= daybook.head(${SHARD}::smallint) + 1) as full
-  from daybook.log_partition p where p.archived_at is null order by p.number limit 1`;
-
-// Closing a lease reads the settlements after its last report, while its window lasts; see
-// daybook.close_leases.
-const READ_NEEDS = sql<RetentionNeeds>`select daybook.head(${SHARD}::smallint)::float8 as head,
-    least(
-      (select min(open_from) from daybook.instance where closed_at is null),
-      (select min(l.position) + 1 from daybook.lease l join daybook.allowance a on a.id = l.allowance
-        where not l.closed and l.granted - l.returned > l.used
-          and a.window_start >= daybook.window_start(a.window_kind, floor(extract(epoch
-            from statement_timestamp()) / 60)::integer - 1)),
-      daybook.head(${SHARD}::smallint) + 1)::float8 - 1 as instances,
-    (select min(position) from daybook.projection)::float8 as projections`;
+const HEAD = sql<Result<'daybook.head'>>`daybook.head(${SHARD}::smallint)`;
+/** A position as a number. */
+const numberOf = (position: Expression<unknown>) => sql<number>`(${position})::float8`;
 
 export async function readCandidate(client: ClientBase): Promise<Candidate | null> {
-  return (await rowOf(client, READ_CANDIDATE)) ?? null;
+  const query = db
+    .selectFrom('daybook.log_partition as p')
+    .select(['p.number', 'p.name'])
+    .select(({ ref, cast, selectFrom }) => [
+      numberOf(ref('p.first_position')).as('first_position'),
+      numberOf(ref('p.end_position')).as('end_position'),
+      selectFrom('daybook.log_partition as f')
+        .select(({ fn }) => cast<number>(fn.countAll(), 'integer').as('full'))
+        .whereRef('f.number', '>=', 'p.number')
+        .where('f.end_position', '<=', sql<string>`${HEAD} + 1`)
+        .$asScalar()
+        .$notNull()
+        .as('full'),
+    ])
+    .where('p.archived_at', 'is', null)
+    .orderBy('p.number')
+    .limit(1);
+  return (await rowOf(client, query)) ?? null;
 }
 
 export async function readRetentionNeeds(client: ClientBase): Promise<RetentionNeeds> {
-  return (await rowOf(client, READ_NEEDS)) as RetentionNeeds;
+  const openFrom = db
+    .selectFrom('daybook.instance')
+    .select(({ fn }) => fn.min('open_from').as('position'))
+    .where('closed_at', 'is', null);
+  // Closing a lease reads the settlements after its last report, while its window lasts; see
+  // daybook.close_leases.
+  const minute = sql<number>`floor(extract(epoch from statement_timestamp()) / 60)::integer`;
+  const reported = db
+    .selectFrom('daybook.lease as l')
+    .innerJoin('daybook.allowance as a', 'a.id', 'l.allowance')
+    .select(sql<string>`min(l.position) + 1`.as('position'))
+    .where('l.closed', '=', false)
+    .where(sql<boolean>`l.granted - l.returned > l.used`)
+    .where('a.window_start', '>=', sql<number>`daybook.window_start(a.window_kind, ${minute} - 1)`);
+  const projected = db.selectFrom('daybook.projection').select(({ fn }) => fn.min('position').as('position'));
+  return onlyRowOf(
+    client,
+    db.selectNoFrom([
+      numberOf(HEAD).as('head'),
+      sql<number>`least((${openFrom}), (${reported}), ${HEAD} + 1)::float8 - 1`.as('instances'),
+      numberOf(projected).as('projections'),
+    ]),
+  );
 }
 
 /**

@@ -7,7 +7,8 @@ import {
   OUTSIDE_WAIT_MAX_MS,
 } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
-import { type Queryable, rowsOf } from '#db/schema/query.ts';
+import { db, type Queryable, rowsOf } from '#db/schema/query.ts';
+import type { Functions } from '#db/schema/tables.ts';
 
 /** A session of a login that is not Daybook's own, such as an auditor's. */
 export type OutsideSession = {
@@ -21,8 +22,13 @@ export type OutsideSession = {
 export function endOutsideSessions(client: Queryable): Promise<OutsideSession[]> {
   return rowsOf(
     client,
-    sql<OutsideSession>`select login, reason, is_ended as "isEnded" from daybook.end_outside_sessions(
-      ${OUTSIDE_WAIT_MAX_MS}, ${OUTSIDE_IDLE_MAX_MS}, ${OUTSIDE_TRANSACTION_MAX_MS})`,
+    db
+      .selectFrom(
+        sql<Functions['daybook.end_outside_sessions']>`daybook.end_outside_sessions(
+          ${OUTSIDE_WAIT_MAX_MS}, ${OUTSIDE_IDLE_MAX_MS}, ${OUTSIDE_TRANSACTION_MAX_MS})`.as('ended'),
+      )
+      .select(['login', 'is_ended as isEnded'])
+      .select(({ ref }) => ref('reason').$castTo<OutsideSession['reason']>().as('reason')),
     'end_outside_sessions',
   );
 }

@@ -1,8 +1,11 @@
+import { type Selectable, sql } from 'kysely';
 import { type Client, DatabaseError } from 'pg';
 import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METERS, type Meter } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
+import { db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
+import type { Functions } from '#db/schema/tables.ts';
 import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 
 /**
@@ -87,21 +90,7 @@ const PARAMETERS = Array.from({ length: 20 }, (_, index) => `$${index + 1}`).joi
 const EXCHANGE = `select allowance, cap, granted, free, near, used, held, recallable, own_returned, own_used,
   own_overdrawn, grants, now from daybook.exchange(${PARAMETERS})`;
 
-type Row = {
-  allowance: string[];
-  cap: string[];
-  granted: string[];
-  free: string[];
-  near: boolean[];
-  used: string[];
-  held: string[];
-  recallable: boolean[];
-  own_returned: string[];
-  own_used: string[];
-  own_overdrawn: string[];
-  grants: string[];
-  now: Date;
-};
+type Row = Selectable<Functions['daybook.exchange']>;
 
 /**
  * Sends a lease request, in one transaction. It may be repeated when its response was lost: the
@@ -217,11 +206,10 @@ function parseResponse(request: LeaseRequest, row: Row): LeaseResponse {
 
 /** Deletes allowances of windows that ended long ago. @returns their number. */
 export async function dropEndedAllowances(client: Client): Promise<number> {
-  const result = await client.query<[string]>({
-    text: 'select daybook.drop_ended_allowances()',
-    rowMode: 'array',
-  });
-  return Number(result.rows[0]?.[0]);
+  const query = db.selectNoFrom(({ fn }) =>
+    fn<Result<'daybook.drop_ended_allowances'>>('daybook.drop_ended_allowances').as('dropped'),
+  );
+  return Number((await onlyRowOf(client, query)).dropped);
 }
 
 /** The usage of an allowance over all instances: units settled, and units reserved by running calls. */
@@ -232,21 +220,27 @@ export async function readAllowanceUsage(
   client: Client,
   names: readonly AllowanceName[],
 ): Promise<AllowanceUsage[]> {
-  const result = await client.query<[string, string]>({
-    text: `select coalesce(a.used + a.overdrawn + a.adjusted, 0), coalesce(a.held, 0)
-      from unnest($1::text[], $2::smallint[], $3::smallint[], $4::integer[], $5::bigint[]) with ordinality
-        as n(subject, meter, kind, start, reset, ordinal)
-      left join daybook.allowance a on a.subject = n.subject and a.meter = n.meter and a.window_kind = n.kind
-        and a.window_start = n.start and a.reset_position = n.reset
-      order by n.ordinal`,
-    values: [
-      names.map(({ subject }) => subject),
-      names.map(({ meter }) => METERS[meter].code),
-      names.map(({ window }) => WINDOW_KINDS[window]),
-      names.map(({ start }) => start),
-      names.map(({ reset }) => reset),
-    ],
-    rowMode: 'array',
-  });
-  return result.rows.map(([used, held]) => ({ used: Number(used), held: Number(held) }));
+  type Name = { subject: string; meter: number; kind: number; start: number; reset: string; ordinal: string };
+  const list = sql<Name>`unnest(${names.map(({ subject }) => subject)}::text[],
+    ${names.map(({ meter }) => METERS[meter].code)}::smallint[],
+    ${names.map(({ window }) => WINDOW_KINDS[window])}::smallint[],
+    ${names.map(({ start }) => start)}::integer[],
+    ${names.map(({ reset }) => reset)}::bigint[]) with ordinality`;
+  const query = db
+    .selectFrom(list.as<'n'>(sql`n(subject, meter, kind, start, reset, ordinal)`))
+    .leftJoin('daybook.allowance as a', (join) =>
+      join
+        .onRef('a.subject', '=', 'n.subject')
+        .onRef('a.meter', '=', 'n.meter')
+        .onRef('a.window_kind', '=', 'n.kind')
+        .onRef('a.window_start', '=', 'n.start')
+        .onRef('a.reset_position', '=', 'n.reset'),
+    )
+    .select(({ eb }) => [
+      eb(eb('a.used', '+', eb.ref('a.overdrawn')), '+', eb.ref('a.adjusted')).as('used'),
+      'a.held',
+    ])
+    .orderBy('n.ordinal');
+  const rows = await rowsOf(client, query);
+  return rows.map(({ used, held }) => ({ used: Number(used ?? 0), held: Number(held ?? 0) }));
 }

@@ -28,7 +28,7 @@ export const db: Kysely<Tables> = new Kysely<Tables>({
 /** A client, or a pool. */
 export type Queryable = Pick<ClientBase, 'query'>;
 
-/** A query that `db` has built, or one in SQL: sql<Row>`select …`. */
+/** A query that `db` has built, or one in SQL: sql<Row>`…`. */
 export type Query<Row> = Compilable<Row> | RawBuilder<Row>;
 
 /** What pg returns of a column, for the rows of queries in SQL. */

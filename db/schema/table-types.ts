@@ -11,6 +11,14 @@ type Column = {
   values: string[] | null;
 };
 
+/** The result of a function: its type, or the columns of its rows. */
+type ResultColumns = {
+  schema: string;
+  name: string;
+  type: string;
+  columns: { name: string; type: string }[] | null;
+};
+
 /**
  * The types that pg returns and takes without parsers of ours: int8 and numeric as text, since a number can't
  * hold all of their values.
@@ -22,6 +30,7 @@ const TYPES: Readonly<Record<string, string>> = {
   integer: 'number',
   smallint: 'number',
   boolean: 'boolean',
+  'boolean[]': 'boolean[]',
   bytea: 'Buffer',
   jsonb: 'Json',
   text: 'string',
@@ -89,7 +98,7 @@ export async function renderTableTypes(client: Pick<ClientBase, 'query'>): Promi
     SCHEMAS,
     CATALOG,
   ]);
-  const { rows: functions } = await client.query<{ name: string; type: string }>(FUNCTIONS, [SCHEMAS]);
+  const { rows: functions } = await client.query<ResultColumns>(FUNCTIONS, [SCHEMAS]);
   const nameOf = (table: string): string =>
     `${table.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Table`;
   const types = rows.map(({ table, columns }) => {
@@ -97,14 +106,20 @@ export async function renderTableTypes(client: Pick<ClientBase, 'query'>): Promi
     return [`export type ${nameOf(table)} = {`, ...lines, '};', ''].join('\n');
   });
   const tables = rows.map(({ schema, table }) => `  '${schema}.${table}': ${nameOf(table)};`);
-  const results = functions.map(({ name, type }) => `  '${name}': ${typeNamed(type, name)};`);
+  const results = functions.map(({ schema, name, type, columns }) =>
+    columns === null
+      ? `  '${schema}.${name}': ${typeNamed(type, name)};`
+      : `  '${schema}.${name}': {\n${columns
+          .map((column) => `    ${column.name}: ${typeNamed(column.type, name)};`)
+          .join('\n')}\n  };`,
+  );
   const all = [
     "/** Every table by its full name, and the tables of PostgreSQL's catalog with the columns in use. */",
     'export type Tables = {',
     ...tables,
     '};',
     '',
-    '/** The result of every function that returns one value; it may be null. */',
+    '/** The result of every function: a value, which may be null, or the columns of its rows. */',
     'export type Functions = {',
     ...results,
     '};',
@@ -151,8 +166,10 @@ const COLUMNS = `
   order by n.nspname, c.relname`;
 
 const FUNCTIONS = `
-  select n.nspname || '.' || p.proname as name, format_type(p.prorettype, null) as type
+  select n.nspname::text as schema, p.proname::text as name, format_type(p.prorettype, null) as type,
+    (select json_agg(json_build_object('name', p.proargnames[at],
+        'type', format_type(p.proallargtypes[at], null)) order by at)
+      from generate_subscripts(p.proargmodes, 1) as at where p.proargmodes[at] in ('o', 't')) as columns
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-  where n.nspname = any($1) and p.prokind = 'f' and not p.proretset
-    and p.prorettype not in ('void'::regtype, 'trigger'::regtype, 'record'::regtype)
-  order by name`;
+  where n.nspname = any($1) and p.prokind = 'f' and p.prorettype not in ('void'::regtype, 'trigger'::regtype)
+  order by n.nspname, p.proname`;

@@ -733,7 +733,7 @@ export type Tables = {
   'projection.usage_minute_total': UsageMinuteTotalTable;
 };
 
-/** The result of every function that returns one value; it may be null. */
+/** The result of every function: a value, which may be null, or the columns of its rows. */
 export type Functions = {
   'daybook.adjust_usage': Int8;
   'daybook.append': Int8;
@@ -743,6 +743,26 @@ export type Functions = {
   'daybook.claim_pepper': string;
   'daybook.create_partitions': number;
   'daybook.drop_ended_allowances': Int8;
+  'daybook.end_outside_sessions': {
+    login: string;
+    reason: string;
+    is_ended: boolean;
+  };
+  'daybook.exchange': {
+    allowance: Int8List;
+    cap: Int8List;
+    granted: Int8List;
+    free: Int8List;
+    near: boolean[];
+    used: Int8List;
+    held: Int8List;
+    recallable: boolean[];
+    own_returned: Int8List;
+    own_used: Int8List;
+    own_overdrawn: Int8List;
+    grants: Int8List;
+    now: Timestamp;
+  };
   'daybook.first_position': Int8;
   'daybook.forget_nodes': Int8;
   'daybook.head': Int8;

@@ -90,7 +90,9 @@ describe('the queries', () => {
     expect(handWrittenRows('db/a.ts', 'client.query<{ id: string }>(text)')).toHaveLength(1);
     expect(handWrittenRows('db/a.ts', 'type Row = { id: string };\nclient.query<Row>(text)')).toHaveLength(1);
     expect(handWrittenRows('db/a.ts', 'sql<{ id: string }>`select id from key`')).toHaveLength(1);
+    expect(handWrittenRows('db/a.ts', 'sql<Row>`select id from key`')).toHaveLength(1);
     expect(handWrittenRows('db/a.ts', `${table}client.query<Row>(text)`)).toEqual([]);
+    expect(handWrittenRows('db/a.ts', `${table}sql<Row>\`select id from key\``)).toEqual([]);
     expect(handWrittenRows('db/a.ts', "client.query<[Result<'daybook.head'>]>(text)")).toEqual([]);
     const log = "import { type Row } from '#db/log/columns.ts';\n";
     expect(handWrittenRows('db/a.ts', `${log}client.query<Row>(text)`)).toEqual([]);

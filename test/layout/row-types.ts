@@ -6,14 +6,13 @@
 /** SQL as text, run by pg itself. */
 const TEXT_QUERY = /\bquery(?:Range)?</g;
 /** A whole statement for Kysely with a row type written by hand, and not the table of a function. */
-const TYPED_STATEMENT = /\bsql<\s*[[{][^`]*>`\s*(?:select|with|insert|update|delete)\b/g;
-const GENERATED = /\b(?:Selectable|Cell|Result)</;
+const TYPED_STATEMENT = /\bsql<\s*([A-Z]\w*|[[{][^`]*)>`\s*(?:select|with|insert|update|delete)\b/g;
+const GENERATED = /\b(?:Selectable|Cell|Result)<|\bFunctions\[/;
 /** The row of the log, whose cells are of its generated table. */
 const LOG_ROW = /\btype Row\b[^;]*'#db\/log\/columns\.ts'/;
 
 /** Where SQL stays text, and why; see CONTRIBUTING.md. */
 export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
-  ['db/limits/leases.ts', 'lease exchanges: prepared, with arrays'],
   ['db/projections/page.ts', "runs the projections' statements for a page; the row type is its callers'"],
   ['db/projections/requests.ts', 'a statement for a page: its two counts are of no column'],
   ['db/tlog/hashes.ts', 'leaf hashes of a range: prepared, concatenated by PostgreSQL'],
@@ -33,13 +32,13 @@ export function handWrittenRows(path: string, text: string): string[] {
     : [...text.matchAll(TEXT_QUERY)]
         .filter(({ index, 0: found }) => !isDerived(text, argumentAt(text, index + found.length)))
         .map(({ index }) => `${at(index)} has a row type written by hand; build the query with Kysely`);
-  const typed = [...text.matchAll(TYPED_STATEMENT)].map(
-    ({ index }) => `${at(index)} has a row type written by hand; build the query, or type its columns`,
-  );
+  const typed = [...text.matchAll(TYPED_STATEMENT)]
+    .filter(([, type]) => !isDerived(text, type as string))
+    .map(({ index }) => `${at(index)} has a row type written by hand; build the query, or type its columns`);
   return [...untyped, ...typed];
 }
 
-/** A type that names a generated table, itself or where this file declares it. */
+/** A type that names a generated type, itself or where this file declares it. */
 function isDerived(text: string, type: string): boolean {
   if (GENERATED.test(type)) return true;
   if (/\bRow\b/.test(type) && LOG_ROW.test(text)) return true;
