@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { BatchRow, LeafRow } from '#db/log/chain.ts';
 import { AT_US, COLUMN_NAMES, COLUMNS } from '#db/log/columns.ts';
+import type { LogBatchTable } from '#db/schema/tables.ts';
 
 /**
  * The lines of an archive file: a header, then events and batches as JSON objects, in the order of
@@ -27,7 +28,14 @@ const FIELDS: readonly (readonly [name: string, kind: Kind])[] = COLUMNS.slice(1
   KINDS[type],
 ]);
 
-const BATCH_COLUMNS = ['last_position', 'event_count', 'instance', 'batch_no', 'at_us', 'format'] as const;
+const BATCH_COLUMNS = [
+  'last_position',
+  'event_count',
+  'instance',
+  'batch_no',
+  'at_us',
+  'format',
+] as const satisfies readonly (keyof LogBatchTable | 'at_us')[];
 
 const source = (name: string): string => (name === 'at_us' ? AT_US : name);
 

@@ -1,8 +1,9 @@
+import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { LEAF_COLUMNS } from '#db/log/chain.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
-import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+import { db, type Placeholders, prepare, rowOf, rowsOf } from '#db/schema/query.ts';
 import { subtreeHash, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
 import type { ReadHashes } from '#db/tlog/proof.ts';
 
@@ -20,9 +21,19 @@ export class MissingHashesError extends StoreError {
   override name = 'MissingHashesError';
 }
 
-const READ_LEAVES = `select string_agg(sha256('\\x00'::bytea || convert_to(
-    row(${LEAF_COLUMNS})::text, 'UTF8')), ''::bytea order by position) as leaves
-  from daybook.log where shard = $1 and position > $2 and position <= $3`;
+// One value: no leaf costs a row of its own.
+const LEAVES = sql<Buffer | null>`string_agg(sha256('\\x00'::bytea || convert_to(
+  row(${sql.raw(LEAF_COLUMNS)})::text, 'UTF8')), ''::bytea order by position)`;
+const selectLeaves = prepare(
+  'read_leaves',
+  ({ after, upTo }: Placeholders<{ after: string; upTo: string }>) =>
+    db
+      .selectFrom('daybook.log')
+      .select(LEAVES.as('leaves'))
+      .where('shard', '=', SHARD)
+      .where('position', '>', after)
+      .where('position', '<=', upTo),
+);
 
 /**
  * Leaf hashes of the events above one position up to another, which is at most the head.
@@ -30,12 +41,8 @@ const READ_LEAVES = `select string_agg(sha256('\\x00'::bytea || convert_to(
  */
 export async function readLeaves(client: ClientBase, after: number, upTo: number): Promise<Buffer[]> {
   if (upTo <= after) return [];
-  const { rows } = await client.query<{ leaves: Buffer | null }>({
-    name: 'read_leaves',
-    text: READ_LEAVES,
-    values: [SHARD, after, upTo],
-  });
-  const leaves = splitHashes(rows[0]?.leaves ?? Buffer.alloc(0));
+  const [row] = await selectLeaves(client, { after: String(after), upTo: String(upTo) });
+  const leaves = splitHashes(row?.leaves ?? Buffer.alloc(0));
   if (leaves.length !== upTo - after)
     throw new MissingHashesError(
       `the events above position ${after} up to ${upTo} are not all in the database: archived events ` +

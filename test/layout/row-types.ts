@@ -15,13 +15,9 @@ const LOG_ROW = /\btype Row\b[^;]*'#db\/log\/columns\.ts'/;
 export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
   ['db/projections/page.ts', "runs the projections' statements for a page; the row type is its callers'"],
   ['db/projections/requests.ts', 'a statement for a page: its two counts are of no column'],
-  ['db/tlog/hashes.ts', 'leaf hashes of a range: prepared, concatenated by PostgreSQL'],
   ['db/audit/commands/trace.ts', 'a leaf in the text format of PostgreSQL'],
-  ['db/audit/source/pages.ts', 'pages of the log in the text format of PostgreSQL'],
   ['db/postgres/', 'roles, settings and databases, before there is a schema'],
   ['db/schema/', 'the schema itself: what the types are generated from'],
-  ['worker/tasks/deliver-webhook.ts', 'statements with several writes, in the transaction of the queue'],
-  ['worker/tasks/retain.ts', 'the tables are values'],
 ];
 
 /** The lines of a file on which a query has a row type that is not derived from the schema. */

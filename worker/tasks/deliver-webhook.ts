@@ -49,11 +49,11 @@ const FAILED = `with webhook as (
           or (failures + 1 >= ${FAILURES_MAX}
             and failing_since < clock_timestamp() - interval '${FAILING_HOURS_MAX} hours')
           then clock_timestamp() end)
-      where id = $5 returning switched_off_at is not null as is_off),
+      where id = $5 returning switched_off_at),
   attempt as (
     insert into daybook.webhook_attempt (delivery, status, fault, duration_ms)
       select $1, $2, $3, $4 from webhook)
-  select is_off from webhook`;
+  select switched_off_at from webhook`;
 const AGAIN = `select daybook.queue_attempt($1, $2, $3 * interval '1 second')`;
 
 type Waiting = Pick<Selectable<WebhookDeliveryTable>, 'webhook'> &
@@ -91,7 +91,7 @@ export async function deliverWebhook(
   const status = 'status' in reply ? reply.status : null;
   const fault = 'status' in reply ? null : reply.fault;
   // With 410 a receiver asks for no more messages.
-  const after = await query<{ is_off: boolean }>(FAILED, [
+  const after = await query<Pick<Selectable<WebhookTable>, 'switched_off_at'>>(FAILED, [
     delivery,
     status,
     fault,
@@ -99,7 +99,8 @@ export async function deliverWebhook(
     waiting.webhook,
     status === 410,
   ]);
-  const isOff = after.rows[0]?.is_off ?? true;
+  // Without a row the webhook was removed.
+  const isOff = after.rows[0]?.switched_off_at !== null;
   if (isOff && !waiting.is_off) onSwitchedOff(waiting.webhook);
   const pauseS = isOff || isTest ? undefined : PAUSES_S[waiting.attempts];
   await (pauseS === undefined

@@ -142,16 +142,21 @@ async function deleteStep(
   const first = projection === requests ? (await readRequestPartitions(client))[0]?.from : undefined;
   // The next bound is the time of the row ROWS_PER_STEP further on, and at least 1 ms later, should all
   // rows have the same time.
-  const next = await client.query<{ bound: string; is_done: boolean }>(
-    `select bound::text as bound, bound >= target as is_done from (
-      select t.target, least(t.target, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound
-        from (select least($2::timestamptz, $3::timestamptz) as target) t, lateral (
-          select coalesce((select ${found_by} from ${table} where ${found_by} >= $1::timestamptz
-            order by ${found_by} offset ${ROWS_PER_STEP} limit 1), t.target) as found) f) b
-     where bound > $1::timestamptz`,
-    [state.kept_from, state.target, first ?? null],
-  );
-  const [step] = next.rows;
+  const from = sql<Date>`${state.kept_from}::timestamptz`;
+  const column = sql.raw(found_by);
+  const bounds = sql<{ bound: Date; target: Date }>`(
+    select t.target, least(t.target, greatest(f.found, ${from} + interval '1 ms')) as bound
+      from (select least(${state.target}::timestamptz, ${first ?? null}::timestamptz) as target) t, lateral (
+        select coalesce((select ${column} from ${sql.raw(table)} where ${column} >= ${from}
+          order by ${column} offset ${sql.lit(ROWS_PER_STEP)} limit 1), t.target) as found) f)`;
+  const next = db
+    .selectFrom(bounds.as('b'))
+    .select(({ cast, ref }) => [
+      cast<string>('bound', 'text').as('bound'),
+      sql<boolean>`${ref('bound')} >= ${ref('target')}`.as('is_done'),
+    ])
+    .where('bound', '>', from);
+  const step = await rowOf(client, next);
   if (!step) return { deleted: 0, isDone: true };
   await countOf(
     client,

@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import type { Client } from 'pg';
+import { db, type Placeholders, prepare } from '#db/schema/query.ts';
 import { EVENT_CODES, REQUEST_TYPES, type RequestEvent } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { AT, columnsOf, type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
@@ -52,9 +54,16 @@ const CASES = REQUEST_TYPES.map((type) => {
   return `when ${code} then ${result}`;
 });
 
-const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}'
-  order by position)
-  from daybook.log where shard = $1 and position > $2 and position <= $3`;
+const EVENTS = sql<string | null>`string_agg(case type ${sql.raw(CASES.join(' '))} else ${sql.lit(OTHER)} end,
+  ${sql.lit(FIELD_END)} order by position)`;
+const selectPart = prepare('audit_part', ({ after, upTo }: Placeholders<{ after: string; upTo: string }>) =>
+  db
+    .selectFrom('daybook.log')
+    .select(EVENTS.as('events'))
+    .where('shard', '=', SHARD)
+    .where('position', '>', after)
+    .where('position', '<=', upTo),
+);
 const READ_OTHERS = `select ${SELECT_COLUMNS} from daybook.log where shard = $1
   and position = any($2) order by position`;
 
@@ -63,13 +72,8 @@ const READ_OTHERS = `select ${SELECT_COLUMNS} from daybook.log where shard = $1
  * @returns null if an event is missing, or has an unexpected value.
  */
 export async function readPart(client: Client, after: number, upTo: number): Promise<Read[] | null> {
-  const { rows } = await client.query<[string | null]>({
-    name: 'audit_part',
-    text: READ,
-    values: [SHARD, after, upTo],
-    rowMode: 'array',
-  });
-  const page = new Page(rows[0]?.[0] ?? '', after);
+  const [part] = await selectPart(client, { after: String(after), upTo: String(upTo) });
+  const page = new Page(part?.events ?? '', after);
   if (page.events.length !== upTo - after) return null;
   if (page.others.length > 0) {
     const others = await client.query<Row>({
