@@ -47,12 +47,13 @@ export async function fuzzFrames(target: Target, random: Random, ms: number): Pr
         const { received, isClosedByServer } = await converse(target.port, conversation);
         counts.connections++;
         const head = received.slice(0, received.indexOf(HEAD_END) + HEAD_END.length);
-        countReplies(head, running);
-        if (!head.startsWith('HTTP/1.1 101 ')) continue;
+        const isOpened = head.startsWith('HTTP/1.1 101 ');
+        countReplies(isOpened ? head : received, running);
+        if (!isOpened) continue;
         counts.opened++;
         readFrames(Buffer.from(received.slice(head.length), 'latin1'), counts.closeCodes, running);
         if (mustClose && !isClosedByServer)
-          running.violations.push('a client that sent a message stays connected');
+          running.violations.push(`a client that sent a message stays connected: ${shown(conversation)}`);
       }
     };
     // So that there is something to see.
@@ -64,6 +65,19 @@ export async function fuzzFrames(target: Target, random: Random, ms: number): Pr
     await Promise.all([...Array.from({ length: AT_ONCE }, viewer), caller(), caller()]);
   });
   return { ...report, ...counts };
+}
+
+const SHOWN_BYTES = 300;
+
+/** The steps of a conversation behind its handshake: the beginning of each, in hex. */
+function shown({ steps }: Conversation): string {
+  return steps
+    .map((step) => {
+      if (typeof step === 'number') return `${step} ms`;
+      const bytes = Buffer.from(step);
+      return `${bytes.length} bytes ${bytes.toString('hex', 0, SHOWN_BYTES)}`;
+    })
+    .join(', ');
 }
 
 function handshake(random: Random, { port, key }: Target, cookie: string): Buffer {
