@@ -68,7 +68,7 @@ export function unusedDependencies(files: readonly File[], manifest: Manifest, l
   const imported = new Set(
     files.flatMap(({ imports }) => imports.map(({ specifier }) => packageOf(specifier))),
   );
-  const words = new Set(Object.values(manifest.scripts).flatMap((script) => script.split(/\s+/)));
+  const words = new Set(Object.values(manifest.scripts).flatMap((script) => script.split(/[\s"]+/)));
   const entry = (name: string): Entry => lock.packages[`node_modules/${name}`] ?? {};
   const isRun = (name: string): boolean =>
     Object.keys(entry(name).bin ?? {}).some((command) => words.has(command));
