@@ -1,5 +1,4 @@
 import { type CronItem, parseCronItems, type ParsedCronItem } from 'graphile-worker';
-import { REPEATED } from './repeat.ts';
 
 /**
  * The scheduled jobs. Any number of workers share the schedule: each job is added once, by the first
@@ -9,8 +8,6 @@ import { REPEATED } from './repeat.ts';
 const ITEMS: CronItem[] = [
   // The newest supersedes the running one, so that a hanging projector is replaced too.
   { task: 'project', match: '* * * * *' },
-  // These reschedule themselves more often; the schedule restarts one that was lost.
-  ...REPEATED.map((task) => ({ task, match: '* * * * *' })),
   // Each by itself, so that one that fails doesn't stop the others.
   { task: 'watch_projections', match: '* * * * *' },
   { task: 'watch_upstreams', match: '* * * * *' },

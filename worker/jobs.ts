@@ -1,22 +1,27 @@
 import { EventEmitter } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Runner, run, type WorkerEvents } from 'graphile-worker';
+import type { PoolClient } from 'pg';
 import { openPool, type Store } from '#db/postgres/connect.ts';
 import { CRONTAB } from './crontab.ts';
 import { FREE_EVERY_MS, freeHeldJobs } from './orphaned-jobs.ts';
 import { JobReports } from './job-status.ts';
-import { REPEATED } from './repeat.ts';
-import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
+import { keepRepeating } from './repeat.ts';
+import { PROJECT_JOB, repeatedTasks, taskList, type Work } from './task-list.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 import { queueLogger } from './queue-logger.ts';
 import { retryConnects } from './queue-pool.ts';
 
 /** Concurrent jobs. They wait for Postgres and for webhook receivers far more than they compute. */
 const JOBS_MAX = 8;
-/** One for the queue's notifications, and one per job. Opened on demand, usually three or four. */
-const CONNECTIONS_MAX = JOBS_MAX + 1;
+/**
+ * One for the queue's notifications; jobs and polls share the others, since a job needs one for short
+ * statements alone, or opens its own. With one for each, polls at the same moment would open all of them, and
+ * the pool would close them again ten seconds later.
+ */
+const CONNECTIONS_MAX = 4;
 /** Jobs are announced by notifications; polling finds those due later or lost with a connection. */
-const POLL_MS = 2_000;
+const POLL_MS = 4_000;
 const RERUN_PAUSE_MS = 1_000;
 /** How long running jobs may continue after the stop before they are aborted. */
 const STOP_ABORT_MS = 3_000;
@@ -79,13 +84,24 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       await project();
       // Ahead of the first request, not ten minutes after it.
       await runner.addJob('make_partitions', {}, { jobKey: 'make_partitions' });
-      for (const task of REPEATED) await runner.addJob(task, {}, { jobKey: task });
       await Promise.race([runner.promise, jobsEnded]);
     } finally {
       clearInterval(freeing);
       // The jobs of this queue would run beside those of the next one.
       ending.abort();
       await stopOnce();
+    }
+  }
+
+  async function look<T>(task: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await pool.connect();
+    let isFit = false;
+    try {
+      const result = await task(client);
+      isFit = true;
+      return result;
+    } finally {
+      client.release(!isFit);
     }
   }
 
@@ -114,7 +130,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
   // The dead instance may have been the projector. After a database error the queue is restarted,
   // which adds the job too.
   work.instance.onPeerDeath = () => void project().catch(() => undefined);
-  const running = loop();
+  const running = Promise.all([loop(), keepRepeating(repeatedTasks(work, look), reports, stopping.signal)]);
   return {
     async stop() {
       stopping.abort();

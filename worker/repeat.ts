@@ -1,33 +1,39 @@
-import type { JobHelpers } from 'graphile-worker';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { JobReports } from './job-status.ts';
 
-/** The tasks that reschedule themselves. */
-export const REPEATED = ['expire_keys', 'watch_quotas', 'publish_checkpoint'] as const;
-
-/** After an error the task is reported and rescheduled instead of failing its job. */
+/** After an error the task is reported and run again. */
 const AFTER_FAULT_MS = 5_000;
 
+/** Does its work, and returns the milliseconds until the next run. */
+export type RepeatedTask = () => Promise<number>;
+
 /**
- * Runs a task more often than a crontab can express: each run adds the next one. By the job's key at
- * most one waits, with any number of workers; the crontab adds it every minute in case a run was lost.
- * @param work returns the milliseconds until the next run.
+ * Runs tasks that look every few seconds whether there is work. They are no jobs: a job costs the queue half
+ * a dozen statements and three commits, whatever it finds. Each worker runs all of them, so that none depends
+ * on one process; they are safe beside one another.
+ * @returns a promise that resolves when none runs any more, after `signal`.
  */
-export async function repeat(
-  helpers: JobHelpers,
-  reports: JobReports,
-  work: () => Promise<number>,
+export async function keepRepeating(
+  tasks: Readonly<Record<string, RepeatedTask>>,
+  reports: Pick<JobReports, 'run'>,
+  signal: AbortSignal,
 ): Promise<void> {
-  const task = helpers.job.task_identifier;
-  let pauseMs = AFTER_FAULT_MS;
-  try {
-    pauseMs = await reports.run(task, work);
-  } catch {
-    // Reported, and run again after the pause.
+  await Promise.all(Object.entries(tasks).map(([name, task]) => repeat(name, task, reports, signal)));
+}
+
+async function repeat(
+  name: string,
+  task: RepeatedTask,
+  reports: Pick<JobReports, 'run'>,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    let pauseMs = AFTER_FAULT_MS;
+    try {
+      pauseMs = await reports.run(name, task);
+    } catch {
+      // Reported, and run again after the pause.
+    }
+    await wait(pauseMs, undefined, { signal }).catch(() => undefined);
   }
-  // By Postgres' clock, like all due times of jobs.
-  await helpers.query(
-    `select graphile_worker.add_job($1, job_key => $1, max_attempts => 5,
-      run_at => clock_timestamp() + $2 * interval '1 ms')`,
-    [task, Math.ceil(pauseMs)],
-  );
 }

@@ -1,5 +1,5 @@
 import type { JobHelpers, TaskList } from 'graphile-worker';
-import type { Client } from 'pg';
+import type { Client, ClientBase } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { dropEndedAllowances } from '#db/limits/leases.ts';
@@ -8,7 +8,7 @@ import { makeRequestPartitions, partitionDays } from '#db/projections/request-pa
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { WorkerInstance } from './instance.ts';
-import { repeat } from './repeat.ts';
+import type { RepeatedTask } from './repeat.ts';
 import { appendReadings } from './tasks/append-readings.ts';
 import { archiveTask } from './tasks/archive.ts';
 import { deliverWebhook } from './tasks/deliver-webhook.ts';
@@ -53,7 +53,7 @@ type Task = (payload: unknown, helpers: JobHelpers) => Promise<void>;
 
 /** Tasks that end otherwise than by a return or an error, and report that themselves. */
 function selfReportingTasks(
-  { config, log, instance, connect }: Work,
+  { log, connect }: Work,
   reports: JobReports,
   signal: AbortSignal,
 ): Record<string, Task> {
@@ -70,26 +70,23 @@ function selfReportingTasks(
       // For another worker, which otherwise would begin with the next minute.
       if (end === 'stopped') await helpers.addJob(...PROJECT_JOB);
     },
-    expire_keys: (_payload, helpers) =>
-      repeat(helpers, reports, () =>
-        helpers.withPgClient((client) =>
-          expireKeys(client, {
-            instance: instance.session.instance,
-            nextBatchNo: () => instance.session.nextBatchNo(),
-          }),
-        ),
+  };
+}
+
+/** The tasks that look every few seconds whether there is work. @param look over a shared connection. */
+export function repeatedTasks(
+  { config, log, instance, connect }: Work,
+  look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T>,
+): Record<string, RepeatedTask> {
+  const { session } = instance;
+  return {
+    expire_keys: () =>
+      look((client) =>
+        expireKeys(client, { instance: session.instance, nextBatchNo: () => session.nextBatchNo() }),
       ),
-    publish_checkpoint: (_payload, helpers) =>
-      repeat(helpers, reports, () =>
-        publishTask({
-          config,
-          log,
-          session: instance.session,
-          look: helpers.withPgClient,
-          connect: () => connect(PUBLISH_TIMEOUT_MS),
-        }),
-      ),
-    watch_quotas: (_payload, helpers) => repeat(helpers, reports, () => helpers.withPgClient(watchQuotas)),
+    publish_checkpoint: () =>
+      publishTask({ config, log, session, look, connect: () => connect(PUBLISH_TIMEOUT_MS) }),
+    watch_quotas: () => look(watchQuotas),
   };
 }
 

@@ -17,7 +17,7 @@ export const PUBLISH_TIMEOUT_MS = 60_000;
 
 /**
  * Events without a published checkpoint can be truncated without detection, so none may stay unpublished
- * for more than ten seconds. A run may be two seconds late, since the queue polls, and signing takes time.
+ * for more than ten seconds. A look may be a second late, and signing takes time.
  */
 const AGE_MAX_MS = 6_000;
 /** Nor may many more events than these stay unpublished. */
