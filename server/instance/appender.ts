@@ -6,6 +6,7 @@ import {
   ACCEPT_QUEUE_MAX,
   APPEND_BATCH_MAX,
   GATHER_MAX_MS,
+  OVERLAPPED_LINGER_MS,
   SETTLE_LINGER_MS,
   SETTLE_QUEUE_MAX,
 } from '#server/instance/bounds.ts';
@@ -17,8 +18,9 @@ import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
  * One batch is in flight at a time, and events queued meanwhile form the next one. So batches grow under load
  * and stay small and fast without it. The appender is in one of four modes:
  *
- * - *up*: batches are sent. An accepted event starts one at once; a settled event, which no caller waits for,
- *   lingers for two milliseconds so that more events share its commit.
+ * - *up*: batches are sent. An accepted event starts one at once; an event that no caller waits for lingers
+ *   for some milliseconds so that more events share its commit. So does an accepted event in overlapped mode,
+ *   until the reply begins.
  * - *down*: the database failed or timed out. Callers that wait for an accepted event are rejected, but their
  *   events stay in the batch, because the lost reply may have been a commit. The same batch is retried under
  *   the same number until the database replies, so it is written exactly once. New accepted events are
@@ -109,18 +111,25 @@ export class Appender {
 
   /**
    * Resolves when the event is durable.
+   * @param mayLinger whether no caller waits for it until {@link flush}.
    * @throws {StoreUnavailable} when it is not; with `pending` it may still become durable, and the caller
    *   must settle the request.
    */
-  accept(event: Accepted): Promise<void> {
+  accept(event: Accepted, mayLinger = false): Promise<void> {
     if (this.#mode !== 'up' || this.#acceptsQueued >= ACCEPT_QUEUE_MAX) {
       return Promise.reject(new StoreUnavailable(false));
     }
     return new Promise((resolve, reject) => {
       this.#queue.push({ event, resolve, reject });
       this.#acceptsQueued++;
-      this.#start();
+      if (mayLinger) this.#startWithin(OVERLAPPED_LINGER_MS);
+      else this.#start();
     });
+  }
+
+  /** Sends the lingering events, since a caller waits for one of them now. */
+  flush(): void {
+    if (this.#linger) this.#start();
   }
 
   /**
@@ -143,7 +152,7 @@ export class Appender {
       return;
     }
     this.#queue.push(entry);
-    if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), SETTLE_LINGER_MS);
+    this.#startWithin(SETTLE_LINGER_MS);
   }
 
   /** Writes the queued events and closes. Events not written within `graceMs` are dropped. */
@@ -158,6 +167,10 @@ export class Appender {
     for (const { reject } of this.#queue) reject?.(new StoreUnavailable(false));
     this.#queue = [];
     await this.#disconnect();
+  }
+
+  #startWithin(ms: number): void {
+    if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), ms);
   }
 
   #start(): void {

@@ -14,6 +14,11 @@ export const APPEND_BATCH_MAX = 1_000;
 export const GATHER_MAX_MS = 2;
 /** A settled event that no caller waits for may wait this long for others: fewer, larger commits. */
 export const SETTLE_LINGER_MS = 2;
+/**
+ * The same of an accepted event whose call has been sent to its upstream already. It ends when the reply
+ * begins, so that it delays no reply.
+ */
+export const OVERLAPPED_LINGER_MS = 5;
 /** Accepted events waiting for the store; more means that it is too slow to admit anything. */
 export const ACCEPT_QUEUE_MAX = 10_000;
 /**

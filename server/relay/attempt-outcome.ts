@@ -26,6 +26,8 @@ export type AttemptOwner = {
   readonly canFallBack: boolean;
   /** The upstream has replied with success. @param afterMs since the request was sent. */
   replyStarted(afterMs: number): void;
+  /** The reply has begun, and waits for the gate to be opened. */
+  gateAwaited(): void;
   /** The head of a streamed reply is being sent to the client. */
   streamingStarted(): void;
   /** A whole reply is being sent to the client from this slab, which is the call's now. */

@@ -81,8 +81,9 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const { call } = this.#options;
     const head = readReplyHead(status, headers, call.parsed.sse, call.redactor);
     this.#head = head;
-    if (this.#isGateOpen) this.#orFault(() => this.#begin(head));
-    else controller.pause();
+    if (this.#isGateOpen) return this.#orFault(() => this.#begin(head));
+    controller.pause();
+    this.#options.owner.gateAwaited();
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

@@ -68,8 +68,9 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#relay.running.add(this);
     try {
       const { appender } = this.#admitted.instance;
-      const recorded = appender.accept(this.#accepted);
-      const overlapped = this.#relay.overlapped && appender.mode === 'up' ? this.#attemptAll() : null;
+      const isOverlapped = this.#relay.overlapped && appender.mode === 'up';
+      const recorded = appender.accept(this.#accepted, isOverlapped);
+      const overlapped = isOverlapped ? this.#attemptAll() : null;
       overlapped?.catch(() => {}); // Awaited below.
       try {
         await recorded;
@@ -356,6 +357,10 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
 
   replyStarted(afterMs: number): void {
     this.#sequence.replyStarted(afterMs);
+  }
+
+  gateAwaited(): void {
+    this.#admitted.instance.appender.flush();
   }
 
   replyBuffered(slab: Buffer): void {

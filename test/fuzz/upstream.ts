@@ -6,6 +6,7 @@ import { startRawUpstream } from '../support/upstream/raw-upstream.ts';
 import type { Random } from '../chaos/random.ts';
 import { CANARY, canaryLeaks, reply } from './replies.ts';
 import { chance, divided } from './pieces.ts';
+import { measureTurns } from '../support/turn-cpu.ts';
 
 /**
  * Random replies of an upstream to calls through a relay: the process survives, each recorded call is settled
@@ -28,6 +29,8 @@ export type UpstreamReport = {
   endReasons: Record<string, number>;
   /** The longest stop of the event loop that relay, upstream and clients share. */
   longestStallMs: number;
+  /** The most CPU time that a turn of it used. */
+  longestTurnCpuMs: number;
   memoryGrowthMiB: number;
   violations: string[];
 };
@@ -65,11 +68,13 @@ export async function fuzzUpstream(
     statuses: {},
     endReasons: {},
     longestStallMs: 0,
+    longestTurnCpuMs: 0,
     memoryGrowthMiB: 0,
     violations: [],
   };
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
+  const readTurnCpuMs = measureTurns();
   const memory = process.memoryUsage.rss();
   let most = memory;
   const endMs = performance.now() + ms;
@@ -82,6 +87,7 @@ export async function fuzzUpstream(
   await Promise.all(Array.from({ length: AT_ONCE }, one));
   delay.disable();
   report.longestStallMs = Math.round(delay.max / 1e6);
+  report.longestTurnCpuMs = Math.round(readTurnCpuMs());
   report.memoryGrowthMiB = Math.round((most - memory) / 1024 ** 2);
   if (most - memory > MEMORY_GROWTH_BYTES_MAX) report.violations.push('memory grows beyond its bound');
   await judge(relay, report);

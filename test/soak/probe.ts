@@ -1,6 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { measureTurns } from '../support/turn-cpu.ts';
 
 /**
  * Loaded into the processes of a soak by `--import`: writes the longest stall of the event loop and the heap
@@ -19,31 +20,19 @@ if (directory !== undefined) {
   const file = path.join(directory, `${process.pid}.jsonl`);
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
-  let turnCpuMs = 0;
-  let usedMs = threadCpuMs();
-  setInterval(() => {
-    const nowMs = threadCpuMs();
-    turnCpuMs = Math.max(turnCpuMs, nowMs - usedMs);
-    usedMs = nowMs;
-  }, RESOLUTION_MS).unref();
+  const readTurnCpuMs = measureTurns();
   setInterval(() => {
     const probed: Probed = {
       at: Date.now(),
       stallMs: Math.max(0, delay.max / 1e6 - RESOLUTION_MS),
-      turnCpuMs,
+      turnCpuMs: readTurnCpuMs(),
       heapMb: process.memoryUsage().heapUsed / 2 ** 20,
     };
     delay.reset();
-    turnCpuMs = 0;
     try {
       appendFileSync(file, `${JSON.stringify(probed)}\n`);
     } catch {
       // The soak has ended and removed its directory.
     }
   }, EVERY_MS).unref();
-}
-
-function threadCpuMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1_000;
 }

@@ -46,6 +46,20 @@ describe('group commit', () => {
     expect(await batchCount(database)).toBe(2);
   });
 
+  test('keeps an accepted event whose call is under way until its reply begins', async () => {
+    await using database = await createDatabase();
+    await using appending = await openAppender(database);
+    const { appender } = appending;
+    const calls = many(3);
+    const waits = calls.map((call) => appender.accept(call, true));
+    appender.flush();
+    await Promise.all(waits);
+    expect((await readLog(database)).map(({ event }) => event)).toEqual(calls);
+    // Without a reply too, in the end.
+    await appender.accept(accepted(), true);
+    expect(await batchCount(database)).toBe(2);
+  });
+
   test('writes a lone ending too, without being asked again', async () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
@@ -67,7 +81,7 @@ describe('group commit', () => {
     let written = 0;
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.constantFrom('accept', 'settle', 'wait', 'turn'), { maxLength: 60 }),
+        fc.array(fc.constantFrom('accept', 'linger', 'flush', 'settle', 'wait', 'turn'), { maxLength: 60 }),
         async (steps) => {
           const order: RequestEvent[] = [];
           const open: ReturnType<typeof accepted>[] = [];
@@ -76,10 +90,11 @@ describe('group commit', () => {
             if (step === 'wait') await Promise.all(waits.splice(0));
             if (step === 'turn') await new Promise((resolve) => setImmediate(resolve));
             const call = step === 'settle' ? open.shift() : accepted();
-            if (step === 'accept' && call) {
+            if (step === 'flush') appender.flush();
+            else if ((step === 'accept' || step === 'linger') && call) {
               order.push(call);
               open.push(call);
-              waits.push(appender.accept(call));
+              waits.push(appender.accept(call, step === 'linger'));
             } else if (step === 'settle' && call) {
               order.push(settled(call));
               appender.settle(settled(call));
