@@ -5,6 +5,7 @@ import { Client } from 'pg';
 import { registerInstance } from '#db/instances/instance.ts';
 import { type OutsideSession, watchOutsideSessions } from '#db/instances/outside-sessions.ts';
 import { appendRequests } from '#db/log/append.ts';
+import { readPage } from '#db/log/read.ts';
 import { createAuditorLogin, dropAuditorLogin } from '#db/postgres/auditor-login.ts';
 import type { Store } from '#db/postgres/connect.ts';
 import { connectAs } from '#db/postgres/connect.ts';
@@ -12,7 +13,7 @@ import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { takeSnapshot } from '#db/schema/snapshot.ts';
 import { verifyChain } from '../support/audit/verify-chain.ts';
-import { accepted, readLog, settled } from '../support/log/log-writer.ts';
+import { accepted, settled } from '../support/log/log-writer.ts';
 import type { Random } from '../chaos/random.ts';
 import { readTargets, statementFrom } from './sql-statements.ts';
 
@@ -36,6 +37,8 @@ export type SqlReport = {
 /** An append that waits for longer than this counts as failed, on a busy machine too. */
 const CALL_TIMEOUT_MS = 30_000;
 const SESSIONS = 6;
+/** For a statement that reads the log of hours. */
+const INSPECT_TIMEOUT_MS = 10 * 60_000;
 
 /** `npm run fuzz -- sql`: on a PostgreSQL of its own. */
 export async function run(random: Random, { ms }: { ms: number }): Promise<SqlReport> {
@@ -63,7 +66,7 @@ export async function fuzzSql(store: Store, random: Random, ms: number): Promise
   const untilMs = performance.now() + ms;
   const login = `fuzz_${random.below(1e9)}_${process.pid}`;
   const password = await createAuditorLogin(store, login);
-  const owner = await connectAs(store, 'owner');
+  const owner = await connectAs(store, 'owner', INSPECT_TIMEOUT_MS);
   const before = await readDefinitions(owner);
   const targets = await readTargets(owner);
   const stopWatch = watchOutsideSessions({
@@ -126,14 +129,13 @@ export async function fuzzSql(store: Store, random: Random, ms: number): Promise
     ...Array.from({ length: SESSIONS }, (_, index) => intrude(index % 3 === 0 ? 'none' : 'daybook_auditor')),
   ]);
   await stopWatch();
-  await inspect(store, owner, { login, before, report });
+  await inspect(owner, { login, before, report });
   await owner.end();
   await dropAuditorLogin(store, login);
   return report;
 }
 
 async function inspect(
-  store: Store,
   owner: Client,
   { login, before, report }: { login: string; before: string[]; report: SqlReport },
 ): Promise<void> {
@@ -144,13 +146,16 @@ async function inspect(
   const changed = (await readDefinitions(owner)).filter((line) => !known.has(line));
   if (changed.length > 0) report.violations.push(`the schema has changed: ${changed[0]}`);
   let calls = 0;
-  for (const { event } of await readLog(store)) {
-    if (event.type === 'request.settled') calls++;
-    const isExpected =
-      event.type === 'request.accepted' ||
-      event.type === 'request.settled' ||
-      (event.type === 'log.read' && event.actor === `login/${login}`);
-    if (!isExpected) report.violations.push(`an event of another: ${JSON.stringify(event)}`);
+  let page = await readPage(owner, 0);
+  for (; page.length > 0; page = await readPage(owner, page.at(-1)?.position ?? 0)) {
+    for (const { event } of page) {
+      if (event.type === 'request.settled') calls++;
+      const isExpected =
+        event.type === 'request.accepted' ||
+        event.type === 'request.settled' ||
+        (event.type === 'log.read' && event.actor === `login/${login}`);
+      if (!isExpected) report.violations.push(`an event of another: ${JSON.stringify(event)}`);
+    }
   }
   if (calls !== report.calls) report.violations.push(`${report.calls} calls, and ${calls} in the log`);
 }
