@@ -1,4 +1,4 @@
-import type { EventOf, Placed } from '#db/events/events.ts';
+import type { EndReason, EventOf, Placed } from '#db/events/events.ts';
 import { HEARTBEAT_TOKENS_MIN } from '#server/instance/bounds.ts';
 import type { Attempt } from '../upstream/ledger.ts';
 
@@ -180,6 +180,9 @@ function recoveredCharge(
   return fail(`is charged ${charge} of ${held} held, but its client received ${tokens}: at least ${least}`);
 }
 
+/** The upstream was silent, the key was revoked, or a limit is used up: the upstream need not have ended. */
+const CUT_BY_RELAY: ReadonlySet<EndReason> = new Set(['timed_out', 'access_revoked', 'quota_exceeded']);
+
 /** I3: what is settled is what the provider reported, or else what was relayed. */
 function trueUsage({ client, attempts, final, settled, endedByMs }: Call): Violation[] {
   if (!settled) return [];
@@ -192,9 +195,9 @@ function trueUsage({ client, attempts, final, settled, endedByMs }: Call): Viola
   const reported = final?.usageReported ?? null;
   const stayed = client.finished && !client.aborted;
   const source = settled.usage_source;
-  // A relay that gave up on a silent upstream has not read what the upstream sent afterwards.
+  // A relay that cut the reply by its own decision has not read what the upstream sent afterwards.
   const isLate =
-    settled.end_reason === 'timed_out' &&
+    CUT_BY_RELAY.has(settled.end_reason) &&
     client.sawError &&
     (final?.usageAt ?? -Infinity) > endedByMs - READ_WITHIN_MS;
   const isKnown = reported !== null && final?.usageIsFinal === true && !isLate;

@@ -204,12 +204,15 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
   });
 
   test.each([
-    ['late', 0, []],
-    ['in time', -1_000, ['I3']],
-  ])('a report that reached a relay which gave up %s', (_, afterEndMs, rules) => {
+    ['timed_out', 'late', 0, []],
+    ['timed_out', 'in time', -1_000, ['I3']],
+    ['access_revoked', 'late', 0, []],
+    ['access_revoked', 'in time', -1_000, ['I3']],
+    ['upstream_disconnected', 'at its end', 0, ['I3']],
+  ] as const)('a report for a call that ended with %s, %s', (reason, _, afterEndMs, rules) => {
     const change = {
       attempts: [attempt(1, { usageAt: ENDED_AT_MS + afterEndMs })],
-      ...ending('healthy', { ...counted, end_reason: 'timed_out', output_tokens: 20 }),
+      ...ending('healthy', { ...counted, end_reason: reason, output_tokens: 20 }),
       ...seen('healthy', { sawDone: false, sawError: true }),
     };
     expect(rulesOf(judge('healthy', change))).toEqual(rules);
