@@ -221,7 +221,8 @@ function skipContainer(bytes: Buffer, open: number, depth: number, close: number
 }
 
 function skipWord(bytes: Buffer, at: number, word: string): number {
-  if (bytes.toString('latin1', at, at + word.length) !== word) throw invalid(at);
+  for (let index = 0; index < word.length; index++)
+    if (byteAt(bytes, at + index) !== word.charCodeAt(index)) throw invalid(at);
   return at + word.length;
 }
 
