@@ -35,7 +35,8 @@ export function parseUsage(value: unknown): Usage | null {
     reasoning: reasoningTokens(usage),
     total: count(usage['total_tokens']),
   };
-  if (Object.values(reported).some((tokens) => tokens > TOKENS_BELIEVED_MAX)) return null;
+  const { prompt, completion, cached, written, reasoning, total } = reported;
+  if (Math.max(prompt, completion, cached, written, reasoning, total) > TOKENS_BELIEVED_MAX) return null;
   const hasOutput = (usage[completionName] ?? usage['total_tokens'] ?? null) !== null;
   if (!hasOutput && reported.reasoning === 0) return null;
   const besides = READINGS.find(
