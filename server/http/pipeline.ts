@@ -6,7 +6,7 @@ import { closeAfterReplies } from '#server/http/lingering-close.ts';
 
 /** The requests of one connection whose replies have not ended. */
 type Connection = {
-  unanswered: number;
+  unanswered: Set<ServerResponse>;
   /** The newest reply that has not ended, or that closes the connection. */
   newest: ServerResponse | null;
   /** It serves no further request. */
@@ -31,15 +31,14 @@ export function pipelined(
   const connection = connectionOf(socket);
   if (connection.newest?.shouldKeepAlive === false) stopServing(connection, socket);
   if (connection.isClosing) return 'ignore';
-  const { unanswered } = connection;
-  connection.unanswered++;
+  connection.unanswered.add(response);
   connection.newest = response;
   response.on('close', () => {
-    connection.unanswered--;
+    connection.unanswered.delete(response);
     if (connection.newest === response && response.shouldKeepAlive) connection.newest = null;
-    if (connection.unanswered === 0) connection.whenAnswered?.();
+    if (connection.unanswered.size === 0) connection.whenAnswered?.();
   });
-  if (unanswered < PIPELINED_MAX) return 'serve';
+  if (connection.unanswered.size <= PIPELINED_MAX) return 'serve';
   response.shouldKeepAlive = false;
   stopServing(connection, socket);
   return 'refuse';
@@ -47,14 +46,14 @@ export function pipelined(
 
 /** Whether an earlier request of this connection waits for the end of its reply. */
 export function awaitsReply(socket: Duplex): boolean {
-  return (connections.get(socket)?.unanswered ?? 0) > 0;
+  return (connections.get(socket)?.unanswered.size ?? 0) > 0;
 }
 
 /** The one reply of this connection that has not ended, if it is the only one. */
 export function onlyReplyOf(socket: Duplex): ServerResponse | 'none' | 'several' {
-  const { unanswered, newest } = connections.get(socket) ?? { unanswered: 0, newest: null };
-  if (unanswered === 0 || newest === null) return 'none';
-  return unanswered === 1 ? newest : 'several';
+  const { unanswered, newest = null } = connections.get(socket) ?? {};
+  if (!unanswered?.size || newest === null) return 'none';
+  return unanswered.size === 1 ? newest : 'several';
 }
 
 /** Calls `done` when no request of this connection waits for the end of its reply. */
@@ -66,10 +65,27 @@ export function afterReplies(socket: Duplex, done: () => void): void {
 function connectionOf(socket: Duplex): Connection {
   let connection = connections.get(socket);
   if (!connection) {
-    connection = { unanswered: 0, newest: null, isClosing: false, whenAnswered: null };
+    const { unanswered } = (connection = {
+      unanswered: new Set<ServerResponse>(),
+      newest: null,
+      isClosing: false,
+      whenAnswered: null,
+    });
     connections.set(socket, connection);
+    socket.on('close', () => setImmediate(closeAll, unanswered));
   }
   return connection;
+}
+
+/**
+ * Closes the responses of a closed connection that Node has left open: those that waited for the end of
+ * others when a CONNECT took the connection from Node's server. Their calls would end by deadlines only.
+ */
+function closeAll(unanswered: ReadonlySet<ServerResponse>): void {
+  for (const response of unanswered) {
+    response.destroy();
+    response.emit('close');
+  }
 }
 
 function stopServing(connection: Connection, socket: Socket): void {

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PIPELINED_MAX } from '#server/http/bounds.ts';
+import { openRequests } from '../support/faults.ts';
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import {
@@ -164,5 +165,23 @@ describe('what follows a request on its connection', () => {
       (ended) => ended === PIPELINED_MAX,
       'the upstream calls of a client that left',
     );
+  });
+
+  test.each([
+    ['nothing', ''],
+    ['CONNECT', 'CONNECT a.example:443 HTTP/1.1'],
+  ])('calls end at once whose client leaves before their replies, with %s behind them', async (_, start) => {
+    const behind = `behind-${start}`;
+    const body = (user: string, model: string) => JSON.stringify({ model, messages: [], user });
+    const bytes = [
+      rawRequest([key], { body: body('before', 's:head=30s') }),
+      rawRequest([key], { body: body(behind, 'ok') }),
+      ...(start === '' ? [] : [rawRequest([key], { start, body: '' })]),
+    ];
+    const socket = connect(relay.port, '127.0.0.1', () => socket.write(Buffer.concat(bytes)));
+    socket.on('error', () => {});
+    await upstream.ledger.until(() => upstream.attemptsOf(behind).some(({ endedAt }) => endedAt !== null));
+    socket.destroy();
+    await relay.waitFor((events) => openRequests(events).length === 0);
   });
 });
