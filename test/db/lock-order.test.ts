@@ -8,7 +8,7 @@ import { appendRequests } from '#db/log/append.ts';
 import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
 import { isRolledBack, retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { countLockWaiters } from '../support/lock-waiters.ts';
+import { connectPatientOwner, countLockWaiters } from '../support/lock-waiters.ts';
 import { accepted, connectAs } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
@@ -27,8 +27,8 @@ beforeAll(async () => {
   clients = [
     await connectAs(database, 'relay'),
     await connectAs(database, 'relay'),
-    await connectAs(database, 'owner'),
-    await connectAs(database, 'owner'),
+    await connectPatientOwner(database),
+    await connectPatientOwner(database),
   ];
 });
 afterAll(async () => {

@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import type { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { takeLock } from '#db/postgres/locks.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
@@ -12,16 +13,8 @@ import {
 } from '#db/instances/instance.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import {
-  accepted,
-  connectAs,
-  extended,
-  openWriter,
-  readLog,
-  settled,
-  type Writer,
-} from '../support/log/log-writer.ts';
-import { countLockWaiters } from '../support/lock-waiters.ts';
+import { accepted, extended, openWriter, readLog, settled, type Writer } from '../support/log/log-writer.ts';
+import { connectPatientOwner, countLockWaiters } from '../support/lock-waiters.ts';
 import { until } from '../support/relay.ts';
 
 /** Every request of the log as its events make it; throws where one has ended twice or not begun. */
@@ -276,8 +269,8 @@ describe('recovering', () => {
     await using database = await createDatabase();
     await using doomed = await openWriter(database);
     await using living = await openWriter(database);
-    const spender = await connectAs(database, 'owner');
-    const fencer = await connectAs(database, 'owner');
+    const spender = await connectPatientOwner(database);
+    const fencer = await connectPatientOwner(database);
     await spender.query('begin');
     await spender.query('select from daybook.instance where id = $1 for share', [doomed.instance]);
     const fencing = fencer.query('select daybook.fence_instance($1)', [doomed.instance]);
@@ -303,7 +296,7 @@ describe('recovering', () => {
     await using dead = await openWriter(database);
     await using living = await openWriter(database);
     await dead.append([accepted(), accepted()]);
-    const open = (): ReturnType<typeof connectAs> => connectAs(database, 'owner');
+    const open = (): Promise<Client> => connectPatientOwner(database);
     const [appender, first, second, late] = await Promise.all([open(), open(), open(), open()]);
     const watcher = await database.superuser();
     const blocked = (count: number): Promise<unknown> =>

@@ -1,4 +1,5 @@
-import type { ClientBase } from 'pg';
+import type { Client, ClientBase } from 'pg';
+import { connectAs, type Store } from '#db/postgres/connect.ts';
 
 /**
  * How many sessions of the client's own database wait for a lock, or only for one on the given table. Other
@@ -14,4 +15,14 @@ export async function countLockWaiters(client: Pick<ClientBase, 'query'>, table?
     [table],
   );
   return rowCount ?? 0;
+}
+
+/**
+ * Connects as the owner, without the lock timeout of an owner's session: where a test holds a lock until it
+ * has seen others wait for it, a busy machine may take longer than that.
+ */
+export async function connectPatientOwner(store: Store): Promise<Client> {
+  const client = await connectAs(store, 'owner');
+  await client.query('set lock_timeout = 0');
+  return client;
 }
