@@ -1,9 +1,14 @@
 import * as fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { RequestEvent } from '#db/events/events.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { Appender } from '#server/instance/appender.ts';
-import { ACCEPT_QUEUE_MAX, APPEND_BATCH_MAX, SETTLE_QUEUE_MAX } from '#server/instance/bounds.ts';
+import {
+  ACCEPT_QUEUE_MAX,
+  APPEND_BATCH_MAX,
+  OVERLAPPED_LINGER_MS,
+  SETTLE_QUEUE_MAX,
+} from '#server/instance/bounds.ts';
 import { backends, openAppender, outcomeOf, tally } from '../../support/log/appended.ts';
 import { ask, createDatabase, type TestDatabase } from '../../support/database.ts';
 import { accepted, readLog, settled } from '../../support/log/log-writer.ts';
@@ -50,14 +55,20 @@ describe('group commit', () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
     const { appender } = appending;
-    const calls = many(3);
-    const waits = calls.map((call) => appender.accept(call, true));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const [one, other, late] = [accepted(), accepted(), accepted()];
+    const first = appender.accept(one, true);
+    expect(await batchCount(database)).toBe(0);
+    const second = appender.accept(other, true);
     appender.flush();
-    await Promise.all(waits);
-    expect((await readLog(database)).map(({ event }) => event)).toEqual(calls);
+    await Promise.all([first, second]);
+    expect(await batchCount(database)).toBe(1);
     // Without a reply too, in the end.
-    await appender.accept(accepted(), true);
-    expect(await batchCount(database)).toBe(2);
+    const third = appender.accept(late, true);
+    vi.advanceTimersByTime(OVERLAPPED_LINGER_MS);
+    await third;
+    expect((await readLog(database)).map(({ event }) => event)).toEqual([one, other, late]);
   });
 
   test('writes a lone ending too, without being asked again', async () => {
