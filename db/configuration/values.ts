@@ -2,9 +2,10 @@ import { z } from 'zod';
 
 /** Values of environment variables. Each error names the allowed values, ranges included. */
 
-/** A whole number within a range, both ends included. */
-export const wholeNumber = (least: number, most: number) => {
-  const message = `must be a whole number from ${least} to ${most}`;
+/** A whole number within a range, both ends included. @param word that is allowed, too, for the message. */
+export const wholeNumber = (least: number, most: number, word?: string) => {
+  const either = word === undefined ? '' : `${word}, or `;
+  const message = `must be ${either}a whole number from ${least} to ${most}`;
   return z.coerce.number(message).int(message).min(least, message).max(most, message);
 };
 

@@ -55,6 +55,11 @@ export const CHILD_STABLE_MS = 3_000;
  * what the embedded PostgreSQL allows.
  */
 export const INSTANCES_MAX = 64;
+/**
+ * The most that `auto` starts: a saturated server uses about 150 µs of a core for a call, and PostgreSQL,
+ * which appends one batch at a time, about 20.
+ */
+export const AUTO_INSTANCES_MAX = 8;
 
 /** How long the build of the dashboard may take at the start: some seconds on a slow machine. */
 export const PAGE_BUILD_MS = 60_000;

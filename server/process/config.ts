@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { LogLevel, oneOf, positiveNumber, PostgresUrl, wholeNumber } from '#db/configuration/values.ts';
 import { readEnvironment } from '#db/environment.ts';
@@ -6,7 +7,12 @@ import { UpstreamName } from '#db/events/parts.ts';
 import { Networks } from '#db/limits/limits.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { BaseUrl, ModelPattern, UPSTREAM_TERMS } from '#db/events/upstream-events.ts';
-import { INSTANCES_MAX, LAME_DUCK_DEFAULT_MS, LAME_DUCK_MAX_MS } from '#server/process/bounds.ts';
+import {
+  AUTO_INSTANCES_MAX,
+  INSTANCES_MAX,
+  LAME_DUCK_DEFAULT_MS,
+  LAME_DUCK_MAX_MS,
+} from '#server/process/bounds.ts';
 import {
   BUFFERED_BODIES,
   BUFFERED_BODIES_PER_ACCOUNT,
@@ -91,6 +97,12 @@ const Witnesses = z.string().transform((text, context) => {
   return lines;
 });
 
+/** How many server processes; `auto` is one for each core that this process may use. */
+const Instances = z.preprocess(
+  (text) => (text === 'auto' ? Math.min(availableParallelism(), AUTO_INSTANCES_MAX) : text),
+  wholeNumber(1, INSTANCES_MAX, 'auto'),
+);
+
 /** The environment, one variable a line. Unset and empty are the same. */
 const Environment = z.object({
   PORT: wholeNumber(0, 65535).default(4000),
@@ -108,7 +120,7 @@ const Environment = z.object({
   /** The verifier keys of witnesses whose cosignatures are accepted. */
   WITNESSES: Witnesses.default([]),
   /** Server processes on the same port. */
-  DAYBOOK_INSTANCES: wholeNumber(1, INSTANCES_MAX).default(1),
+  DAYBOOK_INSTANCES: Instances.default(1),
   /** After SIGTERM: how long calls are accepted although `/readyz` replies 503. */
   LAME_DUCK_MS: wholeNumber(0, LAME_DUCK_MAX_MS).default(LAME_DUCK_DEFAULT_MS),
   /** With it as bearer token `/readyz` reports details of the process. */

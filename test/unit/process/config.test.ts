@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -263,11 +263,16 @@ test.each([
   ['MAX_BODY_MB', '-1', 'a number above 0, up to 1024'],
   ['MAX_BODY_MB', '1025', 'a number above 0, up to 1024'],
   ['UPSTREAM_TOTAL_TIMEOUT_MS', '0', 'a whole number from 1 to 86400000'],
-  ['DAYBOOK_INSTANCES', '100', 'a whole number from 1 to 64'],
+  ['DAYBOOK_INSTANCES', '100', 'auto, or a whole number from 1 to 64'],
   ['DAYBOOK_WORKER', 'maybe', 'one of: on, off'],
 ])('%s=%s is refused with the values that it allows', (name, value, allowed) =>
   expect(refusal({ [name]: value })).toBe(`${name} is not usable: must be ${allowed}.`),
 );
+
+test('DAYBOOK_INSTANCES=auto is a process for each core that this one may use, up to 8', () => {
+  const { DAYBOOK_INSTANCES } = readConfig({ DAYBOOK_INSTANCES: 'auto' });
+  expect(DAYBOOK_INSTANCES).toBe(Math.min(availableParallelism(), 8));
+});
 
 describe('a variable with our prefix that nothing reads', () => {
   test.each([
