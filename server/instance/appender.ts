@@ -7,6 +7,7 @@ import {
   APPEND_BATCH_MAX,
   GATHER_MAX_MS,
   OVERLAPPED_LINGER_MS,
+  SETTLE_LINGER_MAX_MS,
   SETTLE_LINGER_MS,
   SETTLE_QUEUE_MAX,
 } from '#server/instance/bounds.ts';
@@ -74,7 +75,10 @@ export class Appender {
   #acceptsQueued = 0;
   #batchNo = 0;
   #working: Promise<void> | undefined;
-  #linger: NodeJS.Timeout | undefined;
+  /** When the first of the queued events is to be sent; infinite without one. */
+  #dueMs = Infinity;
+  /** Sends them then, unless another event is sent before. */
+  #linger: { timer: NodeJS.Timeout; atMs: number } | undefined;
   #head: number;
   /** Open requests of this instance with the position of their `accepted`, oldest first. */
   readonly #open = new Map<string, number>();
@@ -122,43 +126,43 @@ export class Appender {
     return new Promise((resolve, reject) => {
       this.#queue.push({ event, resolve, reject });
       this.#acceptsQueued++;
-      if (mayLinger) this.#startWithin(OVERLAPPED_LINGER_MS);
-      else this.#start();
+      this.#startWithin(mayLinger ? OVERLAPPED_LINGER_MS : 0);
     });
   }
 
   /** Sends the lingering events, since a caller waits for one of them now. */
   flush(): void {
-    if (this.#linger) this.#start();
+    if (this.#queue.length > 0) this.#startWithin(0);
   }
 
   /**
    * Records the end of an accepted request as soon as the database accepts it.
    * @param written called when it is durable, which may be never.
+   * @param mayLinger whether no other call needs the units that it returns soon.
    */
-  settle(event: Ending, written: () => void = () => {}): void {
-    this.#enqueue({ event, written });
+  settle(event: Ending, written: () => void = () => {}, mayLinger = false): void {
+    this.#enqueue({ event, written }, mayLinger ? SETTLE_LINGER_MAX_MS : SETTLE_LINGER_MS);
   }
 
   /** Records an event of a request other than its start and its end. */
   note(event: Note): void {
-    this.#enqueue({ event });
+    this.#enqueue({ event }, SETTLE_LINGER_MS);
   }
 
-  #enqueue(entry: Entry): void {
+  #enqueue(entry: Entry, lingerMs: number): void {
     if (this.#mode === 'fenced') return;
     if (this.#queue.length >= SETTLE_QUEUE_MAX) {
       this.#options.onError('ending_dropped');
       return;
     }
     this.#queue.push(entry);
-    this.#startWithin(SETTLE_LINGER_MS);
+    this.#startWithin(lingerMs);
   }
 
   /** Writes the queued events and closes. Events not written within `graceMs` are dropped. */
   async close(graceMs: number): Promise<void> {
     const deadline = performance.now() + graceMs;
-    this.#start();
+    this.#startWithin(0);
     while (this.#working !== undefined && performance.now() < deadline) {
       await Promise.race([this.#working, new Promise((resolve) => setTimeout(resolve, 50))]);
     }
@@ -170,26 +174,37 @@ export class Appender {
   }
 
   #startWithin(ms: number): void {
-    if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), ms);
+    this.#dueMs = Math.min(this.#dueMs, ms === 0 ? 0 : performance.now() + ms);
+    this.#startWhenDue();
+  }
+
+  #startWhenDue(): void {
+    if (this.#working !== undefined || this.#queue.length === 0) return;
+    const pauseMs = this.#dueMs - performance.now();
+    if (pauseMs <= 0) return this.#start();
+    if (this.#linger !== undefined && this.#linger.atMs <= this.#dueMs) return;
+    clearTimeout(this.#linger?.timer);
+    this.#linger = { timer: setTimeout(() => this.#start(), Math.ceil(pauseMs)), atMs: this.#dueMs };
   }
 
   #start(): void {
-    if (this.#linger) clearTimeout(this.#linger);
+    clearTimeout(this.#linger?.timer);
     this.#linger = undefined;
-    if (this.#working !== undefined || this.#queue.length === 0) return;
+    this.#dueMs = 0;
     this.#working = turn()
       .then(() => this.#work())
       .finally(() => {
         this.#working = undefined;
-        if (this.#queue.length > 0 && (this.#mode === 'up' || this.#mode === 'down')) this.#start();
+        if (this.#mode === 'up' || this.#mode === 'down') this.#startWhenDue();
       });
   }
 
   async #work(): Promise<void> {
-    while (this.#queue.length > 0) {
+    while (this.#queue.length > 0 && this.#dueMs <= performance.now()) {
       await this.#gather();
       if (this.#mode === 'fenced' || this.#mode === 'closed') return;
       const batch = this.#queue.splice(0, APPEND_BATCH_MAX);
+      if (this.#queue.length === 0) this.#dueMs = Infinity;
       for (const entry of batch) if (entry.resolve) this.#acceptsQueued--;
       await this.#write(batch);
     }

@@ -15,6 +15,11 @@ export const GATHER_MAX_MS = 2;
 /** A settled event that no caller waits for may wait this long for others: fewer, larger commits. */
 export const SETTLE_LINGER_MS = 2;
 /**
+ * The same of a settled event whose units no other call needs soon: at everyday load it shares the commit of
+ * the next accepted event. A server that is killed meanwhile has the call charged as it was reserved.
+ */
+export const SETTLE_LINGER_MAX_MS = 20;
+/**
  * The same of an accepted event whose call has been sent to its upstream already. It ends when the reply
  * begins, so that it delays no reply.
  */
@@ -37,6 +42,10 @@ export const LAST_ENDINGS_MS = 5_000;
 /** How long it waits for the last report of its leases. */
 export const LAST_REPORT_MS = 1_000;
 
+assertIncreasing(
+  { SETTLE_LINGER_MS, SETTLE_LINGER_MAX_MS },
+  'A settled event that other calls wait for must not wait longer than one that they do not.',
+);
 assertIncreasing(
   { APPEND_BATCH_MAX, ACCEPT_QUEUE_MAX, SETTLE_QUEUE_MAX },
   'Queues must hold more than one batch, and settled events must find room when accepted ones are rejected.',

@@ -14,6 +14,12 @@ export const LEASE_REQUEST_CALLS_MAX = 500;
 /** A lease covers some more calls, and two seconds of demand: a crash strands no more than that. */
 export const STOCK_CALLS = 8;
 export const STOCK_MS = 2_000;
+/**
+ * A limit is scarce on an instance whose free units cover less than so many calls like the last one and the
+ * demand of so many milliseconds, which is more than a settled event lingers.
+ */
+export const SCARCE_CALLS = 4;
+export const SCARCE_MS = 50;
 /** How long a call waits for other instances to return units that they don't need. A recall takes
  * some milliseconds; an instance that does not answer within a second is not healthy. */
 export const RECALL_WAIT_MS = 1_000;

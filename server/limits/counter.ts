@@ -2,7 +2,7 @@ import type { AllowanceName, LeaseLine, LeaseLineResponse } from '#db/limits/lea
 import type { Limit, WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 import { windowEnd } from '#db/limits/windows.ts';
-import { STOCK_MS } from '#server/limits/bounds.ts';
+import { SCARCE_CALLS, SCARCE_MS, STOCK_MS } from '#server/limits/bounds.ts';
 
 /**
  * This instance's lease of one allowance. Pure: time passes by calls of {@link Counter.tick}.
@@ -76,6 +76,12 @@ export class Counter implements AllowanceName {
 
   get held(): number {
     return this.#held;
+  }
+
+  /** Whether the calls of the next moments may need more units than are free here. */
+  get isScarce(): boolean {
+    const perSecond = Math.max(this.demand, this.#reservedThisSecond);
+    return this.strict || this.free < SCARCE_CALLS * this.lastReserved + (perSecond * SCARCE_MS) / 1_000;
   }
 
   /** A lower bound of the units left, without a request: the free units of other instances are missing. */

@@ -28,6 +28,11 @@ export class Reservation {
     return this.#amounts.cost;
   }
 
+  /** Whether other calls may need its units soon, since one of its limits has few free ones here. */
+  get isScarce(): boolean {
+    return this.counters.some((counter) => counter.isScarce);
+  }
+
   get isOver(): boolean {
     return this.#isOver;
   }

@@ -265,7 +265,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const event = settledEvent(this.#accepted, capped, this.#sequence, performance.now() - startedMs, price);
     this.#admitted.reply.diagnostics?.settled(event);
     if (end.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
-    instance.appender.settle(event, () => instance.limits.settle(hold, event));
+    instance.appender.settle(event, () => instance.limits.settle(hold, event), !hold.isScarce);
     this.#releaseBody();
   }
 

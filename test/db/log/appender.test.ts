@@ -7,6 +7,8 @@ import {
   ACCEPT_QUEUE_MAX,
   APPEND_BATCH_MAX,
   OVERLAPPED_LINGER_MS,
+  SETTLE_LINGER_MAX_MS,
+  SETTLE_LINGER_MS,
   SETTLE_QUEUE_MAX,
 } from '#server/instance/bounds.ts';
 import { backends, openAppender, outcomeOf, tally } from '../../support/log/appended.ts';
@@ -16,6 +18,8 @@ import { holdLog, until } from '../../support/relay.ts';
 
 const batchCount = (database: TestDatabase): Promise<unknown> =>
   ask(database.config('auditor'), 'select count(*)::int from daybook.log_batch');
+/** When a batch was written, the appender rests from the next turn on. */
+const batchEnd = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const many = (count: number) => Array.from({ length: count }, () => accepted());
 
 describe('group commit', () => {
@@ -69,6 +73,34 @@ describe('group commit', () => {
     vi.advanceTimersByTime(OVERLAPPED_LINGER_MS);
     await third;
     expect((await readLog(database)).map(({ event }) => event)).toEqual([one, other, late]);
+  });
+
+  test('keeps an ending whose units no call needs longer, until one whose units are scarce', async () => {
+    await using database = await createDatabase();
+    await using appending = await openAppender(database);
+    const { appender } = appending;
+    const [one, other] = [accepted(), accepted()];
+    await Promise.all([appender.accept(one), appender.accept(other)]);
+    await batchEnd();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    appender.settle(settled(one), undefined, true);
+    vi.advanceTimersByTime(SETTLE_LINGER_MAX_MS - 1);
+    expect(await batchCount(database)).toBe(1);
+    const written = Promise.withResolvers<void>();
+    appender.settle(settled(other), written.resolve);
+    vi.advanceTimersByTime(SETTLE_LINGER_MS);
+    await written.promise;
+    await batchEnd();
+    expect(await batchCount(database)).toBe(2);
+    // Without another ending, too.
+    const third = accepted();
+    await appender.accept(third);
+    await batchEnd();
+    const late = Promise.withResolvers<void>();
+    appender.settle(settled(third), late.resolve, true);
+    vi.advanceTimersByTime(SETTLE_LINGER_MAX_MS);
+    await late.promise;
   });
 
   test('writes a lone ending too, without being asked again', async () => {

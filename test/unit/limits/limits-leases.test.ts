@@ -49,6 +49,21 @@ const operation = fc.oneof(
 );
 
 describe('a lease', () => {
+  test('is scarce near its limit, and where its free units are few calls or moments of demand', () => {
+    const { counter } = leaseOf();
+    counter.applyResponse(answer(1_000));
+    counter.reserve(10);
+    expect(counter.isScarce).toBe(false);
+    // Four calls of 200.
+    counter.reserve(200);
+    expect(counter.isScarce).toBe(true);
+    counter.release(210);
+    counter.reserve(10);
+    expect(counter.isScarce).toBe(false);
+    counter.recall();
+    expect(counter.isScarce).toBe(true);
+  });
+
   test('accounts for every granted unit as returned, used, held or free, over random operations', () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
