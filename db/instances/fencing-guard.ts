@@ -35,7 +35,14 @@ export class FencingGuard {
   /** No other instance can have declared this one dead before this moment. */
   #confirmedUntilMs = -Infinity;
   #suspectSinceMs = 0;
+  #tickedMs = Infinity;
+  #delayMs = 0;
   readonly #waiting = new Set<(isValid: boolean) => void>();
+
+  /** How late the event loop was for a tick, in milliseconds, less the time since then. */
+  get delayMs(): number {
+    return this.#delayMs;
+  }
 
   get isFenced(): boolean {
     return this.#state === 'fenced';
@@ -57,8 +64,11 @@ export class FencingGuard {
     this.#renew(aliveMs);
   }
 
-  /** To be called several times a second while this process runs. */
+  /** To be called every FENCING_TICK_MS while this process runs. */
   tick(nowMs: number): void {
+    const lateMs = nowMs - this.#tickedMs - FENCING_TICK_MS;
+    this.#delayMs = Math.max(0, lateMs, this.#delayMs - FENCING_TICK_MS);
+    this.#tickedMs = nowMs;
     if (this.isValid(nowMs)) this.#validUntilMs = Math.max(nowMs + STALL_MAX_MS, this.#confirmedUntilMs);
   }
 

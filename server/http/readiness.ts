@@ -11,6 +11,7 @@ type ReadinessDetails = {
   store: string;
   read_model: { current: boolean; position: number };
   limits: { exchanges: number };
+  event_loop_delay_ms: number;
   draining: boolean;
 };
 
@@ -33,6 +34,7 @@ export function readReadiness(
     store: instance.appender.mode,
     read_model: { current: readModel.isCurrent(), position: readModel.position },
     limits: { exchanges: instance.limits.exchanges },
+    event_loop_delay_ms: Math.round(fencing.delayMs),
     draining: phase !== 'serving',
   };
 }

@@ -1,4 +1,5 @@
 import { assertIncreasing } from '#db/assert-increasing.ts';
+import { DEAD_AFTER_MS, FENCING_TICK_MS } from '#db/bounds.ts';
 import { KEEP_ALIVE_MS, SLOW_READER_MS } from '#server/http/bounds.ts';
 
 /** Fixed bounds of a relayed call, each with its reason. */
@@ -13,6 +14,11 @@ export const GROWTH_TOKENS_MIN = 256;
  */
 export const DELIVERY_CHUNK_BYTES = 64 * 1024;
 
+/**
+ * New calls are refused while the event loop is later than this: the calls that run come first, and peers
+ * declare a process dead that is silent for DEAD_AFTER_MS.
+ */
+export const OVERLOAD_DELAY_MS = 2_000;
 /** How often running requests are compared with their deadlines. */
 export const DEADLINE_TICK_MS = 50;
 /** A comment keeps the connection of a client alive while the upstream is silent. */
@@ -32,6 +38,10 @@ export const MODEL_LIST_MAX = 2_000;
 assertIncreasing(
   { DEADLINE_TICK_MS, KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS, KEEP_ALIVE_MS },
   'Comments must keep a connection alive, and a slow reader is disconnected before an idle connection is.',
+);
+assertIncreasing(
+  { FENCING_TICK_MS, OVERLOAD_DELAY_MS, DEAD_AFTER_MS },
+  'An overloaded process must refuse new calls before its peers declare it dead.',
 );
 assertIncreasing(
   { KEEP_ALIVE_COMMENT_MS, PROGRESS_TIMEOUT_MS },

@@ -12,6 +12,7 @@ import { Call } from '#server/relay/call.ts';
 import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
+import { OVERLOAD_DELAY_MS } from '#server/relay/bounds.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
 import { checkMedia, clientRetryCount, type Reply, sendError } from '#server/relay/reply.ts';
@@ -49,7 +50,8 @@ export async function handleCall(
   const startedMs = performance.now();
   const { readModel } = relay;
   if (relay.phase === 'stopped') return sendError(request, response, reply, new ApiError('shutting_down'));
-  if (relay.openCalls.isFull) return sendError(request, response, reply, new ApiError('relay_overloaded'));
+  if (relay.openCalls.isFull || relay.fencing.delayMs > OVERLOAD_DELAY_MS)
+    return sendError(request, response, reply, new ApiError('relay_overloaded'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
   const isFit = readModel.isCurrent() && relay.fencing.isValid(startedMs);
   if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));

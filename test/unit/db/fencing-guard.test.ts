@@ -97,3 +97,14 @@ test('is never valid after a pause beyond the last confirmed heartbeat, until th
     { numRuns: 2_000 },
   );
 });
+
+test('knows how late the event loop was of late', () => {
+  const guard = ranUntil(1_000);
+  expect(guard.delayMs).toBe(0);
+  guard.tick(1_600);
+  expect(guard.delayMs).toBe(350);
+  guard.tick(1_850);
+  expect(guard.delayMs).toBe(100);
+  guard.tick(2_100);
+  expect(guard.delayMs).toBe(0);
+});
