@@ -116,7 +116,9 @@ export class FencingGuard {
 
 /** Reports to a guard that this process runs, for as long as it does. */
 export function keepTicking(guard: FencingGuard): { close(): void } {
-  const timer = setInterval(() => guard.tick(performance.now()), FENCING_TICK_MS);
+  const tick = (): void => guard.tick(performance.now());
+  tick();
+  const timer = setInterval(tick, FENCING_TICK_MS);
   timer.unref();
   return { close: () => clearInterval(timer) };
 }
