@@ -1,7 +1,8 @@
 import { Client } from 'pg';
 import { withTimeout, type Store } from '#db/postgres/connect.ts';
-import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, EVENT_CODES, type EventType, USAGE_SOURCES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
+import { type ColumnName, FIELDS } from '#db/log/columns.ts';
 import { BUCKET_BOUNDS_MS, BUCKETS } from '#db/projections/buckets.ts';
 import { ENDED_OUTCOMES, endReasonCodes } from '#db/projections/outcomes.ts';
 import { makeRequestPartitions, partitionDays } from '#db/projections/request-partitions.ts';
@@ -227,6 +228,26 @@ export async function fillTables(
     await client.query(`vacuum (analyze) projection.${table}`);
 }
 
+const line = (type: EventType, fields: Partial<Record<ColumnName, string>>): string => {
+  const cells = FIELDS.map(({ name }) => (name === 'type' ? EVENT_CODES[type] : (fields[name] ?? 'null')));
+  return `row(${cells.join(', ')})::text`;
+};
+const own = (...names: readonly ColumnName[]) => Object.fromEntries(names.map((name) => [name, name]));
+const CALL = own('request', 'account', 'key', 'model');
+const ACCEPTED = line('request.accepted', { ...CALL, ...own('sse', 'body_bytes', 'hold_tokens') });
+const SETTLED = line('request.settled', {
+  ...CALL,
+  ...own('status', 'end_reason', 'usage_source', 'input_tokens', 'cached_tokens', 'output_tokens'),
+  ...own('reasoning_tokens', 'attempt_count', 'first_byte_ms', 'duration_ms', 'cost_microusd'),
+});
+/** The events of each call since `$1` as a batch of its own. */
+const BATCHES = `
+  insert into daybook.log (shard, last_position, at, event_count, instance, events)
+    select ${SHARD}, coalesce(end_position, position), accepted_at,
+        case when ended_at is null then 1 else 2 end, ${NO_INSTANCE},
+        concat_ws(e'\\n', ${ACCEPTED}, case when ended_at is not null then ${SETTLED} end)
+      from projection.request where accepted_at >= $1 and error_code is null`;
+
 /** Adds the running calls, the last day of the log, and the positions of the projections. */
 async function finish(store: Store, client: Client, lastDay: Date): Promise<void> {
   await client.query(`
@@ -244,29 +265,14 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   // Only the log's owner may write it past its function, and projections are not the owner's to read.
   await client.query('grant select on projection.request to daybook_owner');
   await using owner = await connect(store, 'owner');
-  await owner.client.query(
-    `insert into daybook.log (shard, position, at, type, instance, request, account, key, model,
-        sse, body_bytes, hold_tokens)
-      select ${SHARD}, position, accepted_at, ${EVENT_CODES['request.accepted']}, ${NO_INSTANCE},
-        request, account, key, model, sse, body_bytes, hold_tokens
-        from projection.request where accepted_at >= $1 and error_code is null`,
-    [lastDay],
-  );
-  await owner.client.query(
-    `insert into daybook.log (shard, position, at, type, instance, request, account, key, model,
-        status, end_reason, usage_source,
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-        attempt_count, first_byte_ms, duration_ms, cost_microusd)
-      select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, ${NO_INSTANCE},
-        request, account, key, model, status, end_reason, usage_source,
-        input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-        attempt_count, first_byte_ms, duration_ms, cost_microusd
-        from projection.request where accepted_at >= $1 and error_code is null and ended_at is not null`,
-    [lastDay],
-  );
+  await owner.client.query(BATCHES, [lastDay]);
   await owner.client.query(
     `insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain)
-      values (${SHARD}, $1, 1, ${NO_INSTANCE}, 1, now(), 1, '')`,
+      select shard, last_position, event_count, instance, last_position, at, 1, ''::bytea from daybook.log
+      union all
+      -- The head, where the last request was rejected or is running.
+      select ${SHARD}, $1, 1, ${NO_INSTANCE}, $1, now(), 1, ''::bytea
+        where not exists (select from daybook.log where last_position = $1)`,
     [positionOf(0)],
   );
 }

@@ -21,7 +21,7 @@ export const MONITORS: readonly Monitor[] = [
     indexes: ['request_accepted_at_idx'],
   },
   { name: 'watch_keys', query: endingKeys(7).compile(), indexes: ['key_expires'] },
-  { name: 'watch_projections', query: unprojected().compile(), indexes: ['log_pkey'] },
+  { name: 'watch_projections', query: unprojected().compile(), indexes: ['log_batch_pkey'] },
   {
     name: 'watch_quotas, nothing new',
     query: changedQuotas('1000000000000', '1000000001000').compile(),

@@ -5,18 +5,12 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { sql } from 'kysely';
 import type { Client } from 'pg';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import { readCandidate, readRetentionNeeds, retentionReason } from '#db/archive/eligibility.ts';
 import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
 import { exportPartition, type Partition } from '#db/archive/export.ts';
 import { fileName, type Manifest, manifestName } from '#db/archive/manifest.ts';
-import {
-  ArchiveDamageError,
-  type Predecessor,
-  logStart,
-  continuityDamage,
-  type Contents,
-  verifyFile,
-} from '#db/archive/verify.ts';
+import { type Predecessor, logStart, continuityDamage, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { tryHoldLock } from '#db/postgres/locks.ts';
 import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
@@ -26,10 +20,10 @@ import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
  *
  * A partition goes through five steps, each of which is atomic, so that a crash at any time is safe:
  * *exported* to a temporary name; *verified* by reading it back, every event and every link of the hash
- * chain; *named*, which makes it the file of this partition; *recorded*, together with its control
- * events, which stay readable in the database; *detached*. A run that finds a partition before
- * "recorded" starts it over, and continues one that is recorded. Dropping the detached table is a separate,
- * optional step.
+ * chain; *named*, which makes it the file of this partition; *recorded*; *detached*. A run that finds a
+ * partition before "recorded" starts it over, and continues one that is recorded. Dropping the detached table
+ * is a separate, optional step. Control events and the headers of batches have tables of their own, which are
+ * not archived.
  *
  * One run at a time: it holds a lock as long as its connection lasts.
  */
@@ -108,21 +102,22 @@ async function archivePartition(
   const partial = path.join(directory, `${file}${PARTIAL}`);
   await exportPartition(client, partition, partial, signal);
   await step('exported');
-  const contents = await verifyFile(partial, undefined, signal);
+  const contents = await verifyFile(partial, signal);
   const damage = continuityDamage(await readPredecessor(client, partition), contents);
   if (damage) throw new ArchiveDamageError(partition.name, damage);
   await step('verified');
-  const manifest = manifestOf(contents, partition.number, file);
+  const manifest: Manifest = {
+    ...contents,
+    partition: partition.number,
+    file,
+    made_at: new Date().toISOString(),
+  };
   // A run that lost its connection, and with it the lock, must not touch the files of another run.
   await client.query('select');
   await rename(partial, path.join(directory, file));
   await writeDurably(path.join(directory, manifestName(file)), `${JSON.stringify(manifest, null, 2)}\n`);
   await step('named');
-  await client.query('select daybook.keep_partition($1, $2, $3)', [
-    partition.number,
-    manifest,
-    contents.openLeaves,
-  ]);
+  await client.query('select daybook.record_archived($1, $2)', [partition.number, manifest]);
   await step('recorded');
 }
 
@@ -189,29 +184,16 @@ export async function requireFile(
 
 /** The end of the partition before this one, as recorded in the database. */
 async function readPredecessor(client: Client, { number }: Partition): Promise<Predecessor> {
-  const { log_id, manifest, open_leaves } = await onlyRowOf(
+  const { log_id, manifest } = await onlyRowOf(
     client,
     db
       .selectFrom('daybook.install as i')
       .leftJoin('daybook.log_partition as p', (join) => join.on('p.number', '=', number - 1))
-      .select(({ ref }) => [
-        'i.log_id',
-        ref('p.manifest').$castTo<Manifest | null>().as('manifest'),
-        'p.open_leaves',
-      ]),
+      .select(({ ref }) => ['i.log_id', ref('p.manifest').$castTo<Manifest | null>().as('manifest')]),
   );
-  if (manifest === null || open_leaves === null) return logStart(log_id);
-  return {
-    log_id,
-    last_position: manifest.last_position,
-    chain_after: manifest.chain_after,
-    openLeaves: open_leaves,
-  };
-}
-
-function manifestOf(contents: Contents, partition: number, file: string): Manifest {
-  const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = contents;
-  return { ...facts, partition, file, made_at: new Date().toISOString() };
+  if (manifest === null) return logStart(log_id);
+  const { last_position, chain_after } = manifest;
+  return { log_id, last_position, chain_after };
 }
 
 async function removePartial(directory: string): Promise<void> {

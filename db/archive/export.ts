@@ -3,12 +3,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import type { ClientBase } from 'pg';
-import { type Header, interleave, parseLine } from '#db/archive/line.ts';
-import { nextBatchLine, readBatchLines, readEventLines } from '#db/archive/read-lines.ts';
-import { genesis, leafOf } from '#db/log/chain.ts';
+import type { Header } from '#db/archive/line.ts';
+import { readBatchText } from '#db/archive/read-batches.ts';
+import { genesis } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
+import { batchOf } from '#db/log/lookup.ts';
 import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
-import { splitHashes, readLeaves } from '#db/tlog/hashes.ts';
 import { PAGE_EVENTS, WAITING_PAGES_MAX } from '#db/archive/bounds.ts';
 
 /** Compression takes half as long as Postgres takes to produce the text, and runs in parallel. */
@@ -17,13 +17,8 @@ const LEVEL = 3;
 /** A partition of the log, as `daybook.log_partition` has it. */
 export type Partition = { number: number; name: string; first_position: number; end_position: number };
 
-/** The range of a file. `leavesBefore` reads the leaf hashes of its first batch that precede it. */
-type Range = {
-  partition: number | null;
-  first: number;
-  last: number;
-  leavesBefore: (after: number) => Promise<readonly Buffer[]>;
-};
+/** The range of a file, in whole batches. */
+type Range = { partition: number | null; first: number; last: number };
 
 /**
  * Writes a partition to a file and flushes it to disk. Verification is done by reading the file back; see
@@ -35,23 +30,13 @@ export async function exportPartition(
   file: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  const leavesBefore = async (): Promise<Buffer[]> => {
-    const before = db
-      .selectFrom('daybook.log_partition')
-      .select('open_leaves')
-      .where('number', '=', number - 1);
-    return splitHashes((await rowOf(client, before))?.open_leaves ?? Buffer.alloc(0));
-  };
-  await writeRange(
-    client,
-    { partition: number, first: Math.max(1, first_position), last: end_position - 1, leavesBefore },
-    file,
-    signal,
-  );
+  const range = { partition: number, first: Math.max(1, first_position), last: end_position - 1 };
+  await writeRange(client, range, file, signal);
 }
 
 /**
- * Writes the events of any range of positions to a file.
+ * Writes the events of a range of positions to a file.
+ * @param range of whole batches, see {@link wholeBatches}.
  * @param onEvents called with the number of events of each page.
  */
 export async function exportRange(
@@ -60,13 +45,21 @@ export async function exportRange(
   file: string,
   onEvents: (count: number) => void,
 ): Promise<void> {
-  await writeRange(
-    client,
-    { partition: null, first: from, last: to, leavesBefore: (after) => readLeaves(client, after, from - 1) },
-    file,
-    undefined,
-    onEvents,
-  );
+  await writeRange(client, { partition: null, first: from, last: to }, file, undefined, onEvents);
+}
+
+/**
+ * Extends a range to the beginning of its first batch and the end of its last one: what the chain covers is
+ * whole batches.
+ */
+export async function wholeBatches(
+  client: ClientBase,
+  { from, to }: { from: number; to: number },
+): Promise<{ from: number; to: number }> {
+  const first = await rowOf(client, batchOf(from).select(['last_position', 'event_count']));
+  const last = await rowOf(client, batchOf(to).select('last_position'));
+  if (first === undefined || last === undefined) throw new Error(`the log ends before position ${to}`);
+  return { from: Number(first.last_position) - first.event_count + 1, to: Number(last.last_position) };
 }
 
 async function writeRange(
@@ -90,84 +83,49 @@ async function writeRange(
 
 async function* pagesOf(
   client: ClientBase,
-  range: Range,
+  { partition, first, last }: Range,
   onEvents: (count: number) => void = () => {},
 ): AsyncGenerator<string> {
-  const header = await readHeaderFacts(client, range);
-  yield `${JSON.stringify(header)}\n`;
-  const last = header.last_position;
-  let after = header.first_position - 1;
-  let page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
-  while (after < last) {
-    const text = await page;
-    onEvents(Math.min(PAGE_EVENTS, last - after));
-    after = Math.min(after + PAGE_EVENTS, last);
-    // Postgres produces the next page while this one is compressed.
-    if (after < last) page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
-    page.catch(() => undefined);
-    yield text;
-  }
-  yield await openBatchLines(client, last);
-}
-
-async function readHeaderFacts(
-  client: ClientBase,
-  { partition, first, last, leavesBefore }: Range,
-): Promise<Header> {
-  const batch = db
-    .selectFrom('daybook.log_batch')
-    .select(['last_position', 'chain'])
-    .where('shard', '=', SHARD)
-    .where('last_position', '<', String(first))
-    .orderBy('last_position', 'desc')
-    .limit(1);
-  const {
-    log_id,
-    last_position: position,
-    chain,
-  } = await onlyRowOf(
-    client,
-    db
-      .selectFrom('daybook.install as i')
-      .leftJoin(batch.as('b'), (join) => join.onTrue())
-      .select(['i.log_id', 'b.last_position', 'b.chain']),
-  );
-  const leaves = await leavesBefore(Number(position ?? 0));
-  return {
+  const header: Header = {
     archive: 'daybook log 1',
-    log_id,
     shard: SHARD,
     partition,
     first_position: first,
     last_position: last,
-    chain_before: { position: Number(position ?? 0), chain: (chain ?? genesis(log_id)).toString('hex') },
-    leaves_before: leaves.map((leaf) => leaf.toString('hex')),
+    ...(await readStart(client, first)),
   };
+  yield `${JSON.stringify(header)}\n`;
+  const readPage = async (after: number) => {
+    const upTo = Math.min(after + PAGE_EVENTS, last);
+    const [page] = await readText(client, { after: String(after), upTo: String(upTo) });
+    return { text: page?.text ?? '', count: page?.count ?? 0 };
+  };
+  let page = readPage(first - 1);
+  for (let after = first - 1; after < last; after += PAGE_EVENTS) {
+    const { text, count } = await page;
+    // Postgres produces the next page while this one is compressed.
+    if (after + PAGE_EVENTS < last) page = readPage(after + PAGE_EVENTS);
+    page.catch(() => undefined);
+    onEvents(count);
+    yield text;
+  }
 }
 
-const readEvents = readEventLines('archive_events');
+const readText = readBatchText('archive_batches');
 
-async function readLines(client: ClientBase, after: number, upTo: number): Promise<string> {
-  const range = { after: String(after), upTo: String(upTo) };
-  const [events] = await readEvents(client, range);
-  return interleave(events?.lines ?? '', await readBatchLines(client, range));
-}
-
-/** The line of a batch that continues after the last position, with the leaf hashes of its rows there. */
-async function openBatchLines(client: ClientBase, last: number): Promise<string> {
-  const ended = db
+/** The log, and the chain value of the batch before a position. */
+async function readStart(
+  client: ClientBase,
+  first: number,
+): Promise<Pick<Header, 'log_id' | 'chain_before'>> {
+  const before = db
     .selectFrom('daybook.log_batch')
-    .select('last_position')
+    .select('chain')
     .where('shard', '=', SHARD)
-    .where('last_position', '=', String(last));
-  if ((await rowOf(client, ended)) !== undefined) return '';
-  const batch = await rowOf(client, nextBatchLine(last));
-  if (batch === undefined) throw new Error(`no batch holds position ${last}`);
-  const { line, last_position: end } = batch;
-  const [behind] = await readEvents(client, { after: String(last), upTo: end });
-  const leaves = (behind?.lines ?? '').split('\n').map((text) => {
-    const event = parseLine(text, SHARD);
-    return leafOf('event' in event ? event.event : []);
-  });
-  return `${JSON.stringify({ leaves_after: leaves.map((leaf) => leaf.toString('hex')) })}\n${line}\n`;
+    .where('last_position', '=', String(first - 1));
+  const { log_id, chain } = await onlyRowOf(
+    client,
+    db.selectFrom('daybook.install').select(['log_id', before.as('chain')]),
+  );
+  return { log_id, chain_before: (chain ?? genesis(log_id)).toString('hex') };
 }

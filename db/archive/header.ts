@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { createZstdDecompress } from 'node:zlib';
 import { Header } from '#db/archive/line.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { HEADER_BYTES_MAX } from '#db/archive/bounds.ts';
+import { LINE_BYTES_MAX } from '#db/archive/bounds.ts';
 
 const LINE_BREAK = 0x0a;
 
@@ -47,7 +47,7 @@ async function readHeader(file: string): Promise<Header> {
       parts.push(end < 0 ? part : part.subarray(0, end));
       bytes += part.length;
       if (end >= 0) return Header.parse(JSON.parse(Buffer.concat(parts).toString()));
-      if (bytes > HEADER_BYTES_MAX) break;
+      if (bytes > LINE_BYTES_MAX) break;
     }
   } catch (error) {
     throw new StoreError(

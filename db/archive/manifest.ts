@@ -1,10 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { Link } from '#db/archive/line.ts';
+import { Hash } from '#db/archive/line.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-
-const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /**
  * The proof of a range against a signed checkpoint: the hashes of the complete subtrees to its left and to
@@ -33,17 +31,13 @@ export const Manifest = z.strictObject({
   first_position: z.int().positive(),
   last_position: z.int().positive(),
   event_count: z.int().positive(),
-  /** Batches with events in the file. A batch across a border is counted in both files. */
   batch_count: z.int().positive(),
-  /** The leaf formats of its batches. */
+  /** The formats of its batches. */
   formats: z.array(z.string()),
-  /** The chain links of the last batch that ended before the file, and of the last one that ended in it. */
-  chain_before: Link,
-  chain_after: Link,
-  /**
-   * Its control events, which are retained in the database: their number and the SHA-256 of their leaf
-   * hashes.
-   */
+  /** The chain values of the batch before the file, and of its last one. */
+  chain_before: Hash,
+  chain_after: Hash,
+  /** Its control events, which the database has, too: their number and the SHA-256 of their leaf hashes. */
   control_count: z.int().nonnegative(),
   control_sha256: Hash,
   made_at: z.iso.datetime(),
@@ -57,9 +51,11 @@ export const FileManifest = Manifest.extend({
 });
 export type FileManifest = z.infer<typeof FileManifest>;
 
+/** The extension of files. */
+export const FILE_EXTENSION = '.log.zst';
 /** The name of a partition's file. Its manifest has the same name with another extension. */
-export const fileName = (partition: string): string => `${partition}.ndjson.zst`;
-export const manifestName = (file: string): string => file.replace(/\.ndjson\.zst$/, '.manifest.json');
+export const fileName = (partition: string): string => `${partition}${FILE_EXTENSION}`;
+export const manifestName = (file: string): string => `${path.basename(file, FILE_EXTENSION)}.manifest.json`;
 
 /**
  * Reads the manifest of a partition's file.
@@ -75,7 +71,7 @@ export async function readFileManifest(file: string): Promise<FileManifest> {
 }
 
 async function parseBeside<T>(file: string, shape: z.ZodType<T>, what: string): Promise<T> {
-  const manifest = path.join(path.dirname(file), manifestName(path.basename(file)));
+  const manifest = path.join(path.dirname(file), manifestName(file));
   try {
     return shape.parse(JSON.parse(await readFile(manifest, 'utf8')));
   } catch (error) {

@@ -2,22 +2,23 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Client } from 'pg';
 import { lockArchive, requireFile } from '#db/archive/archive.ts';
 import { detachPartition, dropPartition, readAttachment } from '#db/archive/detach.ts';
-import { insertSql } from '#db/archive/line.ts';
-import { readEventLines } from '#db/archive/read-lines.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
+import { batchText } from '#db/archive/line.ts';
+import { readBatchText } from '#db/archive/read-batches.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
-import { ArchiveDamageError, type Contents, manifestMismatch, verifyFile } from '#db/archive/verify.ts';
+import { type Contents, manifestMismatch, verifiedBatches } from '#db/archive/verify.ts';
+import type { BatchRow } from '#db/log/chain.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { takeLock } from '#db/postgres/locks.ts';
 import { countOf, db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { SHARD } from '#db/log/append.ts';
-import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 
 type Recorded = { name: string; manifest: Manifest };
 
 /**
- * Restores a file as a partition of the log in one transaction: each event is verified against the hash chain
- * before it is loaded, and the loaded rows are read back and compared with the file. The partition stays
- * attached until it is dropped.
+ * Restores a file as a partition of the log in one transaction: each batch is verified against the hash
+ * chain before it is loaded, and the loaded rows are read back, with their rows in `daybook.log_batch`, and
+ * compared with the file. The partition stays attached until it is dropped.
  * @returns the partition's name.
  * @throws {ArchiveDamageError} when the file does not match its hash chain, or is of another log.
  * @throws {StoreError} when the partition was not archived, or another process uses the archive.
@@ -31,6 +32,7 @@ export async function restorePartition(
   const { partition } = manifest;
   return withArchive(connect, async (client) => {
     const { name } = await readRecorded(client, partition);
+    await requireOwn(client, manifest);
     const attachment = await readAttachment(client, name);
     if (attachment === 'attached') throw new StoreError(`${name} is attached already`);
     if (attachment === 'detaching' && !(await detachPartition(client, name)))
@@ -41,8 +43,12 @@ export async function restorePartition(
       await client.query(
         `create table daybook.${client.escapeIdentifier(loaded)} (like daybook.log including all)`,
       );
-      const contents = await load(client, file, loaded, manifest.first_position, signal);
-      await requireSame(client, contents, manifest);
+      const wrong = manifestMismatch(await load(client, file, loaded, signal), manifest);
+      if (wrong !== null)
+        throw new ArchiveDamageError(manifest.file, {
+          position: manifest.first_position,
+          problem: `its ${wrong} differs from its manifest`,
+        });
       // Not while partitions are made: each would wait for the other's lock on the log.
       await client.query(takeLock('partitions'));
       await dropPartition(client, name);
@@ -113,72 +119,60 @@ async function setRestored(client: Client, number: number, at: RawBuilder<Date> 
   await countOf(client, query);
 }
 
-async function load(
-  client: Client,
-  file: string,
-  name: string,
-  first: number,
-  signal?: AbortSignal,
-): Promise<Contents> {
+/** Loads a batch's rows. Parameters: arrays of the columns; times are in microseconds since 1970. */
+const insertSql = (table: string): string => `insert into ${table}
+    (shard, last_position, at, event_count, instance, events)
+  select shard, last_position, timestamptz 'epoch' + at_us * interval '1 microsecond', event_count,
+      instance, events
+    from unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::text[])
+      as batch(shard, last_position, at_us, event_count, instance, events)`;
+
+async function load(client: Client, file: string, name: string, signal?: AbortSignal): Promise<Contents> {
   const table = `daybook.${client.escapeIdentifier(name)}`;
-  const insert = insertSql(table);
-  const readBack = readEventLines('read_restored', `daybook.${name}`);
-  let after = first - 1;
-  let waiting: string[] = [];
-  const flush = async (lines: string[]): Promise<void> => {
-    if (lines.length === 0) return;
-    await client.query({ name: 'restore', text: insert, values: [SHARD, `[${lines.join(',')}]`] });
-    const range = { after: String(after), upTo: String(after + lines.length) };
-    const [loaded] = await readBack(client, range);
-    if (loaded?.lines !== lines.join('\n'))
+  const text = insertSql(table);
+  const readBack = readBatchText('read_restored', `daybook.${name}`);
+  const verified = verifiedBatches(file, signal);
+  for (;;) {
+    const { done, value } = await verified.next();
+    if (done === true) return value;
+    const rows = value.map(({ row }) => row);
+    const [one, last] = [rows[0], rows.at(-1)] as [BatchRow, BatchRow];
+    const first = Number(one.lastPosition) - Number(one.eventCount) + 1;
+    const values = [
+      rows.map(({ shard }) => shard),
+      rows.map(({ lastPosition }) => lastPosition),
+      rows.map(({ at }) => at),
+      rows.map(({ eventCount }) => eventCount),
+      rows.map(({ instance }) => instance),
+      value.map(({ events }) => events),
+    ];
+    await client.query({ name: 'restore', text, values });
+    const [loaded] = await readBack(client, { after: String(first - 1), upTo: last.lastPosition });
+    if (loaded?.text !== value.map(batchText).join(''))
       throw new ArchiveDamageError(table, {
-        position: after + 1,
+        position: first,
         problem: 'differs from the file after loading',
       });
-    after += lines.length;
-  };
-  const contents = await verifyFile(
-    file,
-    async (lines) => {
-      waiting.push(...lines);
-      while (waiting.length >= PAGE_EVENTS) {
-        await flush(waiting.slice(0, PAGE_EVENTS));
-        waiting = waiting.slice(PAGE_EVENTS);
-      }
-    },
-    signal,
-  );
-  await flush(waiting);
-  return contents;
+  }
 }
 
-/** Checks that a valid file is this partition of this log. */
-async function requireSame(client: Client, contents: Contents, manifest: Manifest): Promise<void> {
-  const { log_id, chain, first_position, end_position } = await onlyRowOf(
-    client,
-    db
-      .selectFrom(['daybook.install as i', 'daybook.log_partition as p'])
-      .select(['i.log_id', 'p.first_position', 'p.end_position'])
-      .select(({ selectFrom }) =>
-        selectFrom('daybook.log_batch')
-          .select('chain')
-          .where('shard', '=', SHARD)
-          .where('last_position', '=', String(contents.lastLink.position))
-          .as('chain'),
-      )
-      .where('p.number', '=', manifest.partition),
-  );
-  const position = contents.first_position;
-  const wrong = manifestMismatch(contents, manifest);
-  if (wrong !== null)
-    throw new ArchiveDamageError(manifest.file, {
-      position,
-      problem: `its ${wrong} differs from its manifest`,
-    });
-  const isSame =
-    contents.log_id === log_id &&
-    Math.max(1, Number(first_position)) === position &&
-    Number(end_position) - 1 === contents.last_position &&
-    contents.lastLink.chain === chain?.toString('hex');
-  if (!isSame) throw new ArchiveDamageError(manifest.file, { position, problem: 'it is of another log' });
+/** Checks that a manifest is of this partition of this log. */
+async function requireOwn(client: Client, manifest: Manifest): Promise<void> {
+  const chain = db
+    .selectFrom('daybook.log_batch')
+    .select('chain')
+    .where('shard', '=', SHARD)
+    .where('last_position', '=', String(manifest.last_position));
+  const query = db
+    .selectFrom(['daybook.install as i', 'daybook.log_partition as p'])
+    .select(['i.log_id', 'p.first_position', 'p.end_position', chain.as('chain')])
+    .where('p.number', '=', manifest.partition);
+  const own = await onlyRowOf(client, query);
+  const position = manifest.first_position;
+  const isOwn =
+    manifest.log_id === own.log_id &&
+    Math.max(1, Number(own.first_position)) === position &&
+    Number(own.end_position) - 1 === manifest.last_position &&
+    manifest.chain_after === own.chain?.toString('hex');
+  if (!isOwn) throw new ArchiveDamageError(manifest.file, { position, problem: 'it is of another log' });
 }

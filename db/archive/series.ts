@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { db, rowsOf } from '#db/schema/query.ts';
-import { verifyRetained } from '#db/archive/retained.ts';
+import { verifyControlEvents } from '#db/archive/control-events.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import {
-  ArchiveDamageError,
   type Predecessor,
   logStart,
   continuityDamage,
@@ -71,8 +71,8 @@ export async function listPartitions(client: Client): Promise<PartitionStatus[]>
   return listed;
 }
 
-/** Verifies the retained control events of every archived partition. @throws {ArchiveDamageError} */
-export async function verifyAllRetained(client: Client): Promise<void> {
+/** Verifies the control events of every archived partition. @throws {ArchiveDamageError} */
+export async function verifyArchivedControl(client: Client): Promise<void> {
   for (const { manifest } of await listPartitions(client))
-    if (manifest) await verifyRetained(client, manifest);
+    if (manifest) await verifyControlEvents(client, manifest);
 }

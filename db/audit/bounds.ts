@@ -1,4 +1,3 @@
-import { BATCH_EVENTS_MAX } from '#db/archive/bounds.ts';
 import { assertIncreasing } from '#db/assert-increasing.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
@@ -6,15 +5,14 @@ import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
 /** Positions per query: about 2 MB of text. */
 export const PAGE_POSITIONS = 10_000;
+/** Positions per query of a source of events. */
+export const SOURCE_PAGE_POSITIONS = 10_000;
 /** Events verified per turn of the event loop, so that pg can read the next page from its socket. */
 export const EVENTS_PER_TURN = 500;
+/** Tiles that are read at once: those of a page, about. */
+export const TILES_PER_READ = 32;
 /** Tiles of 8 KB each: enough for the largest batch and the pages around it. */
 export const CACHED_TILES_MAX = 4_096;
-/** Compressed bytes per read of an exported file. */
-export const FILE_READ_BYTES = 64 * 1024;
-/** Decompressed bytes per chunk, and buffered ahead: zstd runs on another core. */
-export const FILE_TEXT_BYTES = 64 * 1024;
-export const FILE_BUFFERED_BYTES_MAX = 4 * FILE_TEXT_BYTES;
 /** Later findings mostly follow from earlier ones. */
 export const FINDINGS_MAX = 100;
 /** Faults of a replay that are listed. The rest are only counted. */
@@ -64,11 +62,11 @@ export const POLL_INTERVAL_MAX_S = 3_600;
 assertIncreasing(
   {
     EVENTS_PER_TURN,
+    'TILES_PER_READ * NODE_CHILDREN': TILES_PER_READ * NODE_CHILDREN,
     PAGE_POSITIONS,
-    BATCH_EVENTS_MAX,
     'CACHED_TILES_MAX * NODE_CHILDREN': CACHED_TILES_MAX * NODE_CHILDREN,
   },
-  'A page takes several turns, a batch several pages, and the tiles of a batch are read once.',
+  'A page takes several turns, and its tiles are read once.',
 );
 assertIncreasing({ ROWS_SHOWN_MAX, FINDINGS_MAX }, 'Findings are shown in full, rows are examples.');
 assertIncreasing(

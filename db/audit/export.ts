@@ -2,7 +2,7 @@ import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
-import { exportRange } from '#db/archive/export.ts';
+import { exportRange, wholeBatches } from '#db/archive/export.ts';
 import { fileName, type FileManifest, manifestName, type Proof } from '#db/archive/manifest.ts';
 import { verifyFile } from '#db/archive/verify.ts';
 import { hashesFromDirectory } from '#db/tlog/tiles.ts';
@@ -37,15 +37,17 @@ export type ExportOptions = {
 export type Exported = { file: string; manifest: FileManifest; unproved: string | null };
 
 /**
- * Writes a range of the log to a file in a directory, reads it back, and adds its manifest and its proof.
+ * Writes a range of the log to a file in a directory, reads it back, and adds its manifest and its proof. The
+ * range is extended to whole batches.
  * @param client connected as the auditor, with a long statement timeout.
  * @throws {StoreError} when the file exists, or the range is not entirely in the database.
  * @throws {ArchiveDamageError} when the events read back don't match their hash chain.
  */
 export async function exportPart(
   client: ClientBase,
-  { from, to, directory, published, onProgress, waitMs = CHECKPOINT_WAIT_MS }: ExportOptions,
+  { from: first, to: last, directory, published, onProgress, waitMs = CHECKPOINT_WAIT_MS }: ExportOptions,
 ): Promise<Exported> {
+  const { from, to } = await wholeBatches(client, { from: first, to: last });
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const name = fileName(`log-${from}-${to}`);
   const file = path.join(directory, name);
@@ -60,7 +62,7 @@ export async function exportPart(
   try {
     let done = 0;
     await exportRange(client, { from, to }, partial, (count) => onProgress?.((done += count), to - from + 1));
-    const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = await verifyFile(partial);
+    const facts = await verifyFile(partial);
     const { proof, unproved } = await prove(client, from, to, published, waitMs);
     const manifest: FileManifest = {
       ...facts,

@@ -1,14 +1,9 @@
-import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import type { ClientBase } from 'pg';
-import { serialized } from '#db/audit/source/copy-page.ts';
-import { leafContent } from '#db/audit/source/event-row.ts';
-import { archivedPages } from '#db/audit/verify/archived-pages.ts';
-import type { Page } from '#db/audit/verify/pages.ts';
-import { pagesOf } from '#db/audit/verify/pages.ts';
-import type { Finding } from '#db/audit/verify/report.ts';
-import { type DatabaseSnapshot, readSnapshot } from '#db/audit/verify/tables.ts';
+import type { Client } from 'pg';
+import { fullLogSource } from '#db/audit/source/full-log.ts';
 import { AuditTree, textOf } from '#db/audit/verify/tree.ts';
+import { entriesOf, leafHash } from '#db/log/chain.ts';
+import { inRange } from '#db/log/read.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { readNewestCheckpoint, withCosignatures } from '#db/tlog/checkpoint-store.ts';
@@ -29,28 +24,19 @@ export type WrittenTiles = { size: number; root: string; bundles: number };
  *   available, or the events do not match the checkpoint.
  */
 export async function writeTlogTiles(
-  connection: ClientBase,
+  client: Client,
   { directory, archive }: { directory: string; archive: string | undefined },
 ): Promise<WrittenTiles> {
   if (existsSync(directory)) throw new StoreError(`${directory} exists already; name a new directory`);
-  const client = serialized(connection);
   const newest = await readNewestCheckpoint(client);
   if (newest === null) throw new StoreError('no checkpoint is published yet: the worker publishes the first');
-  const snapshot = await readSnapshot(client);
-  if (snapshot.first > 1 && archive === undefined)
-    throw new StoreError(
-      `the events before position ${snapshot.first} are archived: name their directory with --archive-dir`,
-    );
+  const source = await fullLogSource(client, archive);
   const { size, root } = parseCheckpoint(parseNote(newest.note).text);
   const writer = new TileWriter(directory);
-  for await (const { rows } of pagesFrom(client, archive, snapshot, size)) {
-    for (const row of rows) {
-      if (row.position > size) break;
-      if (row.position !== writer.size + 1)
-        throw new StoreError(`position ${writer.size + 1} is missing: run "audit verify"`);
-      await writer.add(leafContent(row));
-    }
-  }
+  const range = { after: 0, upTo: size };
+  for await (const batches of source.read(range))
+    for (const batch of batches)
+      for (const entry of inRange(entriesOf(batch), batch, range)) await writer.add(entry);
   if (!(await writer.finish()).equals(root))
     throw new StoreError(`the events do not match the checkpoint of size ${size}: run "audit verify"`);
   const keys = (await readLogState(client)).signing.keys.map(({ verifierKey }) => verifierKey);
@@ -62,22 +48,11 @@ export async function writeTlogTiles(
   return { size, root: root.toString('base64'), bundles: Math.ceil(size / NODE_CHILDREN) };
 }
 
-async function* pagesFrom(
-  client: ClientBase,
-  archive: string | undefined,
-  snapshot: DatabaseSnapshot,
-  size: number,
-): AsyncGenerator<Pick<Page, 'rows'>> {
-  const damage: Finding[] = [];
-  if (snapshot.first > 1 && archive !== undefined) yield* archivedPages(client, archive, snapshot, damage);
-  yield* pagesOf(client, snapshot.first - 1, size);
-}
-
 /** Writes the tiles and bundles of a log whose entries come in order. */
 class TileWriter {
   readonly #directory: string;
   readonly #tree = new AuditTree();
-  #entries: Uint8Array[] = [];
+  #entries: string[] = [];
   #leaves: Buffer[] = [];
   /** The hashes of the last tile of each level above the leaves. */
   readonly #upper = new Map<number, Buffer[]>();
@@ -90,11 +65,9 @@ class TileWriter {
     return this.#tree.size;
   }
 
-  /** @param content the content of a leaf: a zero byte, and the entry. */
-  async add(content: string | Uint8Array): Promise<void> {
-    const bytes = Buffer.from(content);
-    const leaf = hash('sha256', bytes, 'buffer');
-    this.#entries.push(bytes.subarray(1));
+  async add(entry: string): Promise<void> {
+    const leaf = leafHash(entry);
+    this.#entries.push(entry);
     this.#leaves.push(leaf);
     this.#tree.append(textOf(leaf));
     if (this.#leaves.length === NODE_CHILDREN) await this.#writeLeaves();

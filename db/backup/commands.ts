@@ -46,7 +46,7 @@ export function backupCommands(program: Command): void {
           'no target. Name a directory that does not exist yet: daybook backup --to DIRECTORY',
         );
       await onStore(command, async (store, config) => {
-        const manifest = await takeBackup({ store, directory: to, signal: interruption() });
+        const manifest = await interruptible((signal) => takeBackup({ store, directory: to, signal }));
         print(command, manifest, (taken) => `${showManifest(taken, taken.damage)}\n${showSecrets(config)}`);
         if (manifest.damage !== null) throw new FoundFault();
       });
@@ -115,13 +115,19 @@ async function restore(
   };
 }
 
-/** Aborted by the signals that would end the process, so that it can clean up first. */
-function interruption(): AbortSignal {
+/** Passes a signal that is aborted by those that would end the process, so that work can clean up first. */
+async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const interrupted = new AbortController();
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-    process.once(signal, () => interrupted.abort());
-  return interrupted.signal;
+  const interrupt = (): void => interrupted.abort();
+  for (const signal of INTERRUPTS) process.once(signal, interrupt);
+  try {
+    return await work(interrupted.signal);
+  } finally {
+    for (const signal of INTERRUPTS) process.off(signal, interrupt);
+  }
 }
+
+const INTERRUPTS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 async function onStore(
   command: Command,

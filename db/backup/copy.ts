@@ -59,14 +59,14 @@ export class CopyOut extends Readable implements Submittable {
   }
 
   handleReadyForQuery(): void {
-    this.#connection = null;
+    this.#release();
     this.#flush();
     this.push(null);
     this.callback();
   }
 
   handleError(error: Error): void {
-    this.#connection = null;
+    this.#release();
     this.destroy(error);
     this.callback(error);
   }
@@ -79,6 +79,12 @@ export class CopyOut extends Readable implements Submittable {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#connection?.stream.destroy();
     done(error);
+  }
+
+  /** Returns the connection, which may be paused: the last rows may share a read with the end. */
+  #release(): void {
+    this.#connection?.stream.resume();
+    this.#connection = null;
   }
 
   #flush(): void {
@@ -107,21 +113,25 @@ export async function digestOf(client: ClientBase, sql: string): Promise<string>
  * @returns the number of rows.
  * @throws {Error} of Postgres or of the text's source; no row is inserted then.
  */
-export function copyIn(client: ClientBase, sql: string, text: AsyncIterable<Buffer>): Promise<number> {
+export function copyIn(
+  client: ClientBase,
+  sql: string,
+  text: AsyncIterable<Buffer> | Iterable<Buffer>,
+): Promise<number> {
   return client.query(new CopyIn(sql, text)).result;
 }
 
 class CopyIn implements Submittable {
   callback: (error?: Error) => void = () => {};
   readonly #sql: string;
-  readonly #text: AsyncIterable<Buffer>;
+  readonly #text: AsyncIterable<Buffer> | Iterable<Buffer>;
   readonly #ended = new AbortController();
   readonly #outcome = Promise.withResolvers<number>();
   #rows = 0;
   /** The error of the text's source. */
   #cause: Error | null = null;
 
-  constructor(sql: string, text: AsyncIterable<Buffer>) {
+  constructor(sql: string, text: AsyncIterable<Buffer> | Iterable<Buffer>) {
     this.#sql = sql;
     this.#text = text;
   }
@@ -143,8 +153,9 @@ class CopyIn implements Submittable {
     try {
       for await (const chunk of this.#text) {
         if (signal.aborted) return;
-        connection.sendCopyFromChunk(chunk);
+        // Not after sending: the next chunk is made while PostgreSQL reads the last one.
         if (connection.stream.writableNeedDrain) await once(connection.stream, 'drain', { signal });
+        connection.sendCopyFromChunk(chunk);
       }
       connection.endCopyFrom();
     } catch (error) {

@@ -186,7 +186,7 @@ async function makePartitions(client: Client, numbers: readonly number[]): Promi
     const table = `daybook.${client.escapeIdentifier(name)}`;
     await client.query(`create table ${table} (like daybook.log including all)`);
     await client.query('select daybook.attach_partition($1, $2)', [number, name]);
-    // The trigger that daybook.keep_partition creates, which stays when the partition is detached.
+    // The trigger that daybook.record_archived creates, which stays when the partition is detached.
     if (archived_at !== null)
       await client.query(
         `create trigger append_only_alone before update or delete

@@ -1,7 +1,8 @@
-import { readFile, type Row, rowsIn } from '#db/backup/file.ts';
+import { BackupDamageError, readFile, type Row, rowsIn } from '#db/backup/file.ts';
 import type { TableFile } from '#db/backup/manifest.ts';
-import type { BatchRow, LeafRow } from '#db/log/chain.ts';
-import { COLUMN_NAMES } from '#db/log/columns.ts';
+import type { BatchRow } from '#db/log/chain.ts';
+import { AT, FIELDS } from '#db/log/columns.ts';
+import { cellsOf, entryOf } from '#db/log/line.ts';
 
 /** A cursor over the rows of a table's file. */
 export class TableRows {
@@ -59,49 +60,105 @@ export function microsecondsOf(text: string): number {
   return Date.parse(`${date}T${time}Z`) * 1_000 + Number(fraction.padEnd(6, '0'));
 }
 
-const LEAF_AT = COLUMN_NAMES.indexOf('at');
+/** Remembers the newest time: each is in the rows of its batch in several files, which are read in step. */
+export class Times {
+  #text = '';
+  #us = '';
 
-/** Converts rows of the log to leaf rows. */
-export function leavesOf(rows: TableRows): (row: Row) => LeafRow {
-  const places = rows.columnIndexes(COLUMN_NAMES);
-  // All events of a batch carry the same time.
-  let text = '';
-  let us = '';
-  return (row) => {
-    const leaf = places.map((place) => row[place] ?? null);
-    if (leaf[LEAF_AT] !== text) {
-      text = leaf[LEAF_AT] ?? '';
-      us = String(microsecondsOf(text));
-    }
-    leaf[LEAF_AT] = us;
-    return leaf;
-  };
+  /** A time in microseconds since 1970. */
+  usOf(text: string): string {
+    if (text !== this.#text) [this.#text, this.#us] = [text, String(microsecondsOf(text))];
+    return this.#us;
+  }
 }
 
 /** Converts rows of `log_batch` to batches. */
-export function batchesOf(rows: TableRows): (row: Row) => BatchRow {
-  const [shard, lastPosition, eventCount, instance, batchNo, at, format, chain] = rows.columnIndexes([
-    'shard',
-    'last_position',
-    'event_count',
-    'instance',
-    'batch_no',
-    'at',
-    'format',
-    'chain',
-  ]) as [number, number, number, number, number, number, number, number];
-  const text = (row: Row, place: number): string => row[place] ?? '';
-  return (row) => ({
-    shard: text(row, shard),
-    lastPosition: text(row, lastPosition),
-    eventCount: text(row, eventCount),
-    instance: text(row, instance),
-    batchNo: text(row, batchNo),
-    at: String(microsecondsOf(text(row, at))),
-    format: text(row, format),
-    chain: bytesOf(text(row, chain)),
-  });
+export function batchesOf(rows: TableRows, times: Times): (row: Row) => BatchRow {
+  const names = ['shard', 'last_position', 'event_count', 'instance', 'batch_no', 'at', 'format', 'chain'];
+  const places = rows.columnIndexes(names);
+  return (row) => {
+    const [shard, lastPosition, eventCount, instance, batchNo, at, format, chain] = places.map(
+      (place) => row[place] ?? '',
+    ) as [string, string, string, string, string, string, string, string];
+    return {
+      shard,
+      lastPosition,
+      eventCount,
+      instance,
+      batchNo,
+      at: times.usOf(at),
+      format,
+      chain: bytesOf(chain),
+    };
+  };
+}
+
+/** The events of a batch with the columns of its header that stand beside them. */
+export type StoredEvents = Pick<BatchRow, 'shard' | 'lastPosition' | 'eventCount' | 'instance' | 'at'> & {
+  events: string;
+};
+
+/** Converts rows of the log. */
+export function eventsOf(rows: TableRows, times: Times): (row: Row) => StoredEvents {
+  const places = rows.columnIndexes(['shard', 'last_position', 'event_count', 'instance', 'at', 'events']);
+  return (row) => {
+    const [shard, lastPosition, eventCount, instance, at, events] = places.map(
+      (place) => row[place] ?? '',
+    ) as [string, string, string, string, string, string];
+    return { shard, lastPosition, eventCount, instance, at: times.usOf(at), events };
+  };
+}
+
+/** A row of `control_event`: its entry, and whether its columns are those of its line. */
+export type ControlRow = { position: number; entry: string; isConsistent: boolean };
+
+const CONTROL_FIELDS = ['type', 'stream', 'version', 'account', 'key'] as const satisfies (keyof typeof AT)[];
+
+/** Converts rows of `control_event`. */
+export function controlRowsOf(rows: TableRows, times: Times): (row: Row) => ControlRow {
+  const places = rows.columnIndexes(['shard', 'position', 'at', 'instance', 'line']);
+  const fields = rows.columnIndexes(CONTROL_FIELDS);
+  return (row) => {
+    const [shard, position, at, instance, line] = places.map((place) => row[place] ?? '') as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
+    const place = { shard: Number(shard), position: Number(position), instance: Number(instance) };
+    return {
+      position: place.position,
+      entry: entryOf({ ...place, atUs: times.usOf(at) }, line),
+      isConsistent: isLineOf(
+        line,
+        fields.map((field) => row[field] ?? null),
+      ),
+    };
+  };
+}
+
+/** Whether a line has these values of {@link CONTROL_FIELDS}. */
+function isLineOf(line: string, values: readonly (string | null)[]): boolean {
+  try {
+    const cells = cellsOf(line);
+    return (
+      cells.length === FIELDS.length &&
+      CONTROL_FIELDS.every((name, index) => cells[AT[name]] === values[index])
+    );
+  } catch {
+    return false;
+  }
 }
 
 /** Parses PostgreSQL's hex format of bytea. */
 export const bytesOf = (text: string): Buffer => Buffer.from(text.replace(/^\\x/, ''), 'hex');
+
+/** Reads the rest of a file, which verifies its digest and its number of rows. */
+export async function readToEnd(rows: TableRows, { file, rows: expected }: TableFile): Promise<void> {
+  for await (const _ of rows);
+  if (rows.taken !== expected)
+    throw new BackupDamageError(
+      `${file} of the backup is damaged: it holds ${rows.taken} rows, not ${expected}`,
+    );
+}

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { CommanderError } from 'commander';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import { Command, type Surroundings } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 

@@ -2,7 +2,7 @@ import { type ClientBase, DatabaseError } from 'pg';
 import { type AllowanceName, compareNames } from '#db/limits/leases.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
-import { callAppend, type ControlAppend, controlColumns } from '#db/log/append.ts';
+import { callAppend, type ControlAppend, controlValues } from '#db/log/append.ts';
 import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 
 /** Adjustments of usage, which change allowances in the transaction that appends their events. */
@@ -30,8 +30,7 @@ export class AdjustmentError extends Error {
   }
 }
 
-const ADJUST = `select daybook.adjust_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-  _type=>$11, _account=>$12, _key=>$13, _stream=>$14, _version=>$15, _body=>$16, _claim=>$17)`;
+const ADJUST = `select daybook.adjust_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;
 
 /**
  * Adjusts usage and appends the events that record it, in one transaction. Repeating a call with the same
@@ -49,7 +48,6 @@ export async function adjustUsage(
   appends: readonly ControlAppend[],
 ): Promise<number> {
   const ordered = [...adjustments].toSorted(compareNames);
-  const { type, account, key, stream, version, body, claim } = controlColumns(appends);
   const values = [
     instance,
     batchNo,
@@ -61,7 +59,7 @@ export async function adjustUsage(
     ordered.map(({ cap }) => cap),
     ordered.map(({ terms }) => terms),
     ordered.map(({ amount }) => amount),
-    ...[type, account, key, stream, version, body, claim],
+    ...controlValues(appends),
   ];
   try {
     return await retryTransaction(() => callAppend(client, 'adjust_usage', ADJUST, values));

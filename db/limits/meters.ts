@@ -34,8 +34,6 @@ type MeterRow = {
       /** The amount that bounds the usage while the request runs. */
       reserves: keyof Amounts;
       settled: (usage: Usage) => number;
-      /** The same over the columns of a `request.settled` in `daybook.log`. */
-      settledSql: string;
     }
 );
 
@@ -55,7 +53,6 @@ export const METERS = {
     charged: 'by_usage',
     reserves: 'tokens',
     settled: ({ input_tokens, output_tokens }) => input_tokens + output_tokens,
-    settledSql: 'input_tokens::bigint + output_tokens',
   },
   cost_microusd: {
     code: 3,
@@ -65,7 +62,6 @@ export const METERS = {
     charged: 'by_usage',
     reserves: 'cost',
     settled: ({ cost_microusd }) => cost_microusd ?? 0,
-    settledSql: 'coalesce(cost_microusd, 0)',
   },
   concurrent: {
     code: 4,
@@ -141,28 +137,4 @@ export function unitsSettled(meter: Meter, usage: Usage): number {
 /** The units that an abandoned request is charged: those that recovery left of its reservation. */
 export function unitsAbandoned(meter: Meter, amounts: Amounts): number {
   return rowOf(meter).charged === 'while_running' ? 0 : unitsReserved(meter, amounts);
-}
-
-const RESERVED_SQL: Record<keyof Amounts, string> = {
-  tokens: 'hold_tokens',
-  cost: 'coalesce(hold_cost_microusd, 0)',
-};
-
-/** {@link unitsReserved} over the columns of `request.accepted` and `request.extended` in `daybook.log`. */
-export function reservedSql(meter: Meter): string {
-  const row = rowOf(meter);
-  return row.charged === 'by_usage' ? RESERVED_SQL[row.reserves] : '1';
-}
-
-/** {@link unitsSettled} over the columns of `request.settled` in `daybook.log`. */
-export function settledSql(meter: Meter): string {
-  const row = rowOf(meter);
-  switch (row.charged) {
-    case 'per_request':
-      return '1';
-    case 'while_running':
-      return '0';
-    case 'by_usage':
-      return row.settledSql;
-  }
 }

@@ -1,14 +1,12 @@
 import type pg from 'pg';
 import { DatabaseError } from 'pg';
-import { type ControlEvent, Event, EVENT_CODES, type RequestEvent } from '#db/events/events.ts';
-import { ArrayColumn, type ElementType } from '#db/log/arrays.ts';
-import { retryTransaction } from '#db/postgres/retry-transaction.ts';
-import { type ColumnName, CONTROL_COLUMNS, REQUEST_COLUMNS, typeOf } from '#db/log/columns.ts';
-import { ENTRY_BYTES_MAX, OTHER_COLUMNS_BYTES_MAX } from '#db/log/bounds.ts';
+import type { ControlEvent, RequestEvent } from '#db/events/events.ts';
+import { ArrayColumn } from '#db/log/arrays.ts';
+import { controlLine } from '#db/log/control-line.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
-import { fillColumns } from '#db/log/request-rows.ts';
+import { requestLine } from '#db/log/request-line.ts';
+import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import type { Result } from '#db/schema/query.ts';
-import { streamOf } from '#db/events/streams.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
 export const SHARD = 0;
@@ -23,49 +21,21 @@ export class ConflictError extends Error {
   override name = 'ConflictError';
 }
 
-/** The event's text would be longer than an entry bundle can hold. */
-export class EventTooLargeError extends Error {
-  override name = 'EventTooLargeError';
-}
-
 /**
  * A control event with its version in its stream: one more than the version of the state that it was
  * decided on. `claim` names a stream that must not exist yet, which is how a name is kept unique.
  */
 export type ControlAppend = { event: ControlEvent; version: number; claim?: string };
 
-/** An array for each column that some request events have, and their type; see `daybook.append`. */
-const newRequestColumns = () => arraysOf(['type', ...REQUEST_COLUMNS] as const);
-/** The same for control events; `claim` is of the call alone. */
-const newControlColumns = () => ({
-  ...arraysOf(['type', ...CONTROL_COLUMNS.map(({ name }) => name)]),
-  claim: new ArrayColumn('text'),
-});
-
-function elementOf(name: ColumnName): ElementType {
-  const type = typeOf(name);
-  if (type === 'timestamptz') throw new TypeError(`the database sets ${name}`);
-  return type;
-}
-
-function arraysOf<Name extends ColumnName>(names: readonly Name[]): Record<Name, ArrayColumn> {
-  const arrays = names.map((name) => [name, new ArrayColumn(elementOf(name))]);
-  return Object.fromEntries(arrays) as Record<Name, ArrayColumn>;
-}
-
-/** The call with these columns; the others are null. */
-function appendSql(columns: Record<string, ArrayColumn>): string {
-  const named = Object.keys(columns).map((name, index) => `_${name}=>$${index + 4}`);
-  return `select daybook.append($1,$2,$3,${named.join(',')})`;
-}
-const APPEND_REQUESTS = appendSql(newRequestColumns());
-const APPEND_CONTROL = appendSql(newControlColumns());
+const APPEND_REQUESTS = 'select daybook.append($1, $2, $3, $4)';
+const APPEND_CONTROL = 'select daybook.append_control($1, $2, $3, $4, $5)';
 
 /**
  * Appends a batch of request events in order, in one transaction.
  *
  * Repeating a call with the same instance and batch number is safe: it returns the first result.
  * @returns the position of the batch's last event; the others stand directly before it.
+ * @throws {RangeError} where a value is out of range for its column; nothing is written.
  * @throws {FencedError} when the instance is no longer live.
  * @throws {OccupiedPositionError} when a row that no append wrote is in the way. Any other error of `pg`
  *   passes as it is.
@@ -76,22 +46,20 @@ export async function appendRequests(
   batchNo: number,
   events: readonly RequestEvent[],
 ): Promise<number> {
-  const columns = spares.pop() ?? newRequestColumns();
-  fillColumns(columns, events);
-  const values = Object.values(columns).map((column) => column.finishColumn(events.length));
+  const lines = spares.pop() ?? new ArrayColumn('text');
+  lines.reset();
+  for (const event of events) lines.addText(requestLine(event));
+  const values = [SHARD, instance, batchNo, lines.finish()];
   const position = await retryTransaction(() =>
-    callAppend(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...values]),
+    callAppend(client, 'append_requests', APPEND_REQUESTS, values),
   );
-  // Not after a failure, when the client may have them still to send.
-  if (spares.length < SPARES_MAX) {
-    for (const column of Object.values(columns)) column.reset();
-    spares.push(columns);
-  }
+  // Not after a failure, when the client may have it still to send.
+  if (spares.length < SPARES_MAX) spares.push(lines);
   return position;
 }
 
-/** Reusable columns: new buffers for each batch would cost garbage collections. */
-const spares: ReturnType<typeof newRequestColumns>[] = [];
+/** Reusable arrays: a new buffer for each batch would cost garbage collections. */
+const spares: ArrayColumn[] = [];
 const SPARES_MAX = 2;
 
 /**
@@ -108,37 +76,21 @@ export async function appendControl(
   batchNo: number,
   appends: readonly ControlAppend[],
 ): Promise<number> {
-  const columns = controlColumns(appends);
-  return callAppend(client, 'append_control', APPEND_CONTROL, [
-    SHARD,
-    instance,
-    batchNo,
-    ...Object.values(columns),
-  ]);
+  const values = [SHARD, instance, batchNo, ...controlValues(appends)];
+  return callAppend(client, 'append_control', APPEND_CONTROL, values);
 }
 
 /**
- * The columns of control events, for `daybook.append` and the functions that call it.
+ * The lines and claims of control events, for `daybook.append_control` and the functions that call it.
  * @throws {EventTooLargeError} when an event has more than ENTRY_BYTES_MAX bytes.
  */
-export function controlColumns(
+export function controlValues(
   appends: readonly ControlAppend[],
-): Record<keyof ReturnType<typeof newControlColumns>, Buffer | null> {
-  const columns = newControlColumns();
-  for (const [row, { event, version, claim }] of appends.entries()) {
-    columns.type.addInt2(EVENT_CODES[event.type]);
-    if ('account' in event) columns.account.addText(event.account, row);
-    if ('key' in event && event.key !== undefined) columns.key.addText(event.key, row);
-    // It is in the body, too: there so that an auditor finds a model's prices beside its requests.
-    if ('model' in event) columns.model.addText(event.model, row);
-    columns.stream.addText(streamOf(event));
-    columns.version.addInt4(version);
-    columns.body.addText(bodyOf(event));
-    if (claim !== undefined) columns.claim.addText(claim, row);
-  }
-  return Object.fromEntries(
-    Object.entries(columns).map(([name, column]) => [name, column.finishColumn(appends.length)]),
-  ) as Record<keyof typeof columns, Buffer | null>;
+): [lines: string[], claims: (string | null)[]] {
+  return [
+    appends.map(({ event, version }) => controlLine(event, version)),
+    appends.map(({ claim }) => claim ?? null),
+  ];
 }
 
 /** Whether this name is claimed, or a stream with this name exists. */
@@ -170,23 +122,4 @@ export async function callAppend(
     if (error instanceof DatabaseError && error.code === 'DB002') throw new ConflictError(error.message);
     throw explainAppendError(error);
   }
-}
-
-/** What a control event has no column for, as the JSON that is stored and hashed: plain ASCII. */
-function bodyOf(event: ControlEvent): string {
-  const { type: _type, ...body }: Partial<Record<string, unknown>> = Event.parse(event);
-  delete body['account'];
-  delete body['key'];
-  const text = JSON.stringify(body).replace(
-    /[^\x20-\x7e]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-  // Quotes and backslashes are doubled in the text of the row.
-  const bytes = text.length + (text.match(/["\\]/g)?.length ?? 0);
-  if (bytes > ENTRY_BYTES_MAX - OTHER_COLUMNS_BYTES_MAX)
-    throw new EventTooLargeError(
-      `The event ${event.type} would have ${bytes} bytes. The log takes events of ` +
-        `${ENTRY_BYTES_MAX - OTHER_COLUMNS_BYTES_MAX} bytes: shorten its lists, for instance with patterns.`,
-    );
-  return text;
 }

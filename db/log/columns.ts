@@ -1,20 +1,19 @@
-import type { Selectable } from 'kysely';
 import { END_REASONS, type EventOf, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
-import type { ElementType } from '#db/log/arrays.ts';
-import type { LogTable } from '#db/schema/tables.ts';
+import type { Functions } from '#db/schema/tables.ts';
 
 /**
- * The columns of the log, in the order in which a leaf hash covers them. Everything that spells columns in
- * TypeScript is made from this list; the table and the append function, which are SQL, are compared with it
- * by a test (`test/db/log/columns.test.ts`). Pure.
+ * The columns of an event, in the order in which a leaf hash covers them: its place in the log, then the
+ * fields of its line. Everything that spells columns in TypeScript is made from this list; the type and the
+ * function that are SQL are compared with it by a test (`test/db/log/columns.test.ts`). Pure.
  */
 
 type RequestType = RequestEvent['type'];
-export type SqlType = ElementType | 'timestamptz';
+type EventColumns = Functions['daybook.events'];
+export type SqlType = 'bool' | 'int2' | 'int4' | 'int8' | 'text' | 'timestamptz' | 'uuid';
 
 type Column = {
-  /** In the table, and of the field in events that carry it. */
-  name: keyof LogTable;
+  /** In SQL, and of the field in events that carry it. */
+  name: keyof EventColumns;
   type: SqlType;
   /** The request events that always carry it, and those that may. */
   needed?: readonly RequestType[];
@@ -39,8 +38,8 @@ export const COLUMNS = [
   { name: 'shard', type: 'int2' },
   { name: 'position', type: 'int8' },
   { name: 'at', type: 'timestamptz' },
-  { name: 'type', type: 'int2' },
   { name: 'instance', type: 'int4' },
+  { name: 'type', type: 'int2' },
   { name: 'request', type: 'uuid', needed: ALL },
   { name: 'account', type: 'text', needed: ALL, control: 'optional' },
   { name: 'key', type: 'text', needed: ALL, control: 'optional' },
@@ -74,10 +73,10 @@ export const COLUMNS = [
 
 type Columns = (typeof COLUMNS)[number];
 export type ColumnName = Columns['name'];
-/** The compiler names here a column of the table that the list does not have. */
-export const COLUMNS_ARE_COMPLETE: [Exclude<keyof LogTable, ColumnName>] extends [never]
+/** The compiler names here a column in SQL that the list does not have. */
+export const COLUMNS_ARE_COMPLETE: [Exclude<keyof EventColumns, ColumnName>] extends [never]
   ? true
-  : Exclude<keyof LogTable, ColumnName> = true;
+  : Exclude<keyof EventColumns, ColumnName> = true;
 
 /**
  * The field of a request event that has no column of its own: it is rare, and is the only field of the JSON
@@ -121,18 +120,6 @@ type Mismatch = {
 /** The compiler names here a field of a request event that has no column, or a column that is no field. */
 export const COLUMNS_ARE_FIELDS: [Mismatch] extends [never] ? true : Mismatch = true;
 
-/** The names in this order. */
-export const COLUMN_NAMES: readonly ColumnName[] = COLUMNS.map(({ name }) => name);
-/** How many columns every row has a value in: they are the first. */
-export const COMMON_COLUMNS = COLUMN_NAMES.indexOf('request');
-
-/** The columns that some request events have. */
-type RequestColumns = Extract<Columns, { needed: unknown } | { optional: unknown }>;
-export type RequestColumn = RequestColumns['name'];
-export const REQUEST_COLUMNS = COLUMNS.filter(
-  (column): column is RequestColumns => 'needed' in column || 'optional' in column,
-).map(({ name }) => name);
-
 /** The columns that some control events have. */
 type ControlColumns = Extract<Columns, { control: unknown }>;
 export const CONTROL_COLUMNS = COLUMNS.filter((column): column is ControlColumns => 'control' in column);
@@ -147,14 +134,12 @@ export function columnsOf(type: RequestType): { needed: readonly Column[]; optio
   };
 }
 
-/**
- * The columns of a row that is read, in the order of {@link Row}: all but the shard, which is known.
- */
-type ReadColumns = typeof COLUMNS extends readonly [unknown, ...infer Rest] ? Rest : never;
-const [, ...READ_COLUMNS] = COLUMNS;
-
-/** They as a list for `select`; the time is text, since a `Date` has no microseconds. */
-export const SELECT_COLUMNS = READ_COLUMNS.map(({ name }) => (name === 'at' ? 'at::text' : name)).join(', ');
+/** The columns of a line: all but the event's place in the log. */
+type FieldColumns = typeof COLUMNS extends readonly [unknown, unknown, unknown, unknown, ...infer Rest]
+  ? Rest
+  : never;
+const [, , , , ...FIELD_COLUMNS] = COLUMNS;
+export const FIELDS: readonly { name: ColumnName; type: SqlType }[] = FIELD_COLUMNS;
 
 type IndexIn<Tuple extends readonly unknown[]> = {
   [
@@ -165,30 +150,10 @@ type IndexIn<Tuple extends readonly unknown[]> = {
       : never
   ]: I extends `${infer Index extends number}` ? Index : never;
 };
-/** Where each column stands in a {@link Row}. */
-export const AT = Object.fromEntries(READ_COLUMNS.map(({ name }, index) => [name, index])) as Readonly<
-  IndexIn<ReadColumns>
+/** Where each field stands in the cells of a line. */
+export const AT = Object.fromEntries(FIELD_COLUMNS.map(({ name }, index) => [name, index])) as Readonly<
+  IndexIn<FieldColumns>
 >;
 
-/** What `pg` returns of a column; the time is selected as text. */
-type Cell<C> = C extends { name: 'at' }
-  ? string
-  : C extends { name: infer Name extends keyof LogTable }
-    ? Selectable<LogTable>[Name]
-    : never;
-type CellsOf<Tuple extends readonly unknown[]> = { [I in keyof Tuple]: Cell<Tuple[I]> };
-/** A row of {@link SELECT_COLUMNS} as `pg` returns it in array mode. */
-export type Row = CellsOf<ReadColumns>;
-
-/** The type of a column by its name. @throws {TypeError} if the column does not exist. */
-export function typeOf(name: string): SqlType {
-  const column = columns.find((each) => each.name === name);
-  if (column === undefined) throw new TypeError(`the log has no column ${name}`);
-  return column.type;
-}
-
-/** The time in microseconds since 1970, as leaves, batches and files have it. */
+/** The time in microseconds since 1970, as entries, batches and files have it. */
 export const AT_US = '(extract(epoch from at) * 1000000)::bigint';
-/** The columns as a list for `select`, in the order of a leaf. @param at the time, as SQL. */
-export const leafColumns = (at: string): string =>
-  COLUMN_NAMES.map((name) => (name === 'at' ? at : name)).join(', ');

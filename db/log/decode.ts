@@ -1,25 +1,26 @@
 import { namesByCode } from '#db/events/codes.ts';
 import { EVENT_CODES, type Event, parseEvent } from '#db/events/events.ts';
-import { AT, type Row } from '#db/log/columns.ts';
-import { decodeRequest } from '#db/log/request-rows.ts';
+import { AT } from '#db/log/columns.ts';
+import type { Cells } from '#db/log/line.ts';
+import { requestEvent } from '#db/log/request-line.ts';
 
-/** From a row of the log to its event. Pure. */
+/** From the fields of a line to its event. Pure. */
 
 const TYPE_OF = namesByCode(EVENT_CODES);
 
 /**
- * The event of a row. Request rows come from typed columns that we wrote; bodies are text and are parsed with
- * care.
+ * The event of a line. The fields of request events are our own numbers and names; bodies are text and are
+ * parsed with care.
  * @throws {Error} where it is not of the vocabulary.
  */
-export function decode(row: Row): Event {
-  return decodeRequest(row) ?? decodeControl(row);
+export function decode(cells: Cells): Event {
+  return requestEvent(cells) ?? decodeControl(cells);
 }
 
-function decodeControl(row: Row): Event {
-  const event = JSON.parse(row[AT.body] ?? '{}') as Record<string, unknown>;
-  event['type'] = TYPE_OF.get(row[AT.type]);
-  if (row[AT.account] !== null) event['account'] = row[AT.account];
-  if (row[AT.key] !== null) event['key'] = row[AT.key];
+function decodeControl(cells: Cells): Event {
+  const event = JSON.parse(cells[AT.body] ?? '{}') as Record<string, unknown>;
+  event['type'] = TYPE_OF.get(Number(cells[AT.type]));
+  if (cells[AT.account] != null) event['account'] = cells[AT.account];
+  if (cells[AT.key] != null) event['key'] = cells[AT.key];
   return parseEvent(event);
 }

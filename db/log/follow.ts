@@ -67,11 +67,6 @@ export type Follower = {
   close(): Promise<void>;
 };
 
-/** A position is missing although it lies below the head: the log was cut or damaged. */
-export class GapError extends Error {
-  override name = 'GapError';
-}
-
 /** Starts to follow the log; see {@link FollowOptions}. Never throws: failures go to `onError`. */
 export function follow(options: FollowOptions): Follower {
   const { pauseMs = 5, pollMs = 500, channels = {} } = options;
@@ -109,7 +104,6 @@ export function follow(options: FollowOptions): Follower {
     while (next !== null) {
       const page: Read[] = await next;
       if (closed) return;
-      if (options.scope === 'all') assertDense(page, position);
       const last = page.at(-1)?.position ?? position;
       // The database reads the next page while this one is handled.
       next = page.length === PAGE_ROWS ? readRows(client, last, options.scope) : null;
@@ -189,12 +183,4 @@ function readable(page: readonly Read[], { onUnreadable }: FollowEvents): Placed
     else events.push(row);
   }
   return events;
-}
-
-function assertDense(page: readonly Read[], after: number): void {
-  let expected = after + 1;
-  for (const { position } of page) {
-    if (position !== expected) throw new GapError(`the log has no event at position ${expected}`);
-    expected++;
-  }
 }

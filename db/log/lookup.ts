@@ -2,13 +2,12 @@ import { type Expression, sql } from 'kysely';
 import type pg from 'pg';
 import { EVENT_CODES, type EventType } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
-import { placeRows, type Read } from '#db/log/read.ts';
+import { LINE_COLUMNS, type LineRow, placeLines, queryLines, type Read } from '#db/log/read.ts';
 import { type Cell, db, type Placeholders, prepare, rowOf } from '#db/schema/query.ts';
 
 /**
- * Looking through parts of the log for events that fit a filter. Only the log's positions and its
- * control events have an index, so each look is at a stretch of a bounded length.
+ * Looking through parts of the log for events that fit a filter. Only the log's positions have an
+ * index, so each look is at a stretch of a bounded length.
  */
 
 /** A filter of events; an absent field matches all. */
@@ -27,26 +26,35 @@ export type Stretch = { after: number; upTo: number };
 /** Whether rows come from the end of a stretch or from its beginning. */
 export type Direction = 'newest' | 'oldest';
 
-/** The log's own words for a filter; `$1` is the shard and `$2`, `$3` the stretch. */
+/**
+ * The conditions of a filter on a line. The fields of type, request, account and key are the first of a line
+ * and never quoted.
+ */
 function conditionsOf({ types, account, key, request, member }: EventFilter, values: unknown[]): string {
   const add = (value: unknown): string => `$${values.push(value)}`;
+  const field = (number: number): string => `split_part(line, ',', ${number})`;
   const conditions = ['true'];
   if (types !== undefined)
-    conditions.push(`type = any(${add(types.map((type) => EVENT_CODES[type]))}::smallint[])`);
-  if (account !== undefined) conditions.push(`account = ${add(account)}`);
-  if (key !== undefined) conditions.push(`key = ${add(key)}`);
-  if (request !== undefined) conditions.push(`request = ${add(request)}::uuid`);
+    conditions.push(`${field(1)} = any(${add(types.map((type) => `(${EVENT_CODES[type]}`))}::text[])`);
+  if (request !== undefined) conditions.push(`${field(2)} = ${add(request)}`);
+  if (account !== undefined) conditions.push(`${field(3)} = ${add(account)}`);
+  if (key !== undefined) conditions.push(`${field(4)} = ${add(key)}`);
   if (member !== undefined) {
-    // Bodies are our own JSON: without blanks, and with each quotation mark inside a text escaped.
-    const about = [`"member":"${member}"`, `"actor":"member/${member}"`].map(
-      (part) => `strpos(body, ${add(part)}) > 0`,
+    // Bodies are our own JSON, without blanks, in a field whose quotation marks are doubled.
+    const about = [`""member"":""${member}""`, `""actor"":""member/${member}""`].map(
+      (part) => `strpos(line, ${add(part)}) > 0`,
     );
-    conditions.push(`stream is not null and (${about.join(' or ')})`);
+    conditions.push(`(${about.join(' or ')})`);
   }
   return conditions.join(' and ');
 }
 
 const ORDER = { newest: 'order by position desc', oldest: 'order by position' } as const;
+/** The same order of `daybook.lines`, in which a query stops at its limit. */
+const ORDER_OF_LINES = {
+  newest: 'order by last_position desc, line_number desc',
+  oldest: 'order by last_position, line_number',
+} as const;
 
 /**
  * Events of a stretch that is not archived, at most `limit` of them. All of the stretch may be walked over.
@@ -58,13 +66,11 @@ export async function lookThrough(
   direction: Direction,
   limit: number,
 ): Promise<Read[]> {
-  const values: unknown[] = [SHARD, after, upTo];
+  const values: unknown[] = [after, upTo];
   const conditions = conditionsOf(filter, values);
-  const text = `select ${SELECT_COLUMNS} from daybook.log
-    where shard = $1 and position > $2 and position <= $3 and ${conditions}
-    ${ORDER[direction]} limit $${values.push(limit)}`;
-  const { rows } = await client.query<Row>({ text, values, rowMode: 'array' });
-  return placeRows(rows);
+  const text = `select ${LINE_COLUMNS} from daybook.lines($1, $2) where ${conditions}
+    ${ORDER_OF_LINES[direction]} limit $${values.push(limit)}`;
+  return queryLines(client, null, text, values);
 }
 
 /** What a look at control events came to: those that fit, and the last position that was looked at. */
@@ -85,29 +91,23 @@ export async function lookThroughControl(
   const conditions = conditionsOf(filter, values);
   const look = `$${values.push(lookMax)}`;
   const stream = filter.key === undefined ? '' : `and stream = $${values.push(`key/${filter.key}`)}`;
-  const part = (table: string, more: string): string => `(select * from ${table}
-    where shard = $1 and stream is not null and position > $2 and position <= $3 ${stream} ${more}
-    ${ORDER[direction]} limit ${look})`;
   const text = `with looked as materialized (
-      select ${SELECT_COLUMNS} from (
-        ${part('daybook.log_kept', '')}
-        union all
-        ${part('daybook.log', 'and position > daybook.kept_through($1)')}
-      ) parts ${ORDER[direction]} limit ${look})
+      select ${LINE_COLUMNS} from daybook.control_event
+        where shard = $1 and position > $2 and position <= $3 ${stream}
+        ${ORDER[direction]} limit ${look})
     select found.*, looked_at.count, looked_at.last
       from (select count(*), ${direction === 'newest' ? 'min' : 'max'}(position) as last
         from looked) looked_at
       left join lateral (select * from looked where ${conditions}
         ${ORDER[direction]} limit $${values.push(limit)}) found on true`;
-  const { rows } = await client.query<[...Row, count: string, last: Cell<'daybook.log', 'position'> | null]>({
-    text,
-    values,
-    rowMode: 'array',
-  });
-  const found = placeRows(
-    rows.filter(([position]) => (position as string | null) !== null) as unknown as Row[],
-  );
-  const [count, last] = (rows[0] as unknown as unknown[]).slice(-2) as [string, string | null];
+  type Looked = [
+    ...(LineRow | [null, null, null, null]),
+    count: string,
+    last: Cell<'daybook.control_event', 'position'> | null,
+  ];
+  const { rows } = await client.query<Looked>({ text, values, rowMode: 'array' });
+  const found = placeLines(rows.flatMap((row) => (row[0] === null ? [] : [row.slice(0, 4) as LineRow])));
+  const [count, last] = (rows[0] as Looked).slice(-2) as [string, string | null];
   if (found.length === limit) return { rows: found, lookedTo: (found.at(-1) as Read).position };
   const end = direction === 'newest' ? after + 1 : upTo;
   return { rows: found, lookedTo: Number(count) === lookMax ? Number(last) : end };

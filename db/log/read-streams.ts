@@ -1,23 +1,14 @@
 import type pg from 'pg';
 import { isControl } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
+import { LINE_COLUMNS, queryLines, type Read, UnreadableEventError } from '#db/log/read.ts';
 
-const READ_STREAMS = `
-  select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and stream = any($2) and stream is not null
-  union all
-  select ${SELECT_COLUMNS} from daybook.log
-    where shard = $1 and stream = any($2) and stream is not null and position > daybook.kept_through($1)
-  order by position`;
-
-const ABOVE = 'version > (select version - $3 from daybook.stream_head where stream = $2)';
-const READ_NEWEST = `
-  select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and ${ABOVE}
-  union all
-  select ${SELECT_COLUMNS} from daybook.log
-    where shard = $1 and stream = $2 and ${ABOVE} and position > daybook.kept_through($1)
+const READ_STREAMS = `select ${LINE_COLUMNS} from daybook.control_event
+  where shard = $1 and stream = any($2) order by position`;
+const READ_NEWEST = `select ${LINE_COLUMNS} from daybook.control_event
+  where shard = $1 and stream = $2
+    and version > (select version - $3 from daybook.stream_head where stream = $2)
   order by position desc`;
 
 /**
@@ -27,13 +18,7 @@ const READ_NEWEST = `
  */
 export async function readStreams(client: pg.ClientBase, streams: readonly string[]): Promise<Read[]> {
   if (streams.length === 0) return [];
-  const result = await client.query<Row>({
-    name: 'read_streams',
-    text: READ_STREAMS,
-    values: [SHARD, streams],
-    rowMode: 'array',
-  });
-  const rows = placeRows(result.rows);
+  const rows = await queryLines(client, 'read_streams', READ_STREAMS, [SHARD, streams]);
   for (const row of rows)
     if (!(row instanceof UnreadableEventError) && !(isControl(row) && streams.includes(streamOf(row.event))))
       throw new UnreadableEventError(row.position, new Error(`it belongs to none of ${streams.join(', ')}`));
@@ -50,11 +35,5 @@ export async function readNewestOfStream(
   stream: string,
   limit: number,
 ): Promise<Read[]> {
-  const result = await client.query<Row>({
-    name: 'read_newest_of_stream',
-    text: READ_NEWEST,
-    values: [SHARD, stream, limit],
-    rowMode: 'array',
-  });
-  return placeRows(result.rows);
+  return queryLines(client, 'read_newest_of_stream', READ_NEWEST, [SHARD, stream, limit]);
 }

@@ -4,9 +4,11 @@ import { SHARD } from '#db/log/append.ts';
 import { SKIPPABLE_CODES_FROM } from '#db/events/codes.ts';
 import { type ControlEvent, isControl, type Placed } from '#db/events/events.ts';
 import { type EventOfStream, streamOf } from '#db/events/streams.ts';
-import { AT, type Row, SELECT_COLUMNS } from '#db/log/columns.ts';
+import { type BatchEvents, countLines } from '#db/log/chain.ts';
+import { AT, AT_US } from '#db/log/columns.ts';
 import { decode } from '#db/log/decode.ts';
-import { db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
+import { type Cells, cellsOf } from '#db/log/line.ts';
+import { type Cell, db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */
 export const PAGE_ROWS = 5000;
@@ -37,6 +39,14 @@ export type UnreadRow = {
   key: string | null;
 };
 
+/** A position is missing although it lies below the head: the log was cut or damaged. */
+export class GapError extends Error {
+  override name = 'GapError';
+  constructor(position: number) {
+    super(`the log has no event at position ${position}`);
+  }
+}
+
 /** The requested events were moved to the archive. */
 export class ArchivedError extends Error {
   override name = 'ArchivedError';
@@ -51,30 +61,26 @@ export class ArchivedError extends Error {
   }
 }
 
-const READ_ALL = `select ${SELECT_COLUMNS} from daybook.log
+/** A line as it is read: its position, its time in microseconds since 1970, its instance, and its text. */
+export type LineRow = [
+  position: Cell<'daybook.control_event', 'position'>,
+  atUs: string,
+  instance: Cell<'daybook.control_event', 'instance'>,
+  line: Cell<'daybook.control_event', 'line'>,
+];
+/** The columns of a {@link LineRow}, of `daybook.lines` and of `daybook.control_event`. */
+export const LINE_COLUMNS = `position, ${AT_US} as at_us, instance, line`;
+
+const READ_CONTROL = `select ${LINE_COLUMNS} from daybook.control_event
   where shard = $1 and position > $2 order by position limit $3`;
-const READ_CONTROL = `
-  (select ${SELECT_COLUMNS} from daybook.log_kept
-    where shard = $1 and position > $2 order by position limit $3)
-  union all
-  (select ${SELECT_COLUMNS} from daybook.log
-    where shard = $1 and position > greatest($2, daybook.kept_through($1)) and stream is not null
-    order by position limit $3)
-  order by position limit $3`;
-const READ_SUBJECT = `select ${SELECT_COLUMNS} from daybook.log
-  where shard = $1 and position > $2 and position <= $3
-    and (account is null or account = coalesce($4, account)) and (key is null or key = coalesce($5, key))
-  order by position limit $6`;
-const READ_REQUEST = `select ${SELECT_COLUMNS} from daybook.log
-  where shard = $1 and position between $2 and $3 and request = $4 order by position limit $5`;
-const READ_CONTROL_RANGE = `select ${SELECT_COLUMNS} from daybook.log
-  where shard = $1 and position > $2 and position <= $3 and stream is not null order by position`;
-const READ_STREAM = `
-  select ${SELECT_COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and stream is not null
-  union all
-  select ${SELECT_COLUMNS} from daybook.log
-    where shard = $1 and stream = $2 and stream is not null and position > daybook.kept_through($1)
-  order by version`;
+const READ_SUBJECT = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
+  where (split_part(line, ',', 3) = '' or split_part(line, ',', 3) = coalesce($3, split_part(line, ',', 3)))
+    and (split_part(line, ',', 4) = '' or split_part(line, ',', 4) = coalesce($4, split_part(line, ',', 4)))
+  order by last_position, line_number limit $5`;
+const READ_REQUEST = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
+  where split_part(line, ',', 2) = $3 order by last_position, line_number limit $4`;
+const READ_STREAM = `select ${LINE_COLUMNS} from daybook.control_event
+  where shard = $1 and stream = $2 order by version`;
 
 /** Which events to read: everything, or only control events (accounts, keys, …), which are few. */
 export type Scope = 'all' | 'control';
@@ -127,16 +133,80 @@ export async function readRows(
   scope: Scope,
   limit: number = PAGE_ROWS,
 ): Promise<Read[]> {
-  const result = await client.query<Row>({
-    name: `read_${scope}`,
-    text: scope === 'all' ? READ_ALL : READ_CONTROL,
-    values: [SHARD, after, limit],
+  if (scope === 'all') return readAll(client, after, limit);
+  return queryLines(client, 'read_control', READ_CONTROL, [SHARD, after, limit]);
+}
+
+async function readAll(client: pg.ClientBase, after: number, limit: number): Promise<Read[]> {
+  const range = { after, upTo: after + limit };
+  return (await readBatches(client, range)).flatMap((batch) => readEvents(batch, range));
+}
+
+/** The positions above one up to another. */
+export type LogRange = { after: number; upTo: number };
+
+const READ_BATCHES = `select last_position, event_count, ${AT_US} as at_us, instance, events from daybook.log
+  where shard = $1 and last_position > $2 and last_position <= (select greatest(daybook.batch_end($3),
+    -- The next batch that is left, where a whole range was archived or deleted: it shows the gap.
+    (select last_position from daybook.log where shard = $1 and last_position > $2
+      order by last_position limit 1)))
+  order by last_position`;
+type BatchColumns = [
+  last: Cell<'daybook.log', 'last_position'>,
+  count: Cell<'daybook.log', 'event_count'>,
+  atUs: string,
+  instance: Cell<'daybook.log', 'instance'>,
+  events: Cell<'daybook.log', 'events'>,
+];
+
+/**
+ * The batches of the events of a range, in order and without a gap, up to the head. The first and the last
+ * batch can have events outside the range, too.
+ * @throws {GapError} when a batch or a line is missing.
+ * @throws {ArchivedError} when it was archived.
+ */
+export async function readBatches(client: pg.ClientBase, { after, upTo }: LogRange): Promise<BatchEvents[]> {
+  const { rows } = await client.query<BatchColumns>({
+    name: 'read_batches',
+    text: READ_BATCHES,
+    values: [SHARD, after, upTo],
     rowMode: 'array',
   });
-  // Only control events of an archived partition are retained, which a full read must not take for all.
-  if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][AT.position]) !== after + 1)
-    await requireWhole(client, after);
-  return placeRows(result.rows);
+  let next = after + 1;
+  for (const [last, count, , , events] of rows) {
+    const first = Number(last) - count + 1;
+    if (first > next) await requireWhole(client, after);
+    // Only the first batch may begin before the range.
+    if (first > next || (first < next && next > after + 1)) throw new GapError(next);
+    const lines = countLines(events);
+    if (lines !== count) throw new GapError(first + Math.min(lines, count));
+    next = first + count;
+  }
+  return rows.map(([lastPosition, count, at, instance, events]) => ({
+    row: { shard: String(SHARD), lastPosition, eventCount: String(count), instance: String(instance), at },
+    events,
+  }));
+}
+
+/** Of what a batch has for each event, in order, the part that belongs to events of a range. */
+export function inRange<T>(
+  each: readonly T[],
+  { row }: BatchEvents,
+  { after, upTo }: LogRange,
+): readonly T[] {
+  const before = Number(row.lastPosition) - each.length;
+  if (before >= after && before + each.length <= upTo) return each;
+  return each.slice(Math.max(0, after - before), Math.max(0, upTo - before));
+}
+
+/** The events of a batch that are in a range. */
+export function readEvents(batch: BatchEvents, range: LogRange): Read[] {
+  const { row, events } = batch;
+  const lines = events.split('\n');
+  const first = Math.max(Number(row.lastPosition) - lines.length, range.after) + 1;
+  const at = dateOf(row.at);
+  const instance = Number(row.instance);
+  return inRange(lines, batch, range).map((line, index) => readLine(first + index, at, instance, line));
 }
 
 /**
@@ -151,30 +221,8 @@ export async function readSubject(
   range: { after: number; upTo: number },
   limit: number,
 ): Promise<Read[]> {
-  const result = await client.query<Row>({
-    name: 'read_subject',
-    text: READ_SUBJECT,
-    values: [SHARD, range.after, range.upTo, subject.account, subject.key, limit],
-    rowMode: 'array',
-  });
-  return placeRows(result.rows);
-}
-
-/**
- * The control events of a range that is not archived. @throws {UnreadableEventError} at a row that is not of
- * the vocabulary.
- */
-export async function readControl(
-  client: pg.ClientBase,
-  { after, upTo }: { after: number; upTo: number },
-): Promise<Placed<ControlEvent>[]> {
-  const result = await client.query<Row>({
-    name: 'read_control_range',
-    text: READ_CONTROL_RANGE,
-    values: [SHARD, after, upTo],
-    rowMode: 'array',
-  });
-  return allControl(placeRows(result.rows));
+  const values = [range.after, range.upTo, subject.account, subject.key, limit];
+  return queryLines(client, 'read_subject', READ_SUBJECT, values);
 }
 
 /**
@@ -187,43 +235,62 @@ export async function readRequest(
   range: { from: number; to: number },
   limit: number,
 ): Promise<Read[]> {
-  const values = [SHARD, range.from, range.to, request, limit];
-  const result = await client.query<Row>({
-    name: 'read_request',
-    text: READ_REQUEST,
-    values,
-    rowMode: 'array',
-  });
-  return placeRows(result.rows);
+  return queryLines(client, 'read_request', READ_REQUEST, [range.from - 1, range.to, request, limit]);
 }
 
-/** The events of rows that were read as arrays of {@link SELECT_COLUMNS}. */
-export function placeRows(rows: readonly Row[]): Read[] {
-  // All events of a batch carry the same time, so most rows repeat the text of the row before.
-  let atText = '';
-  let at = new Date(0);
-  return rows.map((row) => {
-    if (row[AT.at] !== atText) {
-      atText = row[AT.at];
-      at = new Date(atText.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
-    }
-    const position = Number(row[AT.position]);
-    try {
-      return placeEvent(
-        { shard: SHARD, position, at, instance: row[AT.instance], event: decode(row) },
-        row[AT.stream],
-        row[AT.version],
-      );
-    } catch (error) {
-      return new UnreadableEventError(position, error, {
-        type: row[AT.type],
-        stream: row[AT.stream],
-        version: row[AT.version],
-        account: row[AT.account],
-        key: row[AT.key],
-      });
-    }
-  });
+/**
+ * Runs a query of {@link LINE_COLUMNS}.
+ * @param name of the prepared statement; null for a query whose text varies.
+ */
+export async function queryLines(
+  client: pg.ClientBase,
+  name: string | null,
+  text: string,
+  values: unknown[],
+): Promise<Read[]> {
+  const query = { text, values, rowMode: 'array' as const };
+  const { rows } = await client.query<LineRow>(name === null ? query : { name, ...query });
+  return placeLines(rows);
+}
+
+/** The events of lines that were read as {@link LINE_COLUMNS}. */
+export function placeLines(rows: readonly LineRow[]): Read[] {
+  return rows.map(([position, atUs, instance, line]) =>
+    readLine(Number(position), dateOf(atUs), instance, line),
+  );
+}
+
+/** A time in microseconds since 1970; a `Date` has milliseconds. */
+export const dateOf = (atUs: string | number): Date => new Date(Math.floor(Number(atUs) / 1_000));
+
+/** What a line at a position came to. */
+export function readLine(position: number, at: Date, instance: number, line: string): Read {
+  let cells: Cells = [];
+  try {
+    cells = cellsOf(line);
+    const event = decode(cells);
+    const version = cells[AT.version] ?? null;
+    return placeEvent(
+      { shard: SHARD, position, at, instance, event },
+      cells[AT.stream] ?? null,
+      version === null ? null : Number(version),
+    );
+  } catch (error) {
+    return new UnreadableEventError(position, error, unreadRow(cells));
+  }
+}
+
+function unreadRow(cells: Cells): UnreadRow | null {
+  const type = Number(cells[AT.type] ?? undefined);
+  if (!Number.isInteger(type)) return null;
+  const version = cells[AT.version] ?? null;
+  return {
+    type,
+    stream: cells[AT.stream] ?? null,
+    version: version === null ? null : Number(version),
+    account: cells[AT.account] ?? null,
+    key: cells[AT.key] ?? null,
+  };
 }
 
 /**
@@ -289,13 +356,7 @@ export async function readStream<Stream extends string>(
   client: pg.ClientBase,
   stream: Stream,
 ): Promise<Placed<EventOfStream<Stream>>[]> {
-  const result = await client.query<Row>({
-    name: 'read_stream',
-    text: READ_STREAM,
-    values: [SHARD, stream],
-    rowMode: 'array',
-  });
-  const events = allControl(placeRows(result.rows));
+  const events = allControl(await queryLines(client, 'read_stream', READ_STREAM, [SHARD, stream]));
   for (const { position, event } of events) {
     const own = streamOf(event);
     if (own !== stream)

@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg';
 import { analyzeCopy, type CopyOptions, createCopy, extendCopy, applyPage } from '#db/projections/copy.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
-import type { Parked } from '#db/projections/apply-batch.ts';
+import type { Parked } from '#db/projections/page/page.ts';
 import { primaryKey } from '#db/schema/catalog.ts';
 import { db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
 import type { Tables } from '#db/schema/tables.ts';

@@ -1,15 +1,16 @@
 import type { ClientBase } from 'pg';
-import { requireWhole } from '#db/log/read.ts';
+import type { LogRange } from '#db/log/read.ts';
 import { PROJECTING } from '#db/projections/project.ts';
-import type { Projection, Range } from '#db/projections/projection.ts';
-import { type Parked, survey, applyBatch } from '#db/projections/apply-batch.ts';
+import { type Parked, readEventPage } from '#db/projections/page/page.ts';
+import type { Projection } from '#db/projections/projection.ts';
+import { applyBatch } from '#db/projections/apply-batch.ts';
 
 /**
  * A copy of a projection's tables, built from the log alone: to replace the live ones, or for a comparison.
  */
 
 /** The size of a page, which is a transaction. A copy shares the disk with the projector, but no locks. */
-const COPY_EVENTS = 100_000;
+const COPY_EVENTS = 50_000;
 
 export type CopyOptions = {
   projection: Projection;
@@ -37,7 +38,7 @@ export async function createCopy(client: ClientBase, { projection, schema }: Cop
 export async function extendCopy(
   client: ClientBase,
   options: CopyOptions,
-  { after, upTo }: Range,
+  { after, upTo }: LogRange,
 ): Promise<Parked[]> {
   const parked: Parked[] = [];
   for (let reached = after; reached < upTo;) {
@@ -53,12 +54,15 @@ export async function extendCopy(
 }
 
 /** Applies a range to the copy within the caller's transaction, whose search path selects the copy. */
-export async function applyPage(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
+export async function applyPage(
+  client: ClientBase,
+  projection: Projection,
+  range: LogRange,
+): Promise<Parked[]> {
   if (range.upTo === range.after) return [];
-  const { unknown } = await survey(client, range);
-  const parked = await applyBatch(client, projection, range);
-  // A partition may have been archived since the survey.
-  await requireWhole(client, range.after);
+  const page = await readEventPage(client, range);
+  const { unknown } = page;
+  const parked = await applyBatch(client, projection, page);
   const known = new Set(unknown.map(({ position }) => position));
   return [...unknown, ...parked.filter(({ position }) => !known.has(position))];
 }

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { readControl } from '#db/log/read.ts';
 import { accountAfter, isOf, keyAfter, planAfter, priceAfter } from '#db/projections/directory-rows.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
-import type { Projection, Range } from '#db/projections/projection.ts';
+import type { EventPage } from '#db/projections/page/page.ts';
+import type { Projection } from '#db/projections/projection.ts';
 
 /** A table of the directory: its events, and how an event changes a row. */
 type Table<E extends ControlEvent, Row extends object> = {
@@ -53,8 +53,7 @@ async function fold<E extends ControlEvent, Row extends object>(
 export const directory: Projection = {
   name: 'directory',
   tables: ['account', 'key', 'plan', 'model_price'],
-  async apply(client: ClientBase, range: Range): Promise<void> {
-    const events = await readControl(client, range);
+  async apply(client: ClientBase, { control: events }: EventPage): Promise<void> {
     await fold(client, events, {
       name: 'account',
       idColumn: 'id',

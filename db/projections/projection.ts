@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import type { EventPage } from '#db/projections/page/page.ts';
 
 /** The schema of the live tables, and that of a copy being built. */
 export const LIVE_SCHEMA = 'projection';
@@ -6,9 +7,6 @@ export const BUILD_SCHEMA = 'projection_build';
 
 /** The projections by name; each is a row of `daybook.projection`. */
 export type ProjectionName = 'requests' | 'usage' | 'quotas' | 'directory';
-
-/** A part of the log: the positions above `after`, up to `upTo`. */
-export type Range = { after: number; upTo: number };
 
 /**
  * Tables that are a function of the log. Any split of the log into ranges, applied in order, gives
@@ -23,9 +21,9 @@ export type Projection = {
   /** Prepares the empty tables of a copy that will replace the live ones. */
   prepareCopy?(client: ClientBase, schema: string): Promise<void>;
   /**
-   * Applies the events of a range, within the caller's transaction. Tables are named without
+   * Applies the events of a page, within the caller's transaction. Tables are named without
    * schema: the search path selects the live ones or a copy.
-   * @throws {Error} of Postgres or of the event's schema, when an event of the range can't be applied.
+   * @throws {Error} of Postgres or of the event's schema, when an event of the page can't be applied.
    */
-  apply(client: ClientBase, range: Range): Promise<void>;
+  apply(client: ClientBase, page: EventPage): Promise<void>;
 };

@@ -1,18 +1,18 @@
 import type { ClientBase } from 'pg';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
 import { adjustedSubject } from '#db/events/usage-events.ts';
+import { RequestOrderError } from '#db/fold/request.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
-import { METERS, QUOTA_METERS, reservedSql, settledSql } from '#db/limits/meters.ts';
-import { readControl } from '#db/log/read.ts';
-import { queryRange } from '#db/projections/page.ts';
-import type { Projection, Range } from '#db/projections/projection.ts';
+import { METERS, QUOTA_METERS } from '#db/limits/meters.ts';
+import { AT } from '#db/log/columns.ts';
+import { chargesOf } from '#db/projections/page/charges.ts';
+import type { EventPage, PageEvent } from '#db/projections/page/page.ts';
+import type { Projection } from '#db/projections/projection.ts';
 import { changeTerms } from '#db/projections/quota-change.ts';
 
 const ACCEPTED = EVENT_CODES['request.accepted'];
-const SETTLED = EVENT_CODES['request.settled'];
-const ABANDONED = EVENT_CODES['request.abandoned'];
 const EXTENDED = EVENT_CODES['request.extended'];
-const ENDED = `${SETTLED}, ${ABANDONED}`;
+const ENDED = `${EVENT_CODES['request.settled']}, ${EVENT_CODES['request.abandoned']}`;
 
 const WINDOW = 'subject, meter, window_kind, window_start, reset_position';
 const MINUTE = (at: string): string => `floor(extract(epoch from ${at}) / 60)::integer`;
@@ -20,16 +20,42 @@ const MINUTE = (at: string): string => `floor(extract(epoch from ${at}) / 60)::i
 /** A list with an element for each meter of quotas; its units are in a column of its name. */
 const forEachMeter = (element: (meter: string) => string): string => QUOTA_METERS.map(element).join(', ');
 const UNIT_COLUMNS = forEachMeter((meter) => meter);
+/** Parameters that are arrays, each of a column. */
+function parameters(columns: Readonly<Record<string, string>>) {
+  const types = Object.values(columns);
+  return {
+    names: Object.keys(columns).join(', '),
+    count: types.length,
+    place: (first: number): string => types.map((type, index) => `$${first + index}::${type}[]`).join(', '),
+  };
+}
+const UNITS = Object.fromEntries(QUOTA_METERS.map((meter) => [meter, 'bigint']));
+/** The events of calls that don't both begin and end in the page. */
+const LIFE = parameters({
+  position: 'bigint',
+  type: 'smallint',
+  at: 'timestamptz',
+  request: 'uuid',
+  account: 'text',
+  key: 'text',
+  admitted_minute: 'integer',
+  terms: 'bigint',
+  ...UNITS,
+});
+/** The sums of those that do. */
+const WHOLE = parameters({
+  account: 'text',
+  key: 'text',
+  admitted_minute: 'integer',
+  terms: 'bigint',
+  position: 'bigint',
+  ...UNITS,
+});
 /** The units of the meter with a code, from the columns of a table. Null for a meter that no quota counts. */
 const unitsOf = (code: string, table: string): string => {
   const cases = QUOTA_METERS.map((name) => `when ${METERS[name].code} then ${table}.${name}`);
   return `case ${code} ${cases.join(' ')} end`;
 };
-/** The units of each meter that an event reserves or, of a settlement, those that it settles. */
-const EVENT_UNITS = QUOTA_METERS.map(
-  (name) => `case when type = ${SETTLED} then ${settledSql(name)} else ${reservedSql(name)} end as ${name}`,
-).join(',\n        ');
-
 /** The subjects that a call is charged to: its account and its key. */
 const bySubject = (columns: string, table: string): string =>
   `select 'account/' || account as subject, ${columns} from ${table}
@@ -59,19 +85,14 @@ const NEWEST = (windows: string, terms: string): string => `
  * admission, by the quotas of the terms that it was admitted under; an extension is not charged to a
  * window that has ended. Calls from before the first limits are charged to no window.
  *
- * Calls that begin and end in the range only add to the used units, and are summed before any quota
- * is joined. Each charge of another call is a row of `open_hold`.
+ * Calls that begin and end in the page only add to the used units, and come as sums. Each charge of another
+ * call is a row of `open_hold`. Returns a row if a call of the sums has one there.
  */
-const CHARGES = `,
-  life as materialized (
-    select position, type, at, request, account, key, admitted_minute, coalesce(terms_position, 0) as terms,
-        ${EVENT_UNITS}
-      from event where type in (${ACCEPTED}, ${EXTENDED}, ${ENDED}) and exists (select from quota_terms)
+const CHARGES = `with life as materialized (
+    select * from unnest(${LIFE.place(1)}) as l (${LIFE.names})
   ),
   terms as materialized (
-    select * from quota_terms where subject = any (array(
-      select 'account/' || account from life group by account
-      union all select 'key/' || key from life group by key))
+    select * from quota_terms where subject = any ($${LIFE.count + WHOLE.count + 1}::text[])
   ),
   begun as materialized (
     select distinct on (a.position) a.*, e.position as end_position,
@@ -85,6 +106,8 @@ const CHARGES = `,
     select account, key, admitted_minute, terms, max(end_position) as position,
         ${forEachMeter((meter) => `sum(settled_${meter})::bigint as ${meter}`)}
       from begun where end_position is not null group by account, key, admitted_minute, terms
+    union all
+    select ${WHOLE.names} from unnest(${WHOLE.place(LIFE.count + 1)}) as w (${WHOLE.names})
   ),
   running as (select * from begun where end_position is null),
   charge as materialized (
@@ -141,12 +164,16 @@ const CHARGES = `,
       ) d
       group by ${WINDOW}
   ),
-  charged as (${NEWEST('delta', 'terms')})
-  insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
-    select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_hard
-      from charged
-    on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
-      position = greatest(w.position, excluded.position)`;
+  charged as (${NEWEST('delta', 'terms')}),
+  added as (
+    insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
+      select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_hard
+        from charged
+      on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
+        position = greatest(w.position, excluded.position)
+  )
+  select from unnest($${LIFE.count + WHOLE.count + 2}::uuid[]) as sum(request)
+    join open_hold on open_hold.request = sum.request limit 1`;
 
 /** Updates the caps of the windows of subjects whose quotas have changed. Ended windows keep theirs. */
 const RECAP = `with windows as (select * from quota_window where subject = any($1)),
@@ -160,7 +187,7 @@ const RECAP = `with windows as (select * from quota_window where subject = any($
 
 /**
  * Adds adjustments to the used units of their windows. One of a quota that there never was before adds
- * nothing, also where the same range has terms of that quota after it.
+ * nothing, also where the same page has terms of that quota after it.
  */
 const ADJUST = `with delta as (
     select ${WINDOW}, max(account) as account, sum(amount)::bigint as used, max(position) as position
@@ -178,6 +205,42 @@ const ADJUST = `with delta as (
       from charged
     on conflict (${WINDOW}) do update set used = w.used + excluded.used,
       position = greatest(w.position, excluded.position)`;
+
+async function charge(client: ClientBase, events: readonly PageEvent[]): Promise<void> {
+  const { life, whole, wholeRequests } = chargesOf(events);
+  if (life.length + whole.length === 0) return;
+  const cell = (at: number) => life.map(({ event }) => event.cells[at] ?? null);
+  const [accounts, keys] = [cell(AT.account), cell(AT.key)];
+  const subjects = new Set([
+    ...[...accounts, ...whole.map(({ account }) => account)].map((account) => `account/${account}`),
+    ...[...keys, ...whole.map(({ key }) => key)].map((key) => `key/${key}`),
+  ]);
+  const { rowCount } = await client.query({
+    name: 'project_quotas',
+    text: CHARGES,
+    values: [
+      life.map(({ event }) => event.position),
+      life.map(({ event }) => event.type),
+      life.map(({ event }) => event.at),
+      cell(AT.request),
+      accounts,
+      keys,
+      cell(AT.admitted_minute),
+      life.map(({ event }) => event.cells[AT.terms_position] ?? '0'),
+      ...QUOTA_METERS.map((_, index) => life.map(({ units }) => units[index])),
+      whole.map(({ account }) => account),
+      whole.map(({ key }) => key),
+      whole.map(({ admittedMinute }) => admittedMinute),
+      whole.map(({ terms }) => terms),
+      whole.map(({ position }) => position),
+      ...QUOTA_METERS.map((_, index) => whole.map(({ units }) => units[index])),
+      [...subjects],
+      wholeRequests,
+    ],
+  });
+  // No append writes that. In parts of the page, each event is charged by itself.
+  if (rowCount !== 0) throw new RequestOrderError('a call was accepted in an earlier page, too');
+}
 
 async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[]): Promise<void> {
   const rows = events.flatMap(({ event, position }) =>
@@ -205,10 +268,9 @@ export const quotas: Projection = {
   name: 'quotas',
   tables: ['quota_window', 'quota_terms', 'quota_source', 'open_hold'],
   kept: [{ table: 'quota_window', time: 'begins_at' }],
-  async apply(client: ClientBase, range: Range): Promise<void> {
-    const control = await readControl(client, range);
+  async apply(client: ClientBase, { events, control }: EventPage): Promise<void> {
     const subjects = control.length === 0 ? [] : await changeTerms(client, control);
-    await queryRange(client, range, 'quotas', CHARGES);
+    await charge(client, events);
     await adjust(client, control);
     if (subjects.length > 0)
       await client.query({ name: 'project_quotas_recap', text: RECAP, values: [subjects] });

@@ -13,7 +13,7 @@ import {
 } from '#db/projections/copy.ts';
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
-import type { Parked } from '#db/projections/apply-batch.ts';
+import type { Parked } from '#db/projections/page/page.ts';
 import { partitionsOf } from '#db/schema/catalog.ts';
 import { db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
 
@@ -101,7 +101,8 @@ async function readGoal(client: ClientBase, { name }: Projection): Promise<numbe
 }
 
 const SWAPPED = `update daybook.projection set position = $2, is_live = true, rebuilt_at = clock_timestamp(),
-    position_at = (select at from daybook.log where shard = 0 and position = $2)
+    position_at = (select at from daybook.log_batch where shard = 0 and last_position >= $2
+      order by last_position limit 1)
   where name = $1`;
 
 /**

@@ -53,7 +53,14 @@ const TABLES = [
 ];
 
 /** Functions that others use in `begin atomic` bodies, which are bound when they are created. */
-const FUNCTIONS_FIRST = ['log/head', 'limits/window_start', 'log/is_attached', 'log/first_position'];
+const FUNCTIONS_FIRST = [
+  'log/head',
+  'limits/window_start',
+  'log/is_attached',
+  'log/first_position',
+  'log/batch_end',
+  'log/lines',
+];
 
 /**
  * Reads the schema.

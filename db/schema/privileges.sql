@@ -24,15 +24,16 @@ grant usage, create on schema projection, projection_build to daybook_worker;
 grant select (only_row, log_id, partition_size) on daybook.install to daybook_worker, daybook_auditor;
 grant select on daybook.install to daybook_relay;
 grant select on daybook.instance, daybook.log, daybook.log_batch, daybook.stream_head,
-    daybook.log_partition, daybook.log_kept, daybook.log_node, daybook.checkpoint, daybook.cosignature
+    daybook.log_partition, daybook.control_event, daybook.log_node, daybook.checkpoint, daybook.cosignature
   to daybook_relay, daybook_worker, daybook_auditor;
 grant insert on daybook.checkpoint to daybook_worker;
 grant insert on daybook.log_node to daybook_worker;
 grant insert on daybook.cosignature to daybook_relay;
-grant execute on function daybook.head, daybook.first_position, daybook.kept_through, daybook.is_attached,
-    daybook.record_reading
+grant execute on function daybook.head, daybook.first_position, daybook.is_attached,
+    daybook.batch_end, daybook.lines, daybook.events, daybook.record_reading
   to daybook_relay, daybook_worker, daybook_auditor;
-grant execute on function daybook.append, daybook.create_partitions to daybook_relay, daybook_worker;
+grant execute on function daybook.append, daybook.append_control, daybook.create_partitions
+  to daybook_relay, daybook_worker;
 grant execute on function daybook.forget_nodes, daybook.append_readings, daybook.thin_checkpoints
   to daybook_worker;
 grant execute on function daybook.claim_pepper to daybook_relay;
@@ -93,7 +94,7 @@ declare
   _events text;
 begin
   for _table, _events in values
-    ('log', 'update or delete'), ('log_batch', 'update or delete'), ('log_kept', 'update or delete'),
+    ('log', 'update or delete'), ('log_batch', 'update or delete'), ('control_event', 'update or delete'),
     -- Nodes of the tree may be deleted, see daybook.forget_nodes.
     ('log_node', 'update')
   loop

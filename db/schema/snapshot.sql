@@ -9,6 +9,39 @@ create schema projection_build;
 
 create sequence daybook.projector_epoch;
 
+create type daybook.event_fields as (
+  type smallint,
+  request uuid,
+  account text collate "C",
+  key text collate "C",
+  model text collate "C",
+  upstream text collate "C",
+  sse boolean,
+  body_bytes integer,
+  hold_tokens bigint,
+  retry_count smallint,
+  status smallint,
+  end_reason smallint,
+  usage_source smallint,
+  input_tokens integer,
+  cached_tokens integer,
+  output_tokens integer,
+  reasoning_tokens integer,
+  attempt_count smallint,
+  first_byte_ms integer,
+  duration_ms integer,
+  stream text collate "C",
+  version integer,
+  body text collate "C",
+  terms_position bigint,
+  hold_cost_microusd bigint,
+  cost_microusd bigint,
+  admitted_minute integer,
+  price_version integer,
+  rejected_count integer,
+  error_code text collate "C"
+);
+
 create table daybook.alert (
   id uuid default uuidv7() not null,
   topic text collate "C" not null,
@@ -82,6 +115,21 @@ create table daybook.checkpoint (
   constraint checkpoint_pkey PRIMARY KEY (shard, epoch, size),
   constraint checkpoint_epoch_check CHECK ((epoch >= 1)),
   constraint checkpoint_size_check CHECK ((size >= 0))
+);
+
+create table daybook.control_event (
+  "position" bigint not null,
+  at timestamp with time zone not null,
+  instance integer not null,
+  version integer not null,
+  shard smallint not null,
+  type smallint not null,
+  stream text collate "C" not null,
+  account text collate "C",
+  key text collate "C",
+  line text collate "C" not null,
+  constraint control_event_pkey PRIMARY KEY (shard, "position"),
+  constraint control_event_stream_version_key UNIQUE (stream, version)
 );
 
 create table daybook.cosignature (
@@ -186,44 +234,14 @@ CREATE INDEX link_made_by ON daybook.link USING btree (made_by) WHERE (made_by I
 CREATE INDEX link_member ON daybook.link USING btree (member) WHERE (member IS NOT NULL);
 
 create table daybook.log (
-  "position" bigint not null,
+  last_position bigint not null,
   at timestamp with time zone not null,
-  request uuid,
-  hold_tokens bigint,
-  hold_cost_microusd bigint,
-  cost_microusd bigint,
-  terms_position bigint,
+  event_count integer not null,
   instance integer not null,
-  input_tokens integer,
-  cached_tokens integer,
-  output_tokens integer,
-  reasoning_tokens integer,
-  first_byte_ms integer,
-  duration_ms integer,
-  body_bytes integer,
-  admitted_minute integer,
-  price_version integer,
-  rejected_count integer,
-  version integer,
   shard smallint not null,
-  type smallint not null,
-  status smallint,
-  end_reason smallint,
-  usage_source smallint,
-  attempt_count smallint,
-  retry_count smallint,
-  sse boolean,
-  account text collate "C",
-  key text collate "C",
-  model text collate "C",
-  upstream text collate "C",
-  error_code text collate "C",
-  stream text collate "C",
-  body text collate "C",
-  constraint log_pkey PRIMARY KEY (shard, "position")
-) partition by range ("position");
-CREATE INDEX log_control ON ONLY daybook.log USING btree (shard, "position") WHERE (stream IS NOT NULL);
-CREATE INDEX log_stream ON ONLY daybook.log USING btree (stream, version) WHERE (stream IS NOT NULL);
+  events text collate "C" not null,
+  constraint log_pkey PRIMARY KEY (shard, last_position)
+) partition by range (last_position);
 
 create table daybook.log_batch (
   last_position bigint not null,
@@ -234,50 +252,9 @@ create table daybook.log_batch (
   shard smallint not null,
   format smallint not null,
   chain bytea not null,
-  constraint log_batch_instance_batch_no_key UNIQUE (instance, batch_no),
+  constraint log_batch_instance_batch_no_last_position_key UNIQUE (instance, batch_no, last_position),
   constraint log_batch_pkey PRIMARY KEY (shard, last_position)
 );
-
-create table daybook.log_kept (
-  "position" bigint not null,
-  at timestamp with time zone not null,
-  request uuid,
-  hold_tokens bigint,
-  hold_cost_microusd bigint,
-  cost_microusd bigint,
-  terms_position bigint,
-  instance integer not null,
-  input_tokens integer,
-  cached_tokens integer,
-  output_tokens integer,
-  reasoning_tokens integer,
-  first_byte_ms integer,
-  duration_ms integer,
-  body_bytes integer,
-  admitted_minute integer,
-  price_version integer,
-  rejected_count integer,
-  version integer,
-  shard smallint not null,
-  type smallint not null,
-  status smallint,
-  end_reason smallint,
-  usage_source smallint,
-  attempt_count smallint,
-  retry_count smallint,
-  sse boolean,
-  account text collate "C",
-  key text collate "C",
-  model text collate "C",
-  upstream text collate "C",
-  error_code text collate "C",
-  stream text collate "C",
-  body text collate "C",
-  constraint log_kept_pkey PRIMARY KEY (shard, "position"),
-  constraint log_kept_stream_check CHECK ((stream IS NOT NULL))
-);
-CREATE INDEX log_kept_shard_position_idx ON daybook.log_kept USING btree (shard, "position") WHERE (stream IS NOT NULL);
-CREATE INDEX log_kept_stream_version_idx ON daybook.log_kept USING btree (stream, version) WHERE (stream IS NOT NULL);
 
 create table daybook.log_node (
   shard smallint not null,
@@ -298,13 +275,12 @@ create table daybook.log_partition (
   made_at timestamp with time zone default clock_timestamp() not null,
   archived_at timestamp with time zone,
   manifest jsonb,
-  open_leaves bytea,
   restored_at timestamp with time zone,
   constraint log_partition_first_position_key UNIQUE (first_position),
   constraint log_partition_name_key UNIQUE (name),
   constraint log_partition_pkey PRIMARY KEY (number),
   constraint log_partition_check CHECK ((first_position < end_position)),
-  constraint log_partition_check1 CHECK ((((archived_at IS NULL) = (manifest IS NULL)) AND ((archived_at IS NULL) = (open_leaves IS NULL)))),
+  constraint log_partition_check1 CHECK (((archived_at IS NULL) = (manifest IS NULL))),
   constraint log_partition_number_check CHECK ((number >= 0))
 );
 
@@ -821,7 +797,7 @@ create table projection.request_default partition of projection.request default;
 
 set check_function_bodies = off;
 
-CREATE OR REPLACE FUNCTION daybook.adjust_usage(_instance integer, _batch_no bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _amount bigint[], _type smallint[], _account text[], _key text[], _stream text[], _version integer[], _body text[], _claim text[])
+CREATE OR REPLACE FUNCTION daybook.adjust_usage(_instance integer, _batch_no bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _amount bigint[], _lines text[], _claim text[])
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -854,7 +830,8 @@ begin
   end loop;
 
   -- After the locks, so that a repeated call sees what the first one wrote.
-  select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no;
+  select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no
+    order by last_position desc limit 1;
   if found then
     return _head;
   end if;
@@ -881,122 +858,73 @@ begin
         ceiling = greatest(_a.cap - a.adjusted - _amount[_i], a.granted - a.returned)
       where a.id = _a.id;
   end loop;
-  return daybook.append(_shard => 0::smallint, _instance => _instance, _batch_no => _batch_no,
-    _type => _type, _account => _account, _key => _key, _stream => _stream, _version => _version,
-    _body => _body, _claim => _claim);
+  return daybook.append_control(0::smallint, _instance, _batch_no, _lines, _claim);
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _type smallint[], _request uuid[] DEFAULT NULL::uuid[], _account text[] DEFAULT NULL::text[], _key text[] DEFAULT NULL::text[], _model text[] DEFAULT NULL::text[], _upstream text[] DEFAULT NULL::text[], _sse boolean[] DEFAULT NULL::boolean[], _body_bytes integer[] DEFAULT NULL::integer[], _hold_tokens bigint[] DEFAULT NULL::bigint[], _retry_count smallint[] DEFAULT NULL::smallint[], _status smallint[] DEFAULT NULL::smallint[], _end_reason smallint[] DEFAULT NULL::smallint[], _usage_source smallint[] DEFAULT NULL::smallint[], _input_tokens integer[] DEFAULT NULL::integer[], _cached_tokens integer[] DEFAULT NULL::integer[], _output_tokens integer[] DEFAULT NULL::integer[], _reasoning_tokens integer[] DEFAULT NULL::integer[], _attempt_count smallint[] DEFAULT NULL::smallint[], _first_byte_ms integer[] DEFAULT NULL::integer[], _duration_ms integer[] DEFAULT NULL::integer[], _stream text[] DEFAULT NULL::text[], _version integer[] DEFAULT NULL::integer[], _body text[] DEFAULT NULL::text[], _claim text[] DEFAULT NULL::text[], _terms_position bigint[] DEFAULT NULL::bigint[], _hold_cost_microusd bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[], _admitted_minute integer[] DEFAULT NULL::integer[], _price_version integer[] DEFAULT NULL::integer[], _rejected_count integer[] DEFAULT NULL::integer[], _error_code text[] DEFAULT NULL::text[])
+CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _lines text[])
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  _head bigint;
-  _chain bytea;
-  _at timestamptz;
-  _at_us bigint;
-  _count integer := cardinality(_type);
-  _digest bytea;
-  _moved text;
+  _written bigint := daybook.begin_append(_instance, _batch_no, _lines);
 begin
-  -- The lock has a statement of its own: a read in the same statement would use a snapshot taken
-  -- before the lock was granted.
-  lock table daybook_lock.log in share update exclusive mode;
+  if _written is null then
+    _written := daybook.write_batch(_shard, _instance, _batch_no, _lines);
+    perform pg_notify('daybook_log', _written::text);
+  end if;
+  return _written;
+end
+$function$;
 
-  select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no;
-  if found then
+CREATE OR REPLACE FUNCTION daybook.append_control(_shard smallint, _instance integer, _batch_no bigint, _lines text[], _claim text[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _head bigint := daybook.begin_append(_instance, _batch_no, _lines);
+  _moved text;
+  _claimed integer;
+begin
+  if _head is not null then
     return _head;
   end if;
-
-  perform 1 from daybook.instance where id = _instance and dead_at is null;
-  if not found then
-    raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
+  insert into daybook.stream_head (stream, version)
+    select claim, 0 from unnest(_claim) as claim where claim is not null
+    on conflict do nothing;
+  get diagnostics _claimed = row_count;
+  if _claimed <> (select count(claim) from unnest(_claim) as claim) then
+    raise exception 'a name in % is taken', _claim using errcode = 'DB002';
   end if;
-
-  if _count is null or _count = 0 then
-    raise exception 'a batch holds at least one event' using errcode = 'invalid_parameter_value';
+  -- Within a batch a stream's versions must be consecutive, starting after the stored version.
+  select s.stream into _moved
+    from (select f.stream, f.version - row_number() over (partition by f.stream order by e.number) as before
+          from unnest(_lines) with ordinality as e(line, number),
+            unnest(array[e.line::daybook.event_fields]) as f) s
+    left join daybook.stream_head h on h.stream = s.stream
+    where s.before <> coalesce(h.version, 0)
+    limit 1;
+  if found then
+    raise exception 'stream % has moved on', _moved using errcode = 'DB002';
   end if;
+  insert into daybook.stream_head as h (stream, version)
+    select f.stream, max(f.version)
+      from unnest(_lines) as e(line), unnest(array[e.line::daybook.event_fields]) as f
+      group by f.stream
+    on conflict (stream) do update set version = excluded.version;
 
-  if _stream is not null then
-    insert into daybook.stream_head (stream, version)
-      select claim, 0 from unnest(_claim) as claim where claim is not null
-      on conflict do nothing;
-    get diagnostics _head = row_count;
-    if _head <> (select count(claim) from unnest(_claim) as claim) then
-      raise exception 'a name in % is taken', _claim using errcode = 'DB002';
-    end if;
-    -- Within a batch a stream's versions must be consecutive, starting after the stored version.
-    select s.stream into _moved
-      from (select u.stream, u.version,
-              u.version - row_number() over (partition by u.stream order by u.ordinal) as before
-            from unnest(_stream, _version) with ordinality as u(stream, version, ordinal)) s
-      left join daybook.stream_head h on h.stream = s.stream
-      where s.before <> coalesce(h.version, 0)
-      limit 1;
-    if found then
-      raise exception 'stream % has moved on', _moved using errcode = 'DB002';
-    end if;
-    insert into daybook.stream_head as h (stream, version)
-      select u.stream, max(u.version) from unnest(_stream, _version) as u(stream, version) group by u.stream
-      on conflict (stream) do update set version = excluded.version;
-  end if;
-
-  select last_position, chain, greatest(at, clock_timestamp()) into _head, _chain, _at
-    from daybook.log_batch where shard = _shard order by last_position desc limit 1;
-  if not found then
-    _head := 0;
-    _at := clock_timestamp();
-    select sha256(convert_to('daybook log ' || log_id, 'UTF8')) into _chain from daybook.install;
-  end if;
-
-  _at_us := (extract(epoch from _at) * 1000000)::bigint;
-
-  -- Leaf hash per row, RFC 6962 style (0x00 first), over the text of format 1: the stored columns
-  -- in this order as a composite value. Every field is ASCII by contract, so its quoting does not
-  -- depend on the server's locale. One digest per batch.
-  with written as (
-    insert into daybook.log (
-      shard, position, at, type, instance, request, account, key, model, upstream, sse, body_bytes,
-      hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,
-      reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body,
-      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
-      error_code)
-    select _shard, _head + u.ordinal, _at, u.type, _instance, u.request, u.account, u.key, u.model,
-      u.upstream, u.sse, u.body_bytes, u.hold_tokens, u.retry_count, u.status, u.end_reason, u.usage_source,
-      u.input_tokens, u.cached_tokens, u.output_tokens, u.reasoning_tokens, u.attempt_count, u.first_byte_ms,
-      u.duration_ms, u.stream, u.version, u.body,
-      u.terms_position, u.hold_cost_microusd, u.cost_microusd, u.admitted_minute, u.price_version,
-      u.rejected_count, u.error_code
-    from unnest(_type, _request, _account, _key, _model, _upstream, _sse, _body_bytes, _hold_tokens,
-      _retry_count, _status, _end_reason, _usage_source, _input_tokens, _cached_tokens, _output_tokens,
-      _reasoning_tokens, _attempt_count, _first_byte_ms, _duration_ms, _stream, _version, _body,
-      _terms_position, _hold_cost_microusd, _cost_microusd, _admitted_minute, _price_version,
-      _rejected_count, _error_code)
-      with ordinality
-      as u(type, request, account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count,
-        status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-        attempt_count, first_byte_ms, duration_ms, stream, version, body,
-        terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
-        error_code, ordinal)
-    returning position, sha256('\x00'::bytea || convert_to(row(
-      shard, position, _at_us, type, instance, request, account, key, model,
-      upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens,
-      cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms,
-      stream, version, body,
-      terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count,
-      error_code)::text, 'UTF8')) as leaf
-  )
-  select sha256(string_agg(leaf, ''::bytea order by position)) into _digest from written;
-
-  _head := _head + _count;
-  insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain)
-    values (_shard, _head, _count, _instance, _batch_no, _at, 1, sha256(_chain || _digest || convert_to(row(
-      _shard, _head, _count, _instance, _batch_no, _at_us, 1)::text, 'UTF8')));
-
-  perform pg_notify(case when _stream is null then 'daybook_log' else 'daybook_control' end, _head::text);
+  _head := daybook.write_batch(_shard, _instance, _batch_no, _lines);
+  insert into daybook.control_event (shard, position, at, instance, type, stream, version, account, key, line)
+    select b.shard, _head - cardinality(_lines) + e.number, b.at, b.instance,
+        f.type, f.stream, f.version, f.account, f.key, e.line
+      from daybook.log_batch b, unnest(_lines) with ordinality as e(line, number),
+        unnest(array[e.line::daybook.event_fields]) as f
+      where b.shard = _shard and b.last_position = _head;
+  perform pg_notify('daybook_control', _head::text);
   return _head;
 end
 $function$;
@@ -1017,10 +945,11 @@ begin
   select coalesce(max(version), 0) + 1 into _version from daybook.stream_head where stream = 'log/readings';
   select daybook.register_instance('reading') into _instance;
   -- 82 is log.read, one of the codes of db/events/events.ts.
-  _position := daybook.append(0::smallint, _instance, 1, array[82::smallint],
-    _stream => array['log/readings'], _version => array[_version],
-    _body => array[format('{"actor":"%s","what":"%s","from_position":%s,"to_position":%s}',
-      _actor, _what, _from, _to)]);
+  _position := daybook.append_control(0::smallint, _instance, 1, array[
+    jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
+      'type', 82, 'stream', 'log/readings', 'version', _version,
+      'body', format('{"actor":"%s","what":"%s","from_position":%s,"to_position":%s}',
+        _actor, _what, _from, _to)))::text], array[null::text]);
   perform daybook.retire_instance(_instance);
   return _position;
 end
@@ -1059,7 +988,8 @@ declare
   _part daybook.log_partition;
 begin
   select * into strict _part from daybook.log_partition where number = _number;
-  execute format('alter table daybook.%I add constraint %I check (position >= %s and position < %s)',
+  execute format(
+    'alter table daybook.%I add constraint %I check (last_position >= %s and last_position < %s)',
     _table, _table || '_range', _part.first_position, _part.end_position);
   execute format('alter table daybook.log attach partition daybook.%I for values from (%s) to (%s)',
     _table, _part.first_position, _part.end_position);
@@ -1070,7 +1000,47 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.charged_units(_meter smallint, _event daybook.log)
+CREATE OR REPLACE FUNCTION daybook.batch_end(_position bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+BEGIN ATOMIC
+ SELECT COALESCE(( SELECT log_batch.last_position
+            FROM daybook.log_batch
+           WHERE ((log_batch.shard = 0) AND (log_batch.last_position >= batch_end._position))
+           ORDER BY log_batch.last_position
+          LIMIT 1), '9223372036854775807'::bigint) AS "coalesce";
+END;
+
+CREATE OR REPLACE FUNCTION daybook.begin_append(_instance integer, _batch_no bigint, _lines text[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _written bigint;
+begin
+  -- The lock has a statement of its own: a read in the same statement would use a snapshot taken
+  -- before the lock was granted.
+  lock table daybook_lock.log in share update exclusive mode;
+  select last_position into _written from daybook.log_batch
+    where instance = _instance and batch_no = _batch_no order by last_position desc limit 1;
+  if found then
+    return _written;
+  end if;
+  perform 1 from daybook.instance where id = _instance and dead_at is null;
+  if not found then
+    raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
+  end if;
+  if cardinality(_lines) = 0 then
+    raise exception 'a batch holds at least one event' using errcode = 'invalid_parameter_value';
+  end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.charged_units(_meter smallint, _event daybook.event_fields)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE
@@ -1121,19 +1091,20 @@ begin
     where l.instance = _instance and not l.closed and l.granted - l.returned > l.used
       and a.window_start >= daybook.window_start(a.window_kind, _now);
 
-  with charge as (
-    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0) as terms_position,
-        false as is_open, g as event
-      from daybook.log g
-      where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
-        and g.admitted_minute is not null
+  with appended as materialized (
+    -- Without leases to settle and without open requests nothing is read.
+    select e.position, e.fields from daybook.events_of(_instance,
+        coalesce(least(_scan, (select min(o.position) from unnest(_open) as o(position))),
+          9223372036854775807)) e
+      where (e.fields).admitted_minute is not null
+  ), charge as (
+    select position, fields, false as is_open from appended
+      where (fields).type = 101 and position >= _scan
     union all
-    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true,
-        jsonb_populate_record(g,
-          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd))
-      from daybook.log g join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
+    select a.position, jsonb_populate_record(a.fields,
+          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd)), true
+      from appended a join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
         using (position)
-      where g.shard = 0 and g.position = any (_open) and g.admitted_minute is not null
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
         l.granted - l.returned > l.used
@@ -1141,17 +1112,18 @@ begin
       from daybook.lease l join daybook.allowance a on a.id = l.allowance
       where l.instance = _instance and not l.closed
   ), spent as (
-    select l.allowance, sum(daybook.charged_units(l.meter, c.event))::bigint as units
+    select l.allowance, sum(daybook.charged_units(l.meter, c.fields))::bigint as units
       from open_lease l join charge c
-        on l.subject in ('account/' || c.account, 'key/' || c.key)
+        on l.subject in ('account/' || (c.fields).account, 'key/' || (c.fields).key)
         and (c.is_open or c.position > l.position)
-        and l.window_start = daybook.window_start(l.window_kind, c.admitted_minute)
-        and c.terms_position >= l.since_terms
+        and l.window_start = daybook.window_start(l.window_kind, (c.fields).admitted_minute)
+        and coalesce((c.fields).terms_position, 0) >= l.since_terms
       where l.is_live
         -- Of windows that were reset a request belongs to the newest one that its terms knew.
         and l.reset_position = (select max(n.reset_position) from open_lease n
           where n.subject = l.subject and n.meter = l.meter and n.window_kind = l.window_kind
-            and n.window_start = l.window_start and n.reset_position <= c.terms_position)
+            and n.window_start = l.window_start
+            and n.reset_position <= coalesce((c.fields).terms_position, 0))
       group by l.allowance
   ), closing as (
     select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,
@@ -1535,6 +1507,84 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.lines(_after bigint DEFAULT 0, _up_to bigint DEFAULT '9223372036854775807'::bigint)
+ RETURNS TABLE("position" bigint, at timestamp with time zone, instance integer, line text, last_position bigint, line_number bigint)
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT ((l.last_position - l.event_count) + e.number),
+     l.at,
+     l.instance,
+     e.line,
+     l.last_position,
+     e.number
+    FROM (daybook.log l
+      CROSS JOIN LATERAL string_to_table(l.events, '
+'::text) WITH ORDINALITY e(line, number))
+   WHERE ((l.shard = 0) AND (l.last_position > lines._after) AND (l.last_position <= ( SELECT daybook.batch_end(lines._up_to) AS batch_end)) AND (((l.last_position - l.event_count) + e.number) > lines._after) AND (((l.last_position - l.event_count) + e.number) <= lines._up_to));
+END;
+
+CREATE OR REPLACE FUNCTION daybook.events(_after bigint DEFAULT 0, _up_to bigint DEFAULT '9223372036854775807'::bigint)
+ RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cached_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_microusd bigint, cost_microusd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text)
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT (0)::smallint AS int2,
+     e."position",
+     e.at,
+     e.instance,
+     (e.f).type AS type,
+     (e.f).request AS request,
+     (e.f).account AS account,
+     (e.f).key AS key,
+     (e.f).model AS model,
+     (e.f).upstream AS upstream,
+     (e.f).sse AS sse,
+     (e.f).body_bytes AS body_bytes,
+     (e.f).hold_tokens AS hold_tokens,
+     (e.f).retry_count AS retry_count,
+     (e.f).status AS status,
+     (e.f).end_reason AS end_reason,
+     (e.f).usage_source AS usage_source,
+     (e.f).input_tokens AS input_tokens,
+     (e.f).cached_tokens AS cached_tokens,
+     (e.f).output_tokens AS output_tokens,
+     (e.f).reasoning_tokens AS reasoning_tokens,
+     (e.f).attempt_count AS attempt_count,
+     (e.f).first_byte_ms AS first_byte_ms,
+     (e.f).duration_ms AS duration_ms,
+     (e.f).stream AS stream,
+     (e.f).version AS version,
+     (e.f).body AS body,
+     (e.f).terms_position AS terms_position,
+     (e.f).hold_cost_microusd AS hold_cost_microusd,
+     (e.f).cost_microusd AS cost_microusd,
+     (e.f).admitted_minute AS admitted_minute,
+     (e.f).price_version AS price_version,
+     (e.f).rejected_count AS rejected_count,
+     (e.f).error_code AS error_code
+    FROM ( SELECT l."position",
+             l.at,
+             l.instance,
+             (l.line)::daybook.event_fields AS f
+            FROM daybook.lines(events._after, events._up_to) l("position", at, instance, line, last_position, line_number)
+          OFFSET 0) e;
+END;
+
+CREATE OR REPLACE FUNCTION daybook.events_of(_instance integer, _from bigint)
+ RETURNS TABLE("position" bigint, fields daybook.event_fields)
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT ((l.last_position - l.event_count) + e.number),
+     f.*::daybook.event_fields AS f
+    FROM ((daybook.log l
+      CROSS JOIN LATERAL string_to_table(l.events, '
+'::text) WITH ORDINALITY e(line, number))
+      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count, error_code))
+   WHERE ((l.shard = 0) AND (l.last_position >= events_of._from) AND (l.instance = events_of._instance) AND (((l.last_position - l.event_count) + e.number) >= events_of._from));
+END;
+
 CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT recallable boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT grants bigint[], OUT now timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
@@ -1786,46 +1836,6 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.keep_partition(_number integer, _manifest jsonb, _open_leaves bytea)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  _part daybook.log_partition;
-begin
-  select * into strict _part from daybook.log_partition where number = _number for update;
-  if _part.archived_at is not null
-      or exists (select from daybook.log_partition where number < _number and archived_at is null) then
-    raise exception 'partition % is not the next to be archived', _number
-      using errcode = 'object_not_in_prerequisite_state';
-  end if;
-  insert into daybook.log_kept
-    select * from daybook.log
-      where shard = 0 and position >= _part.first_position and position < _part.end_position
-        and stream is not null;
-  -- Triggers inherited from the log are removed by detaching; these stay as long as the table does.
-  execute format('create trigger append_only_alone before update or delete on daybook.%I
-    for each row execute function daybook.refuse_change()', _part.name);
-  update daybook.log_partition
-    set archived_at = clock_timestamp(), manifest = _manifest, open_leaves = _open_leaves
-    where number = _number;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION daybook.kept_through(_shard smallint)
- RETURNS bigint
- LANGUAGE sql
- STABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-BEGIN ATOMIC
- SELECT COALESCE(( SELECT log_kept."position"
-            FROM daybook.log_kept
-           WHERE (log_kept.shard = kept_through._shard)
-           ORDER BY log_kept."position" DESC
-          LIMIT 1), (0)::bigint) AS "coalesce";
-END;
-
 CREATE OR REPLACE FUNCTION daybook.queue_attempt(_delivery uuid, _webhook text, _pause interval)
  RETURNS void
  LANGUAGE plpgsql
@@ -1874,6 +1884,28 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.record_archived(_number integer, _manifest jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _part daybook.log_partition;
+begin
+  select * into strict _part from daybook.log_partition where number = _number for update;
+  if _part.archived_at is not null
+      or exists (select from daybook.log_partition where number < _number and archived_at is null) then
+    raise exception 'partition % is not the next to be archived', _number
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  -- Triggers inherited from the log are removed by detaching; these stay as long as the table does.
+  execute format('create trigger append_only_alone before update or delete on daybook.%I
+    for each row execute function daybook.refuse_change()', _part.name);
+  update daybook.log_partition set archived_at = clock_timestamp(), manifest = _manifest
+    where number = _number;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.record_reading(_actor text, _what text, _from bigint, _to bigint)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1910,8 +1942,10 @@ AS $function$
 declare
   _from bigint;
   _count integer;
-  _request uuid[]; _account text[]; _key text[]; _model text[]; _hold bigint[]; _hold_cost bigint[];
-  _minute integer[]; _terms bigint[]; _open bigint[];
+  _tokens bigint[];
+  _cost bigint[];
+  _open bigint[];
+  _lines text[];
 begin
   -- One recoverer at a time for each dead instance, and the row before the log: a concurrent fence_instance
   -- holds the row while it waits for the log.
@@ -1921,14 +1955,15 @@ begin
   if not found then
     return 0;
   end if;
-  with reservation as (
+  with appended as materialized (
+    select position, (fields).* from daybook.events_of(_dead, _from)
+  ), reservation as (
     -- The newest hold of each request: of its acceptance or of its last extension.
     select distinct on (a.request) a.request, a.account, a.key, a.model, a.hold_tokens, a.hold_cost_microusd,
         a.admitted_minute, a.terms_position, a.position
-      from daybook.log a
-      where a.shard = 0 and a.type in (100, 103) and a.instance = _dead and a.position >= _from
-        and not exists (select from daybook.log e
-          where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from)
+      from appended a
+      where a.type in (100, 103)
+        and not exists (select from appended e where e.type = 101 and e.request = a.request)
       order by a.request, a.position desc
   ), progress as (
     select r.* from daybook.call_progress p,
@@ -1941,22 +1976,19 @@ begin
           then least(r.hold_cost_microusd, p.cost_microusd) end as cost_microusd
       from reservation r left join progress p using (request)
   )
-  select count(*), array_agg(c.request), array_agg(c.account), array_agg(c.key), array_agg(c.model),
-      array_agg(c.tokens), array_agg(c.cost_microusd), array_agg(c.admitted_minute),
-      array_agg(c.terms_position), array_agg(c.position)
-    into _count, _request, _account, _key, _model, _hold, _hold_cost, _minute, _terms, _open
+  -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
+  select count(*), array_agg(c.tokens), array_agg(c.cost_microusd), array_agg(c.position),
+      array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
+        'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
+        'hold_tokens', c.tokens, 'hold_cost_microusd', c.cost_microusd, 'admitted_minute', c.admitted_minute,
+        'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
+    into _count, _tokens, _cost, _open, _lines
     from charge c;
-  perform daybook.close_leases(_dead, _open, _hold, _hold_cost);
+  perform daybook.close_leases(_dead, _open, _tokens, _cost);
   delete from daybook.call_progress where instance = _dead;
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, so that they differ from its own.
-    -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
-    perform daybook.append(_shard => 0::smallint, _instance => _by, _batch_no => -_dead::bigint,
-      _type => array_fill(102::smallint, array[_count]), _request => _request, _account => _account,
-      _key => _key, _model => _model, _hold_tokens => _hold, _hold_cost_microusd => _hold_cost,
-      _admitted_minute => _minute, _terms_position => _terms,
-      _end_reason => array_fill(9::smallint, array[_count]),
-      _usage_source => array_fill(3::smallint, array[_count]));
+    perform daybook.append(0::smallint, _by, -_dead::bigint, _lines);
   end if;
   update daybook.instance set closed_at = clock_timestamp() where id = _dead;
   return _count;
@@ -2087,7 +2119,6 @@ CREATE OR REPLACE FUNCTION daybook.window_start(_kind smallint, _minute integer)
  RETURNS integer
  LANGUAGE sql
  IMMUTABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
 BEGIN ATOMIC
  SELECT
          CASE _kind
@@ -2101,28 +2132,88 @@ BEGIN ATOMIC
          END AS "case";
 END;
 
+CREATE OR REPLACE FUNCTION daybook.write_batch(_shard smallint, _instance integer, _batch_no bigint, _lines text[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _head bigint;
+  _chain bytea;
+  _at timestamptz;
+  _end bigint;
+  _part text[] := _lines;
+  _count integer;
+  _written integer := 0;
+  _events text;
+begin
+  select last_position, chain, greatest(at, clock_timestamp()) into _head, _chain, _at
+    from daybook.log_batch where shard = _shard order by last_position desc limit 1;
+  if not found then
+    _head := 0;
+    _at := clock_timestamp();
+    select sha256(convert_to('daybook log ' || log_id, 'UTF8')) into _chain from daybook.install;
+  end if;
+  loop
+    select end_position into _end from daybook.log_partition where first_position <= _head + 1
+      order by first_position desc limit 1;
+    if not found or _end <= _head + 1 then
+      raise exception 'no partition of relation "log" has position %', _head + 1
+        using errcode = 'check_violation';
+    end if;
+    -- In this partition: rows of later ones are refused when the log reaches them.
+    perform from daybook.log where shard = _shard and last_position > _head and last_position < _end limit 1;
+    if found then
+      raise exception 'a row of no batch stands behind the head of the log' using errcode = 'DB004',
+        detail = (select min(last_position) from daybook.log where shard = _shard and last_position > _head);
+    end if;
+    _count := least(cardinality(_lines) - _written, _end - 1 - _head);
+    if _count < cardinality(_lines) then
+      _part := _lines[_written + 1 : _written + _count];
+    end if;
+    _events := array_to_string(_part, e'\n');
+    _head := _head + _count;
+    insert into daybook.log (shard, last_position, event_count, instance, at, events)
+      values (_shard, _head, _count, _instance, _at, _events);
+    _chain := sha256(_chain || sha256(convert_to(_events, 'UTF8')) || convert_to(row(
+      _shard, _head, _count, _instance, _batch_no, (extract(epoch from _at) * 1000000)::bigint, 1)::text,
+      'UTF8'));
+    insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain)
+      values (_shard, _head, _count, _instance, _batch_no, _at, 1, _chain);
+    _written := _written + _count;
+    exit when _written = cardinality(_lines);
+  end loop;
+  return _head;
+end
+$function$;
+
 reset check_function_bodies;
 
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.control_event FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.log FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.log_batch FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
-CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.log_kept FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only BEFORE UPDATE ON daybook.log_node FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
+CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.control_event FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_000000 FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_000001 FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_batch FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
-CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_kept FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 
-revoke all on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],smallint[],text[],text[],text[],integer[],text[],text[]) from public;
-grant execute on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],smallint[],text[],text[],text[],integer[],text[],text[]) to daybook_relay;
-revoke all on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) from public;
-grant execute on function daybook.append(smallint,integer,bigint,smallint[],uuid[],text[],text[],text[],text[],boolean[],integer[],bigint[],smallint[],smallint[],smallint[],smallint[],integer[],integer[],integer[],integer[],smallint[],integer[],integer[],text[],integer[],text[],text[],bigint[],bigint[],bigint[],integer[],integer[],integer[],text[]) to daybook_relay, daybook_worker;
+revoke all on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) from public;
+grant execute on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) to daybook_relay;
+revoke all on function daybook.append(smallint,integer,bigint,text[]) from public;
+grant execute on function daybook.append(smallint,integer,bigint,text[]) to daybook_relay, daybook_worker;
+revoke all on function daybook.append_control(smallint,integer,bigint,text[],text[]) from public;
+grant execute on function daybook.append_control(smallint,integer,bigint,text[],text[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.append_reading(text,text,bigint,bigint) from public;
 revoke all on function daybook.append_readings() from public;
 grant execute on function daybook.append_readings() to daybook_worker;
 revoke all on function daybook.attach_partition(integer,text) from public;
-revoke all on function daybook.charged_units(smallint,daybook.log) from public;
+revoke all on function daybook.batch_end(bigint) from public;
+grant execute on function daybook.batch_end(bigint) to daybook_auditor, daybook_relay, daybook_worker;
+revoke all on function daybook.begin_append(integer,bigint,text[]) from public;
+revoke all on function daybook.charged_units(smallint,daybook.event_fields) from public;
 revoke all on function daybook.claim_pepper(text) from public;
 grant execute on function daybook.claim_pepper(text) to daybook_relay;
 revoke all on function daybook.close_leases(integer,bigint[],bigint[],bigint[]) from public;
@@ -2134,6 +2225,9 @@ revoke all on function daybook.drop_ended_allowances() from public;
 grant execute on function daybook.drop_ended_allowances() to daybook_relay, daybook_worker;
 revoke all on function daybook.end_outside_sessions(integer,integer,integer) from public;
 grant execute on function daybook.end_outside_sessions(integer,integer,integer) to daybook_relay, daybook_worker;
+revoke all on function daybook.events(bigint,bigint) from public;
+grant execute on function daybook.events(bigint,bigint) to daybook_auditor, daybook_relay, daybook_worker;
+revoke all on function daybook.events_of(integer,bigint) from public;
 revoke all on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) from public;
 grant execute on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.fence_instance(integer) from public;
@@ -2149,15 +2243,15 @@ grant execute on function daybook.heartbeat(integer,bigint,uuid[],bigint[],bigin
 revoke all on function daybook.is_attached(text) from public;
 grant execute on function daybook.is_attached(text) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.is_outside(oid) from public;
-revoke all on function daybook.keep_partition(integer,jsonb,bytea) from public;
-revoke all on function daybook.kept_through(smallint) from public;
-grant execute on function daybook.kept_through(smallint) to daybook_auditor, daybook_relay, daybook_worker;
+revoke all on function daybook.lines(bigint,bigint) from public;
+grant execute on function daybook.lines(bigint,bigint) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.queue_attempt(uuid,text,interval) from public;
 grant execute on function daybook.queue_attempt(uuid,text,interval) to daybook_worker;
 revoke all on function daybook.queue_delivery(uuid,text) from public;
 grant execute on function daybook.queue_delivery(uuid,text) to daybook_worker;
 revoke all on function daybook.raise_alert(text,integer,text,text,text,jsonb) from public;
 grant execute on function daybook.raise_alert(text,integer,text,text,text,jsonb) to daybook_worker;
+revoke all on function daybook.record_archived(integer,jsonb) from public;
 revoke all on function daybook.record_reading(text,text,bigint,bigint) from public;
 grant execute on function daybook.record_reading(text,text,bigint,bigint) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.recover_instance(integer,integer) from public;
@@ -2177,6 +2271,7 @@ revoke all on function daybook.thin_checkpoints() from public;
 grant execute on function daybook.thin_checkpoints() to daybook_worker;
 revoke all on function daybook.window_start(smallint,integer) from public;
 grant execute on function daybook.window_start(smallint,integer) to daybook_auditor, daybook_relay, daybook_worker;
+revoke all on function daybook.write_batch(smallint,integer,bigint,text[]) from public;
 grant usage on schema daybook to daybook_auditor, daybook_relay, daybook_worker;
 grant usage on schema daybook_lock to daybook_relay, daybook_worker;
 grant create, usage on schema projection to daybook_worker;
@@ -2190,6 +2285,7 @@ grant select on table daybook.allowance to daybook_auditor, daybook_relay, daybo
 grant delete, insert, select, update on table daybook.attempt to daybook_relay;
 grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
+grant select on table daybook.control_event to daybook_auditor, daybook_relay, daybook_worker;
 grant insert, select on table daybook.cosignature to daybook_relay;
 grant select on table daybook.cosignature to daybook_auditor, daybook_worker;
 grant delete, insert, select, update (master_key, wrapped_key) on table daybook.credential to daybook_relay;
@@ -2202,7 +2298,6 @@ grant select on table daybook.lease to daybook_auditor, daybook_relay, daybook_w
 grant delete, insert, select on table daybook.link to daybook_relay;
 grant select on table daybook.log to daybook_auditor, daybook_relay, daybook_worker;
 grant select on table daybook.log_batch to daybook_auditor, daybook_relay, daybook_worker;
-grant select on table daybook.log_kept to daybook_auditor, daybook_relay, daybook_worker;
 grant insert, select on table daybook.log_node to daybook_worker;
 grant select on table daybook.log_node to daybook_auditor, daybook_relay;
 grant select on table daybook.log_partition to daybook_auditor, daybook_relay, daybook_worker;

@@ -33,6 +33,8 @@ export async function takeSnapshot(client: Queryable, version: string): Promise<
       '',
       ...(await sorted(SEQUENCES)),
       '',
+      ...(await sorted(TYPES)),
+      '',
       ...(await list(TABLES)),
       ...(await sorted(FOREIGN_KEYS)),
       '',
@@ -69,6 +71,18 @@ const SEQUENCES = `
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where n.nspname = any($1) and c.relkind = 'S'
     and not exists (select from pg_depend d where d.objid = c.oid and d.deptype in ('a', 'i'))`;
+
+/** Composite types of their own. */
+const TYPES = `
+  select format(E'create type %I.%I as (\\n%s\\n);', n.nspname, c.relname,
+    string_agg('  ' || concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
+      case when a.attcollation <> t.typcollation then 'collate ' || a.attcollation::regcollation end),
+      E',\\n' order by a.attnum))
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    join pg_type t on t.oid = a.atttypid
+  where n.nspname = any($1) and c.relkind = 'c'
+  group by n.nspname, c.relname`;
 
 /** Tables with their columns, keys, checks and indexes; foreign keys come after all tables. */
 const TABLES = `

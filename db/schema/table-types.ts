@@ -45,6 +45,8 @@ const TYPES: Readonly<Record<string, string>> = {
   real: 'number',
   int2vector: 'string',
   pg_node_tree: 'string',
+  // As text.
+  'daybook.event_fields': 'string',
 };
 
 /** The columns of PostgreSQL's catalog that queries read: its other columns vary between major versions. */

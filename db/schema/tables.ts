@@ -75,6 +75,19 @@ export type CheckpointTable = {
   published_at: Default<Timestamp>;
 };
 
+export type ControlEventTable = {
+  position: Int8;
+  at: Timestamp;
+  instance: number;
+  version: number;
+  shard: number;
+  type: number;
+  stream: string;
+  account: string | null;
+  key: string | null;
+  line: string;
+};
+
 export type CosignatureTable = {
   shard: Default<number>;
   epoch: number;
@@ -149,40 +162,12 @@ export type LinkTable = {
 };
 
 export type LogTable = {
-  position: Int8;
+  last_position: Int8;
   at: Timestamp;
-  request: string | null;
-  hold_tokens: Int8 | null;
-  hold_cost_microusd: Int8 | null;
-  cost_microusd: Int8 | null;
-  terms_position: Int8 | null;
+  event_count: number;
   instance: number;
-  input_tokens: number | null;
-  cached_tokens: number | null;
-  output_tokens: number | null;
-  reasoning_tokens: number | null;
-  first_byte_ms: number | null;
-  duration_ms: number | null;
-  body_bytes: number | null;
-  admitted_minute: number | null;
-  price_version: number | null;
-  rejected_count: number | null;
-  version: number | null;
   shard: number;
-  type: number;
-  status: number | null;
-  end_reason: number | null;
-  usage_source: number | null;
-  attempt_count: number | null;
-  retry_count: number | null;
-  sse: boolean | null;
-  account: string | null;
-  key: string | null;
-  model: string | null;
-  upstream: string | null;
-  error_code: string | null;
-  stream: string | null;
-  body: string | null;
+  events: string;
 };
 
 export type LogBatchTable = {
@@ -194,43 +179,6 @@ export type LogBatchTable = {
   shard: number;
   format: number;
   chain: Buffer;
-};
-
-export type LogKeptTable = {
-  position: Int8;
-  at: Timestamp;
-  request: string | null;
-  hold_tokens: Int8 | null;
-  hold_cost_microusd: Int8 | null;
-  cost_microusd: Int8 | null;
-  terms_position: Int8 | null;
-  instance: number;
-  input_tokens: number | null;
-  cached_tokens: number | null;
-  output_tokens: number | null;
-  reasoning_tokens: number | null;
-  first_byte_ms: number | null;
-  duration_ms: number | null;
-  body_bytes: number | null;
-  admitted_minute: number | null;
-  price_version: number | null;
-  rejected_count: number | null;
-  version: number | null;
-  shard: number;
-  type: number;
-  status: number | null;
-  end_reason: number | null;
-  usage_source: number | null;
-  attempt_count: number | null;
-  retry_count: number | null;
-  sse: boolean | null;
-  account: string | null;
-  key: string | null;
-  model: string | null;
-  upstream: string | null;
-  error_code: string | null;
-  stream: string | null;
-  body: string | null;
 };
 
 export type LogNodeTable = {
@@ -248,7 +196,6 @@ export type LogPartitionTable = {
   made_at: Default<Timestamp>;
   archived_at: Timestamp | null;
   manifest: Json | null;
-  open_leaves: Buffer | null;
   restored_at: Timestamp | null;
 };
 
@@ -683,6 +630,7 @@ export type Tables = {
   'daybook.attempt': AttemptTable;
   'daybook.call_progress': CallProgressTable;
   'daybook.checkpoint': CheckpointTable;
+  'daybook.control_event': ControlEventTable;
   'daybook.cosignature': CosignatureTable;
   'daybook.credential': CredentialTable;
   'daybook.install': InstallTable;
@@ -692,7 +640,6 @@ export type Tables = {
   'daybook.link': LinkTable;
   'daybook.log': LogTable;
   'daybook.log_batch': LogBatchTable;
-  'daybook.log_kept': LogKeptTable;
   'daybook.log_node': LogNodeTable;
   'daybook.log_partition': LogPartitionTable;
   'daybook.member': MemberTable;
@@ -737,8 +684,11 @@ export type Tables = {
 export type Functions = {
   'daybook.adjust_usage': Int8;
   'daybook.append': Int8;
+  'daybook.append_control': Int8;
   'daybook.append_reading': Int8;
   'daybook.append_readings': number;
+  'daybook.batch_end': Int8;
+  'daybook.begin_append': Int8;
   'daybook.charged_units': Int8;
   'daybook.claim_pepper': string;
   'daybook.create_partitions': number;
@@ -747,6 +697,46 @@ export type Functions = {
     login: string;
     reason: string;
     is_ended: boolean;
+  };
+  'daybook.events': {
+    shard: number;
+    position: Int8;
+    at: Timestamp;
+    instance: number;
+    type: number;
+    request: string;
+    account: string;
+    key: string;
+    model: string;
+    upstream: string;
+    sse: boolean;
+    body_bytes: number;
+    hold_tokens: Int8;
+    retry_count: number;
+    status: number;
+    end_reason: number;
+    usage_source: number;
+    input_tokens: number;
+    cached_tokens: number;
+    output_tokens: number;
+    reasoning_tokens: number;
+    attempt_count: number;
+    first_byte_ms: number;
+    duration_ms: number;
+    stream: string;
+    version: number;
+    body: string;
+    terms_position: Int8;
+    hold_cost_microusd: Int8;
+    cost_microusd: Int8;
+    admitted_minute: number;
+    price_version: number;
+    rejected_count: number;
+    error_code: string;
+  };
+  'daybook.events_of': {
+    position: Int8;
+    fields: string;
   };
   'daybook.exchange': {
     allowance: Int8List;
@@ -769,7 +759,14 @@ export type Functions = {
   'daybook.heartbeat': Timestamp;
   'daybook.is_attached': boolean;
   'daybook.is_outside': boolean;
-  'daybook.kept_through': Int8;
+  'daybook.lines': {
+    position: Int8;
+    at: Timestamp;
+    instance: number;
+    line: string;
+    last_position: Int8;
+    line_number: Int8;
+  };
   'daybook.queue_delivery': string;
   'daybook.raise_alert': string;
   'daybook.record_reading': Int8;
@@ -778,4 +775,5 @@ export type Functions = {
   'daybook.request_recovery': boolean;
   'daybook.test_webhook': string;
   'daybook.window_start': number;
+  'daybook.write_batch': Int8;
 };

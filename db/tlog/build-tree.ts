@@ -6,8 +6,8 @@ import { countNodes, NODE_CHILDREN, readLeaves, readNodes } from '#db/tlog/hashe
 import { subtreeHash } from '#db/tlog/merkle.ts';
 import { writeTile } from '#db/tlog/publish-directory.ts';
 
-/** Subtrees whose leaves are read by one statement: half a megabyte of hashes. */
-const PAGE_SUBTREES = 64;
+/** Subtrees whose leaves are hashed at once, which takes some ten milliseconds. */
+const PAGE_SUBTREES = 16;
 /** Stored levels: six cover more leaves than there can be positions. */
 const LEVELS = 6;
 

@@ -1,15 +1,15 @@
-import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { LEAF_COLUMNS } from '#db/log/chain.ts';
-import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
-import { db, type Placeholders, prepare, rowOf, rowsOf } from '#db/schema/query.ts';
+import { entriesOf, leafHash } from '#db/log/chain.ts';
+import { ArchivedError, GapError, inRange, readBatches } from '#db/log/read.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { subtreeHash, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
 import type { ReadHashes } from '#db/tlog/proof.ts';
 
 /**
- * The hashes that proofs consist of, from the database: leaf hashes are computed from the log's rows, those
- * of complete subtrees of 256^n leaves are stored in `daybook.log_node`.
+ * The hashes that proofs consist of, from the database: leaf hashes are computed from the log's entries,
+ * those of complete subtrees of 256^n leaves are stored in `daybook.log_node`.
  */
 
 /** A node of level n in `daybook.log_node` covers 256^n leaves. */
@@ -21,34 +21,32 @@ export class MissingHashesError extends StoreError {
   override name = 'MissingHashesError';
 }
 
-// One value: no leaf costs a row of its own.
-const LEAVES = sql<Buffer | null>`string_agg(sha256('\\x00'::bytea || convert_to(
-  row(${sql.raw(LEAF_COLUMNS)})::text, 'UTF8')), ''::bytea order by position)`;
-const selectLeaves = prepare(
-  'read_leaves',
-  ({ after, upTo }: Placeholders<{ after: string; upTo: string }>) =>
-    db
-      .selectFrom('daybook.log')
-      .select(LEAVES.as('leaves'))
-      .where('shard', '=', SHARD)
-      .where('position', '>', after)
-      .where('position', '<=', upTo),
-);
+/**
+ * The entries of the events above one position up to another, which is at most the head.
+ * @throws {MissingHashesError} when the log does not have all of them.
+ */
+export async function readEntries(client: ClientBase, after: number, upTo: number): Promise<string[]> {
+  if (upTo <= after) return [];
+  const range = { after, upTo };
+  const batches = await readBatches(client, range).catch((error: unknown) => {
+    if (error instanceof GapError || error instanceof ArchivedError) return [];
+    throw error;
+  });
+  const entries = batches.flatMap((batch) => inRange(entriesOf(batch), batch, range));
+  if (entries.length !== upTo - after)
+    throw new MissingHashesError(
+      `the events above position ${after} up to ${upTo} are not all in the database: archived events are ` +
+        'in the files of the archive',
+    );
+  return entries;
+}
 
 /**
  * Leaf hashes of the events above one position up to another, which is at most the head.
  * @throws {MissingHashesError} when the log does not have all of them.
  */
 export async function readLeaves(client: ClientBase, after: number, upTo: number): Promise<Buffer[]> {
-  if (upTo <= after) return [];
-  const [row] = await selectLeaves(client, { after: String(after), upTo: String(upTo) });
-  const leaves = splitHashes(row?.leaves ?? Buffer.alloc(0));
-  if (leaves.length !== upTo - after)
-    throw new MissingHashesError(
-      `the events above position ${after} up to ${upTo} are not all in the database: archived events ` +
-        'are proven by their files',
-    );
-  return leaves;
+  return (await readEntries(client, after, upTo)).map(leafHash);
 }
 
 /** Reads stored nodes. @throws {MissingHashesError} when one is missing. */

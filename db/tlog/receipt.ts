@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { parseLine } from '#db/archive/line.ts';
-import { compositeText, LEAF_FORMAT, type LeafRow, leafOf } from '#db/log/chain.ts';
 import { EVENT_CODES } from '#db/events/events.ts';
+import { leafHash, LINE_FORMAT } from '#db/log/chain.ts';
+import { AT } from '#db/log/columns.ts';
+import { type Cells, cellsOf, type LinePlace, splitEntry } from '#db/log/line.ts';
 import { openCheckpoint, parseCheckpoint, type SignedCheckpoint } from '#db/tlog/checkpoint.ts';
 import {
   formatVerifierKey,
@@ -27,9 +28,9 @@ const KEYS_MAX = 100;
 
 const ReceiptEvent = z.strictObject({
   position: z.int().positive(),
-  /** The event, as a line of an archive file. */
-  line: z.string(),
-  /** The leaf format of its batch. */
+  /** The event with its place in the log, which the leaf hash covers. */
+  entry: z.string(),
+  /** The format of its batch. */
   format: z.string(),
   /** The leaf index: the position minus one. */
   index: z.int().nonnegative(),
@@ -92,12 +93,10 @@ export function verifyReceipt(value: unknown, known: ReceiptKeys): VerifiedRecei
     throw new ReceiptError(
       `the receipt names the log ${receipt.log}, and its checkpoint is of ${signed.checkpoint.origin}`,
     );
-  const rows = receipt.events.map((event) => verifyEvent(event, signed.checkpoint));
-  requireCompleteRequest(receipt, rows);
+  const events = receipt.events.map((event) => verifyEvent(event, signed.checkpoint));
+  requireCompleteRequest(receipt, events);
   return { receipt, ...signed };
 }
-
-const lineOf = formatVerifierKey;
 
 function verifyCheckpoint(
   { checkpoint: note, ...named }: Receipt,
@@ -114,14 +113,17 @@ function verifyCheckpoint(
     } = openCheckpoint(note, allKeys);
     if (verified.length !== signatures.length)
       throw new ReceiptError('its checkpoint has a signature without a key in the receipt');
-    const trusted = new Set((known.keys.length > 0 ? known.keys : logKeys).map(lineOf));
+    const trusted = new Set((known.keys.length > 0 ? known.keys : logKeys).map(formatVerifierKey));
     const signers = verified
       .map(({ verifier }) => verifier)
-      .filter((each) => each.kind === 'ed25519' && each.name === origin && trusted.has(lineOf(each)));
+      .filter(
+        (each) => each.kind === 'ed25519' && each.name === origin && trusted.has(formatVerifierKey(each)),
+      );
     if (signers.length === 0) throw new ReceiptError('its checkpoint is not signed by the given key');
     const cosignatures = verified.filter(({ verifier }) => verifier.kind === 'cosignature');
     const missing = known.witnesses.find(
-      (witness) => !cosignatures.some(({ verifier }) => lineOf(verifier) === lineOf(witness)),
+      (witness) =>
+        !cosignatures.some(({ verifier }) => formatVerifierKey(verifier) === formatVerifierKey(witness)),
     );
     if (missing) throw new ReceiptError(`${missing.name} has not cosigned its checkpoint`);
     return { checkpoint, signers, isKeyKnown: known.keys.length > 0, cosignatures };
@@ -132,43 +134,35 @@ function verifyCheckpoint(
   }
 }
 
-/** Verifies the inclusion of an event. @returns its row. */
+/** Verifies the inclusion of an event. @returns its fields. */
 function verifyEvent(
-  { position, line, format, index, proof }: Receipt['events'][number],
+  { position, entry, format, index, proof }: Receipt['events'][number],
   { size, root }: SignedCheckpoint['checkpoint'],
-): LeafRow {
-  const row = readRow(line, position);
-  if (format !== LEAF_FORMAT)
-    throw new ReceiptError(`event ${position} has a leaf format that this version does not support`);
-  if (index !== position - 1 || row[POSITION_AT] !== String(position))
+): Cells {
+  if (format !== LINE_FORMAT)
+    throw new ReceiptError(`event ${position} has a format that this version does not support`);
+  const { place, cells } = readEntry(entry, position);
+  if (index !== position - 1 || place.position !== position)
     throw new ReceiptError(`event ${position} has another position or index than it states`);
   const hashes = proof.map(fromBase64);
   if (
     !hashes.every((hash) => hash !== null) ||
-    !rootByInclusion(leafOf(row), index, size, hashes)?.equals(root)
+    !rootByInclusion(leafHash(entry), index, size, hashes)?.equals(root)
   ) {
     throw new ReceiptError(`event ${position} is not included in the log at that position`);
   }
-  return row;
+  return cells;
 }
 
-function readRow(line: string, position: number): LeafRow {
+function readEntry(entry: string, position: number): { place: LinePlace; cells: Cells } {
   try {
-    // Only the canonical JSON of an event is accepted, so that a receipt has one encoding.
-    if (JSON.stringify(JSON.parse(line)) === line) {
-      const read = parseLine(line, 0);
-      if ('event' in read) return read.event;
-    }
-  } catch {
-    // Reported below, with every other kind of malformed line.
+    const { place, line } = splitEntry(entry);
+    return { place, cells: cellsOf(line) };
+  } catch (error) {
+    throw new ReceiptError(`event ${position} is not an entry of a log`, { cause: error });
   }
-  throw new ReceiptError(`event ${position} is not in the log's line format`);
 }
 
-/** Column indexes of a row. */
-const POSITION_AT = 1;
-const TYPE_AT = 3;
-const REQUEST_AT = 5;
 const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED] = (
   [
     'request.accepted',
@@ -180,12 +174,12 @@ const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED] = (
 ).map((type) => String(EVENT_CODES[type]));
 
 /** Checks that the events are those of one complete request, in order. */
-function requireCompleteRequest({ request, events }: Receipt, rows: readonly LeafRow[]): void {
-  if (rows.some((row) => row[REQUEST_AT] !== request))
+function requireCompleteRequest({ request, events }: Receipt, read: readonly Cells[]): void {
+  if (read.some((cells) => cells[AT.request] !== request))
     throw new ReceiptError('an event is of another request');
   if (events.some(({ position }, at) => at > 0 && position <= (events[at - 1]?.position as number)))
     throw new ReceiptError('its events are not in the order of the log');
-  const [first, ...rest] = rows.map((row) => row[TYPE_AT]);
+  const [first, ...rest] = read.map((cells) => cells[AT.type]);
   const last = rest.pop();
   const isRejected = first === REFUSED && last === undefined;
   const isComplete =
@@ -194,17 +188,14 @@ function requireCompleteRequest({ request, events }: Receipt, rows: readonly Lea
 }
 
 /**
- * The inclusion proof of the last event in the format of c2sp.org/tlog-proof. The extra data is the content
- * of the leaf: SHA-256 of a zero byte and these bytes is the leaf hash.
+ * The inclusion proof of the last event in the format of c2sp.org/tlog-proof. The extra data is the
+ * entry: SHA-256 of a zero byte and these bytes is the leaf hash.
  */
 export function formatTlogProof({ events, checkpoint }: Receipt): string {
-  const { line, index, proof } = events.at(-1) as Receipt['events'][number];
-  const read = parseLine(line, 0);
-  if (!('event' in read)) throw new ReceiptError('its last line is not an event');
-  const content = compositeText(read.event);
+  const { entry, index, proof } = events.at(-1) as Receipt['events'][number];
   return [
     'c2sp.org/tlog-proof@v1',
-    `extra ${Buffer.from(content).toString('base64')}`,
+    `extra ${Buffer.from(entry).toString('base64')}`,
     `index ${index}`,
     ...proof,
     '',

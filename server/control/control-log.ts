@@ -7,13 +7,8 @@ import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
-import {
-  appendControl,
-  ConflictError,
-  type ControlAppend,
-  EventTooLargeError,
-  isClaimed,
-} from '#db/log/append.ts';
+import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
+import { EventTooLargeError } from '#db/log/control-line.ts';
 import { AdjustmentError, adjustUsage, type AllowanceAdjustment } from '#db/limits/adjustments.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { readStreams } from '#db/log/read-streams.ts';

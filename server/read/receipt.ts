@@ -1,7 +1,9 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { db, rowOf, rowsOf } from '#db/schema/query.ts';
-import { requestLines } from '#db/archive/read-lines.ts';
+import { SHARD } from '#db/log/append.ts';
+import { AT_US } from '#db/log/columns.ts';
+import { entryOf } from '#db/log/line.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { inclusionSpans, readSpans } from '#db/tlog/proof.ts';
@@ -10,6 +12,7 @@ import { readLogState } from '#db/tlog/log-state.ts';
 import { readCoveringCheckpoint, withCosignatures } from '#db/tlog/checkpoint-store.ts';
 import { hashesFromDatabase } from '#db/tlog/tiles.ts';
 import { REQUEST_DETAIL_LOOK_MAX } from '#server/read/bounds.ts';
+import type { Functions } from '#db/schema/tables.ts';
 import type { Source } from '#server/read/store.ts';
 import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -17,7 +20,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 
 export const RECEIPTS: Source = { projection: 'requests', tables: ['request'] };
 
-type EventLine = { position: number; line: string; format: string };
+type EventEntry = { position: number; entry: string; format: string };
 
 /**
  * The receipt of a request that has ended.
@@ -81,16 +84,16 @@ export async function issueReceipt(
 
 async function prove(
   client: ClientBase,
-  events: readonly EventLine[],
+  events: readonly EventEntry[],
   size: number,
 ): Promise<Receipt['events']> {
   const read = hashesFromDatabase(client, size);
   const proved: Receipt['events'] = [];
-  for (const { position, line, format } of events) {
+  for (const { position, entry, format } of events) {
     const proof = await readSpans(inclusionSpans(position - 1, size), read);
     proved.push({
       position,
-      line,
+      entry,
       format,
       index: position - 1,
       proof: proof.map((hash) => hash.toString('base64')),
@@ -136,22 +139,42 @@ const archived = (where: string): ApiError =>
     message: `${where} For a receipt, the operator must restore that part: daybook archive restore.`,
   });
 
+/** The events of a request from one position to another, each with the format that its batch names. */
+const linesOf = (request: string, from: number, to: number) =>
+  db
+    .selectFrom(sql<Functions['daybook.lines']>`daybook.lines(${from - 1}, ${to})`.as('event'))
+    .select(['position', 'instance', 'line', sql<string>`${sql.raw(AT_US)}`.as('at_us')])
+    .select(({ selectFrom }) =>
+      selectFrom('daybook.log_batch')
+        .select(({ cast }) => cast<string>('format', 'text').as('format'))
+        .where('shard', '=', SHARD)
+        .whereRef('last_position', '>=', 'event.position')
+        .orderBy('last_position')
+        .limit(1)
+        // Every event at or below the head is in a batch.
+        .$asScalar()
+        .$notNull()
+        .as('format'),
+    )
+    .where(sql`split_part(line, ',', 2)`, '=', request)
+    .orderBy('position')
+    .limit(RECEIPT_EVENTS_MAX);
+
 /** All its events or, if its first and last event are too far apart to search between, those two. */
 async function readEvents(
   client: ClientBase,
   request: string,
   first: number,
   last: number,
-): Promise<{ events: EventLine[]; hasAll: boolean }> {
-  const read = (from: number, to: number) =>
-    rowsOf(client, requestLines(request, from, to, RECEIPT_EVENTS_MAX));
+): Promise<{ events: EventEntry[]; hasAll: boolean }> {
+  const read = (from: number, to: number) => rowsOf(client, linesOf(request.toLowerCase(), from, to));
   const rows = last - first <= REQUEST_DETAIL_LOOK_MAX ? await read(first, last) : [];
   const isWhole = rows.length > 0 && rows.length < RECEIPT_EVENTS_MAX;
   const all = isWhole ? rows : [...(await read(first, first)), ...(await read(last, last))];
   return {
-    events: all.map(({ line, format }) => ({
-      position: (JSON.parse(line) as { position: number }).position,
-      line,
+    events: all.map(({ position, at_us: atUs, instance, line, format }) => ({
+      position: Number(position),
+      entry: entryOf({ shard: SHARD, position: Number(position), atUs, instance }, line),
       format,
     })),
     hasAll: isWhole,

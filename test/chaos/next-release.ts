@@ -28,11 +28,7 @@ const EDITS: readonly Edit[] = [
     'set heartbeat_at = clock_timestamp(),',
     "set heartbeat_at = clock_timestamp(), note = 'next',",
   ],
-  [
-    'db/schema/functions/log/append.sql',
-    '_error_code text[] default null\n',
-    '_error_code text[] default null, _novel text[] default null\n',
-  ],
+  ['db/schema/functions/log/append.sql', '_lines text[]\n', '_lines text[], _novel text[] default null\n'],
   [
     'db/events/events.ts',
     '  RequestAccepted,\n  RequestExtended,\n',

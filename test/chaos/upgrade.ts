@@ -218,12 +218,12 @@ const appendDigest = (store: Store): Promise<string> =>
     where proname = 'append' and pronamespace = 'daybook'::regnamespace`,
   );
 const accountOf = (store: Store, key: string): Promise<string> =>
-  ask(store, 'select account from daybook.log where stream = $1 and version = 1', [`key/${key}`]);
+  ask(store, 'select account from daybook.control_event where stream = $1 and version = 1', [`key/${key}`]);
 const unreadParked = (store: Store): Promise<number> =>
   ask(store, 'select count(*)::int from daybook.parked_event where type is not null');
 const openCount = (store: Store): Promise<number> =>
   ask(
     store,
     `select (count(*) filter (where type = 100) - count(*) filter (where type in (101, 102)))::int
-    from daybook.log`,
+    from daybook.events()`,
   );

@@ -55,10 +55,10 @@ type Key = { verifier_key: string; position: number; signs: boolean };
 async function cutAfter(position: number): Promise<void> {
   const superuser = await database.superuser();
   await superuser.query(`set session_replication_role = replica;
-    delete from daybook.log where position > ${position};
+    delete from daybook.log where last_position > ${position};
     delete from daybook.log_batch where last_position > ${position};
-    delete from daybook.stream_head
-      where stream not in (select stream from daybook.log where stream is not null);
+    delete from daybook.control_event where position > ${position};
+    delete from daybook.stream_head where stream not in (select stream from daybook.control_event);
     update daybook.instance set dead_at = now(), closed_at = now()`);
   await superuser.end();
 }
@@ -200,8 +200,9 @@ describe('a log that lost its end', () => {
     const superuser = await database.superuser();
     await superuser.query(
       `set session_replication_role = replica;
-       delete from daybook.log where position = 4;
-       delete from daybook.log_batch where last_position = 4`,
+       delete from daybook.log where last_position = 4;
+       delete from daybook.log_batch where last_position = 4;
+       delete from daybook.control_event where position = 4`,
     );
     await superuser.end();
     expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({

@@ -359,7 +359,8 @@ describe('the command line', () => {
     const owner = new Client(database.config('owner'));
     await owner.connect();
     const { rows } = await owner.query<{ line: string }>(
-      `select t::text as line from daybook.log t union all select t::text from daybook.credential t`,
+      `select t::text as line from daybook.log t union all select t::text from daybook.control_event t
+        union all select t::text from daybook.credential t`,
     );
     await owner.end();
     const shown = [

@@ -15,6 +15,7 @@ import type {
   ReceiptCheckResult,
   PastState,
 } from '#server/contract/audit.ts';
+import { changeEvents } from '../support/audit/change-lines.ts';
 import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { connectAs, openWriter } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -338,17 +339,15 @@ describe('a check', () => {
     });
     expect(good.position).toBeGreaterThanOrEqual(covered);
     const superuser = await (relay.store as TestDatabase).superuser();
-    const change = async (plus: number): Promise<number> => {
-      const { rows } = await superuser.query<{ position: string }>(
-        `update daybook.log set output_tokens = output_tokens + ${plus}
-         where position = (select position from daybook.log where type = 101 order by position limit 1)
-         returning position`,
-      );
-      return Number(rows[0]?.position);
-    };
+    const { rows } = await superuser.query<{ position: string }>(
+      'select min(position) as position from daybook.events() where type = 101',
+    );
+    const position = Number(rows[0]?.position);
+    const change = (plus: number) =>
+      superuser.query(changeEvents(`position = ${position}`, { output_tokens: `output_tokens + ${plus}` }));
     try {
       await superuser.query("set session_replication_role = 'replica'");
-      const position = await change(1);
+      await change(1);
       const bad = await check(auditor, 'log');
       await change(-1);
       expect(bad).toMatchObject({
@@ -376,7 +375,7 @@ describe('a receipt', () => {
     const { status, body: receipt } = await ana.get<{
       request: string;
       checkpoint: string;
-      events: { line: string }[];
+      events: { entry: string }[];
     }>(`/api/requests/${call.request}/receipt`);
     expect(status).toBe(200);
     const text = JSON.stringify(receipt);
@@ -392,7 +391,7 @@ describe('a receipt', () => {
     const [first] = receipt.events;
     const lies = [
       { ...receipt, request: uuidv7() },
-      { ...receipt, events: [{ ...first, line: first?.line.replace('539', '538') }] },
+      { ...receipt, events: [{ ...first, entry: first?.entry.replace('539', '538') }] },
       { ...receipt, checkpoint: receipt.checkpoint.replace(/\n\d+\n/, '\n40\n') },
     ];
     for (const changed of [...lies.map((lie) => JSON.stringify(lie)), 'nothing', '{}']) {

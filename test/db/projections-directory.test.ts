@@ -7,6 +7,7 @@ import { evolveKey, type Key } from '#db/fold/key.ts';
 import { readHead, readPage } from '#db/log/read.ts';
 import { directory } from '#db/projections/directory.ts';
 import { isOf } from '#db/projections/directory-rows.ts';
+import { readEventPage } from '#db/projections/page/page.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -38,7 +39,10 @@ async function directoryOf(after: number, head: number, step: number, table: str
   try {
     await worker.query("select daybook.create_projection('directory')");
     for (let from = after; from < head; from += step)
-      await directory.apply(worker, { after: from, upTo: Math.min(head, from + step) });
+      await directory.apply(
+        worker,
+        await readEventPage(worker, { after: from, upTo: Math.min(head, from + step) }),
+      );
     const { rows } = await worker.query<[Stored]>({
       text: `select row_to_json(t) from ${table} t order by position`,
       rowMode: 'array',

@@ -2,6 +2,7 @@ import { array, assert, asyncProperty, nat } from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readHead, readPage } from '#db/log/read.ts';
+import { readEventPage } from '#db/projections/page/page.ts';
 import { directory } from '#db/projections/directory.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import type { Projection } from '#db/projections/projection.ts';
@@ -62,7 +63,8 @@ async function project(after: number, ends: readonly number[]): Promise<Map<stri
     for (const { name } of PROJECTIONS) await worker.query('select daybook.create_projection($1)', [name]);
     let from = after;
     for (const upTo of ends) {
-      for (const projection of PROJECTIONS) await projection.apply(worker, { after: from, upTo });
+      const page = await readEventPage(worker, { after: from, upTo });
+      for (const projection of PROJECTIONS) await projection.apply(worker, page);
       from = upTo;
     }
     const tables = new Map<string, string[]>();

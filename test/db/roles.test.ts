@@ -9,8 +9,8 @@ const ROLES = ['relay', 'worker', 'auditor'] as const;
 
 /** The tables of the log other than daybook.log and its partitions: its proofs and its identity. */
 const BESIDE = [
+  'control_event',
   'log_batch',
-  'log_kept',
   'log_partition',
   'stream_head',
   'log_node',
@@ -71,7 +71,7 @@ const WAYS_AROUND = [
   "select set_config('session_replication_role', 'replica', false)",
   "alter role current_user set session_replication_role = 'replica'",
   'set session authorization daybook_owner',
-  ...['log', 'log_000000', 'log_batch', 'log_kept', 'log_node'].map(
+  ...['log', 'log_000000', 'log_batch', 'control_event', 'log_node'].map(
     (table) => `drop trigger append_only on daybook.${table}`,
   ),
   'alter table daybook.log detach partition daybook.log_000000',
@@ -80,7 +80,7 @@ const WAYS_AROUND = [
   'alter function daybook.refuse_change() owner to current_user',
   `create or replace function daybook.head(_shard smallint) returns bigint language sql as 'select 0'`,
   `select daybook.attach_partition(0, 'log_000000')`,
-  `select daybook.keep_partition(0, '{}', '')`,
+  `select daybook.record_archived(0, '{}')`,
   'drop schema daybook cascade',
   'alter schema daybook rename to mine',
   'create table daybook.mine (id integer)',
@@ -151,11 +151,11 @@ async function expectRefused(store: Store, role: Role, statements: readonly stri
   }
 }
 
-const APPEND = `select daybook.append(0::smallint, 1, 1, array[100]::smallint[],
-  null, null, null, null, null, null, null, null, null, null,
-  null, null, null, null, null, null, null, null, null)`;
+const APPEND = "select daybook.append(0::smallint, 1, 1, array['a line'])";
+const APPEND_CONTROL = `select daybook.append_control(0::smallint, 1, 2, array[jsonb_populate_record(
+  null::daybook.event_fields, '{"type": 1, "stream": "one", "version": 1}')::text], array[null::text])`;
 
-test('relay, worker and auditor cannot change the log except through daybook.append', async () => {
+test('relay, worker and auditor cannot change the log except through the functions that append', async () => {
   await using database = await createDatabase();
   await expectNoWay(database);
 });
@@ -217,23 +217,27 @@ test('the auditor reads the log and may not call writing functions', async () =>
     'select daybook.create_partitions(1)',
     `select daybook.claim_pepper('x')`,
     APPEND,
+    APPEND_CONTROL,
   ]);
 });
 
-test('even the owner cannot change a row of the log without first disabling triggers', async () => {
+test('even the owner cannot change a batch of the log without first disabling triggers', async () => {
   await using database = await createDatabase();
   await ask(database.config('relay'), `select daybook.register_instance('writer')`);
   await ask(database.config('relay'), APPEND);
-  expect(await ask(database.config('owner'), 'select count(*)::int from daybook.log')).toBe(1);
+  await ask(database.config('relay'), APPEND_CONTROL);
+  expect(await ask(database.config('owner'), 'select count(*)::int from daybook.log')).toBe(2);
   await expectRefused(database, 'owner', [
-    'update daybook.log set status = 1',
+    'update daybook.log set instance = 1',
     'delete from daybook.log',
     'truncate daybook.log',
     'truncate daybook.log_000000',
-    'update daybook.log_000000 set status = 1',
+    'update daybook.log_000000 set instance = 1',
     'delete from daybook.log_batch',
     'truncate daybook.log_batch',
-    'truncate daybook.log_kept',
+    'update daybook.control_event set version = 1',
+    'delete from daybook.control_event',
+    'truncate daybook.control_event',
     'truncate daybook.log_node',
   ]);
 });

@@ -230,7 +230,7 @@ test('a projected quota change is sent to the viewers that it limits', async () 
   const row = { position: viewer.position + 1, used: 7, held: 3 };
   await ask(
     projector,
-    `with owner as (select account from daybook.log where key = '${id}' limit 1)
+    `with owner as (select account from daybook.events() where key = '${id}' limit 1)
      insert into projection.quota_window
        (cap, used, held, reset_position, position, window_start,
         meter, window_kind, is_hard, subject, account)

@@ -1,12 +1,21 @@
 import { createPrivateKey } from 'node:crypto';
 import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events/events.ts';
 import { originOf } from '#db/fold/signing.ts';
-import { type BatchRow, compositeText, genesis, LEAF_FORMAT, leafHash, linkBatch } from '#db/log/chain.ts';
-import { COLUMN_NAMES } from '#db/log/columns.ts';
+import {
+  type Batch,
+  batchRowText,
+  entriesOf,
+  genesis,
+  leafHash,
+  LINE_FORMAT,
+  linkBatch,
+} from '#db/log/chain.ts';
+import { FIELDS } from '#db/log/columns.ts';
+import { textCell } from '#db/log/line.ts';
 import { signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { encodeBundle } from '#db/tlog/entries.ts';
-import { GrowingTree } from '#db/tlog/merkle.ts';
 import { formatVerifierKey, signerOf } from '#db/tlog/note.ts';
+import { GrowingTree } from '../support/audit/growing-tree.ts';
 
 /** The test vectors of docs/audit-format.md, as docs/audit-vectors.json has them. */
 
@@ -92,6 +101,9 @@ const BATCHES: readonly (readonly Fields[])[] = [
 const FIRST_AT_US = 1_770_000_000_000_000;
 const BATCH_US = 1_500_001;
 
+const lineOf = (fields: Fields): string =>
+  `(${FIELDS.map(({ name }) => (fields[name] === undefined ? '' : textCell(fields[name]))).join(',')})`;
+
 /** The vectors. Deterministic. */
 export function auditVectors(): object {
   const origin = originOf(LOG_ID, 1);
@@ -100,38 +112,34 @@ export function auditVectors(): object {
   const tree = new GrowingTree();
   const roots = [tree.root().toString('hex')];
   const events: { columns: Fields; entry: string; leaf: string }[] = [];
-  const batches: { row: string; chain: string }[] = [];
+  const batches: { row: string; lines: string; chain: string }[] = [];
   let chain = genesis(LOG_ID);
-  for (const [index, batch] of BATCHES.entries()) {
-    const at = String(FIRST_AT_US + index * BATCH_US);
-    const rows = batch.map((fields) => {
-      const columns: Fields = {
+  for (const [index, own] of BATCHES.entries()) {
+    const batch: Batch = {
+      row: {
         shard: '0',
-        position: String(events.length + 1),
-        at,
+        lastPosition: String(events.length + own.length),
+        eventCount: String(own.length),
         instance: '3',
-        ...fields,
-      };
-      const row = COLUMN_NAMES.map((name) => columns[name] ?? null);
-      const leaf = leafHash(row);
+        batchNo: String(index + 1),
+        at: String(FIRST_AT_US + index * BATCH_US),
+        format: LINE_FORMAT,
+        chain,
+      },
+      events: own.map(lineOf).join('\n'),
+    };
+    chain = linkBatch(chain, batch);
+    batches.push({ row: batchRowText(batch.row), lines: batch.events, chain: chain.toString('hex') });
+    const { shard, at, instance } = batch.row;
+    for (const [number, entry] of entriesOf(batch).entries()) {
+      const leaf = leafHash(entry);
       tree.append(leaf);
       roots.push(tree.root().toString('hex'));
-      events.push({ columns, entry: compositeText(row), leaf: leaf.toString('hex') });
-      return row;
-    });
-    const stated: Omit<BatchRow, 'chain'> = {
-      shard: '0',
-      lastPosition: String(events.length),
-      eventCount: String(rows.length),
-      instance: '3',
-      batchNo: String(index + 1),
-      at,
-      format: LEAF_FORMAT,
-    };
-    chain = linkBatch(chain, rows, { ...stated, chain });
-    batches.push({ row: compositeText(Object.values(stated)), chain: chain.toString('hex') });
+      const columns = { shard, position: String(events.length + 1), at, instance, ...own[number] };
+      events.push({ columns, entry, leaf: leaf.toString('hex') });
+    }
   }
-  const entries = events.map(({ entry }) => Buffer.from(entry));
+  const entries = events.map(({ entry }) => entry);
   return {
     log_id: LOG_ID,
     origin,

@@ -94,8 +94,6 @@ describe('the queries', () => {
     expect(handWrittenRows('db/a.ts', `${table}client.query<Row>(text)`)).toEqual([]);
     expect(handWrittenRows('db/a.ts', `${table}sql<Row>\`select id from key\``)).toEqual([]);
     expect(handWrittenRows('db/a.ts', "client.query<[Result<'daybook.head'>]>(text)")).toEqual([]);
-    const log = "import { type Row } from '#db/log/columns.ts';\n";
-    expect(handWrittenRows('db/a.ts', `${log}client.query<Row>(text)`)).toEqual([]);
     expect(handWrittenRows('db/a.ts', 'sql<{ id: string }>`unnest(${ids}::text[])`')).toEqual([]);
   });
 });

@@ -4,18 +4,14 @@
  */
 
 /** SQL as text, run by pg itself. */
-const TEXT_QUERY = /\bquery(?:Range)?</g;
+const TEXT_QUERY = /\bquery</g;
 /** A whole statement for Kysely with a row type written by hand, and not the table of a function. */
 const TYPED_STATEMENT = /\bsql<\s*([A-Z]\w*|[[{][^`]*)>`\s*(?:select|with|insert|update|delete)\b/g;
 const GENERATED = /\b(?:Selectable|Cell|Result)<|\bFunctions\[/;
-/** The row of the log, whose cells are of its generated table. */
-const LOG_ROW = /\btype Row\b[^;]*'#db\/log\/columns\.ts'/;
 
 /** Where SQL stays text, and why; see CONTRIBUTING.md. */
 export const TEXT_QUERIES: readonly (readonly [path: string, why: string])[] = [
-  ['db/projections/page.ts', "runs the projections' statements for a page; the row type is its callers'"],
-  ['db/projections/requests.ts', 'a statement for a page: its two counts are of no column'],
-  ['db/audit/commands/trace.ts', 'a leaf in the text format of PostgreSQL'],
+  ['db/projections/requests.ts', 'a statement for a page: its count is of no column'],
   ['db/postgres/', 'roles, settings and databases, before there is a schema'],
   ['db/schema/', 'the schema itself: what the types are generated from'],
 ];
@@ -37,7 +33,6 @@ export function handWrittenRows(path: string, text: string): string[] {
 /** A type that names a generated type, itself or where this file declares it. */
 function isDerived(text: string, type: string): boolean {
   if (GENERATED.test(type)) return true;
-  if (/\bRow\b/.test(type) && LOG_ROW.test(text)) return true;
   const names = type.match(/\b[A-Z]\w*/g) ?? [];
   return names.some((name) =>
     GENERATED.test(new RegExp(`\\btype ${name} =(?:[^;{]*\\{[^}]*\\})?[^;]*`).exec(text)?.[0] ?? ''),

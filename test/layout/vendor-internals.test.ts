@@ -47,7 +47,7 @@ const INTERNALS: Record<string, { uses: RegExp; files: readonly string[] }> = {
   },
   'pg: handleCopyData and sendCopyFromChunk': {
     uses: /\b(?:handleCopyData|sendCopyFromChunk)\b/,
-    files: ['db/audit/source/copy-page.ts', 'db/backup/copy.ts'],
+    files: ['db/backup/copy.ts'],
   },
 };
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { verifyCheckpoint } from '@sigstore/verify/dist/tlog/checkpoint.js';
 import { verifyMerkleInclusion } from '@sigstore/verify/dist/tlog/merkle.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { compositeText, leafOf } from '#db/log/chain.ts';
+import { leafHash } from '#db/log/chain.ts';
 import { type Checkpoint, openCheckpoint } from '#db/tlog/checkpoint.ts';
 import {
   formatNote,
@@ -17,7 +17,7 @@ import {
 } from '#db/tlog/note.ts';
 import { isConsistent } from '#db/tlog/proof.ts';
 import { TILE_BYTES } from '#db/tlog/publish-directory.ts';
-import { readRows } from '../support/audit/verify-chain.ts';
+import { readEntries } from '../support/audit/verify-chain.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openLivingWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { publishNow } from '../support/audit/publishing.ts';
@@ -98,9 +98,9 @@ describe('with checkpoints', () => {
   beforeAll(async () => {
     for (const more of [3, 200, 190]) heads.push(await grow(more));
     const client = await connectAs(relay.store, 'auditor');
-    const rows = await readRows(client);
+    const entries = await readEntries(client);
     await client.end();
-    leaves = rows.map((row) => ({ content: compositeText(row), leaf: leafOf(row) }));
+    leaves = entries.map((content) => ({ content, leaf: leafHash(content) }));
   });
   const newest = (): Checkpoint => heads.at(-1) as Checkpoint;
 

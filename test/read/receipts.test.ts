@@ -225,32 +225,15 @@ describe('a receipt', () => {
         /not included in the log/,
         {
           ...receipt,
-          events: [
-            { ...first, line: first.line.replace('"hold_tokens":500', '"hold_tokens":400') },
-            middle,
-            last,
-          ],
+          events: [{ ...first, entry: first.entry.replace(',500,', ',400,') }, middle, last],
         },
       ],
-      [
-        /not in the log's line format/,
-        {
-          ...receipt,
-          events: [
-            { ...first, line: first.line.replace('"hold_tokens":500', '"hold_tokens":5e2') },
-            middle,
-            last,
-          ],
-        },
-      ],
-      [
-        /not in the log's line format/,
-        { ...receipt, events: [{ ...first, line: `${first.line} ` }, middle, last] },
-      ],
-      [
-        /not in the log's line format/,
-        { ...receipt, events: [{ ...first, line: '{"leaves_after":[]}' }, middle, last] },
-      ],
+      ...[`${first.entry} `, first.entry.slice(0, -1), '', '(0,1,2)', '{}'].map(
+        (entry): [RegExp, unknown] => [
+          /is not an entry of a log/,
+          { ...receipt, events: [{ ...first, entry }, middle, last] },
+        ],
+      ),
       [/does not support/, { ...receipt, events: [{ ...first, format: '9' }, middle, last] }],
       [/names the log/, { ...receipt, log: 'daybook/another' }],
       [
@@ -298,7 +281,7 @@ describe('a receipt', () => {
 
   test('holds nothing of anybody else, and nothing that was said', async () => {
     const { text, receipt } = await receiptOf(requests.completed);
-    expect(receipt.events.every((event) => event.line.includes(requests.completed))).toBe(true);
+    expect(receipt.events.every((event) => event.entry.includes(requests.completed))).toBe(true);
     for (const another of [requests.aborted, requests.extended, 'What is said', relay.key])
       expect(text).not.toContain(another);
   });

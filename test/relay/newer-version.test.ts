@@ -127,7 +127,7 @@ describe('a command of this version', () => {
     expect(await daybook('account', 'suspend', 'newer-revoked')).toBe(0);
     const client = await connectAs(relay.store, 'auditor');
     const { rows } = await client.query<{ type: number; version: number }>(
-      'select type, version from daybook.log where stream in ($1, $2) order by position',
+      'select type, version from daybook.control_event where stream in ($1, $2) order by position',
       [`key/${key}`, `account/${account}`],
     );
     await client.end();

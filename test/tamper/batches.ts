@@ -1,14 +1,14 @@
 import type { Client } from 'pg';
-import { type BatchRow, leafOf, type LeafRow, linkBatch } from '#db/log/chain.ts';
+import { entriesOf, leafHash, linkBatch } from '#db/log/chain.ts';
 import { subtreeHash, HASH_BYTES } from '#db/tlog/merkle.ts';
 import { readLeafTile } from '#db/tlog/publish-directory.ts';
-import { readBatches, readRows } from '../support/audit/verify-chain.ts';
+import { readBatches } from '../support/audit/verify-chain.ts';
 import type { World } from './world.ts';
 
 /** A batch by its positions. */
 export type Span = { from: number; to: number };
 
-/** The batches of the log that have all their rows in the database, in order. */
+/** The batches of the log that have their events in the database, in order. */
 export async function wholeBatches({ superuser, first }: World): Promise<Span[]> {
   const { rows } = await superuser.query<Span>(
     `select (last_position - event_count + 1)::float8 as from, last_position::float8 as to
@@ -18,32 +18,57 @@ export async function wholeBatches({ superuser, first }: World): Promise<Span[]>
   return rows;
 }
 
+/** The batch of a position. */
+export async function batchOf({ superuser }: World, position: number): Promise<Span> {
+  const { rows } = await superuser.query<Span>(
+    `select (last_position - event_count + 1)::float8 as from, last_position::float8 as to
+      from daybook.log_batch where last_position >= $1 order by last_position limit 1`,
+    [position],
+  );
+  return rows[0] as Span;
+}
+
+/** The lines of a batch that is in the database. */
+export async function linesOf({ superuser }: World, { to }: Span): Promise<string[]> {
+  const { rows } = await superuser.query<{ events: string }>(
+    'select events from daybook.log where last_position = $1',
+    [to],
+  );
+  return (rows[0] as { events: string }).events.split('\n');
+}
+
+/** Rewrites the events of a batch. */
+export async function putLines({ superuser }: World, { to }: Span, lines: readonly string[]): Promise<void> {
+  await superuser.query('update daybook.log set events = $1 where last_position = $2', [
+    lines.join('\n'),
+    to,
+  ]);
+}
+
 const NODE = 256;
 
 /**
  * Makes everything that hangs on the events fit again from a position on, as an attacker with all privileges
- * and this program's source would: the chain, the tree, and the heads of streams.
+ * and this program's source would: the chain, the tree, the copies of control events, and stream heads.
  */
 export async function makeFit(world: World, from: number): Promise<void> {
   const { superuser } = world;
   const batches = await readBatches(superuser);
-  const rows = await readRows(superuser);
-  const rowAt = new Map(rows.map((row) => [Number(row[1]), row]));
-  const firstOf = (batch: BatchRow): number => Number(batch.lastPosition) - Number(batch.eventCount) + 1;
-  const begin = batches.findIndex((batch) => Number(batch.lastPosition) >= from);
-  let chain = batches[begin - 1]?.chain as Buffer;
+  const begin = batches.findIndex(({ row }) => Number(row.lastPosition) >= from);
+  const { rows } = await superuser.query<{ chain: Buffer }>(
+    'select chain from daybook.log_batch where last_position < $1 order by last_position desc limit 1',
+    [from],
+  );
+  let chain = rows[0]?.chain as Buffer;
   const leaves = new Map<number, Buffer>();
   const linked: [position: string, chain: Buffer][] = [];
   for (const [index, batch] of batches.entries()) {
-    const own: LeafRow[] = [];
-    for (let position = firstOf(batch); position <= Number(batch.lastPosition); position++) {
-      const row = rowAt.get(position);
-      if (row) own.push(row);
-      if (row) leaves.set(position, leafOf(row));
-    }
+    const entries = entriesOf(batch);
+    const before = Number(batch.row.lastPosition) - entries.length;
+    for (const [at, entry] of entries.entries()) leaves.set(before + at + 1, leafHash(entry));
     if (begin < 0 || index < begin) continue;
-    chain = linkBatch(chain, own, batch);
-    linked.push([batch.lastPosition, chain]);
+    chain = linkBatch(chain, batch);
+    linked.push([batch.row.lastPosition, chain]);
   }
   await superuser.query(
     `update daybook.log_batch b set chain = n.chain
@@ -51,6 +76,17 @@ export async function makeFit(world: World, from: number): Promise<void> {
     [linked.map(([position]) => position), linked.map(([, value]) => value)],
   );
   await makeTreeFit(world, from, leaves);
+  await superuser.query('delete from daybook.control_event where position >= $1', [
+    Math.max(world.first, from),
+  ]);
+  await superuser.query(
+    `insert into daybook.control_event
+        (shard, position, at, instance, type, stream, version, account, key, line)
+      select 0, l.position, l.at, l.instance, f.type, f.stream, f.version, f.account, f.key, l.line
+      from daybook.lines($1) l cross join unnest(array[l.line::daybook.event_fields]) f
+      where f.stream is not null order by l.position on conflict do nothing`,
+    [Math.max(world.first, from) - 1],
+  );
   await makeHeadsFit(superuser);
 }
 
@@ -77,15 +113,12 @@ async function makeTreeFit(
   await superuser.query('delete from daybook.log_node where (number + 1) * 256 > $1', [head]);
 }
 
-const EVENTS = `select stream, version, type, body from daybook.log where stream is not null union all
-    select stream, version, type, body from daybook.log_kept`;
-
 async function makeHeadsFit(superuser: Client): Promise<void> {
-  await superuser.query(`with truth as (select stream, max(version) as version from (${EVENTS}) e
+  await superuser.query(`with truth as (select stream, max(version) as version from daybook.control_event
     group by stream)
     update daybook.stream_head h set version = t.version from truth t where t.stream = h.stream
       and h.version <> t.version`);
   await superuser.query(`delete from daybook.stream_head h where not exists (select
-    from (${EVENTS}) e where e.stream = h.stream
-    or h.version = 0 and e.type = 1 and h.stream = 'account-name/' || (e.body::json ->> 'name'))`);
+    from daybook.control_event e where e.stream = h.stream or h.version = 0 and e.type = 1
+      and h.stream = 'account-name/' || ((line::daybook.event_fields).body::json ->> 'name'))`);
 }

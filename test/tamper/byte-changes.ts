@@ -2,16 +2,17 @@ import type { Client } from 'pg';
 import type { Random } from '../chaos/random.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
 import { parseNote } from '#db/tlog/note.ts';
-import { type Attack, attempt, oneOf, type Table } from './trial.ts';
+import { batchOf, linesOf, putLines } from './batches.ts';
+import { type Attack, attempt, between, oneOf, type Table } from './trial.ts';
 import { changeOf, type Column } from './values.ts';
 import type { World } from './world.ts';
 
-/** The tables and the key of each. The log itself is half of all, since it is most of what there is. */
+/** The tables beside the events, and the key of each. */
 const TABLES: readonly { table: Table; key: readonly string[] }[] = [
-  ...Array.from({ length: 7 }, () => ({ table: 'log' as const, key: ['position'] })),
+  { table: 'log', key: ['shard', 'last_position'] },
   { table: 'log_batch', key: ['shard', 'last_position'] },
   { table: 'log_batch', key: ['shard', 'last_position'] },
-  { table: 'log_kept', key: ['shard', 'position'] },
+  { table: 'control_event', key: ['shard', 'position'] },
   { table: 'log_partition', key: ['number'] },
   { table: 'stream_head', key: ['stream'] },
   { table: 'log_node', key: ['shard', 'level', 'number'] },
@@ -23,15 +24,104 @@ const INSTALL_EVERY = 40;
 
 type Row = Record<string, string | null>;
 
-/** Changes one byte or bit of one value of one row of one table of the log. */
-export async function changeByte(world: World, random: Random): Promise<Attack> {
+/**
+ * Changes one byte or bit of one value of one row of one table of the log; half of the time of one of the
+ * events, which are most of what there is.
+ */
+export function changeByte(world: World, random: Random): Promise<Attack> {
+  return random.below(2) === 0 ? changeEvent(world, random) : changeRow(world, random);
+}
+
+/** The fields of an event are changed as values of their types, and the text of a batch byte by byte. */
+const TEXT_EVERY = 3;
+
+async function changeEvent(world: World, random: Random): Promise<Attack> {
+  const { superuser, first, covered } = world;
+  for (;;) {
+    const position = between(random, first, covered);
+    const batch = await batchOf(world, position);
+    const before = await linesOf(world, batch);
+    if (random.below(TEXT_EVERY) === 0) {
+      const { index, changed, what } = changeOfText(random, before.join('\n'));
+      await superuser.query('update daybook.log set events = $1 where last_position = $2', [
+        changed,
+        batch.to,
+      ]);
+      const line = changed.slice(0, index).split('\n').length - 1;
+      return {
+        kind: 'byte of events',
+        what: `${what} of the events up to ${batch.to}`,
+        // Where a line break became another character, two lines are one.
+        expected: batch.from + line,
+        table: 'log',
+      };
+    }
+    const column = oneOf(random, await columnsOf(superuser, 'event_fields'));
+    const line = before[position - batch.from] as string;
+    const { rows } = await superuser.query<{ value: string | null }>(
+      `select (($1::daybook.event_fields).${column.name})::text as value`,
+      [line],
+    );
+    const value = rows[0]?.value ?? null;
+    const { sql, what } = changeOf(random, column, value);
+    const changed = await changedLine(superuser, line, column, sql, value);
+    if (changed === null || changed === line) continue;
+    await putLines(world, batch, before.with(position - batch.from, changed));
+    return {
+      kind: 'byte of log',
+      what: `${what} of the event at ${position}`,
+      expected: position,
+      table: 'log',
+    };
+  }
+}
+
+/** A line with another value of a field; null where its type does not accept that. */
+async function changedLine(
+  superuser: Client,
+  line: string,
+  { name }: Column,
+  sql: string,
+  value: string | null,
+): Promise<string | null> {
+  await superuser.query('savepoint changed');
+  try {
+    const { rows } = await superuser.query<{ line: string }>(
+      `select jsonb_populate_record($2::daybook.event_fields,
+        jsonb_build_object('${name}', ${sql.replaceAll('$1', '$1::text')}))::text as line`,
+      [value, line],
+    );
+    return rows[0]?.line ?? null;
+  } catch {
+    await superuser.query('rollback to changed');
+    return null;
+  }
+}
+
+/** Another printable character at a random place of a text. */
+function changeOfText(random: Random, text: string): { index: number; changed: string; what: string } {
+  const index = random.below(text.length);
+  for (;;) {
+    const character = String.fromCharCode(between(random, 0x20, 0x7e));
+    if (character === text[index]) continue;
+    return {
+      index,
+      changed: text.slice(0, index) + character + text.slice(index + 1),
+      what: `byte ${index} from ${JSON.stringify(text[index])} to ${JSON.stringify(character)}`,
+    };
+  }
+}
+
+async function changeRow(world: World, random: Random): Promise<Attack> {
   const { superuser } = world;
   for (;;) {
     const { table, key } = random.below(INSTALL_EVERY) === 0 ? INSTALL : oneOf(random, TABLES);
     const row = await randomRow(world, random, table);
     const column = oneOf(
       random,
-      (await columnsOf(superuser, table)).filter(({ name }) => table !== 'install' || name === 'log_id'),
+      (await columnsOf(superuser, table)).filter(({ name }) =>
+        table === 'install' ? name === 'log_id' : table !== 'log' || name !== 'events',
+      ),
     );
     const before = row[column.name] ?? null;
     const { sql, what } = changeOf(random, column, before);
@@ -50,7 +140,7 @@ export async function changeByte(world: World, random: Random): Promise<Attack> 
     const expected = await expectedOf(world, table, column.name, row, value);
     const at = key.map((name) => row[name]).join(', ');
     return {
-      kind: expected === null ? 'unsigned byte' : `byte of ${table}`,
+      kind: expected === null ? 'unsigned byte' : `byte of ${table === 'log' ? 'rows of log' : table}`,
       what: `${what} in the row ${at} of ${table}`,
       expected,
       table,
@@ -73,7 +163,10 @@ async function columnsOf(client: Client, table: string): Promise<Column[]> {
 }
 
 /** Rows behind the newest checkpoint are those of another question. */
-const COVERED: Partial<Record<Table, string>> = { log: 'position <= $1', log_batch: 'last_position <= $1' };
+const COVERED: Partial<Record<Table, string>> = {
+  log: 'last_position <= $1',
+  log_batch: 'last_position <= $1',
+};
 
 async function randomRow({ superuser, covered }: World, random: Random, table: Table): Promise<Row> {
   const condition = COVERED[table] ?? '$1::bigint is not null';
@@ -105,6 +198,8 @@ const UNATTESTED: Partial<Record<Table, readonly string[]>> = {
  * of two partitions.
  */
 function orElse(table: Table, column: string, row: Row, after: string | null): { orElse?: number } {
+  if (table === 'log' && column === 'last_position') return { orElse: firstOf(row) };
+  if (table === 'control_event' && column === 'position') return { orElse: Number(row['position']) };
   if (
     (table === 'checkpoint' && column === 'size') ||
     (table === 'log_partition' && column === 'first_position')
@@ -128,14 +223,13 @@ async function expectedOf(
   const number = (name: string): number => Number(row[name]);
   switch (table) {
     case 'log':
-    case 'log_kept':
-      return column === 'position'
-        ? Math.max(1, Math.min(number('position'), Number(after)))
-        : number('position');
-    case 'log_batch':
       return column === 'last_position'
-        ? firstOfSplit(world, number('last_position') - number('event_count') + 1, Number(after))
-        : number('last_position') - number('event_count') + 1;
+        ? Math.max(0, Math.min(firstOf(row), Number(after) - number('event_count') + 1))
+        : firstOf(row);
+    case 'control_event':
+      return column === 'position' ? Math.min(number('position'), Number(after)) : number('position');
+    case 'log_batch':
+      return column === 'last_position' ? firstOfSplit(world, firstOf(row), Number(after)) : firstOf(row);
     case 'log_partition':
       return isMomentInManifest(column, row, after) ? null : Math.max(1, number('first_position'));
     case 'stream_head':
@@ -153,6 +247,9 @@ async function expectedOf(
       return 1;
   }
 }
+
+/** The first position of a batch's row. */
+const firstOf = (row: Row): number => Number(row['last_position']) - Number(row['event_count']) + 1;
 
 /** A batch's row that says that it ends somewhere in another batch breaks that one, where it comes first. */
 async function firstOfSplit({ superuser }: World, own: number, elsewhere: number): Promise<number> {
@@ -186,8 +283,9 @@ function isStillSigned({ key }: World, before: string, after: string): boolean {
 /** The last event of a stream; for a name that is taken, the event that took it. */
 async function positionOfStream({ superuser, head }: World, stream: string): Promise<number> {
   const { rows } = await superuser.query<{ position: number | null }>(
-    `select max(position)::float8 as position from (select position, stream from daybook.log
-      union all select position, stream from daybook.log_kept) e where stream = $1`,
+    `select max(position)::float8 as position from daybook.control_event
+      where stream = $1 or type = 1
+        and $1 = 'account-name/' || ((line::daybook.event_fields).body::json ->> 'name')`,
     [stream],
   );
   return rows[0]?.position ?? head;

@@ -1,5 +1,5 @@
 import type { Random } from '../chaos/random.ts';
-import { makeFit, wholeBatches } from './batches.ts';
+import { linesOf, makeFit, putLines, wholeBatches } from './batches.ts';
 import { type Attack, between, oneOf } from './trial.ts';
 import type { World } from './world.ts';
 
@@ -11,16 +11,18 @@ export async function cutTail(world: World, random: Random): Promise<Attack> {
   const last = between(random, batch.from - 1, Math.min(batch.to, covered) - 1);
   const isWithin = last >= batch.from;
   const isFitted = random.below(2) === 0;
-  await superuser.query('delete from daybook.log where position > $1', [last]);
-  await superuser.query('delete from daybook.log_batch where last_position > $1', [
-    isWithin && isFitted ? batch.to : last,
-  ]);
-  if (isFitted) {
-    if (isWithin)
+  const count = last - batch.from + 1;
+  if (isWithin) {
+    await putLines(world, batch, (await linesOf(world, batch)).slice(0, count));
+    for (const table of isFitted ? ['log', 'log_batch'] : ['log'])
       await superuser.query(
-        'update daybook.log_batch set last_position = $1, event_count = $2 where last_position = $3',
-        [last, last - batch.from + 1, batch.to],
+        `update daybook.${table} set last_position = $1, event_count = $2 where last_position = $3`,
+        [last, count, batch.to],
       );
+  }
+  for (const table of ['log', 'log_batch'])
+    await superuser.query(`delete from daybook.${table} where last_position > $1`, [last]);
+  if (isFitted) {
     await superuser.query('delete from daybook.checkpoint where size > $1', [last]);
     // Only a batch that was truncated itself has to be recomputed.
     await makeFit(world, isWithin ? batch.from : last + 1);
@@ -40,7 +42,7 @@ export async function cutTail(world: World, random: Random): Promise<Attack> {
 export async function cutWithinWindow(world: World, random: Random): Promise<Attack> {
   const batches = (await wholeBatches(world)).filter(({ from }) => from > world.covered);
   const { from } = oneOf(random, batches);
-  await world.superuser.query('delete from daybook.log where position >= $1', [from]);
+  await world.superuser.query('delete from daybook.log where last_position >= $1', [from]);
   await world.superuser.query('delete from daybook.log_batch where last_position >= $1', [from]);
   await makeFit(world, from);
   return {

@@ -2,18 +2,19 @@ import type { Random } from '../chaos/random.ts';
 import { type Attack, oneOf, type Table } from './trial.ts';
 import type { World } from './world.ts';
 
-/** The deleted rows of a table beside the log, and the position that a report must name. */
+/** The deleted rows of a table, and the position that a report must name. */
 type Deletion = { table: Table; what: string; where: string; expected: string };
 
 const ALL = 'true';
-const FIRST_SIGNER = `(select min(position) from (select position, type from daybook.log
-  union all select position, type from daybook.log_kept) e where type = 80)`;
+const FIRST_SIGNER = '(select min(position) from daybook.control_event where type = 80)';
 /** Where each stream ends, and where each name was registered. */
-const STREAM_ENDS = `select stream, max(position) as position from (select stream, position from daybook.log
-    where stream is not null union all select stream, position from daybook.log_kept) e group by stream
-  union all select 'account-name/' || (body::json ->> 'name'), max(position)
-    from (select type, body, position from daybook.log
-      union all select type, body, position from daybook.log_kept) e where type = 1 group by 1`;
+const STREAM_ENDS = `select stream, max(position) as position from daybook.control_event group by stream
+  union all select 'account-name/' || ((line::daybook.event_fields).body::json ->> 'name'), max(position)
+    from daybook.control_event where type = 1 group by 1`;
+const FIRST_EVENT = '(select min(last_position - event_count + 1) from daybook.log)';
+/** The third of the batches whose events are in the database. */
+const THIRD =
+  'last_position = (select last_position from daybook.log order by last_position offset 2 limit 1)';
 
 const DELETIONS: readonly Deletion[] = [
   { table: 'checkpoint', what: 'all rows', where: ALL, expected: FIRST_SIGNER },
@@ -30,7 +31,20 @@ const DELETIONS: readonly Deletion[] = [
     where: 'level = 1 and number >= 2',
     expected: '513',
   },
+  { table: 'log', what: 'all rows', where: ALL, expected: FIRST_EVENT },
+  {
+    table: 'log',
+    what: 'the third row',
+    where: THIRD,
+    expected: `(select last_position - event_count + 1 from daybook.log where ${THIRD})`,
+  },
   { table: 'log_batch', what: 'all rows', where: ALL, expected: '1' },
+  {
+    table: 'log_batch',
+    what: 'the row of the third batch',
+    where: THIRD,
+    expected: `(select last_position - event_count + 1 from daybook.log where ${THIRD})`,
+  },
   {
     table: 'stream_head',
     what: 'all rows',
@@ -50,14 +64,20 @@ const DELETIONS: readonly Deletion[] = [
     expected: '(select max(first_position) from daybook.log_partition)',
   },
   {
-    table: 'log_kept',
+    table: 'control_event',
     what: 'all rows',
     where: ALL,
-    expected: '(select min(position) from daybook.log_kept)',
+    expected: '(select min(position) from daybook.control_event)',
+  },
+  {
+    table: 'control_event',
+    what: 'the newest row',
+    where: 'position = (select max(position) from daybook.control_event)',
+    expected: '(select max(position) from daybook.control_event)',
   },
 ];
 
-/** Rows of a table beside the log are deleted, and nothing else. */
+/** Rows of one table are deleted, and nothing else. */
 export async function deleteRows({ superuser }: World, random: Random): Promise<Attack> {
   const { table, what, where, expected } = oneOf(random, DELETIONS);
   const { rows } = await superuser.query<{ position: number }>(`select ${expected}::float8 as position`);

@@ -3,6 +3,7 @@ import { parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { parseNote, signerOf } from '#db/tlog/note.ts';
 import { readRoot } from '#db/tlog/log-state.ts';
 import type { Random } from '../chaos/random.ts';
+import { changeEvents } from '../support/audit/change-lines.ts';
 import { makeFit, type Span, wholeBatches } from './batches.ts';
 import { type Attack, between, oneOf } from './trial.ts';
 import type { World } from './world.ts';
@@ -34,30 +35,29 @@ export async function rewriteAll(world: World, random: Random): Promise<Attack> 
 /** What a request cost, or whose it was. */
 async function changeRequest(world: World, random: Random, batch: Span): Promise<Rewrite> {
   const { rows } = await world.superuser.query<{ position: number }>(
-    'select position::float8 as position from daybook.log where position between $1 and $2 and type >= 100',
-    [batch.from, batch.to],
+    'select position::float8 as position from daybook.events($1, $2) where type >= 100',
+    [batch.from - 1, batch.to],
   );
   if (rows.length === 0) return changeTime(world, random, batch);
   const { position } = oneOf(random, rows);
-  const change = oneOf(random, [
-    "account = 'Intruder'",
-    'input_tokens = coalesce(input_tokens, 0) # 1, hold_tokens = coalesce(hold_tokens, 0) # 1',
+  const change: Record<string, string> = oneOf(random, [
+    { account: `'Intruder'` },
+    { input_tokens: 'coalesce(input_tokens, 0) # 1', hold_tokens: 'coalesce(hold_tokens, 0) # 1' },
   ]);
-  await world.superuser.query(`update daybook.log set ${change} where position = $1`, [position]);
-  return { what: `the event at ${position}: ${change}`, expected: position };
+  await world.superuser.query(
+    `${changeEvents(`position = ${position}`, change)} where last_position = ${batch.to}`,
+  );
+  return { what: `the event at ${position}: ${JSON.stringify(change)}`, expected: position };
 }
 
 /** When a batch was appended, with all its events. */
 async function changeTime({ superuser }: World, random: Random, { from, to }: Span): Promise<Rewrite> {
   const us = between(random, 1, 9);
-  await superuser.query(
-    `update daybook.log set at = at + $3 * interval '1 microsecond' where position between $1 and $2`,
-    [from, to, us],
-  );
-  await superuser.query(
-    `update daybook.log_batch set at = at + $2 * interval '1 microsecond' where last_position = $1`,
-    [to, us],
-  );
+  for (const table of ['log', 'log_batch'])
+    await superuser.query(
+      `update daybook.${table} set at = at + $2 * interval '1 microsecond' where last_position = $1`,
+      [to, us],
+    );
   return { what: `positions ${from} to ${to} ${us} microseconds later`, expected: from };
 }
 

@@ -6,7 +6,7 @@ import type { World } from './world.ts';
 export type Table =
   | 'log'
   | 'log_batch'
-  | 'log_kept'
+  | 'control_event'
   | 'log_partition'
   | 'stream_head'
   | 'log_node'

@@ -135,7 +135,7 @@ export async function openWorld(
   };
 }
 
-/** What the first version of Daybook would have left: batches whose leaves have fewer columns. */
+/** Events with their lines byte by byte. */
 async function appendFirstEvents(store: Store): Promise<void> {
   const client = await connectAs(store, 'relay');
   const instance = await registerInstance(client, 'first');

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 const tileWidth = 256
@@ -148,6 +147,7 @@ type vectors struct {
 	} `json:"events"`
 	Batches []struct {
 		Row   string `json:"row"`
+		Lines string `json:"lines"`
 		Chain string `json:"chain"`
 	} `json:"batches"`
 	Roots      []string `json:"roots"`
@@ -184,7 +184,7 @@ func checkVectors(f *format, file string) (any, error) {
 		}
 		leaves = append(leaves, leaf)
 	}
-	if err := v.checkChain(leaves); err != nil {
+	if err := v.checkChain(); err != nil {
 		return nil, err
 	}
 	for size, root := range v.Roots {
@@ -216,28 +216,25 @@ func checkVectors(f *format, file string) (any, error) {
 		"bundled": len(entries)}, nil
 }
 
-func (v *vectors) checkChain(leaves [][]byte) error {
+func (v *vectors) checkChain() error {
 	genesis := sha256.Sum256([]byte("daybook log " + v.LogID))
-	chain := genesis[:]
-	if hex.EncodeToString(chain) != v.Genesis {
-		return fmt.Errorf("the first chain hash is %x", chain)
+	if hex.EncodeToString(genesis[:]) != v.Genesis {
+		return fmt.Errorf("the first chain value is %x", genesis)
 	}
+	c := chain{value: genesis[:]}
 	for at, batch := range v.Batches {
-		numbers := strings.Split(strings.Trim(batch.Row, "()"), ",")
-		last, err := strconv.Atoi(numbers[1])
+		entries, err := c.add(batch.Row, batch.Lines, batch.Chain)
 		if err != nil {
-			return err
+			return fmt.Errorf("batch %d: %w", at+1, err)
 		}
-		count, err := strconv.Atoi(numbers[2])
-		if err != nil {
-			return err
+		for index, entry := range entries {
+			if position := int(c.position) - len(entries) + index + 1; v.Events[position-1].Entry != entry {
+				return fmt.Errorf("batch %d: the entry at position %d is %s", at+1, position, entry)
+			}
 		}
-		digest := sha256.Sum256(bytes.Join(leaves[last-count:last], nil))
-		sum := sha256.Sum256(append(append(append([]byte{}, chain...), digest[:]...), batch.Row...))
-		chain = sum[:]
-		if hex.EncodeToString(chain) != batch.Chain {
-			return fmt.Errorf("batch %d: its chain hash is %x", at+1, chain)
-		}
+	}
+	if int(c.position) != len(v.Events) {
+		return fmt.Errorf("the batches have %d events", c.position)
 	}
 	return nil
 }

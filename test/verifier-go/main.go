@@ -3,9 +3,11 @@
 //
 //	verifier vectors AUDIT-FORMAT.md AUDIT-VECTORS.json
 //	verifier log     AUDIT-FORMAT.md DIRECTORY VERIFIER-KEY
+//	verifier file    AUDIT-FORMAT.md FILE
 //
 // The first checks the test vectors; the second checks a directory of c2sp.org/tlog-tiles and decodes all of
-// its entries. Both print one JSON object. The exit code is 1 on the first problem.
+// its entries; the third checks the chain of an exported file, decompressed, and decodes its events. Each
+// prints one JSON object. The exit code is 1 on the first problem.
 package main
 
 import (
@@ -16,7 +18,7 @@ import (
 
 func main() {
 	if len(os.Args) < 4 {
-		fail(fmt.Errorf("usage: verifier vectors FORMAT VECTORS | verifier log FORMAT DIRECTORY KEY"))
+		fail(fmt.Errorf("usage: verifier vectors FORMAT VECTORS | verifier log FORMAT DIRECTORY KEY | verifier file FORMAT FILE"))
 	}
 	format, err := readFormat(os.Args[2])
 	if err != nil {
@@ -31,6 +33,8 @@ func main() {
 			fail(fmt.Errorf("usage: verifier log FORMAT DIRECTORY KEY"))
 		}
 		result, err = checkLog(format, os.Args[3], os.Args[4])
+	case "file":
+		result, err = checkFile(format, os.Args[3])
 	default:
 		err = fmt.Errorf("unknown command %q", os.Args[1])
 	}

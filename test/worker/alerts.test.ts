@@ -184,7 +184,7 @@ test('projection lag is alerted by the age of unprojected events, not by idle ti
 
   const superuser = await database.superuser();
   await superuser.query(
-    "set session_replication_role = replica; update daybook.log set at = at - interval '2 minutes'",
+    "set session_replication_role = replica; update daybook.log_batch set at = at - interval '2 minutes'",
   );
   await superuser.end();
   await atOnce(watchProjections);

@@ -79,7 +79,7 @@ test('requests succeed after archiving, and a new server knows the keys of archi
 describe('on the command line', () => {
   test('archive list shows the archived partitions, and archive verify passes', async () => {
     const listed = await daybook('archive', 'list');
-    expect(listed.stdout).toMatch(/log_000000 +1 +99 +archived +log_000000\.ndjson\.zst +\d+/);
+    expect(listed.stdout).toMatch(/log_000000 +1 +99 +archived +log_000000\.log\.zst +\d+/);
     expect(listed.stdout).toMatch(/log_000002 +200 +299 +in the log/);
     const { code, stdout } = await daybook('archive', 'verify', '--json');
     expect(code).toBe(0);
@@ -102,7 +102,7 @@ describe('on the command line', () => {
     await writeFile(file, content);
     expect(damaged.code).toBe(1);
     expect(damaged.stderr).toMatch(
-      /^daybook: log_000000\.ndjson\.zst is damaged at position \d+: unreadable\n$/,
+      /^daybook: log_000000\.log\.zst is damaged at position \d+: unreadable\n$/,
     );
   });
 
@@ -110,7 +110,7 @@ describe('on the command line', () => {
     const [first, second] = (await log.files()) as [string, string];
     const refused = await daybook('projections', 'rebuild', 'usage');
     expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain('restore log_000000.ndjson.zst, log_000001.ndjson.zst');
+    expect(refused.stderr).toContain('restore log_000000.log.zst, log_000001.log.zst');
     const connect = () => connectAs(log.database, 'owner');
     await restorePartition(connect, second);
     expect((await daybook('archive', 'restore', first)).stdout).toBe('log_000000 is in the log again.\n');

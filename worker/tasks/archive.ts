@@ -1,6 +1,6 @@
 import { type Client, DatabaseError } from 'pg';
 import { archive } from '#db/archive/archive.ts';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';

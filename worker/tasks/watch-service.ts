@@ -79,8 +79,8 @@ export function unprojected() {
   return db.selectFrom(slowest.as('p')).select([
     sql<number>`(p.head - p.position)::float8`.as('events'),
     sql<number>`coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
-      from daybook.log l
-      where l.shard = ${SHARD} and l.position = p.position + 1), 0)::float8`.as('ms'),
+      from daybook.log_batch l where l.shard = ${SHARD} and l.last_position > p.position
+      order by l.last_position limit 1), 0)::float8`.as('ms'),
   ]);
 }
 

@@ -29,8 +29,8 @@ type DiffReport = { differences: number; position: number; projections: Comparis
 export function diffCommand(audit: Command): void {
   withJson(audit.command('diff'))
     .description(
-      'compare the projections with the log: row by row with a replay of the SQL that fills them, and ' +
-        'in totals with a fold that shares no code with that SQL; exits with 1 if they differ',
+      'compare the projections with the log: row by row with a replay by the code that fills them, and ' +
+        'in totals with a fold that shares no code with it; exits with 1 if they differ',
     )
     .addOption(
       new Option('--projection <name>', 'compare only this projection, row by row').argParser(

@@ -17,8 +17,8 @@ type Options = { from?: string; to?: string; out: string; published?: string };
 export function exportCommand(audit: Command): void {
   withJson(audit.command('export'))
     .description(
-      'write a range of the log to a file, with a manifest and an inclusion proof against a signed ' +
-        'checkpoint; "verify <directory>" checks it anywhere',
+      'write a range of the log to a file, in whole batches, with a manifest and an inclusion proof ' +
+        'against a signed checkpoint; "verify <directory>" checks it anywhere',
     )
     .option(
       '--from <position|time>',
@@ -52,7 +52,8 @@ export function exportCommand(audit: Command): void {
             published: existsSync(published) ? published : undefined,
             onProgress,
           });
-          await recordReading(command, client, 'export', { after: from - 1, upTo: to });
+          const { first_position, last_position } = exported.manifest;
+          await recordReading(command, client, 'export', { after: first_position - 1, upTo: last_position });
           progress.end();
           print(command, exported, showExported);
         } finally {

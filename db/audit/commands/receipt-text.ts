@@ -1,5 +1,6 @@
-import { eventsOf } from '#db/audit/source/files.ts';
 import type { Event, Placed, UsageSource } from '#db/events/events.ts';
+import { splitEntry } from '#db/log/line.ts';
+import { dateOf, readLine } from '#db/log/read.ts';
 import { formatVerifierKey } from '#db/tlog/note.ts';
 import type { VerifiedReceipt } from '#db/tlog/receipt.ts';
 
@@ -7,9 +8,13 @@ import type { VerifiedReceipt } from '#db/tlog/receipt.ts';
 
 /** The events of the request, one line each. */
 export function describeEvents({ receipt }: VerifiedReceipt): string[] {
-  return eventsOf(receipt.events.map(({ line }) => line)).map((read) =>
-    'event' in read ? eventLine(read) : `position ${read.position}: an event that this version can't decode`,
-  );
+  return receipt.events.map(({ entry }) => {
+    const { place, line } = splitEntry(entry);
+    const read = readLine(place.position, dateOf(place.atUs), place.instance, line);
+    return 'event' in read
+      ? eventLine(read)
+      : `position ${read.position}: an event that this version can't decode`;
+  });
 }
 
 function eventLine({ position, at, event }: Placed): string {

@@ -8,11 +8,12 @@ import {
 } from '#db/audit/commands/source-options.ts';
 import { showSnapshot } from '#db/audit/commands/replay-text.ts';
 import { findAccount, snapshotOf } from '#db/audit/replay/snapshot.ts';
-import type { LogRange, Source } from '#db/audit/source/source.ts';
+import type { Source } from '#db/audit/source/source.ts';
 import { ReplayState } from '#db/audit/replay/state.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
+import type { LogRange } from '#db/log/read.ts';
 
 type Options = SourceOptions & { at?: string; account?: string };
 

@@ -3,13 +3,13 @@ import { Option } from 'commander';
 import { asAuditor } from '#db/audit/commands/auditor.ts';
 import { fileSource } from '#db/audit/source/files.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
-import type { LogRange, Source } from '#db/audit/source/source.ts';
+import type { Source } from '#db/audit/source/source.ts';
 import { fullLogSource } from '#db/audit/source/full-log.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
-import type { Read } from '#db/log/read.ts';
+import { type LogRange, type Read, readEvents } from '#db/log/read.ts';
 
 /** The actor of a reading: the database login, or a placeholder for a login that isn't a valid actor name. */
 const ACTOR = `case when session_user::text collate "C" ~ '^[A-Za-z0-9._-]{1,63}$' then 'login/' ||
@@ -74,10 +74,13 @@ export async function foldPart(
 ): Promise<Progress['figures']> {
   const progress = new Progress(command, what, Math.min(part.upTo, source.head) - part.after);
   try {
-    for await (const page of source.read(part)) {
-      const end = page.findIndex((read) => !take(read));
-      progress.add(end < 0 ? page.length : end);
-      if (end >= 0) break;
+    for await (const batches of source.read(part)) {
+      for (const batch of batches) {
+        const events = readEvents(batch, part);
+        const end = events.findIndex((read) => !take(read));
+        progress.add(end < 0 ? events.length : end);
+        if (end >= 0) return progress.figures;
+      }
     }
     return progress.figures;
   } finally {

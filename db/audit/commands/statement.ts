@@ -9,7 +9,7 @@ import {
 } from '#db/audit/commands/source-options.ts';
 import { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
 import { findAccount } from '#db/audit/replay/snapshot.ts';
-import type { LogRange, Source } from '#db/audit/source/source.ts';
+import type { Source } from '#db/audit/source/source.ts';
 import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import { type StatementReport, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
@@ -17,9 +17,9 @@ import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
-import { SHARD } from '#db/log/append.ts';
-import { allReadable, PAGE_ROWS, readRows, UnreadableEventError } from '#db/log/read.ts';
+import { allReadable, type LogRange, PAGE_ROWS, readRows, UnreadableEventError } from '#db/log/read.ts';
 import { db, onlyRowOf } from '#db/schema/query.ts';
+import type { Functions } from '#db/schema/tables.ts';
 
 type Options = SourceOptions & { account?: string; month: string; all?: boolean; csv?: boolean };
 
@@ -129,15 +129,11 @@ const ABANDONED = sql.lit(EVENT_CODES['request.abandoned']);
 
 /** The expected total, computed by the database. */
 const sumOf = (first: number, last: number) =>
-  db
-    .selectFrom('daybook.log')
-    .select([
-      sql<string>`count(*) filter (where type in (${SETTLED}, ${ABANDONED}))`.as('requests'),
-      sql<string>`coalesce(sum(case type when ${SETTLED} then cost_microusd
+  db.selectFrom(sql<Functions['daybook.events']>`daybook.events(${first - 1}, ${last})`.as('event')).select([
+    sql<string>`count(*) filter (where type in (${SETTLED}, ${ABANDONED}))`.as('requests'),
+    sql<string>`coalesce(sum(case type when ${SETTLED} then cost_microusd
         when ${ABANDONED} then hold_cost_microusd end), 0)`.as('cost'),
-    ])
-    .where('shard', '=', SHARD)
-    .where(({ between }) => between('position', String(first), String(last)));
+  ]);
 
 /** The sum over the statements beside the sum computed from the log without them. */
 async function totalOf(

@@ -3,16 +3,15 @@ import type { Client } from 'pg';
 import { asAuditor } from '#db/audit/commands/auditor.ts';
 import { recordReading } from '#db/audit/commands/source-options.ts';
 import { describeEvent } from '#db/audit/commands/trace-text.ts';
-import { LEAF_COLUMNS, type LeafRow, leafOf } from '#db/log/chain.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { RequestId } from '#db/events/parts.ts';
 import type { RequestEvent } from '#db/events/events.ts';
-import { SHARD } from '#db/log/append.ts';
 import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { batchOf, lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
+import { readLeaves } from '#db/tlog/hashes.ts';
 import { CLOCK_SKEW_MAX_MS, STRETCH_POSITIONS, TRACED_EVENTS_MAX } from '#db/audit/bounds.ts';
 
 /** One event of a request, with its batch and its leaf hash. */
@@ -131,17 +130,8 @@ async function walk(
   return found.toSorted((one, other) => one - other);
 }
 
-/** Leaf hashes cover text, so every value is read in PostgreSQL's text format. */
-const AS_TEXT = { getTypeParser: () => (value: unknown) => value };
-const READ_LEAF = `select ${LEAF_COLUMNS} from daybook.log where shard = $1 and position = $2`;
-
 async function trace(client: Client, position: number): Promise<Traced> {
-  const leaf = await client.query<(string | null)[]>({
-    text: READ_LEAF,
-    values: [SHARD, position],
-    rowMode: 'array',
-    types: AS_TEXT,
-  });
+  const [leaf] = await readLeaves(client, position - 1, position);
   const batch = await rowOf(
     client,
     batchOf(position).select(['last_position', 'event_count', 'instance', 'batch_no', 'chain']),
@@ -149,7 +139,7 @@ async function trace(client: Client, position: number): Promise<Traced> {
   const [placed] = allReadable(
     await lookThrough(client, {}, { after: position - 1, upTo: position }, 'oldest', 1),
   );
-  if (placed === undefined || batch === undefined)
+  if (leaf === undefined || placed === undefined || batch === undefined)
     throw new StoreError(`position ${position} of the log can no longer be read`);
   const { last_position, event_count, instance, batch_no } = batch;
   const chain = batch.chain.toString('hex');
@@ -158,7 +148,7 @@ async function trace(client: Client, position: number): Promise<Traced> {
     position,
     at: placed.at.toISOString(),
     batch: { last_position: Number(last_position), event_count, instance, batch_no: Number(batch_no), chain },
-    leaf_hash: leafOf(leaf.rows[0] as LeafRow).toString('hex'),
+    leaf_hash: leaf.toString('hex'),
     description: describeEvent(event),
     event,
   };

@@ -9,8 +9,8 @@ import { minuteOf } from '#db/limits/windows.ts';
 import { FAULTS_LISTED_MAX } from '#db/audit/bounds.ts';
 
 /**
- * The state after a range of the log, folded event by event in plain objects. It shares no code with the
- * statements that fill the projections. Pure.
+ * The state after a range of the log, folded event by event in plain objects. It adds up by
+ * itself: it shares no sum and no matching of events with the code of the projections. Pure.
  *
  * Memory grows with accounts, keys and models, with changes of terms, and with open requests; not with
  * requests that have ended.

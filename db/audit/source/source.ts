@@ -1,11 +1,8 @@
 import type { Client } from 'pg';
-import { readPart } from '#db/audit/source/pages.ts';
-import { GapError } from '#db/log/follow.ts';
+import { SOURCE_PAGE_POSITIONS } from '#db/audit/bounds.ts';
+import type { BatchEvents } from '#db/log/chain.ts';
 import { positionAt } from '#db/log/lookup.ts';
-import { firstPosition, PAGE_ROWS, type Read, readHead, readRows } from '#db/log/read.ts';
-
-/** A range of the log: the positions above `after`, up to `upTo`. */
-export type LogRange = { after: number; upTo: number };
+import { GapError, firstPosition, type LogRange, readBatches, readHead } from '#db/log/read.ts';
 
 /** A source of events: a database, exported files, or files followed by a database. */
 export type Source = {
@@ -20,10 +17,11 @@ export type Source = {
   /** Whether the database has all events from a position on. */
   isLive(position: number): boolean;
   /**
-   * The events of a range, page by page, in order and without a gap.
-   * @throws {GapError | ArchiveDamageError} when one is missing.
+   * The batches with the events of a range, page by page, in order and without a gap. The first and the last
+   * batch can have events outside the range, too.
+   * @throws {GapError | ArchiveDamageError} when an event is missing.
    */
-  read(part: LogRange): AsyncGenerator<readonly Read[]>;
+  read(range: LogRange): AsyncGenerator<readonly BatchEvents[]>;
 };
 
 /** The log of a database, from the first position that is not archived. */
@@ -35,38 +33,24 @@ export async function databaseSource(client: Client): Promise<Source> {
     head,
     seek: (moment) => positionAt(client, moment, head),
     isLive: (position) => position >= first,
-    read: (part) => pagesOf(client, part),
+    read: (range) => pagesOf(client, range),
   };
 }
 
-/** Postgres reads the next page while this one is folded. */
-async function* pagesOf(client: Client, { after, upTo }: LogRange): AsyncGenerator<Read[]> {
-  const fetch = (above: number): Promise<Read[]> => {
-    const page = readComplete(client, above, Math.min(above + PAGE_ROWS, upTo));
+/** Postgres reads the next page while this one is processed. */
+async function* pagesOf(client: Client, { after, upTo }: LogRange): AsyncGenerator<BatchEvents[]> {
+  const fetch = (above: number): Promise<BatchEvents[]> => {
+    const page = readBatches(client, { after: above, upTo: Math.min(above + SOURCE_PAGE_POSITIONS, upTo) });
     page.catch(() => undefined);
     return page;
   };
   let next = after < upTo ? fetch(after) : null;
   for (let at = after; next !== null;) {
-    const page = await next;
-    at = (page.at(-1) as Read).position;
+    const page: BatchEvents[] = await next;
+    const last = page.at(-1);
+    if (last === undefined) throw new GapError(at + 1);
+    at = Number(last.row.lastPosition);
     next = at < upTo ? fetch(at) : null;
     yield page;
   }
-}
-
-async function readComplete(client: Client, after: number, upTo: number): Promise<Read[]> {
-  const part = await readPart(client, after, upTo);
-  if (part !== null) return part;
-  // Damaged, truncated or archived in the meantime: reading row by row gives a specific error.
-  const page = await readRows(client, after, 'all', upTo - after);
-  requireNoGap(page, after);
-  return page;
-}
-
-/** @throws {GapError} naming the first position above `after` that is missing. */
-function requireNoGap(page: readonly Read[], after: number): void {
-  const gap = page.findIndex(({ position }, index) => position !== after + 1 + index);
-  if (gap >= 0 || page.length === 0)
-    throw new GapError(`the log has no event at position ${after + 1 + Math.max(gap, 0)}`);
 }

@@ -1,23 +1,23 @@
 import path from 'node:path';
 import type { ClientBase } from 'pg';
 import { requireFile } from '#db/archive/archive.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import { Manifest } from '#db/archive/manifest.ts';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
-import type { EventRow } from '#db/audit/source/event-row.ts';
-import { readFileChunks } from '#db/audit/verify/file-chunks.ts';
+import { readFilePages } from '#db/archive/read-file.ts';
+import { type LogRow, logRowOf, pairRows } from '#db/audit/verify/batches.ts';
 import {
   BELOW_ALL_POSITIONS,
   type Page,
   pagesOf,
-  readBatches,
+  readBatchRows,
   readCheckpointRows,
 } from '#db/audit/verify/pages.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
 import type { DatabaseSnapshot } from '#db/audit/verify/tables.ts';
 
 /**
- * The archived part of a log: events from the files of the archive, batches from the database, where they
- * stay. A file that is not the recorded one is a finding, and is read anyway as far as possible.
+ * The archived part of a log: events from the files of the archive, the rows of batches from the database,
+ * where they stay. A file that is not the recorded one is a finding, and is read anyway as far as possible.
  * @throws {StoreError} when a file is missing.
  */
 export async function* archivedPages(
@@ -28,13 +28,11 @@ export async function* archivedPages(
 ): AsyncGenerator<Page> {
   // The rows of log_partition may be wrong themselves: positions that they omit are read from the database.
   let after = 0;
-  const between = async (rows: EventRow[], upTo: number): Promise<Page> => ({
+  const between = async (logs: LogRow[], upTo: number): Promise<Page> => ({
     after,
     upTo,
-    rows,
-    batches: await readBatches(client, after || BELOW_ALL_POSITIONS, upTo),
+    batches: pairRows(logs, await readBatchRows(client, { after: after || BELOW_ALL_POSITIONS, upTo })),
     checkpoints: await readCheckpointRows(client, after || BELOW_ALL_POSITIONS, upTo),
-    unreadable: [],
   });
   for (const partition of partitions) {
     const last = Math.min(partition.last, first - 1);
@@ -54,10 +52,16 @@ export async function* archivedPages(
       });
     }
     try {
-      for await (const { rows } of readFileChunks(file)) {
-        const own = rows.filter(({ position }) => position > after && position <= last);
-        const upTo = own.at(-1)?.position;
-        if (upTo === undefined) continue;
+      for await (const { batches } of readFilePages(file)) {
+        const own: LogRow[] = [];
+        let upTo = after;
+        for (const batch of batches) {
+          const end = Number(batch.row.lastPosition);
+          if (end <= upTo || end > last) continue;
+          own.push(logRowOf(batch));
+          upTo = end;
+        }
+        if (upTo === after) continue;
         yield await between(own, upTo);
         after = upTo;
       }

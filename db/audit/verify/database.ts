@@ -7,14 +7,14 @@ import {
   TrustedKeys,
 } from '#db/audit/verify/evidence.ts';
 import { PublishedTiles } from '#db/audit/verify/published-leaves.ts';
-import { serialized } from '#db/audit/source/copy-page.ts';
+import { serialized } from '#db/audit/source/serialized.ts';
 import { archivedPages } from '#db/audit/verify/archived-pages.ts';
 import {
   type CheckpointRow,
   CheckpointVerifier,
   type ParsedCheckpoint,
 } from '#db/audit/verify/checkpoints.ts';
-import { verifyRetainedEvents } from '#db/audit/verify/retained-events.ts';
+import { ControlComparison, verifyArchivedControl } from '#db/audit/verify/control-events.ts';
 import { NodeCheck } from '#db/audit/verify/nodes.ts';
 import { type Page, pagesOf } from '#db/audit/verify/pages.ts';
 import { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
@@ -24,7 +24,6 @@ import { identify, readStart } from '#db/audit/verify/start.ts';
 import { Streams } from '#db/audit/verify/streams.ts';
 import {
   checkPartitions,
-  compareRetained,
   compareManifest,
   readSnapshot,
   findUnknownShards,
@@ -48,13 +47,13 @@ export type VerifyOptions = {
  * 2. Snapshot: the head, the stream heads, the partitions and the stored checkpoints are read in one
  * statement.
  *    Events appended later are not verified.
- * 3. Start: the chain hash, the open leaves and the tree before the first event. Without the archive's files
- *    a log that is archived in part starts at its first position in the database, and the control events
- *    retained of archived partitions are verified by themselves.
- * 4. Pages: each event is validated, its leaf hash is compared with the published one, and it joins its
- * batch's
- *    chain hash and the tree (`log-verifier.ts`). Checkpoints are compared as the tree reaches their sizes
- *    (`verification.ts`), stored nodes and retained control events as their page is read.
+ * 3. Start: the chain hash and the tree before the first event. Without the archive's files a log that is
+ *    archived in part starts at its first position in the database, and the control events of archived
+ *    partitions are verified by themselves.
+ * 4. Pages: the lines of each batch are hashed as they are for its chain hash; each line is validated, and
+ *    its leaf hash is compared with the published one and joins the tree (`log-verifier.ts`). Checkpoints are
+ *    compared as the tree reaches their sizes (`verification.ts`), stored nodes and the rows of control
+ *    events as their page is read.
  * 5. Tables beside the log: stream heads, partitions and manifests are compared with the events.
  * 6. Checkpoints larger than the log show that it was truncated.
  * 7. Report: consequences of one change are separated from its root cause (`root-causes.ts`).
@@ -92,10 +91,7 @@ export async function verifyDatabase(
     partitions.length > 0
       ? []
       : snapshot.partitions.filter(({ isArchived, first }) => isArchived && first >= start.first);
-  const facts = new ManifestFactsCounter(spans, {
-    position: start.first - 1 - start.leavesBefore.length,
-    chain: (start.chain ?? Buffer.alloc(0)).toString('hex'),
-  });
+  const facts = new ManifestFactsCounter(spans, start.chain);
   const streams = new Streams(true);
   const verification = new Verification({
     logId,
@@ -106,6 +102,7 @@ export async function verifyDatabase(
     checkpoints,
     streams,
     facts,
+    borders: partitions.length > 0 ? [] : snapshot.partitions.map(({ last }) => last),
   });
   verification.tableFindings.push(...partitions, ...(await findUnknownShards(client)));
   const publishedCheckpoint = published.claim && checkpoints.parse(published.claim, 'published');
@@ -116,18 +113,14 @@ export async function verifyDatabase(
     ...(evidence.checkpoints ?? []).map((claim) => checkpoints.parse(claim, claim.from)),
   ]);
   if (start.first > 1)
-    await verifyRetainedEvents(
+    await verifyArchivedControl(
       client,
       snapshot.partitions.filter(({ last }) => last < start.first),
       verification,
     );
 
   const nodes = new NodeCheck(client, start.first);
-  const archivedTo = Math.max(
-    0,
-    ...snapshot.partitions.filter(({ isArchived }) => isArchived).map(({ last }) => last),
-  );
-  let comparedTo = start.first - 1;
+  const copies = new ControlComparison(client, start.first);
   for await (const page of pagesFrom(
     client,
     start.first,
@@ -136,22 +129,18 @@ export async function verifyDatabase(
     verification.tableFindings,
   )) {
     verification.expect(page.checkpoints.map((row) => parseRow(checkpoints, row)));
-    const controls = await verification.addPage(page);
-    if (comparedTo < archivedTo)
-      verification.tableFindings.push(
-        ...(await compareRetained(client, controls, comparedTo, Math.min(page.upTo, archivedTo))),
-      );
-    comparedTo = page.upTo;
+    await copies.compare(await verification.addPage(page.batches), verification.verifier.verifiedTo);
     await nodes.compareCompleted(verification.verifier.tree);
     options.onProgress?.(verification.verifier.events, snapshot.head - start.first + 1);
     if (verification.isFull) break;
   }
-  if (verification.isFull)
+  if (verification.isFull) {
+    verification.tableFindings.push(...copies.findings);
     checkpoints.notes.push(
       `stopped at position ${verification.verifier.next - 1}: too many findings, so later events were ` +
         'not verified',
     );
-  else {
+  } else {
     verification.finish(snapshot.head);
     const builtTo = Math.max(snapshot.built, checkpoints.covered);
     const { wrong, missing } = await nodes.finish(verification.verifier.tree, snapshot.head, builtTo);
@@ -159,7 +148,7 @@ export async function verifyDatabase(
     verification.missingNodes.push(...missing);
     verification.tableFindings.push(
       ...streams.compare(snapshot.streams, snapshot.head),
-      ...(await compareRetained(client, [], archivedTo, Number.MAX_SAFE_INTEGER)),
+      ...(await copies.finish({ head: snapshot.head, beyond: snapshot.controlBeyond })),
     );
     for (const partition of spans)
       verification.tableFindings.push(

@@ -1,4 +1,3 @@
-import type { LeafRow } from '#db/log/chain.ts';
 import { namesByCode } from '#db/events/codes.ts';
 import {
   type ControlEvent,
@@ -8,78 +7,128 @@ import {
   REQUEST_TYPES,
   type RequestEvent,
 } from '#db/events/events.ts';
-import { parseAttempts, parseRoute } from '#db/log/bodies.ts';
-import { COLUMN_NAMES, COLUMNS, columnsOf, COMMON_COLUMNS, CONTROL_COLUMNS } from '#db/log/columns.ts';
 import { streamOf } from '#db/events/streams.ts';
+import { parseAttempts, parseRoute } from '#db/log/bodies.ts';
+import {
+  AT,
+  type ColumnName,
+  COLUMNS,
+  columnsOf,
+  CONTROL_COLUMNS,
+  FIELDS,
+  type SqlType,
+} from '#db/log/columns.ts';
+import { type Cells, cellsOf, textCell } from '#db/log/line.ts';
 
 /**
- * Whether a row of the log is an event of the vocabulary. Requests have typed columns, of which each
- * type has some and never others; control events go through their schemas. Pure.
+ * Whether a line of the log is an event of the vocabulary, in the only text that PostgreSQL writes for its
+ * values. Each type of request has some fields and never others; control events go through their schemas.
+ * Pure.
  */
 
 const TYPE_OF = namesByCode(EVENT_CODES);
-/** The columns of a row, in the order of its leaf. */
-export const NAMES: readonly string[] = COLUMN_NAMES;
-const columnAt = (name: string): number => NAMES.indexOf(name);
-/** Where the columns that every verification looks at stand. */
-export const AT = {
-  shard: 0,
-  position: 1,
-  at: 2,
-  type: 3,
-  instance: 4,
-  account: columnAt('account'),
-  key: columnAt('key'),
-  stream: columnAt('stream'),
-  version: columnAt('version'),
-  body: columnAt('body'),
-} as const;
-/** The columns that every row has, which are looked at one by one. */
-export const COMMON = COMMON_COLUMNS;
 
-/** The columns that events of a type have, and those that they can have. */
-export type Shape = { needed: readonly string[]; allowed: readonly string[] };
-const namesOf = (columns: readonly { name: string }[]): string[] => columns.map(({ name }) => name);
-const SHAPES: readonly (readonly [RequestEvent['type'], Shape])[] = REQUEST_TYPES.map((type) => {
+/** The fields that events of a type have, and those that they can have. */
+type Shape = { needed: ReadonlySet<ColumnName>; allowed: ReadonlySet<ColumnName> };
+const namesOf = (columns: readonly { name: ColumnName }[]): ReadonlySet<ColumnName> =>
+  new Set(columns.map(({ name }) => name));
+const shapeOf = (type: RequestEvent['type']): Shape => {
   const { needed, optional } = columnsOf(type);
-  return [type, { needed: namesOf(needed), allowed: namesOf(optional) }];
-});
-/** The same without the body, which needs parsing: rows with a body are checked by {@link checkEvent}. */
-export const PLAIN_SHAPES: readonly [number, Shape][] = SHAPES.map(([type, { needed, allowed }]) => [
-  EVENT_CODES[type],
-  { needed, allowed: allowed.filter((name) => name !== 'body') },
-]);
+  return { needed: namesOf(needed), allowed: namesOf(optional) };
+};
+const SHAPE_OF = new Map<EventType, Shape>(REQUEST_TYPES.map((type) => [type, shapeOf(type)]));
 const CONTROL: Shape = {
   needed: namesOf(CONTROL_COLUMNS.filter(({ control }) => control === 'needed')),
   allowed: namesOf(CONTROL_COLUMNS.filter(({ control }) => control === 'optional')),
 };
-const SHAPE_OF: ReadonlyMap<number, Shape> = new Map(
-  SHAPES.map(([type, shape]) => [EVENT_CODES[type], shape]),
-);
 
-/** The columns whose values are codes. */
-export const CODES: ReadonlyMap<string, ReadonlyMap<number, string>> = new Map(
+/** The fields whose values are codes. */
+const CODES: ReadonlyMap<string, ReadonlyMap<number, string>> = new Map(
   COLUMNS.flatMap((column) => ('codes' in column ? [[column.name, namesByCode<string>(column.codes)]] : [])),
 );
 
+/** Texts of values that need no further check: short numbers, and names without quotes. */
+const PATTERNS: Readonly<Record<SqlType, string>> = {
+  int2: '(?:0|[1-9]\\d{0,3})',
+  int4: '(?:0|[1-9]\\d{0,8})',
+  int8: '(?:0|[1-9]\\d{0,17})',
+  timestamptz: '\\d+',
+  uuid: '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}',
+  text: "[!#-'*+\\--\\[\\]-~]+",
+  bool: '[tf]',
+};
+const patternOf = (name: ColumnName, type: SqlType): string => {
+  const codes = CODES.get(name);
+  return codes ? `(?:${[...codes.keys()].join('|')})` : PATTERNS[type];
+};
+const requestPattern = (type: RequestEvent['type']): string => {
+  const { needed, allowed } = shapeOf(type);
+  const fields = FIELDS.map(({ name, type: value }) => {
+    if (name === 'type') return String(EVENT_CODES[type]);
+    if (needed.has(name)) return patternOf(name, value);
+    return allowed.has(name) && name !== 'body' ? `(?:${patternOf(name, value)})?` : '';
+  });
+  return fields.join(',');
+};
 /**
- * What a row came to: an event of the vocabulary (the event itself for control events, null for requests), or
- * why it is invalid.
+ * Nearly all lines, by the code of their type: splitting them into fields would cost more than all the rest
+ * of a verification.
  */
-export type Checked = { problem: string } | { problem: null; control: ControlEvent | null };
+const PLAIN_REQUESTS: readonly RegExp[] = REQUEST_TYPES.reduce<RegExp[]>((found, type) => {
+  found[EVENT_CODES[type]] = new RegExp(`\\(${requestPattern(type)}\\)(?=\\n|$)`, 'y');
+  return found;
+}, []);
+/** Codes of requests have three digits. */
+const CODE_DIGITS = 3;
+const ZERO = 0x30;
 
-export function checkEvent(fields: LeafRow): Checked {
-  if (fields.length !== NAMES.length) return { problem: 'is no row of the log' };
-  const code = Number(fields[AT.type]);
-  const shape = SHAPE_OF.get(code);
-  const type = TYPE_OF.get(code);
-  if (type === undefined) return { problem: `has the type ${fields[AT.type] ?? 'null'}, which is not known` };
-  const misplaced = misplacedIn(fields, shape ?? CONTROL);
-  if (misplaced !== null) return { problem: misplaced };
-  if (shape === undefined) return checkControl(type, fields);
-  return fields[AT.body] === null || isBodyOf(type, fields[AT.body] as string)
-    ? { problem: null, control: null }
-    : { problem: `is no event of the type ${type}` };
+/**
+ * The end of the line at an offset of a batch's text if it is a valid request; -1 where that takes
+ * {@link checkEvent}.
+ */
+export function endOfRequest(events: string, from: number): number {
+  let code = 0;
+  for (let at = from + 1; at <= from + CODE_DIGITS; at++) code = code * 10 + events.charCodeAt(at) - ZERO;
+  const pattern = PLAIN_REQUESTS[code];
+  if (pattern === undefined) return -1;
+  pattern.lastIndex = from;
+  return pattern.test(events) ? pattern.lastIndex : -1;
+}
+
+/**
+ * What a line came to: an event of the vocabulary (the event itself for control events, null for requests),
+ * or why it is invalid. `cells` is null where it has no fields at all.
+ */
+export type Checked =
+  | { problem: string; cells: Cells | null }
+  | { problem: null; cells: Cells; control: ControlEvent | null };
+
+/** Checks a line. */
+export function checkEvent(line: string): Checked {
+  const cells = fieldsOf(line);
+  if (cells === null) return { problem: 'is no line of an event', cells };
+  const code = cells[AT.type];
+  const type = TYPE_OF.get(Number(code));
+  if (type === undefined) return { problem: `has the type ${code ?? 'null'}, which is not known`, cells };
+  const shape = SHAPE_OF.get(type);
+  const problem = misplacedIn(cells, shape ?? CONTROL);
+  if (problem !== null) return { problem, cells };
+  if (shape === undefined) return checkControl(type, cells);
+  const body = cells[AT.body] ?? null;
+  return body === null || isBodyOf(type, body)
+    ? { problem: null, cells, control: null }
+    : { problem: `is no event of the type ${type}`, cells };
+}
+
+/** The fields of a line; null if it is not the text that PostgreSQL writes for them. */
+function fieldsOf(line: string): Cells | null {
+  try {
+    const cells = cellsOf(line);
+    const written = cells.map((cell) => (cell === null ? '' : textCell(cell))).join(',');
+    return cells.length === FIELDS.length && `(${written})` === line ? cells : null;
+  } catch {
+    return null;
+  }
 }
 
 function isBodyOf(type: EventType, body: string): boolean {
@@ -90,30 +139,42 @@ function isBodyOf(type: EventType, body: string): boolean {
   }
 }
 
-function misplacedIn(fields: LeafRow, { needed, allowed }: Shape): string | null {
-  for (let column = COMMON; column < fields.length; column++) {
-    const name = NAMES[column] as string;
-    const value = fields[column];
-    if (value == null) {
-      if (needed.includes(name)) return `has no ${name}, which every event of its type has`;
-    } else if (!needed.includes(name) && !allowed.includes(name))
+const WHOLE = new Map(Object.entries(PATTERNS).map(([type, pattern]) => [type, new RegExp(`^${pattern}$`)]));
+const INTEGER = /^-?[1-9]\d{0,18}$/;
+const BITS: Readonly<Partial<Record<SqlType, number>>> = { int2: 16, int4: 32, int8: 64 };
+
+function isValue(type: SqlType, value: string): boolean {
+  if (type === 'text' || WHOLE.get(type)?.test(value) === true) return true;
+  const bits = BITS[type];
+  return bits !== undefined && INTEGER.test(value) && BigInt.asIntN(bits, BigInt(value)) === BigInt(value);
+}
+
+function misplacedIn(cells: Cells, { needed, allowed }: Shape): string | null {
+  for (const [at, { name, type }] of FIELDS.entries()) {
+    const value = cells[at] ?? null;
+    if (value === null) {
+      if (needed.has(name)) return `has no ${name}, which every event of its type has`;
+    } else if (!isValue(type, value)) return `has a ${name} that is not of the type ${type}`;
+    else if (at !== AT.type && !needed.has(name) && !allowed.has(name))
       return `has a ${name}, which no event of its type has`;
     else if (CODES.get(name)?.has(Number(value)) === false) return `has a code in ${name} which is not known`;
   }
   return null;
 }
 
-function checkControl(type: EventType, fields: LeafRow): Checked {
+function checkControl(type: EventType, cells: Cells): Checked {
   try {
-    const event = JSON.parse(fields[AT.body] as string) as Record<string, unknown>;
+    const event = JSON.parse(cells[AT.body] as string) as Record<string, unknown>;
     event['type'] = type;
-    if (fields[AT.account] !== null) event['account'] = fields[AT.account];
-    if (fields[AT.key] !== null) event['key'] = fields[AT.key];
+    if (cells[AT.account] !== null) event['account'] = cells[AT.account];
+    if (cells[AT.key] !== null) event['key'] = cells[AT.key];
     const control = parseEvent(event);
-    if (!('actor' in control) || streamOf(control) !== fields[AT.stream])
-      return { problem: 'is in a stream that is not its own' };
-    return { problem: null, control };
+    if (!('actor' in control) || streamOf(control) !== cells[AT.stream])
+      return { problem: 'is in a stream that is not its own', cells };
+    if (('model' in control ? control.model : null) !== cells[AT.model])
+      return { problem: 'has another model than its body', cells };
+    return { problem: null, cells, control };
   } catch {
-    return { problem: `is no event of the type ${type}` };
+    return { problem: `is no event of the type ${type}`, cells };
   }
 }

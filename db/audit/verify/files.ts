@@ -3,8 +3,9 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { openConsecutive } from '#db/archive/header.ts';
 import type { Header } from '#db/archive/line.ts';
-import { type FileManifest, readFileManifest } from '#db/archive/manifest.ts';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { FILE_EXTENSION, type FileManifest, readFileManifest } from '#db/archive/manifest.ts';
+import { readFilePages } from '#db/archive/read-file.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import {
   type Evidence,
   readKeyLines,
@@ -15,7 +16,7 @@ import {
 import { PublishedTiles } from '#db/audit/verify/published-leaves.ts';
 import { hashesFromDirectory } from '#db/tlog/tiles.ts';
 import { CheckpointVerifier, type ParsedCheckpoint } from '#db/audit/verify/checkpoints.ts';
-import { type FileChunk, readFileChunks } from '#db/audit/verify/file-chunks.ts';
+import { batchOfFile } from '#db/audit/verify/batches.ts';
 import { ManifestFactsCounter, type ManifestFacts } from '#db/audit/verify/manifest-facts.ts';
 import type { Finding, Report } from '#db/audit/verify/report.ts';
 import { Verification } from '#db/audit/verify/verification.ts';
@@ -64,16 +65,14 @@ export async function verifyFiles(
   ].filter((each) => each !== null);
 
   const tree = await treeBefore(first, proof?.before, evidence.published, publishedCheckpoint);
-  const { chain_before: before, leaves_before: leavesBefore } = one.header;
   const start = {
     first,
-    chain: first === 1 ? genesis(logId) : Buffer.from(before.chain, 'hex'),
-    leavesBefore: leavesBefore.map(fromHex),
+    chain: first === 1 ? genesis(logId) : fromHex(one.header.chain_before),
     tree,
   };
   const facts = new ManifestFactsCounter(
     files.map(({ header }) => ({ first: header.first_position, last: header.last_position })),
-    before,
+    fromHex(one.header.chain_before),
   );
   const streams = new Streams(first === 1);
   const verification = new Verification({
@@ -85,30 +84,27 @@ export async function verifyFiles(
     checkpoints,
     streams,
     facts,
+    borders: files.map(({ header }) => header.last_position),
   });
   verification.expect(parsed.filter(({ checkpoint }) => checkpoint.size <= end));
   const direct: Finding[] = [];
   for (const named of files) {
     if (verification.isFull) break;
     direct.push(
-      ...(await addFile(verification, named, named === last, (count) =>
-        options.onProgress?.(count, end - first + 1),
-      )),
+      ...(await addFile(verification, named, (count) => options.onProgress?.(count, end - first + 1))),
     );
   }
   verification.finish(end);
-  let openLeaves: Buffer | null = null;
   for (const { file, header, manifest } of files) {
     const own = facts.counted.get(header.first_position);
     if (own === undefined) continue;
-    const wrong = manifestMismatch(header, manifest, own, openLeaves);
+    const wrong = manifestMismatch(header, manifest, own);
     if (wrong !== null)
       verification.tableFindings.push({
         position: header.first_position,
         table: path.basename(file),
         problem: wrong,
       });
-    openLeaves = own.openLeaves;
   }
   await compareLongerCheckpoints(
     verification,
@@ -130,7 +126,7 @@ async function openFiles(names: readonly string[]): Promise<OpenedFile[]> {
     if (found?.isDirectory())
       paths.push(
         ...(await readdir(name))
-          .filter((each) => each.endsWith('.ndjson.zst'))
+          .filter((each) => each.endsWith(FILE_EXTENSION))
           .map((each) => path.join(name, each)),
       );
     else paths.push(name);
@@ -144,15 +140,15 @@ async function openFiles(names: readonly string[]): Promise<OpenedFile[]> {
 async function addFile(
   verification: Verification,
   { file, header, manifest }: OpenedFile,
-  isLast: boolean,
   onEvents: (count: number) => void,
 ): Promise<Finding[]> {
   const digest = createHash('sha256');
   const table = path.basename(file);
   const found: Finding[] = [];
   try {
-    for await (const chunk of readFileChunks(file, (bytes) => digest.update(bytes))) {
-      await addChunk(verification, chunk, isLast);
+    const onBytes = (bytes: Buffer): void => void digest.update(bytes);
+    for await (const { batches } of readFilePages(file, { onBytes })) {
+      await verification.addPage(batches.map(batchOfFile));
       onEvents(verification.verifier.events);
     }
   } catch (error) {
@@ -170,44 +166,17 @@ async function addFile(
   return found;
 }
 
-/** Adds a chunk. A batch that continues in the next file is verified there, with all of its rows. */
-async function addChunk(
-  verification: Verification,
-  { header, rows, batches, leavesAfter }: FileChunk,
-  isLast: boolean,
-): Promise<void> {
-  const own = isLast
-    ? batches
-    : batches.filter(({ lastPosition }) => Number(lastPosition) <= header.last_position);
-  await verification.addPage(
-    {
-      rows,
-      batches: own,
-      unreadable: [],
-      upTo:
-        header.last_position < verification.verifier.next + rows.length
-          ? header.last_position
-          : verification.verifier.next + rows.length,
-    },
-    isLast ? leavesAfter : [],
-  );
-}
-
 /** The first difference of a header or a manifest from the events; null if they match. */
 function manifestMismatch(
   header: Header,
   manifest: FileManifest | null,
-  { openLeaves: _open, ...facts }: ManifestFacts,
-  leavesBefore: Buffer | null,
+  facts: ManifestFacts,
 ): string | null {
   const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
-  if (!same(header.chain_before, facts.chain_before))
+  if (header.chain_before !== facts.chain_before)
     return 'the chain hash in its header differs from the file before it';
-  if (leavesBefore !== null && leavesBefore.toString('hex') !== header.leaves_before.join(''))
-    return 'the leaf hashes in its header differ from the file before it';
   if (manifest === null) return null;
-  const { archive: _archive, chain_before: _before, leaves_before: _leaves, ...stated } = header;
-  const truth = { ...stated, ...facts, event_count: header.last_position - header.first_position + 1 };
+  const truth = { ...header, ...facts, event_count: header.last_position - header.first_position + 1 };
   const wrong = Object.entries(truth).find(
     ([name, value]) => !same(value, manifest[name as keyof FileManifest]),
   );

@@ -1,13 +1,14 @@
-import { type EventRow, textOf } from '#db/audit/source/event-row.ts';
-import { AT, checkEvent } from '#db/audit/verify/event.ts';
-import { leavesOf, type Pending } from '#db/audit/verify/leaves.ts';
+import type { LogRow, StoredBatch } from '#db/audit/verify/batches.ts';
+import { type CheckedLines, checkLines } from '#db/audit/verify/lines.ts';
+import { differenceOf, headersOf, type Linked, linkBatch } from '#db/audit/verify/links.ts';
 import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
-import { type Finding, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
-import type { AuditTree, HashText } from '#db/audit/verify/tree.ts';
-import { type BatchRow, LEAF_FORMAT, linkBatch } from '#db/log/chain.ts';
+import { type Finding, spanOf } from '#db/audit/verify/report.ts';
+import { type AuditTree, type HashText, textOf } from '#db/audit/verify/tree.ts';
+import { type BatchRow, LINE_FORMAT } from '#db/log/chain.ts';
 import type { ControlEvent } from '#db/events/events.ts';
-import { HASH_BYTES } from '#db/tlog/merkle.ts';
-import { BATCH_EVENTS_MAX } from '#db/archive/bounds.ts';
+import { SHARD } from '#db/log/append.ts';
+import { AT } from '#db/log/columns.ts';
+import type { Cells } from '#db/log/line.ts';
 
 /** The state of the log before the first event that is read. */
 export type Start = {
@@ -15,8 +16,6 @@ export type Start = {
   first: number;
   /** The chain hash of the last batch before it; null if unknown. */
   chain: Buffer | null;
-  /** Leaf hashes of the rows of the first batch that precede the first event. */
-  leavesBefore: readonly Buffer[];
   /** The tree of all events before; null if unknown. */
   tree: AuditTree | null;
 };
@@ -24,13 +23,13 @@ export type Start = {
 /** The published leaf hashes. */
 export type PublishedLeaves = {
   /**
-   * Compares concatenated leaf hashes from a position on.
+   * Compares leaf hashes from a position on.
    * @returns the positions that differ, and whether all of them were published.
    */
-  compare(from: number, leaves: Buffer): { different: number[]; isComplete: boolean };
+  compare(from: number, leaves: readonly HashText[]): { different: number[]; isComplete: boolean };
 };
 
-/** A batch whose chain hash does not match its rows. */
+/** A batch whose chain hash does not match its events and its row. */
 export type BrokenBatch = {
   from: number;
   to: number;
@@ -41,31 +40,35 @@ export type BrokenBatch = {
 };
 
 /** A control event at its position. `event` is null if it is invalid. */
-export type ControlRow = {
+export type ControlLine = {
   position: number;
-  text: string;
+  at: string;
+  instance: string;
+  line: string;
+  cells: Cells;
   stream: string;
   version: number;
   event: ControlEvent | null;
 };
 
-type Link = { recomputed: readonly Buffer[]; at: number; matches: boolean };
+/** A batch at its positions, with its lines. */
+type Placed = { header: BatchRow; from: number; last: number; lines: CheckedLines };
 
 /**
- * Verifies the rows and batches of a log in order: events, hash chain, published leaves and the tree. It
- * records every problem and never stops by itself. Pure: its input comes from a database or from files.
+ * Verifies the batches of a log in order: lines, hash chain, published leaves and the tree. It records every
+ * problem and never stops by itself. Pure: its input comes from a database or from files.
  */
 export class LogVerifier {
   readonly #published: PublishedLeaves;
   readonly #facts: ManifestFactsCounter;
+  /** The last positions of partitions or files, ascending, which no batch crosses. */
+  readonly #borders: number[];
   /**
    * The chain hashes that the next batch can continue: the stored one, and, if that was wrong, the
    * recomputed.
    */
-  #links: Buffer[];
-  #before: BatchRow | null = null;
-  #lastPosition: number;
-  #pending: Pending[] = [];
+  #links: HashText[];
+  #timeBefore = 0;
   #suspect: BrokenBatch | null = null;
   tree: AuditTree | null;
 
@@ -78,25 +81,29 @@ export class LogVerifier {
   readonly different: number[] = [];
   readonly broken: BrokenBatch[] = [];
   /** Control events since the last {@link takeControls}. */
-  #controls: ControlRow[] = [];
+  #controls: ControlLine[] = [];
   /** The sizes, ascending, whose roots are recorded while the tree grows. */
-  rootSizes: number[] = [];
+  #rootSizes: number[] = [];
   readonly roots = new Map<number, Buffer>();
 
-  constructor(start: Start, published: PublishedLeaves, facts: ManifestFactsCounter) {
+  constructor(
+    start: Start,
+    published: PublishedLeaves,
+    facts: ManifestFactsCounter,
+    borders: readonly number[] = [],
+  ) {
     this.#published = published;
     this.#facts = facts;
-    this.#links = start.chain === null ? [] : [start.chain];
+    this.#borders = [...borders];
+    this.#links = start.chain === null ? [] : [textOf(start.chain)];
     this.next = start.first;
-    this.#lastPosition = start.first - 1 - start.leavesBefore.length;
-    this.#pending = [...start.leavesBefore];
     this.tree = start.tree;
     this.#recordRoot();
   }
 
-  /** The last position whose batch was added. */
+  /** The last position that was verified. */
   get verifiedTo(): number {
-    return this.#lastPosition;
+    return this.next - 1;
   }
 
   /** The number of problems so far. */
@@ -104,200 +111,233 @@ export class LogVerifier {
     return this.findings.length + this.different.length + this.broken.length;
   }
 
-  takeControls(): ControlRow[] {
+  /** The sizes, ascending, whose roots are recorded while the tree grows. */
+  set rootSizes(sizes: number[]) {
+    this.#rootSizes = sizes;
+    this.#recordRoot();
+  }
+
+  takeControls(): ControlLine[] {
     return this.#controls.splice(0);
   }
 
-  addRow(row: EventRow): void {
-    const { position } = row;
-    if (!(position >= this.next)) {
-      const why = position === this.next - 1 ? 'is there twice' : 'is out of order';
-      this.#find(
-        Number.isNaN(position) ? this.next : position,
-        'log',
-        Number.isNaN(position) ? 'a row has no position' : why,
-      );
-      return;
-    }
-    this.#skipTo(position);
-    if (this.#pending.length >= BATCH_EVENTS_MAX) this.#endPending(true);
-    this.#pending.push(row);
-    this.next++;
-    this.events++;
-    const { fields } = row;
-    if (fields === null) return;
-    if (fields[AT.shard] !== '0') this.#find(position, 'log', `is of shard ${fields[AT.shard] ?? 'null'}`);
-    if (fields[AT.at] === null) this.#find(position, 'log', 'has no time');
-    const checked = checkEvent(fields);
-    if (checked.problem !== null) this.#find(position, 'log', checked.problem);
-    else if (checked.control === null) return;
-    const stream = fields[AT.stream];
-    if (stream == null) return;
-    const event = checked.problem === null ? checked.control : null;
-    this.#controls.push({ position, text: textOf(row), stream, version: Number(fields[AT.version]), event });
-  }
-
-  /** Adds leaf hashes of rows after the last one, which the last batch continues with. */
-  addLeaves(leaves: readonly Buffer[]): void {
-    this.#pending.push(...leaves);
-  }
-
-  /** Skips unreadable or missing rows up to a position, which were reported already. */
-  skip(to: number): void {
-    while (this.next <= to) {
-      this.#pending.push(null);
-      this.next++;
-    }
-    this.tree = null;
-  }
-
-  addBatch(batch: BatchRow): void {
-    this.batches++;
-    const last = Number(batch.lastPosition);
-    const from = this.#lastPosition + 1;
-    const count = Number(batch.eventCount);
-    this.#checkBatch(batch, from);
-    if (!(last >= from)) {
-      this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} is a duplicate`);
-      return;
-    }
-    if (last >= this.next && this.#lastPosition + this.#pending.length < last) this.#skipTo(last + 1);
-    const own = this.#pending.splice(0, last - this.#lastPosition);
-    const isComplete = count === own.length;
-    if (!isComplete) {
-      const missing = own.length - count;
-      if (missing > 0)
-        this.#find(
-          from,
-          'log_batch',
-          `no batch has ${spanOf(from, from + missing - 1)}, or the event count of the batch that ends ` +
-            `at ${last} is wrong`,
-        );
-      else
-        this.#find(
-          from,
-          'log_batch',
-          `the row of the batch that ends at position ${last} counts ${count} events instead of ` +
-            `${own.length}`,
-        );
-    }
-    this.#lastPosition = last;
-    this.#before = batch;
-    this.#verifyBatch(batch, own, from, isComplete);
+  /** Adds the next batch. @param following the one after it, if it is known. */
+  addBatch(batch: StoredBatch, following: StoredBatch | null = null): void {
+    const { row, log } = batch;
+    if (row !== null) this.batches++;
+    if (row !== null && log !== null) this.#addWhole(row, log);
+    else if (log !== null) this.#addWithoutRow(log, following);
+    else if (row !== null) this.#addWithoutEvents(row, following, batch.unreadable);
+    else this.#find(batch.last, 'log', batch.unreadable ?? 'is missing');
   }
 
   /** Ends the input. @param end the last position that should be there. */
   finish(end: number): void {
-    // Events missing at the end are missing with the row of their batch.
-    const isTruncated = this.next <= end;
-    if (isTruncated) this.#skipTo(end + 1);
-    this.#endPending(!isTruncated);
+    this.#skipTo(end + 1);
   }
 
-  #checkBatch(batch: BatchRow, from: number): void {
+  #addWhole(row: BatchRow, log: LogRow): void {
+    const stored = textOf(row.chain);
+    let linked = linkBatch(this.#links, stored, row, log);
+    if ((linked.at ?? -1) < 0 && differenceOf(row, log) !== null)
+      linked.header = this.#likelyHeader(row, log);
+    const { header } = linked;
+    const placed = this.#place(header, log.events);
+    if (placed === null) {
+      this.#find(
+        this.next,
+        'log_batch',
+        `the batch that ends at position ${row.lastPosition} is a duplicate`,
+      );
+      return;
+    }
+    const { from, last, lines } = placed;
+    // The batch before is missing.
+    if (this.#links.length === 0) linked = { header, at: null, recomputed: null };
+    this.#checkRows(row, log, placed);
+    const count = last - from + 1;
+    const isWhole = lines.leaves.length === count;
+    const own = isWhole ? lines.leaves : lines.leaves.slice(0, count);
+    const { different, isComplete } = this.#published.compare(from, own);
+    if (isWhole) this.different.push(...different);
+    else {
+      // A line behind the last position is one too many there.
+      const end = Math.min(from + lines.leaves.length, last);
+      this.#reportCount(placed, different[0] ?? (isComplete ? end : null));
+    }
+    this.#addLines(placed, isWhole);
+    const leaves = different.length > 0 ? 'different' : isComplete ? 'same' : 'unknown';
+    this.#recordLink(stored, linked, { from, to: last, leaves, isHashOnly: false });
+    this.#addFacts(placed, isWhole && linked.at !== -1);
+    this.next = last + 1;
+  }
+
+  /** A row of the log whose batch has no row. */
+  #addWithoutRow(log: LogRow, following: StoredBatch | null): void {
+    const header = { ...log, shard: String(SHARD), batchNo: '', format: LINE_FORMAT, chain: Buffer.alloc(0) };
+    const end = Number(log.lastPosition);
+    const placed = isWithin(following, end) ? null : this.#place(header, log.events);
+    if (placed === null) {
+      const first = Math.max(0, end - Number(log.eventCount) + 1);
+      this.#find(first, 'log', `the row that ends at position ${end} belongs to no batch`);
+      return;
+    }
+    const { from, last, lines } = placed;
+    this.findings.push({
+      position: from,
+      to: last,
+      table: 'log_batch',
+      problem: `${spanOf(from, last)} belong${from === last ? 's' : ''} to no batch`,
+    });
+    const isWhole = lines.leaves.length === last - from + 1;
+    if (isWhole) this.different.push(...this.#published.compare(from, lines.leaves).different);
+    this.#addLines(placed, isWhole);
+    this.#addFacts(placed, false);
+    this.#links = [];
+    this.next = last + 1;
+  }
+
+  /** A batch whose events are missing or can't be read. */
+  #addWithoutEvents(row: BatchRow, following: StoredBatch | null, unreadable: string | undefined): void {
+    const last = Number(row.lastPosition);
+    const from = this.next;
+    if (!(last >= from) || isWithin(following, last)) {
+      this.#find(from, 'log_batch', `the batch that ends at position ${row.lastPosition} has no events`);
+      return;
+    }
+    if (unreadable === undefined) this.#skipTo(last + 1);
+    else {
+      this.findings.push({ position: from, to: last, table: 'log', problem: unreadable });
+      this.#skip(last);
+    }
+    this.#links = [textOf(row.chain)];
+  }
+
+  /** The positions of a batch; null if it ends before the next one. Reports those missing before it. */
+  #place(header: BatchRow, events: string): Placed | null {
+    const last = Number(header.lastPosition);
+    if (!(last >= this.next)) return null;
+    const lines = checkLines(header, this.next, events);
+    const count = lines.leaves.length;
+    const first = last - count + 1;
+    // It is denser than the log if it has as many events as it states.
+    if (first <= this.next || count !== Number(header.eventCount))
+      return { header, from: this.next, last, lines };
+    this.#skipTo(first);
+    return { header, from: first, last, lines: checkLines(header, first, events) };
+  }
+
+  /** Of the values in which the rows of a broken batch differ, those whose leaves were published. */
+  #likelyHeader(row: BatchRow, log: LogRow): BatchRow {
+    const isLikely = (header: BatchRow): boolean => {
+      const { leaves } = checkLines(header, this.next, log.events);
+      const { different, isComplete } = this.#published.compare(this.next, leaves);
+      return isComplete && different.length === 0;
+    };
+    return headersOf(row, log).find(isLikely) ?? row;
+  }
+
+  /** Checks what both rows state of a batch. */
+  #checkRows(row: BatchRow, log: LogRow, { header, from, last, lines }: Placed): void {
     const problem = (text: string): void =>
-      this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} ${text}`);
-    if (batch.shard !== '0') problem(`is of shard ${batch.shard}`);
-    if (batch.at === '') problem('has no time');
-    else if (this.#before && Number(batch.at) < Number(this.#before.at))
-      problem('is earlier than the one before it');
-    if (batch.format !== LEAF_FORMAT) problem(`states the unknown leaf format ${batch.format}`);
-  }
-
-  #verifyBatch(stated: BatchRow, own: readonly Pending[], from: number, isComplete: boolean): void {
-    let batch = stated;
-    const leaves = leavesOf(own);
-    let link = isComplete && leaves.isKnown ? this.#linkOf(batch, leaves.bytes) : null;
-    if (link !== null && !link.matches && stated.format !== LEAF_FORMAT) {
-      // If only the format was changed, which is reported already, the chain hash matches the true one.
-      const original = { ...stated, format: LEAF_FORMAT };
-      const originalLink = this.#linkOf(original, leaves.bytes);
-      if (originalLink.matches) [batch, link] = [original, originalLink];
-    }
-    const controls = new Set<number>();
-    const unlike: number[] = [];
-    for (let index = 0; index < own.length; index++) {
-      const row = own[index] as Pending;
-      if (row === null || Buffer.isBuffer(row)) continue;
-      if (row.fields !== null && row.fields[AT.stream] != null) controls.add(row.position);
-      if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(row.position);
-      const leaf = leaves.texts[index];
-      if (leaf != null) this.#appendLeaf(leaf);
-    }
-    // If some rows differ from their batch those rows were changed; if all do, the batch was.
-    if (isComplete && unlike.length < own.length)
-      for (const position of unlike) this.#find(position, 'log', OF_ANOTHER_BATCH);
-    if (isComplete && unlike.length > 0 && unlike.length === own.length)
+      this.#find(from, 'log_batch', `the row of the batch that ends at position ${row.lastPosition} ${text}`);
+    const ofRow = differenceOf(row, header);
+    if (ofRow !== null) problem(`has another ${ofRow} than its events`);
+    const ofLog = differenceOf(log, header);
+    if (ofLog !== null)
       this.#find(
         from,
-        'log_batch',
-        `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`,
+        'log',
+        `the row that ends at position ${log.lastPosition} has another ${ofLog} than its batch`,
       );
-    const first = own.findIndex((row) => !Buffer.isBuffer(row));
-    const leavesAre = leaves.isKnown
-      ? this.#compare(from + Math.max(0, first), leaves.bytes.subarray(Math.max(0, first) * HASH_BYTES))
-      : 'unknown';
-    if (link !== null)
-      this.#recordLink(batch, link, {
+    const count = last - from + 1;
+    if (Number(header.eventCount) !== count && lines.leaves.length === count)
+      problem(`counts ${header.eventCount} events instead of ${count}`);
+    if (row.shard !== String(SHARD)) problem(`is of shard ${row.shard}`);
+    if (row.format !== LINE_FORMAT) problem(`states the unknown format ${row.format}`);
+    if (Number(header.at) < this.#timeBefore) problem('is earlier than the one before it');
+    this.#timeBefore = Number(header.at);
+    while (this.#borders[0] !== undefined && this.#borders[0] < from) this.#borders.shift();
+    const border = this.#borders[0];
+    if (border !== undefined && border < last)
+      this.#find(
         from,
-        to: from + own.length - 1,
-        leaves: leavesAre,
-        isHashOnly: false,
-      });
-    else {
-      // The link before is unknown, so the next batch is checked against this one's stored hash.
-      this.#links = [batch.chain];
-      this.#suspect = null;
+        'log',
+        `the batch that ends at position ${last} crosses the border at position ${border}`,
+      );
+  }
+
+  /** Reports a batch with more or fewer events than positions. @param at where, if that is known. */
+  #reportCount({ from, last, lines }: Placed, at: number | null): void {
+    const count = last - from + 1;
+    this.findings.push({
+      position: at ?? from,
+      ...(at === null && last > from ? { to: last } : {}),
+      table: 'log',
+      problem: `${spanOf(from, last)}: their batch has ${lines.leaves.length} events instead of ${count}`,
+    });
+  }
+
+  /** Adds lines to the tree, and those that are no plain requests to findings and control events. */
+  #addLines({ header, from, lines }: Placed, isWhole: boolean): void {
+    this.events += lines.leaves.length;
+    if (!isWhole) this.tree = null;
+    if (this.tree !== null) {
+      for (const leaf of lines.leaves) {
+        this.tree.append(leaf);
+        if (this.tree.size === this.#rootSizes[0]) this.#recordRoot();
+      }
     }
-    if (leaves.isKnown)
-      this.#facts.addBatch(from, leaves.bytes, controls, batch.format, {
-        position: Number(batch.lastPosition),
-        chain: batch.chain.toString('hex'),
+    for (const { index, line, checked } of lines.others) {
+      const position = from + index;
+      const { problem, cells } = checked;
+      if (problem !== null) this.#find(position, 'log', problem);
+      else if (checked.control === null) continue;
+      const stream = cells?.[AT.stream];
+      if (cells === null || stream == null) continue;
+      const event = checked.problem === null ? checked.control : null;
+      const { at, instance } = header;
+      this.#controls.push({
+        position,
+        at,
+        instance,
+        line,
+        cells,
+        stream,
+        version: Number(cells[AT.version]),
+        event,
       });
+    }
   }
 
-  #compare(from: number, leaves: Buffer): BrokenBatch['leaves'] {
-    const { different, isComplete } = this.#published.compare(from, leaves);
-    this.different.push(...different);
-    if (different.length > 0) return 'different';
-    return isComplete ? 'same' : 'unknown';
+  #addFacts({ header, last, lines }: Placed, isKnown: boolean): void {
+    this.#facts.addBatch(
+      isKnown ? { format: header.format, chain: header.chain, controls: controlLeaves(lines) } : null,
+      last,
+    );
   }
 
-  /**
-   * Recomputes a batch's chain hash after each hash that it can continue, and finds the one that is stored.
-   */
-  #linkOf(batch: BatchRow, leaves: Buffer): Link {
-    // The chain hash of concatenated leaves equals that of single ones.
-    const recomputed = this.#links.map((before) => linkBatch(before, [leaves], batch));
-    const at = recomputed.findIndex((value) => value.equals(batch.chain));
-    return { recomputed, at, matches: at >= 0 || recomputed.length === 0 };
-  }
-
-  #recordLink(batch: BatchRow, { recomputed, at, matches }: Link, broken: BrokenBatch): void {
+  #recordLink(stored: HashText, { at, recomputed }: Linked, broken: BrokenBatch): void {
     // The second candidate is the recomputed hash of the batch before, so only its stored hash was wrong.
     if (at === 1 && this.#suspect) this.#suspect.isHashOnly = true;
+    const matches = at !== -1;
     this.#suspect = matches ? null : broken;
-    this.#links = matches ? [batch.chain] : [batch.chain, recomputed[0] as Buffer];
+    this.#links = matches || recomputed === null ? [stored] : [stored, recomputed];
     if (!matches) this.broken.push(broken);
   }
 
-  #appendLeaf(leaf: HashText): void {
-    if (this.tree === null) return;
-    this.tree.append(leaf);
-    if (this.rootSizes.length > 0) this.#recordRoot();
-  }
-
+  /** Records the root if it is one of those wanted. The first of {@link rootSizes} is always a later one. */
   #recordRoot(): void {
-    if (this.tree === null || this.rootSizes.length === 0) return;
-    while (this.rootSizes.length > 0 && (this.rootSizes[0] as number) < this.tree.size)
-      this.rootSizes.shift();
-    if (this.rootSizes[0] !== this.tree.size) return;
-    this.roots.set(this.tree.size, this.tree.root());
+    if (this.tree === null) return;
+    const { size } = this.tree;
+    const sizes = this.#rootSizes;
+    if (sizes.includes(size)) this.roots.set(size, this.tree.root());
+    while (sizes.length > 0 && (sizes[0] as number) <= size) sizes.shift();
   }
 
   /** Reports the positions before this one as missing. */
   #skipTo(position: number): void {
-    if (position <= this.next) return;
+    if (!(position > this.next)) return;
     const to = position - 1;
     this.findings.push({
       position: this.next,
@@ -305,42 +345,27 @@ export class LogVerifier {
       table: 'log',
       problem: `${spanOf(this.next, to)} missing`,
     });
-    // If full partitions are missing nothing in them can be verified, and nothing is buffered.
-    if (to - this.next >= BATCH_EVENTS_MAX) {
-      this.#pending = [];
-      this.#links = [];
-      this.#lastPosition = to;
-      this.next = position;
-      this.tree = null;
-      return;
-    }
-    this.skip(to);
+    this.#skip(to);
   }
 
-  /** Ends rows without a batch. @param isReported whether that is a finding. */
-  #endPending(isReported: boolean): void {
-    const own = this.#pending.filter((row): row is EventRow => row !== null && !Buffer.isBuffer(row));
-    const from = own[0]?.position;
-    const to = this.#lastPosition + this.#pending.length;
-    if (from !== undefined && isReported)
-      this.findings.push({
-        position: from,
-        to,
-        table: 'log_batch',
-        problem: `${spanOf(from, to)} belong${from === to ? 's' : ''} to no batch`,
-      });
-    for (const row of own) {
-      const [leaf] = leavesOf([row]).texts;
-      if (leaf == null) continue;
-      this.#compare(row.position, Buffer.from(leaf, 'latin1'));
-      this.#appendLeaf(leaf);
-    }
-    this.#lastPosition += this.#pending.length;
-    this.#pending = [];
+  #skip(to: number): void {
+    this.#facts.addBatch(null, to);
     this.#links = [];
+    this.tree = null;
+    this.next = to + 1;
   }
 
   #find(position: number, table: string, problem: string): void {
     this.findings.push({ position, table, problem });
   }
 }
+
+/** Whether a whole batch has positions up to this one, so that no other one does. */
+const isWithin = (batch: StoredBatch | null, last: number): boolean =>
+  batch !== null &&
+  batch.row !== null &&
+  batch.log !== null &&
+  Number(batch.row.lastPosition) - Number(batch.row.eventCount) + 1 <= last;
+
+const controlLeaves = ({ leaves, others }: CheckedLines): HashText[] =>
+  others.flatMap(({ isControl, index }) => (isControl ? [leaves[index] as HashText] : []));

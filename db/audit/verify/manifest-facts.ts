@@ -1,6 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
-import type { Link } from '#db/archive/line.ts';
-import { HASH_BYTES } from '#db/tlog/merkle.ts';
+import type { HashText } from '#db/audit/verify/tree.ts';
 
 /** The range of a file or partition, for which the facts of its manifest are recomputed. */
 export type PositionRange = { first: number; last: number };
@@ -9,21 +8,23 @@ export type PositionRange = { first: number; last: number };
 export type ManifestFacts = {
   batch_count: number;
   formats: string[];
-  chain_before: Link;
-  chain_after: Link;
+  chain_before: string;
+  chain_after: string;
   control_count: number;
   control_sha256: string;
-  openLeaves: Buffer;
 };
 
+/** A batch with the leaf hashes of its control events. */
+export type BatchFacts = { format: string; chain: Buffer; controls: readonly HashText[] };
+
 type Counting = {
+  /** Whether a batch of the range, or the one before, is missing or damaged, which is reported itself. */
+  isDamaged: boolean;
   batches: number;
   formats: Set<string>;
-  before: Link;
-  after: Link;
+  before: Buffer;
   controls: number;
   digest: Hash;
-  open: Buffer;
 };
 
 /** Recomputes the facts of manifests while the batches of a log are read in order. */
@@ -31,62 +32,61 @@ export class ManifestFactsCounter {
   readonly #ranges: readonly PositionRange[];
   #at = 0;
   #counting: Counting | null = null;
-  #link: Link;
+  /** That of the batch before; null if unknown. */
+  #chain: Buffer | null;
   /** The facts of completed ranges, by first position. */
   readonly counted = new Map<number, ManifestFacts>();
 
-  /** @param ranges ascending, without overlap. */
-  constructor(ranges: readonly PositionRange[], start: Link) {
+  /** @param ranges ascending, without overlap. @param chain that of the batch before the first one. */
+  constructor(ranges: readonly PositionRange[], chain: Buffer | null) {
     this.#ranges = ranges;
-    this.#link = start;
+    this.#chain = chain;
   }
 
-  /**
-   * Adds a batch with its concatenated leaf hashes. @param controls the positions of its control events.
-   */
-  addBatch(from: number, leaves: Buffer, controls: ReadonlySet<number>, format: string, link: Link): void {
+  /** Adds the batch that ends at a position; null if it is missing or damaged. */
+  addBatch(batch: BatchFacts | null, last: number): void {
     for (
       let range = this.#ranges[this.#at];
-      range !== undefined && range.first <= link.position;
+      range !== undefined && range.first <= last;
       range = this.#ranges[this.#at]
     ) {
-      const counting = (this.#counting ??= {
-        batches: 0,
-        formats: new Set(),
-        before: this.#link,
-        after: this.#link,
-        controls: 0,
-        digest: createHash('sha256'),
-        open: Buffer.alloc(0),
-      });
-      counting.batches++;
-      counting.formats.add(format);
-      for (const position of controls) {
-        if (position < range.first || position > range.last) continue;
-        counting.controls++;
-        counting.digest.update(
-          leaves.subarray((position - from) * HASH_BYTES, (position - from + 1) * HASH_BYTES),
-        );
+      const counting = (this.#counting ??= this.#begin());
+      if (batch === null || last > range.last) counting.isDamaged = true;
+      else {
+        counting.batches++;
+        counting.formats.add(batch.format);
+        counting.controls += batch.controls.length;
+        for (const leaf of batch.controls) counting.digest.update(leaf, 'latin1');
       }
-      if (link.position <= range.last) counting.after = link;
-      else counting.open = Buffer.from(leaves.subarray(0, Math.max(0, range.last + 1 - from) * HASH_BYTES));
-      if (link.position < range.last) break;
-      this.#end(range, counting);
+      if (last < range.last) break;
+      if (batch !== null) this.#end(range, counting, batch.chain);
+      this.#counting = null;
+      this.#at++;
     }
-    this.#link = link;
+    this.#chain = batch?.chain ?? null;
   }
 
-  #end(range: PositionRange, { batches, formats, before, after, controls, digest, open }: Counting): void {
+  #begin(): Counting {
+    return {
+      isDamaged: this.#chain === null,
+      batches: 0,
+      formats: new Set(),
+      before: this.#chain ?? Buffer.alloc(0),
+      controls: 0,
+      digest: createHash('sha256'),
+    };
+  }
+
+  #end(range: PositionRange, counting: Counting, after: Buffer): void {
+    const { isDamaged, batches, formats, before, controls, digest } = counting;
+    if (isDamaged) return;
     this.counted.set(range.first, {
       batch_count: batches,
       formats: [...formats].toSorted(),
-      chain_before: before,
-      chain_after: after,
+      chain_before: before.toString('hex'),
+      chain_after: after.toString('hex'),
       control_count: controls,
       control_sha256: digest.digest('hex'),
-      openLeaves: open,
     });
-    this.#counting = null;
-    this.#at++;
   }
 }

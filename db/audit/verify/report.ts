@@ -34,9 +34,6 @@ export type Report = {
   findings: Finding[];
 };
 
-/** The problem of a row that differs from its batch. */
-export const OF_ANOTHER_BATCH = 'has another time or instance than its batch';
-
 /** A range of positions as text. */
 export const spanOf = (from: number, to: number): string =>
   from === to ? `position ${from}` : `positions ${from} to ${to}`;

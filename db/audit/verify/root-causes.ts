@@ -2,12 +2,12 @@ import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { BrokenBatch } from '#db/audit/verify/log-verifier.ts';
 import type { Contradiction } from '#db/audit/verify/checkpoints.ts';
-import { type Finding, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify/report.ts';
+import { type Finding, spanOf } from '#db/audit/verify/report.ts';
 import { FINDINGS_MAX } from '#db/audit/bounds.ts';
 
 /** All observations about a log, before root causes are separated from consequences. */
 export type Observations = {
-  /** Problems in the log's own rows, batches and versions, each at its position. */
+  /** Problems in the log's own lines, batches and versions, each at its position. */
   direct: readonly Finding[];
   /** Positions whose leaf differs from the published one, where a signature proves the published one. */
   different: readonly number[];
@@ -44,30 +44,19 @@ export function findRootCauses({
   tableFindings: beside,
 }: Observations): Finding[] {
   const found: Finding[] = [...direct];
-  const isExplained = (from: number, to: number): boolean =>
-    found.some((finding) => finding.position <= to && (finding.to ?? finding.position) >= from);
   for (const position of different) {
     if (!direct.some((finding) => finding.position === position && finding.table === 'log'))
       found.push({ position, table: 'log', problem: 'differs from the published leaf at this position' });
   }
   const exact = [...found];
-  for (const each of broken) {
-    const { from, to, leaves } = each;
-    const own = exact.filter((finding) => finding.position <= to && (finding.to ?? finding.position) >= from);
-    // The leaves are unknown and the last row is of the next batch: an earlier row may have been removed.
-    const isMovedUp =
-      leaves === 'unknown' &&
-      own.every(({ problem }) => problem === OF_ANOTHER_BATCH) &&
-      own.some(({ position }) => position === to);
-    if (own.length > 0 && !isMovedUp) continue;
-    found.push(brokenBatch(each, nodes));
-  }
+  for (const each of broken)
+    if (!isExplained(exact, each.from, each.to)) found.push(brokenBatch(each, nodes));
   // A version out of order can have another cause than the contradiction.
   if (contradiction !== null && different.length === 0 && broken.length === 0)
     found.push(betweenCheckpoints(contradiction, nodes));
   const nodeFindings = nodes.flatMap((node): Finding[] => {
     const { from, to } = positionsBelow(node);
-    if (isExplained(from, to) || (contradiction !== null && to > contradiction.verifiedTo)) return [];
+    if (isExplained(found, from, to) || (contradiction !== null && to > contradiction.verifiedTo)) return [];
     const why =
       covered >= to
         ? 'does not match the hash of its events'
@@ -93,6 +82,9 @@ export function findRootCauses({
     FINDINGS_MAX,
   );
 }
+
+const isExplained = (found: readonly Finding[], from: number, to: number): boolean =>
+  found.some((finding) => finding.position <= to && (finding.to ?? finding.position) >= from);
 
 function brokenBatch(
   { from, to, leaves, isHashOnly: isValueAlone }: BrokenBatch,

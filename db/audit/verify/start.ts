@@ -8,7 +8,7 @@ import { genesis } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, rowOf } from '#db/schema/query.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
-import { splitHashes, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts';
+import { hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts';
 import { subtreesOf } from '#db/tlog/merkle.ts';
 import { readPublished } from '#db/tlog/log-state.ts';
 
@@ -50,7 +50,7 @@ export async function readStart(
   published: string | undefined,
   notes: string[],
 ): Promise<Start> {
-  if (first === 1) return { first, chain: genesis(logId), leavesBefore: [], tree: new AuditTree() };
+  if (first === 1) return { first, chain: genesis(logId), tree: new AuditTree() };
   const before = db
     .selectFrom('daybook.log_batch')
     .select('chain')
@@ -58,19 +58,13 @@ export async function readStart(
     .where('last_position', '<', String(first))
     .orderBy('last_position', 'desc')
     .limit(1);
-  const partition = db
-    .selectFrom('daybook.log_partition')
-    .select('open_leaves')
-    .where('end_position', '=', String(first));
   const chain = (await rowOf(client, before))?.chain ?? null;
-  const leaves = (await rowOf(client, partition))?.open_leaves ?? null;
   notes.push(
     `the events before position ${first} are archived and were not read; pass --archive-dir to read them`,
   );
   return {
     first,
     chain,
-    leavesBefore: splitHashes(leaves ?? Buffer.alloc(0)),
     tree: await readTree(client, first - 1, published, notes),
   };
 }

@@ -1,4 +1,4 @@
-import type { ControlRow } from '#db/audit/verify/log-verifier.ts';
+import type { ControlLine } from '#db/audit/verify/log-verifier.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
 
 /** Reserved account names are streams without events; see `daybook.append`. */
@@ -29,7 +29,10 @@ export class Streams {
     this.#isFullLog = isFullLog;
   }
 
-  addEvent({ stream, version, position, event }: ControlRow, table = 'log'): void {
+  addEvent(
+    { stream, version, position, event }: Pick<ControlLine, 'stream' | 'version' | 'position' | 'event'>,
+    table = 'log',
+  ): void {
     const before = this.#streams.get(stream)?.version ?? (this.#isFullLog ? 0 : version - 1);
     if (version !== before + 1)
       this.findings.push({

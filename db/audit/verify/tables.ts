@@ -1,12 +1,10 @@
 import { sql } from 'kysely';
 import { jsonArrayFrom } from 'kysely/helpers/postgres';
 import type { ClientBase } from 'pg';
-import { textOf } from '#db/audit/source/event-row.ts';
-import { CHECKPOINT_JSON, readRowTexts } from '#db/audit/verify/pages.ts';
+import { CHECKPOINT_JSON } from '#db/audit/verify/pages.ts';
 import type { CheckpointRow } from '#db/audit/verify/checkpoints.ts';
 import type { ManifestFacts } from '#db/audit/verify/manifest-facts.ts';
 import type { Finding } from '#db/audit/verify/report.ts';
-import type { ControlRow } from '#db/audit/verify/log-verifier.ts';
 import { fileName, Manifest } from '#db/archive/manifest.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
@@ -25,7 +23,6 @@ export type PartitionRow = {
   isBound: boolean;
   isArchived: boolean;
   manifest: unknown;
-  openLeaves: Buffer | null;
 };
 
 /** A partition of the log in PostgreSQL's catalog, with its bounds as PostgreSQL prints them. */
@@ -44,7 +41,12 @@ export type DatabaseSnapshot = {
   built: number;
   /** Checkpoints larger than the log. */
   beyond: readonly CheckpointRow[];
+  /** Positions of rows of `daybook.control_event` behind the head, at most CONTROL_BEYOND_MAX. */
+  controlBeyond: readonly number[];
 };
+
+/** One is enough to prove that the table was changed. */
+const CONTROL_BEYOND_MAX = 100;
 
 const PARTITIONS = jsonArrayFrom(
   db
@@ -67,7 +69,6 @@ const PARTITIONS = jsonArrayFrom(
         )
         .as('isBound'),
       sql<boolean>`${ref('archived_at')} is not null`.as('isArchived'),
-      sql<string | null>`encode(${ref('open_leaves')}, 'hex')`.as('openLeaves'),
     ])
     .orderBy('first_position')
     .orderBy('number'),
@@ -95,7 +96,7 @@ const snapshot = () =>
     .with('head', () =>
       db.selectNoFrom(({ fn, lit, selectFrom }) => {
         const event = selectFrom('daybook.log')
-          .select(({ fn: inner }) => inner.max('position').as('head'))
+          .select(({ fn: inner }) => inner.max('last_position').as('head'))
           .where('shard', '=', SHARD);
         const batch = selectFrom('daybook.log_batch')
           .select(({ fn: inner }) => inner.max('last_position').as('head'))
@@ -121,6 +122,12 @@ const snapshot = () =>
         .where('shard', '=', SHARD)
         .whereRef('size', '>', 'head.head')
         .as('beyond'),
+      sql<number[]>`array(${selectFrom('daybook.control_event')
+        .select(sql<number>`position::float8`.as('position'))
+        .where('shard', '=', SHARD)
+        .whereRef('position', '>', 'head.head')
+        .orderBy('position')
+        .limit(CONTROL_BEYOND_MAX)})`.as('control_beyond'),
     ]);
 
 /** Reads everything in one statement, so that concurrent appends don't matter. */
@@ -132,13 +139,11 @@ export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot
     head: Number(row.head),
     first: Number(row.first),
     streams: new Map(row.streams),
-    partitions: row.partitions.map((each) => ({
-      ...each,
-      openLeaves: each.openLeaves === null ? null : Buffer.from(each.openLeaves, 'hex'),
-    })),
+    partitions: row.partitions,
     attached: row.attached,
     built: Number(row.built ?? 0),
     beyond: row.beyond ?? [],
+    controlBeyond: row.control_beyond,
   };
 }
 
@@ -155,9 +160,9 @@ type Sharded = {
 export async function findUnknownShards(client: ClientBase): Promise<Finding[]> {
   const found: Finding[] = [];
   for (const [table, column] of [
-    ['log', 'position'],
+    ['log', 'last_position'],
     ['log_batch', 'last_position'],
-    ['log_kept', 'position'],
+    ['control_event', 'position'],
     ['log_node', 'number'],
     ['checkpoint', 'size'],
   ] as const satisfies Sharded[]) {
@@ -175,40 +180,6 @@ export async function findUnknownShards(client: ClientBase): Promise<Finding[]> 
         problem: `the row at ${at} has the unknown shard ${shard}`,
       });
   }
-  return found;
-}
-
-/** Compares retained control events with those of the log, as far as both are available. */
-export async function compareRetained(
-  client: ClientBase,
-  controls: readonly ControlRow[],
-  after: number,
-  upTo: number,
-): Promise<Finding[]> {
-  const retained = new Map(
-    (await readRowTexts(client, 'daybook.log_kept', after, upTo)).map((row) => [row.position, textOf(row)]),
-  );
-  const found: Finding[] = [];
-  for (const { position, text } of controls) {
-    if (position <= after || position > upTo) continue;
-    const copy = retained.get(position);
-    retained.delete(position);
-    if (copy !== text)
-      found.push({
-        position,
-        table: 'log_kept',
-        problem:
-          copy === undefined
-            ? `the row of position ${position} is missing`
-            : `the row of position ${position} differs from the event of the log`,
-      });
-  }
-  for (const position of retained.keys())
-    found.push({
-      position,
-      table: 'log_kept',
-      problem: `the row of position ${position} is not a control event of the log`,
-    });
   return found;
 }
 
@@ -244,8 +215,7 @@ export function checkPartitions({
     if (each.first !== end + 1) find(`begins at position ${each.first}, and the previous one ends at ${end}`);
     if (!each.isBound) find('differs from the bounds of its table');
     if (each.isArchived && !isArchived) find('is archived, and an earlier one is not');
-    if (each.isArchived !== (each.manifest !== null) || each.isArchived !== (each.openLeaves !== null))
-      find('is incompletely archived');
+    if (each.isArchived !== (each.manifest !== null)) find('is incompletely archived');
     end = each.last;
     isArchived = each.isArchived;
   }
@@ -269,7 +239,6 @@ export function compareManifest(
   if (!parsed.success) return find('is invalid');
   // The size and digest are compared with the file, if that is available; its time can't be verified.
   const { bytes: _bytes, sha256: _sha256, made_at: _madeAt, ...manifest } = parsed.data;
-  const { openLeaves, ...counted } = facts ?? { openLeaves: partition.openLeaves };
   const { number, first, last } = partition;
   const truth: Record<string, unknown> = {
     log_id: logId,
@@ -279,13 +248,10 @@ export function compareManifest(
     last_position: last,
     file: fileName(`log_${String(number).padStart(6, '0')}`),
     event_count: last - first + 1,
-    ...counted,
+    ...facts,
   };
   const wrong = Object.entries(truth).find(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof typeof manifest]),
   );
-  if (wrong) return find(`has a ${wrong[0]} that differs from the log`);
-  if (partition.openLeaves?.equals(openLeaves ?? Buffer.alloc(0)) === false)
-    return find('has leaf hashes of its last batch that differ from the log');
-  return [];
+  return wrong ? find(`has a ${wrong[0]} that differs from the log`) : [];
 }

@@ -3,12 +3,13 @@ import type { TrustedKeys } from '#db/audit/verify/evidence.ts';
 import { isTileProven, type PublishedTiles, tileOf } from '#db/audit/verify/published-leaves.ts';
 import type { CheckpointVerifier, ParsedCheckpoint } from '#db/audit/verify/checkpoints.ts';
 import { findRootCauses } from '#db/audit/verify/root-causes.ts';
-import type { Page } from '#db/audit/verify/pages.ts';
+import type { StoredBatch } from '#db/audit/verify/batches.ts';
+import type { HashText } from '#db/audit/verify/tree.ts';
 import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { type Finding, type Report } from '#db/audit/verify/report.ts';
 import { FINDINGS_MAX } from '#db/audit/bounds.ts';
 import type { Streams } from '#db/audit/verify/streams.ts';
-import { type ControlRow, type Start, LogVerifier } from '#db/audit/verify/log-verifier.ts';
+import { type ControlLine, type Start, LogVerifier } from '#db/audit/verify/log-verifier.ts';
 import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { Head } from '#db/tlog/merkle.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
@@ -24,6 +25,8 @@ export type VerificationInputs = {
   checkpoints: CheckpointVerifier;
   streams: Streams;
   facts: ManifestFactsCounter;
+  /** The last positions of partitions or files, ascending, which no batch crosses. */
+  borders: readonly number[];
 };
 
 /**
@@ -46,7 +49,7 @@ export class Verification {
   constructor(inputs: VerificationInputs) {
     this.#inputs = inputs;
     this.#first = inputs.start.first;
-    this.verifier = new LogVerifier(inputs.start, inputs.tiles, inputs.facts);
+    this.verifier = new LogVerifier(inputs.start, inputs.tiles, inputs.facts, inputs.borders);
   }
 
   /** Adds checkpoints to compare when the tree reaches their sizes. */
@@ -59,37 +62,23 @@ export class Verification {
     this.verifier.rootSizes = [...new Set(this.#expected.map(({ checkpoint }) => checkpoint.size))];
   }
 
-  /** @param leavesAfter the leaf hashes that the last batch continues with. @returns the control events. */
-  async addPage(
-    { rows, batches, unreadable, upTo }: Pick<Page, 'rows' | 'batches' | 'unreadable' | 'upTo'>,
-    leavesAfter: readonly Buffer[] = [],
-  ): Promise<ControlRow[]> {
+  /** @returns the control events. */
+  async addPage(batches: readonly StoredBatch[]): Promise<ControlLine[]> {
     const { verifier } = this;
-    // For each row, not for the range: a position that was changed can be far away.
-    await this.#inputs.tiles.load([
-      ...rows.map(({ position }) => position),
-      ...leavesAfter.map((_, index) => upTo + 1 + index),
-    ]);
-    let at = 0;
-    const addRowsTo = (last: number): void => {
-      for (let row = rows[at]; row !== undefined && !(row.position > last); row = rows[++at]) {
-        this.#skipUnreadable(unreadable, row.position);
-        verifier.addRow(row);
-      }
-    };
-    let yieldedAt = 0;
+    const { tiles } = this.#inputs;
+    let yieldedAt = verifier.events;
     for (const [index, batch] of batches.entries()) {
-      addRowsTo(Number(batch.lastPosition));
-      if (at - yieldedAt >= EVENTS_PER_TURN) {
+      if (verifier.events - yieldedAt >= EVENTS_PER_TURN) {
         await setImmediate();
-        yieldedAt = at;
+        yieldedAt = verifier.events;
       }
-      this.#skipUnreadable(unreadable, Number(batch.lastPosition) + 1);
-      if (index === batches.length - 1 && leavesAfter.length > 0) verifier.addLeaves(leavesAfter);
-      verifier.addBatch(batch);
+      const { last, log } = batch;
+      // Both where it should begin and where it says that it does.
+      for (const from of [verifier.next, last + 1 - Number(log?.eventCount ?? 0)]) {
+        if (log !== null && !tiles.isLoaded(from, last)) await tiles.load(from, last);
+      }
+      verifier.addBatch(batch, batches[index + 1]);
     }
-    addRowsTo(Number.POSITIVE_INFINITY);
-    this.#skipUnreadable(unreadable, Number.POSITIVE_INFINITY);
     const controls = verifier.takeControls();
     for (const control of controls) this.addControlEvent(control, 'log');
     this.#compareReached(verifier.verifiedTo);
@@ -103,7 +92,7 @@ export class Verification {
   }
 
   /** Adds a control event, also one that is read apart from the log. */
-  addControlEvent(control: ControlRow, table: string): void {
+  addControlEvent(control: ControlLine, table: string): void {
     this.#inputs.streams.addEvent(control, table);
     const { event, position } = control;
     if (event?.type === 'log.signer_changed') {
@@ -114,9 +103,9 @@ export class Verification {
   }
 
   /** Whether a leaf differs from the published one. */
-  async differsFromPublished(position: number, leaf: Buffer): Promise<boolean> {
-    await this.#inputs.tiles.load([position]);
-    return this.#inputs.tiles.compare(position, leaf).different.length > 0;
+  async differsFromPublished(position: number, leaf: HashText): Promise<boolean> {
+    await this.#inputs.tiles.load(position, position);
+    return this.#inputs.tiles.compare(position, [leaf]).different.length > 0;
   }
 
   /** Compares the checkpoints whose sizes the tree has reached. */
@@ -138,14 +127,6 @@ export class Verification {
   /** Whether there are so many findings that the verification stops. */
   get isFull(): boolean {
     return this.verifier.findingCount + this.#inputs.streams.findings.length >= FINDINGS_MAX;
-  }
-
-  #skipUnreadable(unreadable: Page['unreadable'], before: number): void {
-    while (unreadable[0] !== undefined && unreadable[0].position < before) {
-      const { position, problem } = unreadable.shift() as Page['unreadable'][number];
-      this.verifier.findings.push({ position, table: 'log', problem });
-      if (position >= this.verifier.next) this.verifier.skip(position);
-    }
   }
 
   /** Derives the report. @param head a signed tree head to verify published tiles with. */

@@ -7,19 +7,11 @@ create table daybook.log_partition (
   -- Exclusive.
   end_position bigint not null,
   made_at timestamptz not null default clock_timestamp(),
-  -- When a verified archive file held the whole partition, and daybook.log_kept its control events.
+  -- When a verified archive file held the whole partition.
   archived_at timestamptz,
   manifest jsonb,
-  -- Leaf hashes of the partition's rows in a batch that continues in the next partition, which needs them
-  -- for its own proof; 32 bytes each, empty if a batch ended with the partition.
-  open_leaves bytea,
   -- When it was loaded from its archive file again. It stays until an operator drops it.
   restored_at timestamptz,
   check (first_position < end_position),
-  check ((archived_at is null) = (manifest is null) and (archived_at is null) = (open_leaves is null))
+  check ((archived_at is null) = (manifest is null))
 );
-
--- The control events of archived partitions: servers start by reading all control events, and a decision
--- reads its subject's whole stream. They are few. A migration that adds a column to daybook.log adds it
--- here as well.
-create table daybook.log_kept (like daybook.log including all, check (stream is not null));

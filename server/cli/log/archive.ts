@@ -4,7 +4,12 @@ import type { Client } from 'pg';
 import { archive, type ArchiveResult } from '#db/archive/archive.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
-import { type PartitionStatus, listPartitions, verifyAllRetained, verifySeries } from '#db/archive/series.ts';
+import {
+  type PartitionStatus,
+  listPartitions,
+  verifyArchivedControl,
+  verifySeries,
+} from '#db/archive/series.ts';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS } from '#db/bounds.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -144,7 +149,7 @@ async function verify(
       withClient(connect, async (client) => {
         const recorded = (await listPartitions(client)).flatMap(({ manifest }) => manifest ?? []);
         await verifyThem(recorded.map(({ file }) => path.join(directory, file)));
-        await verifyAllRetained(client);
+        await verifyArchivedControl(client);
       }),
     );
   }
@@ -191,7 +196,7 @@ function showVerified({ verified }: { verified: readonly Manifest[] }): string {
     String(each.first_position),
     String(each.last_position),
     String(each.batch_count),
-    each.chain_after.chain,
+    each.chain_after,
   ]);
   const table = showTable(['VALID FILE', 'FROM', 'TO', 'BATCHES', 'CHAIN'], rows);
   return `${table}\nEach file continues the one before it.`;

@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { SHARD } from '#db/log/append.ts';
-import { type EventFilter, lookThroughControl } from '#db/log/lookup.ts';
+import { batchOf, type EventFilter, lookThroughControl } from '#db/log/lookup.ts';
 import { db, onlyRowOf } from '#db/schema/query.ts';
 import { EVENTS_CONTROL_LOOK_MAX, EVENTS_SKIP_ROWS_MAX } from '#server/dashboard/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
@@ -21,11 +20,7 @@ export async function skipTo(
   const { account, key } = filter;
   if ((account === undefined && key === undefined) || asOf.parked > 0 || asOf.position < upTo) return null;
   const last = String(upTo);
-  const atLast = db
-    .selectFrom('daybook.log')
-    .select('at')
-    .where('shard', '=', SHARD)
-    .where('position', '=', last);
+  const atLast = batchOf(upTo).select('at');
   let requests = db
     .selectFrom('projection.request')
     .select(['position', 'end_position'])

@@ -1,24 +1,27 @@
 import * as fc from 'fast-check';
-import { readdir, readFile } from 'node:fs/promises';
-import { zstdDecompressSync } from 'node:zlib';
+import { readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseLine } from '#db/archive/line.ts';
-import { type PartitionStatus, listPartitions, verifyAllRetained, verifySeries } from '#db/archive/series.ts';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
+import {
+  type PartitionStatus,
+  listPartitions,
+  verifyArchivedControl,
+  verifySeries,
+} from '#db/archive/series.ts';
+import { verifiedBatches } from '#db/archive/verify.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { ConflictError } from '#db/log/append.ts';
+import { entriesOf } from '#db/log/chain.ts';
 import { follow } from '#db/log/follow.ts';
 import { ArchivedError, firstPosition, readPage, readStream } from '#db/log/read.ts';
-import { readRows } from '../../support/audit/verify-chain.ts';
+import { readEntries } from '../../support/audit/verify-chain.ts';
 import { connectAs, openWriter, suspended } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 
-const lines = async (file: string): Promise<string[]> =>
-  zstdDecompressSync(await readFile(file))
-    .toString()
-    .trimEnd()
-    .split('\n');
+/** The entries of a file. */
+const entries = async (file: string): Promise<string[]> =>
+  (await Array.fromAsync(verifiedBatches(file))).flat().flatMap(entriesOf);
 
 test('archive: files verify by themselves and continue one another across batches', async () => {
   await fc.assert(
@@ -29,22 +32,17 @@ test('archive: files verify by themselves and continue one another across batche
         await using log = await createPartitionedLog(size, 12);
         await log.fill(4 * size, sizes);
         const owner = await connectAs(log.database, 'owner');
-        const stored = await readRows(owner);
+        const stored = await readEntries(owner);
         const result = await log.archive({ drop: true });
         expect(result?.archived.length).toBeGreaterThanOrEqual(2);
         expect(result?.dropped).toEqual(result?.archived);
         const found: number[] = [];
         await verifySeries(await log.files(), (_file, { first_position }) => found.push(first_position));
         expect(found).toHaveLength(result?.archived.length ?? 0);
-        await verifyAllRetained(owner);
+        await verifyArchivedControl(owner);
         await owner.end();
-        // Each row is in one file only, as it was in the log.
-        const archived = (await Promise.all((await log.files()).map(lines))).flatMap(([, ...rest]) =>
-          rest.flatMap((line) => {
-            const parsed = parseLine(line, 0);
-            return 'event' in parsed ? [parsed.event] : [];
-          }),
-        );
+        // Each event is in one file only, as it was in the log.
+        const archived = (await Promise.all((await log.files()).map(entries))).flat();
         expect(archived).toEqual(stored.slice(0, archived.length));
         expect(archived.length).toBe(found.length * size - 1);
       },
@@ -135,7 +133,7 @@ describe('archived partitions', () => {
   });
 
   test('archive: reading the full log fails with the files to restore', async () => {
-    const names = ['log_000000.ndjson.zst', 'log_000001.ndjson.zst'];
+    const names = ['log_000000.log.zst', 'log_000001.log.zst'];
     for (const after of [0, 48, 98]) {
       const refused = readPage(owner, after, 'all');
       await expect(refused).rejects.toThrow(ArchivedError);
@@ -157,21 +155,21 @@ describe('archived partitions', () => {
     await follower.close();
   });
 
-  test('archive: no role can change retained events or a detached partition', async () => {
+  test('archive: no role can change control events or a detached partition', async () => {
     const changes = (table: string): string[] => [
-      `update ${table} set status = 1`,
+      `update ${table} set shard = 1`,
       `delete from ${table}`,
       `truncate ${table}`,
     ];
     for (const role of ['owner', 'relay', 'worker', 'auditor'] as const) {
       const client = await connectAs(log.database, role);
-      for (const change of [...changes('daybook.log_kept'), ...changes('daybook.log_000000')]) {
+      for (const change of [...changes('daybook.control_event'), ...changes('daybook.log_000000')]) {
         await expect(client.query(change), `${role}: ${change}`).rejects.toMatchObject({ code: '42501' });
       }
       if (role !== 'owner') {
         for (const change of [
-          'insert into daybook.log_kept select * from daybook.log limit 1',
-          `select daybook.keep_partition(2, '{}', '')`,
+          'insert into daybook.control_event select * from daybook.control_event limit 1',
+          `select daybook.record_archived(2, '{}')`,
           `select daybook.attach_partition(0, 'log_000000')`,
           'update daybook.log_partition set archived_at = null',
         ]) {
@@ -182,32 +180,22 @@ describe('archived partitions', () => {
     }
   });
 
-  test('archive: a changed, missing or extra retained control event is detected', async () => {
+  test('archive: a changed, missing or extra control event of archived partitions is detected', async () => {
     const position = before[3]?.position ?? 0;
     for (const change of [
-      `update daybook.log_kept set body = body || ' ' where position = ${position}`,
-      `delete from daybook.log_kept where position = ${position}`,
-      `insert into daybook.log_kept (shard, position, at, type, instance, stream, version)
-        select 0, 99, now(), 1, 1, 'account/x', 1
-        where not exists (select from daybook.log_kept where position = 99)`,
+      `update daybook.control_event set line = replace(line, 'actor', 'agent') where position = ${position}`,
+      `update daybook.control_event set at = at + interval '1 microsecond' where position = ${position}`,
+      `delete from daybook.control_event where position = ${position}`,
+      `insert into daybook.control_event (shard, position, at, instance, type, stream, version, line)
+        select 0, 99, now(), 1, 1, 'account/x', 1, '(1)'
+        where not exists (select from daybook.control_event where position = 99)`,
     ]) {
-      await owner.query('begin; alter table daybook.log_kept disable trigger append_only');
+      await owner.query('begin; alter table daybook.control_event disable trigger append_only');
       expect((await owner.query(change)).rowCount).toBe(1);
-      await expect(verifyAllRetained(owner), change).rejects.toThrow(ArchiveDamageError);
+      await expect(verifyArchivedControl(owner), change).rejects.toThrow(ArchiveDamageError);
       await owner.query('rollback');
     }
-    await verifyAllRetained(owner);
-  });
-
-  test('archive: log_kept has the columns of the log, in the same order', async () => {
-    const { rows } = await owner.query<{ columns: string }>(
-      `select string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation), ', '
-        order by attnum) as columns
-        from pg_attribute where attnum > 0
-          and attrelid in ('daybook.log'::regclass, 'daybook.log_kept'::regclass) group by attrelid`,
-    );
-    expect(rows).toHaveLength(2);
-    expect(rows[0]).toEqual(rows[1]);
+    await verifyArchivedControl(owner);
   });
 
   test('archive list: shows the state of every partition', async () => {
@@ -218,14 +206,12 @@ describe('archived partitions', () => {
       each.manifest?.file ?? '',
     ];
     expect(listed.slice(0, 3).map(where)).toEqual([
-      ['log_000000', 'detached', 'log_000000.ndjson.zst'],
-      ['log_000001', 'detached', 'log_000001.ndjson.zst'],
+      ['log_000000', 'detached', 'log_000000.log.zst'],
+      ['log_000001', 'detached', 'log_000001.log.zst'],
       ['log_000002', 'attached', ''],
     ]);
     expect((await readdir(log.directory)).toSorted()).toEqual(
-      ['log_000000', 'log_000001']
-        .flatMap((name) => [`${name}.manifest.json`, `${name}.ndjson.zst`])
-        .toSorted(),
+      ['log_000000', 'log_000001'].flatMap((name) => [`${name}.manifest.json`, `${name}.log.zst`]).toSorted(),
     );
   });
 });

@@ -58,7 +58,6 @@ afterAll(async () => {
 });
 
 describe('backup of a changed log', () => {
-  const POSITION = 2 * SIZE + 2;
   let to: string;
   beforeEach(async () => {
     to = path.join(directory, 'damaged');
@@ -68,11 +67,35 @@ describe('backup of a changed log', () => {
   test.each([
     [
       'a changed value',
-      `update daybook.log set duration_ms = duration_ms + 1 where position = ${2 * SIZE + 3}`,
+      `update daybook.log set events = replace(events, ',500,', ',501,') where last_position = ${3 * SIZE}`,
       2 * SIZE + 1,
       'hash differs',
     ],
-    ['an event that is gone', `delete from daybook.log where position = ${POSITION}`, POSITION, 'missing'],
+    [
+      'a changed time of a batch',
+      `update daybook.log set at = at + interval '1 second' where last_position = ${3 * SIZE}`,
+      2 * SIZE + 1,
+      'hash differs',
+    ],
+    [
+      'a changed instance of a batch row',
+      `update daybook.log_batch set instance = instance + 1 where last_position = ${3 * SIZE}`,
+      2 * SIZE + 1,
+      'batch row disagrees',
+    ],
+    [
+      'an event that is gone',
+      String.raw`update daybook.log set events = regexp_replace(events, '\n[^\n]*$', '')
+        where last_position = ${3 * SIZE}`,
+      3 * SIZE,
+      'missing',
+    ],
+    [
+      'the events of a batch that are gone',
+      `delete from daybook.log where last_position = ${3 * SIZE}`,
+      2 * SIZE + 1,
+      'missing',
+    ],
     [
       'a batch that is gone',
       `delete from daybook.log_batch where last_position = ${3 * SIZE}`,
@@ -81,10 +104,27 @@ describe('backup of a changed log', () => {
     ],
     [
       'a truncated log',
-      `delete from daybook.log where position > ${4 * SIZE}; delete from daybook.log_batch
+      `delete from daybook.log where last_position > ${4 * SIZE}; delete from daybook.log_batch
         where last_position > ${4 * SIZE}`,
       4 * SIZE + 1,
       'missing: a checkpoint of size',
+    ],
+    ...[
+      `update daybook.control_event set line = replace(line, 'actor', 'agent') where version = 1`,
+      `update daybook.control_event set account = 'Account2' where version = 1`,
+      'delete from daybook.control_event where position = (select min(position) from daybook.control_event)',
+    ].map((change): [string, string, number, string] => [
+      `a control event that differs: ${change}`,
+      change,
+      BATCHES * SIZE + 1,
+      'its row in control_event differs from the log',
+    ]),
+    [
+      'a control event that is not in the log',
+      `insert into daybook.control_event (position, at, instance, version, shard, type, stream, line)
+        values (2, now(), 1, 9, 0, 80, 'log', '(80)')`,
+      2,
+      'its row in control_event differs from the log',
     ],
     [
       'a rewritten log with a recomputed chain',
@@ -101,7 +141,8 @@ describe('backup of a changed log', () => {
       // As only a superuser can. Undone at the end.
       await client.query(
         `create table public.kept_log as table daybook.log; create table public.kept_batch as table
-          daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint`,
+          daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint;
+        create table public.kept_control as table daybook.control_event`,
       );
       await client.query(`set session_replication_role = replica; ${change}`);
       try {
@@ -118,8 +159,9 @@ describe('backup of a changed log', () => {
       } finally {
         await client.query(`delete from daybook.log; insert into daybook.log table public.kept_log; delete
           from daybook.log_batch; insert into daybook.log_batch table public.kept_batch;
-        delete from daybook.checkpoint; insert into daybook.checkpoint table public.kept_checkpoint; drop
-          table public.kept_log, public.kept_batch, public.kept_checkpoint`);
+        delete from daybook.checkpoint; insert into daybook.checkpoint table public.kept_checkpoint;
+        delete from daybook.control_event; insert into daybook.control_event table public.kept_control; drop
+          table public.kept_log, public.kept_batch, public.kept_checkpoint, public.kept_control`);
         await client.end();
       }
     },
@@ -180,8 +222,7 @@ describe('a damaged backup', () => {
     [
       'a changed event, with an adapted manifest',
       /DAMAGED at position 1: hash differs/,
-      (copy, manifest) =>
-        rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t')),
+      (copy, manifest) => rewrite(copy, manifest, 'daybook.log', (text) => text.replace(',500,', ',501,')),
     ],
     [
       'a removed last batch, with its events',
@@ -205,7 +246,7 @@ describe('a damaged backup', () => {
       BackupDamageError,
     );
     const damaged = await changed((copy, manifest) =>
-      rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t')),
+      rewrite(copy, manifest, 'daybook.log', (text) => text.replace(',500,', ',501,')),
     );
     await expect(restoreBackup({ store: empty, directory: damaged, evenDamaged: false })).rejects.toThrow(
       'damaged at position 1: hash differs',

@@ -6,9 +6,11 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { restorePartition } from '#db/archive/restore.ts';
 import { takeBackup } from '#db/backup/backup.ts';
 import { connectBatch } from '#db/backup/connect.ts';
 import { copyOut } from '#db/backup/copy.ts';
+import { fileOf } from '#db/backup/manifest.ts';
 import { PROJECTION_TABLES, BASE_TABLES, EXCLUDED_TABLES, EXCLUDED_SCHEMAS } from '#db/backup/tables.ts';
 import { checkProjections, rebuildProjections } from '#db/backup/projections.ts';
 import { findRestoreGap } from '#db/backup/restore-gap.ts';
@@ -139,7 +141,7 @@ test('restore: the database is equal row by row, with its triggers, and continue
   const client = await connectAs(restored, 'owner');
   for (const table of EXCLUDED_TABLES.keys()) expect(await rowsOf(client, table), table).toEqual([]);
   for (const change of [
-    'update daybook.log_000000 set status = 1',
+    'update daybook.log_000000 set shard = 1',
     'delete from daybook.log',
     'truncate daybook.log_000001',
     'truncate daybook.log',
@@ -211,9 +213,8 @@ test('backup: is one consistent snapshot while the log grows', async () => {
       const { directory: backup, manifest } = await backUp(database, directory);
       const { damage } = await verifyBackup(backup);
       expect([damage, manifest.damage]).toEqual([null, null]);
-      expect(manifest.files.find(({ table }) => table === 'daybook.log')?.rows).toBe(
-        manifest.head?.position ?? 0,
-      );
+      expect(fileOf(manifest, 'daybook.log')?.rows).toBe(fileOf(manifest, 'daybook.log_batch')?.rows);
+      expect((fileOf(manifest, 'daybook.log')?.rows ?? 0) * 7).toBe(manifest.head?.position ?? 0);
     }
   } finally {
     ended = true;
@@ -223,7 +224,7 @@ test('backup: is one consistent snapshot while the log grows', async () => {
 
 test('backup: with archived partitions the projections are included, and the rest is verified', async () => {
   await using archived = await createPartitionedLog(50, 12);
-  // Batches cross the borders of partitions.
+  // Batches of all sizes, one of which would be larger than a partition.
   await archived.append(260, [3, 1, 70, 8]);
   await projectAll(archived.database);
   const source = await connectAs(archived.database, 'owner');
@@ -240,6 +241,45 @@ test('backup: with archived partitions the projections are included, and the res
   await using writer = await openWriter(restored);
   await writer.append([accepted()]);
   await projectAll(restored);
+});
+
+test('backup: archived partitions are verified by their manifests, beside a restored one', async () => {
+  await using archived = await createPartitionedLog(50, 12);
+  await archived.fill(260);
+  expect((await archived.archive({ drop: true }))?.dropped.length).toBeGreaterThan(2);
+  const [, second] = await archived.files();
+  await restorePartition(() => connectAs(archived.database, 'owner'), second as string);
+  const { manifest } = await backUp(archived.database, directory);
+  expect(manifest.damage).toBeNull();
+  expect(manifest.partitions[0]).toBe(1);
+  const client = await archived.database.superuser();
+  for (const [change, position, problem] of [
+    [
+      `update daybook.control_event set line = replace(line, 'actor', 'agent')
+        where position = (select min(position) from daybook.control_event)`,
+      1,
+      'control events do not match',
+    ],
+    [
+      `update daybook.control_event set line = replace(line, 'actor', 'agent')
+        where position = (select min(position) from daybook.control_event where position >= 50)`,
+      expect.toSatisfy((found: number) => found >= 50 && found < 100) as number,
+      'its row in control_event differs from the log',
+    ],
+    [
+      `update daybook.log_batch set chain = sha256('x') where last_position = 49`,
+      49,
+      'not that of the archive',
+    ],
+    ['delete from daybook.log_batch where last_position <= 20', 1, 'batch row disagrees'],
+  ] as const) {
+    await client.query(`begin; set local session_replication_role = replica; ${change}; commit`);
+    const { damage } = (await backUp(archived.database, directory)).manifest;
+    expect(damage, change).toEqual({ position, problem: expect.stringContaining(problem) as string });
+    await client.query(`begin; set local session_replication_role = replica;
+      update daybook.control_event set line = replace(line, 'agent', 'actor'); commit`);
+  }
+  await client.end();
 });
 
 test('restore: migrates an older backup, and fails on a database that is not empty', async () => {
@@ -286,5 +326,16 @@ test('copy out: memory stays constant for a table of any size', async () => {
   }
   expect([bytes, rows.rows]).toEqual([20_000 * 1_001, 20_000]);
   expect(most).toBeLessThan(1024 * 1024);
+  await client.end();
+});
+
+test('copy out: the connection is usable after a row that fills the buffers', async () => {
+  await using database = await createDatabase();
+  const client = await connectBatch(database, 'owner');
+  const rows = copyOut(client, "copy (select repeat('x', 1000000)) to stdout");
+  let bytes = 0;
+  for await (const piece of rows) bytes += (piece as Buffer).length;
+  expect(bytes).toBe(1_000_001);
+  expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   await client.end();
 });

@@ -4,14 +4,16 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readAttachment } from '#db/archive/detach.ts';
 import { verifySeries } from '#db/archive/series.ts';
-import { ArchiveDamageError, verifyArchive, verifyFile } from '#db/archive/verify.ts';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
+import { manifestName } from '#db/archive/manifest.ts';
+import { verifyArchive, verifyFile } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
 /** Detection of changes in the log by the archive, and in its files. */
 
-/** Batches of four, and one of two after each third one: 43–46, 47–48, 49–52, … */
+/** Batches of four, and one of two after each third one: 43–46, 47–48, 49, 50–52, 53–56, 57–60, … */
 const SIZES = [4];
 
 describe('archive of a changed log', () => {
@@ -37,17 +39,32 @@ describe('archive of a changed log', () => {
   // The first change is in the first partition, which is archived while the others are tested.
   test.each<[string, string, number]>([
     ['another link before', `update daybook.log_batch set chain = sha256('x') where last_position = 48`, 47],
-    ['a changed value', 'update daybook.log set output_tokens = 21 where position = 60', 57],
-    ['a changed time', `update daybook.log set at = at + interval '1 microsecond' where position = 60`, 57],
-    ['a missing row', 'delete from daybook.log where position = 60', 60],
     [
-      'a row that moved behind the others',
-      'update daybook.log set position = position + 100 where position = 99',
-      99,
+      'a changed value',
+      `update daybook.log set events = replace(events, ',500,', ',501,') where last_position = 60`,
+      57,
     ],
     [
-      'a changed row of a batch that the next partition ends',
-      'update daybook.log set key = null where position = 101',
+      'a changed time',
+      `update daybook.log set at = at + interval '1 microsecond' where last_position = 60`,
+      57,
+    ],
+    [
+      'a missing line',
+      String.raw`update daybook.log set events = regexp_replace(events, '\n[^\n]*$', '')
+        where last_position = 60`,
+      60,
+    ],
+    [
+      'lines in another order',
+      `update daybook.log set events = split_part(events, e'\n', 2) || e'\n' || split_part(events, e'\n', 1)
+        where last_position = 62`,
+      61,
+    ],
+    ['missing lines of a batch', 'delete from daybook.log where last_position = 60', 57],
+    [
+      'a batch that moved behind the others',
+      'update daybook.log set last_position = last_position + 100 where last_position = 99',
       99,
     ],
     ['a missing batch', 'delete from daybook.log_batch where last_position = 60', 57],
@@ -57,7 +74,7 @@ describe('archive of a changed log', () => {
       57,
     ],
   ])('archive: %s keeps that partition and later ones in the database', async (_, change, position) => {
-    await owner.query(change);
+    expect((await owner.query(change)).rowCount).toBe(1);
     const found = await log.archive().then(
       () => null,
       (error: unknown) => error,
@@ -71,7 +88,7 @@ describe('archive of a changed log', () => {
       (await readdir(log.directory)).filter((name) => name.startsWith(damaged) && !name.endsWith('.partial')),
     ).toEqual([]);
     await owner.query(`delete from daybook.log; delete from daybook.log_batch;
-      insert into daybook.log select * from daybook.true_log where position >= daybook.first_position();
+      insert into daybook.log select * from daybook.true_log where last_position >= daybook.first_position();
       insert into daybook.log_batch select * from daybook.true_log_batch`);
   });
 
@@ -116,37 +133,35 @@ describe('a changed archive file', () => {
       const found = await foundIn(changed, verifyArchive);
       expect(found, `byte ${at}`).toBeInstanceOf(ArchiveDamageError);
       const { position } = found as ArchiveDamageError;
-      expect(position === 0 || (position >= 45 && position <= 100), `byte ${at}: position ${position}`).toBe(
+      expect(position === 0 || (position >= 50 && position <= 100), `byte ${at}: position ${position}`).toBe(
         true,
       );
     }
   });
 
   test('archive verify: a change recompressed consistently is located at its position', async () => {
-    const text = zstdDecompressSync(whole).toString();
-    const lines = text.trimEnd().split('\n');
-    const at = lines.findIndex((line) => line.startsWith('{"position":70,'));
+    const lines = zstdDecompressSync(whole).toString().trimEnd().split('\n');
+    // Of the batch 67–70, and of its third event.
+    const batch = lines.findIndex((line) => / \(0,70,4,/.test(line));
+    const at = batch + 3;
     const foundAfter = (change: (lines: string[]) => string[]): Promise<unknown> =>
       foundIn(zstdCompressSync(`${change([...lines]).join('\n')}\n`), (name) => verifyFile(name));
-    const firstOfBatch = (): number => {
-      const before =
-        lines.slice(0, at).findLast((line) => line.startsWith('{"batch"')) ?? '{"batch":{"last_position":0}}';
-      return (JSON.parse(before) as { batch: { last_position: number } }).batch.last_position + 1;
-    };
     expect(await foundAfter((all) => all)).toBeNull();
     for (const [change, position] of [
-      [
-        (all: string[]) => all.with(at, (all[at] as string).replace('"instance":', '"instance":9')),
-        firstOfBatch(),
-      ],
-      [(all: string[]) => all.with(at, (all[at] as string).replace('}', ',"status":7}')), firstOfBatch()],
-      [(all: string[]) => all.with(at, (all[at] as string).replace('"type":', '"novel":7,"type":')), 70],
+      [(all: string[]) => all.with(at, (all[at] as string).replace(',500,', ',501,')), 67],
+      [(all: string[]) => all.with(batch, (all[batch] as string).replace(/\d+,1\)$/, '7,1)')), 67],
+      [(all: string[]) => all.with(batch, (all[batch] as string).replace('(0,70', '(0,71')), 67],
+      [(all: string[]) => all.toSpliced(batch, 5), 67],
+      [(all: string[]) => all.toSpliced(batch, 1), 67],
       [(all: string[]) => all.toSpliced(at, 1), 70],
       [(all: string[]) => all.toSpliced(at, 0, all[at] as string), 71],
-      [(all: string[]) => all.with(at, all[at + 1] as string).with(at + 1, all[at] as string), 70],
-      [(all: string[]) => all.slice(0, at), 70],
+      [(all: string[]) => all.with(at, all[at + 1] as string).with(at + 1, all[at] as string), 67],
+      [(all: string[]) => all.slice(0, at), 69],
+      [(all: string[]) => all.slice(0, batch), 67],
       [(all: string[]) => [...all, all.at(-1) as string], 100],
-      [(all: string[]) => all.with(at, 'x'), 70],
+      [(all: string[]) => [...all, ...all.slice(1)], 100],
+      [(all: string[]) => all.with(at, 'x'), 69],
+      [(all: string[]) => all.toSpliced(1, 1), 50],
     ] as const) {
       const found = await foundAfter(change);
       expect(found, change.toString()).toBeInstanceOf(ArchiveDamageError);
@@ -177,14 +192,10 @@ describe('a changed archive file', () => {
       .replace(/"log_id":"[^"]+"/, `"log_id":"${(await verifyFile(second)).log_id}"`);
     const name = path.join(other.directory, path.basename(first));
     await writeFile(name, zstdCompressSync(forged));
-    const manifest = JSON.parse(
-      await readFile(name.replace('ndjson.zst', 'manifest.json'), 'utf8'),
-    ) as Record<string, unknown>;
+    const beside = path.join(other.directory, manifestName(path.basename(name)));
+    const manifest = JSON.parse(await readFile(beside, 'utf8')) as Record<string, unknown>;
     const { bytes, sha256, log_id } = await verifyFile(name);
-    await writeFile(
-      name.replace('ndjson.zst', 'manifest.json'),
-      JSON.stringify({ ...manifest, bytes, sha256, log_id }),
-    );
+    await writeFile(beside, JSON.stringify({ ...manifest, bytes, sha256, log_id }));
     await expect(verifySeries([name], () => undefined)).rejects.toThrow(
       'its chain does not continue the one before',
     );

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { Step } from '#db/archive/archive.ts';
 import { readAttachment } from '#db/archive/detach.ts';
-import { verifyAllRetained, verifySeries } from '#db/archive/series.ts';
+import { verifyArchivedControl, verifySeries } from '#db/archive/series.ts';
 import { readPage } from '#db/log/read.ts';
 import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
@@ -48,7 +48,7 @@ test('archive: the next run continues after a crash at any step, without loss or
   const found: number[] = [];
   await verifySeries(await log.files(), (_file, { partition }) => found.push(partition));
   expect(found).toEqual([...STEPS.keys()]);
-  await verifyAllRetained(owner);
+  await verifyArchivedControl(owner);
   // One file and one manifest per partition, and no partial files.
   expect(await readdir(log.directory)).toHaveLength(2 * STEPS.length);
   expect((await readPage(owner, STEPS.length * 50 - 1, 'all'))[0]?.position).toBe(STEPS.length * 50);

@@ -1,26 +1,26 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ArchiveDamageError } from '#db/archive/damage.ts';
 import { readAttachment } from '#db/archive/detach.ts';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { firstPosition, readPage } from '#db/log/read.ts';
-import { verifyChain, readRows } from '../../support/audit/verify-chain.ts';
+import { readEntries, verifyChain } from '../../support/audit/verify-chain.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
 let log: PartitionedLog;
 let owner: Awaited<ReturnType<typeof connectAs>>;
 const connect = () => connectAs(log.database, 'owner');
-let rows: Awaited<ReturnType<typeof readRows>>;
+let entries: string[];
 let events: Awaited<ReturnType<typeof readPage>>;
 
 beforeAll(async () => {
   log = await createPartitionedLog(50, 12);
-  // Pages cross batches of all sizes, one of which is larger than a partition.
+  // Batches of all sizes, one of which would be larger than a partition.
   await log.fill(260, [3, 1, 70, 8]);
   owner = await connect();
-  rows = await readRows(owner);
+  entries = await readEntries(owner);
   events = await readPage(owner, 0, 'all');
   await log.archive({ drop: true });
 });
@@ -36,11 +36,11 @@ test('archive restore: the log is equal row by row, with its chain and its trigg
   // Files can be restored in any order.
   for (const file of files.toReversed()) await restorePartition(connect, file);
   expect(await firstPosition(owner)).toBe(1);
-  expect(await readRows(owner)).toEqual(rows);
+  expect(await readEntries(owner)).toEqual(entries);
   expect(await readPage(owner, 0, 'all')).toEqual(events);
   expect(await verifyChain(owner)).toBeNull();
   for (const change of [
-    'update daybook.log_000000 set status = 1',
+    'update daybook.log_000000 set shard = 1',
     'delete from daybook.log',
     'truncate daybook.log_000000',
   ]) {

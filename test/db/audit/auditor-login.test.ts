@@ -32,13 +32,13 @@ afterAll(async () => {
 const READABLE = [
   'daybook.allowance',
   'daybook.checkpoint',
+  'daybook.control_event',
   'daybook.cosignature',
   'daybook.install',
   'daybook.instance',
   'daybook.lease',
   'daybook.log',
   'daybook.log_batch',
-  'daybook.log_kept',
   'daybook.log_node',
   'daybook.log_partition',
   'daybook.parked_event',
@@ -86,7 +86,7 @@ describe('auditor login', () => {
     const client = await connectAs(auditor, 'auditor');
     try {
       for (const statement of [
-        'update daybook.log set status = 1',
+        'update daybook.log set events = null',
         'delete from daybook.checkpoint',
         "insert into daybook.cosignature (epoch, size, witness, line) values (1, 1, 'x', 'y')",
         "select daybook.register_instance('x')",

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { manifestName } from '#db/archive/manifest.ts';
 import { AUDIT_COMMANDS } from '#db/audit/commands/program.ts';
 import type { Evidence } from '#db/audit/verify/evidence.ts';
 import { exportPart } from '#db/audit/export.ts';
@@ -10,6 +11,7 @@ import { verifyFiles } from '#db/audit/verify/files.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { formatVerifierKey, type Verifier } from '#db/tlog/note.ts';
 import { type AuditedLog, createAuditedLog } from '../../support/audit/audited-log.ts';
+import { changeEvents } from '../../support/audit/change-lines.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 
 let log: AuditedLog;
@@ -43,6 +45,22 @@ async function exported(from: number, to: number): Promise<string> {
     await client.end();
   }
 }
+
+/** The range of the batches that hold a range. */
+async function batchesOf(from: number, to: number): Promise<{ first: number; last: number }> {
+  const { rows } = await log.superuser.query<{ first: number; last: number }>(
+    `select min(last_position - event_count + 1)::integer as first, max(last_position)::integer as last
+      from daybook.log_batch where last_position >= $1 and last_position - event_count < $2`,
+    [from, to],
+  );
+  return rows[0] as { first: number; last: number };
+}
+
+/** The only file in a directory of an export. */
+async function fileIn(out: string): Promise<string> {
+  return (await readdir(out)).find((name) => name.endsWith('.log.zst')) as string;
+}
+
 const trusting = (): Evidence => ({ keys: [key] });
 
 /** Runs an audit command in this process. */
@@ -64,7 +82,7 @@ async function run(...args: string[]) {
 }
 
 describe('audit export', () => {
-  test('export: any range is verified with the verifier key alone, up to the signed root', async () => {
+  test('export: batches of any range are verified with the key alone, up to the signed root', async () => {
     for (const [from, to] of [
       [1, log.head],
       [1, 5],
@@ -75,14 +93,17 @@ describe('audit export', () => {
       [300, log.head],
       [log.head, log.head],
     ] as const) {
-      const report = await verifyFiles([await exported(from, to)], trusting());
+      const { first, last } = await batchesOf(from, to);
+      const out = await exported(from, to);
+      expect(await fileIn(out)).toBe(`log-${first}-${last}.log.zst`);
+      const report = await verifyFiles([out], trusting());
       expect(report).toMatchObject({
         findings: [],
         notes: [],
-        first: from,
-        head: to,
-        events: to - from + 1,
-        covered: to,
+        first,
+        head: last,
+        events: last - first + 1,
+        covered: last,
         trust: 'given',
       });
       expect(report.checkpoints).toBe(1);
@@ -92,7 +113,7 @@ describe('audit export', () => {
   test('export: without a given key the keys of the manifest are trusted, and reported so', async () => {
     expect(await verifyFiles([await exported(20, 60)])).toMatchObject({
       findings: [],
-      covered: 60,
+      covered: (await batchesOf(20, 60)).last,
       trust: 'published',
     });
   });
@@ -106,39 +127,50 @@ describe('audit export', () => {
 
   test('export: a swapped manifest or a swapped file is detected', async () => {
     const one = await exported(20, 60);
-    const other = await exported(20, 61);
-    const [file, manifest] = ['log-20-60.ndjson.zst', 'log-20-60.manifest.json'];
+    const other = await exported(20, log.head);
+    const [file, theirs] = [await fileIn(one), await fileIn(other)];
     const swapped = path.join(directory, 'swapped');
     await mkdir(swapped);
     await copyFile(path.join(one, file), path.join(swapped, file));
-    const theirs = await readFile(path.join(other, 'log-20-61.manifest.json'), 'utf8');
-    await writeFile(path.join(swapped, manifest), theirs);
+    await copyFile(path.join(other, manifestName(theirs)), path.join(swapped, manifestName(file)));
     expect((await verifyFiles([swapped], trusting())).findings.length).toBeGreaterThan(0);
-    await copyFile(path.join(other, 'log-20-61.ndjson.zst'), path.join(swapped, file));
-    await copyFile(path.join(one, manifest), path.join(swapped, manifest));
+    await copyFile(path.join(other, theirs), path.join(swapped, file));
+    await copyFile(path.join(one, manifestName(file)), path.join(swapped, manifestName(file)));
     expect((await verifyFiles([swapped], trusting())).findings.length).toBeGreaterThan(0);
   });
 
   test('export: consecutive files verify as one log, and a gap between files is an error', async () => {
-    const parts = [await exported(1, 100), await exported(101, 260), await exported(261, log.head)];
+    const [{ last }, { first }] = [await batchesOf(1, 100), await batchesOf(260, 260)];
+    const parts = [
+      await exported(1, last),
+      await exported(last + 1, first - 1),
+      await exported(first, log.head),
+    ];
     expect(await verifyFiles(parts, log.evidence)).toMatchObject({
       findings: [],
       events: log.head,
       covered: log.head,
     });
     await expect(verifyFiles([parts[0] as string, parts[2] as string], log.evidence)).rejects.toThrow(
-      'begins at position 261',
+      `begins at position ${first}`,
     );
   });
 
   test('export: a changed event is located with and without published tiles', async () => {
     const out = await exported(1, log.head);
-    const file = path.join(out, `log-1-${log.head}.ndjson.zst`);
+    const file = path.join(out, await fileIn(out));
     const lines = zstdDecompressSync(await readFile(file))
       .toString()
       .split('\n');
-    const at = lines.findIndex((line) => line.startsWith('{"position":60,'));
-    lines[at] = (lines[at] as string).replace(/"instance":\d+/, '"instance":999');
+    // The header is the first line, and each batch has one before those of its events.
+    const { rows } = await log.superuser.query<{ count: number }>(
+      'select count(*)::integer from daybook.log_batch where last_position - event_count < 60',
+    );
+    const at = 60 + (rows[0]?.count as number);
+    const { first } = await batchesOf(60, 60);
+    const line = lines[at] as string;
+    lines[at] = line.replace(/^(\(\d+,[^,]*,)/, '$1X');
+    expect(lines[at]).not.toBe(line);
     await writeFile(file, zstdCompressSync(lines.join('\n')));
     expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({
       position: 60,
@@ -146,9 +178,9 @@ describe('audit export', () => {
     });
     const { findings, covered } = await verifyFiles([out], trusting());
     expect(covered).toBe(0);
-    expect(findings[0]).toMatchObject({ position: 60, table: 'log' });
-    // An unreadable line is a finding; the lines before it are verified.
-    lines[at] = '{"position":60,"nonsense":1}';
+    expect(findings[0]).toMatchObject({ position: first });
+    // An unreadable line is a finding; the batches before it are verified.
+    lines[at] = 'nonsense';
     await writeFile(file, zstdCompressSync(lines.join('\n')));
     expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({ position: 60 });
     await writeFile(file, (await readFile(file)).subarray(0, 2_000));
@@ -194,24 +226,29 @@ describe('audit commands', () => {
       '250',
     );
     expect(written).toMatchObject({ code: 0 });
-    expect(written.out).toContain('231 events, positions 20 to 250');
-    expect((await readdir(out)).toSorted()).toEqual(['log-20-250.manifest.json', 'log-20-250.ndjson.zst']);
+    const { first, last } = await batchesOf(20, 250);
+    const count = last - first + 1;
+    expect(written.out).toContain(`${count} events, positions ${first} to ${last}`);
+    expect((await readdir(out)).toSorted()).toEqual([
+      `log-${first}-${last}.log.zst`,
+      `log-${first}-${last}.manifest.json`,
+    ]);
     const files = await run('verify', out, '--key', LINE());
-    expect(files.out).toContain('Verified: 231 events');
+    expect(files.out).toContain(`Verified: ${count} events`);
     expect(files).toMatchObject({ code: 0 });
     const database = await run('--json', 'verify', '--key', LINE());
     expect(database).toMatchObject({ code: 0 });
     expect(JSON.parse(database.out)).toMatchObject({ findings: [], trust: 'given', covered: log.head });
     const { rows } = await log.superuser.query(
-      `select body::json->>'what' as what from daybook.log where type = 82 order by position`,
+      `select body::json->>'what' as what from daybook.events() where type = 82 order by position`,
     );
     expect(rows.map(({ what }) => what as string)).toEqual(['events', 'export', 'verify']);
   });
 
   test('audit verify: prints the first invalid position first and exits with 1', async () => {
     await log.superuser.query(
-      `set session_replication_role = replica; update daybook.log set model = 'another'
-        where position = 60; reset session_replication_role`,
+      `set session_replication_role = replica; ${changeEvents('position = 60', { model: "'another'" })};
+        reset session_replication_role`,
     );
     const { code, out } = await run('verify');
     expect(code).toBe(1);

@@ -3,18 +3,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { leafOf } from '#db/log/chain.ts';
+import { leafHash } from '#db/log/chain.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
-import { GrowingTree } from '#db/tlog/merkle.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { readCheckpointFile, readLeafTile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 import { addSigningKey, dropOldKey } from '#db/tlog/signing-key.ts';
 import { readRoot, readLogState, requireConsistent, InconsistentLogError } from '#db/tlog/log-state.ts';
-import { readRows } from '../../support/audit/verify-chain.ts';
+import { readEntries } from '../../support/audit/verify-chain.ts';
+import { changeEvents } from '../../support/audit/change-lines.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
+import { GrowingTree } from '../../support/audit/growing-tree.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -44,7 +45,7 @@ async function publishOnce(database: TestDatabase, to = published()) {
 async function leavesOf(database: TestDatabase): Promise<Buffer[]> {
   const client = await connectAs(database, 'auditor');
   try {
-    return (await readRows(client)).map(leafOf);
+    return (await readEntries(client)).map(leafHash);
   } finally {
     await client.end();
   }
@@ -137,7 +138,9 @@ describe('publish', () => {
     expect(openCheckpoint(newest, [second as never]).checkpoint.size).toBe(6);
     expect(() => openCheckpoint(newest, [first as never])).toThrow();
     const client = await connectAs(database, 'auditor');
-    const { rows } = await client.query('select position from daybook.log where type = 80 order by position');
+    const { rows } = await client.query(
+      'select position from daybook.events() where type = 80 order by position',
+    );
     expect(rows).toHaveLength(2);
     await client.end();
   });
@@ -173,10 +176,12 @@ describe('publish of an inconsistent log', () => {
   test.each([
     [
       'truncated',
-      'delete from daybook.log where position > 900; delete from daybook.log_batch where last_position > 900',
+      ['log', 'log_batch']
+        .map((table) => `delete from daybook.${table} where last_position > 1000`)
+        .join(';'),
     ],
     // A change deeper in the log is found only by an audit, which reads the full log.
-    ['changed in its newest events', "update daybook.log set model = 'another' where position = 1100"],
+    ['changed in its newest events', changeEvents('position = 1100', { model: "'another'" })],
   ])('publish: fails when the log was %s', async (_how, change) => {
     await using database = await createDatabase();
     await fill(database, 1_200);

@@ -34,7 +34,7 @@ test('receipt: fails with the archive file to restore, also for events beside th
     await log.archive();
     expect(await receiptAt(5)).toMatchObject({
       code: 'events_archived',
-      message: expect.stringContaining('log_000000.ndjson.zst') as string,
+      message: expect.stringContaining('log_000000.log.zst') as string,
     });
     // One tile has leaves on both sides of the border; the next tile is complete.
     expect(await receiptAt(301)).toMatchObject({

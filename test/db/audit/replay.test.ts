@@ -4,20 +4,27 @@ import path from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readEventLines } from '#db/archive/read-lines.ts';
-import { eventsOf } from '#db/audit/source/files.ts';
-import { readPart } from '#db/audit/source/pages.ts';
+import { exportRange } from '#db/archive/export.ts';
+import { fileSource } from '#db/audit/source/files.ts';
 import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
-import { databaseSource } from '#db/audit/source/source.ts';
+import { databaseSource, type Source } from '#db/audit/source/source.ts';
 import type { StatementReport } from '#db/audit/commands/statement-text.ts';
-import { leafHash, type LeafRow } from '#db/log/chain.ts';
+import { leafHash } from '#db/log/chain.ts';
 import { retireInstance } from '#db/instances/instance.ts';
-import { GapError } from '#db/log/follow.ts';
-import { readHead, readPage, UnreadableEventError } from '#db/log/read.ts';
+import {
+  GapError,
+  type LogRange,
+  type Read,
+  readEvents,
+  readHead,
+  readPage,
+  UnreadableEventError,
+} from '#db/log/read.ts';
 import type { Placed, PlanTerms } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { readRows } from '../../support/audit/verify-chain.ts';
+import { changeEvents, changeLines } from '../../support/audit/change-lines.ts';
+import { readEntries } from '../../support/audit/verify-chain.ts';
 import { chat } from '../../support/client.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
@@ -31,6 +38,7 @@ import {
   registered,
   settled,
 } from '../../support/log/log-writer.ts';
+import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
 import { createPartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
@@ -166,7 +174,7 @@ describe('audit commands on a log of real requests', () => {
     const shown = await json<StatementReport>('audit', 'statement', '--all', '--month', MONTH());
     const [sum] = await queryRows<{ cost: number; calls: number }>(
       `select sum(cost_microusd)::integer as cost, count(*) filter (where type in (101,
-        102))::integer as calls from daybook.log where type = 101`,
+        102))::integer as calls from daybook.events() where type = 101`,
     );
     expect(sum?.cost).toBeGreaterThan(0);
     expect(shown.total).toEqual({
@@ -217,9 +225,9 @@ describe('audit commands on a log of real requests', () => {
         );
       const found = await traced();
       expect(found.events.map(({ position }) => position)).toEqual(positions);
-      const rows = await readRows(superuser);
+      const entries = await readEntries(superuser);
       expect(found.events.map(({ leaf_hash }) => leaf_hash)).toEqual(
-        positions.map((position) => leafHash(rows[position - 1] as LeafRow).toString('hex')),
+        positions.map((position) => leafHash(entries[position - 1] as string).toString('hex')),
       );
       expect(found.events.every(({ position, batch }) => batch.last_position >= position)).toBe(true);
       await superuser.query('alter table projection.request rename to elsewhere');
@@ -283,33 +291,46 @@ describe('event sources', () => {
   });
   afterAll(() => database?.[Symbol.asyncDispose]());
 
-  test('sources: rows, text pages and file lines decode to the same events', async () => {
+  const eventsIn = async (source: Source, range: LogRange): Promise<Read[]> => {
+    const found: Read[] = [];
+    for await (const page of source.read(range))
+      found.push(...page.flatMap((batch) => readEvents(batch, range)));
+    return found;
+  };
+
+  test('sources: a database and a file of it have the same events in any range', async () => {
     await using writer = await openWriter(database);
     const auditor = await connectAs(database, 'auditor');
-    const readLines = readEventLines('lines');
+    const directory = await makeTestDirectory();
     const versions = new Map<string, number>();
     const versionOf = (stream: string): number => {
       versions.set(stream, (versions.get(stream) ?? 0) + 1);
       return versions.get(stream) as number;
     };
     try {
+      let run = 0;
       await fc.assert(
         fc.asyncProperty(fc.array(anyEvent, { minLength: 1, maxLength: 40 }), async (events) => {
           const after = await readHead(auditor);
           for (const event of events) {
-            if (!('actor' in event)) await writer.append([event]);
+            if (!('actor' in event)) await writer.append([event, event]);
             else await writer.control([{ event, version: versionOf(streamOf(event)) }]);
           }
           const head = await readHead(auditor);
-          const rows = await readPage(auditor, after);
-          expect(await readPart(auditor, after, head)).toEqual(rows);
-          const [text] = await readLines(auditor, { after: String(after), upTo: String(head) });
-          expect(eventsOf((text?.lines ?? '').split('\n'))).toEqual(rows);
+          const read = await readPage(auditor, after);
+          const file = path.join(directory, String(run++));
+          await exportRange(auditor, { from: after + 1, to: head }, file, () => undefined);
+          for (const source of [await databaseSource(auditor), await fileSource([file])]) {
+            expect(await eventsIn(source, { after, upTo: head })).toEqual(read);
+            if (read.length < 3) continue;
+            expect(await eventsIn(source, { after: after + 1, upTo: head - 1 })).toEqual(read.slice(1, -1));
+          }
         }),
         { numRuns: 20 },
       );
     } finally {
       await auditor.end();
+      await removeTestDirectory(directory);
     }
   });
 
@@ -319,15 +340,10 @@ describe('event sources', () => {
     await writer.append(Array.from({ length: 9 }, () => accepted()));
     const superuser = await database.superuser();
     const auditor = await connectAs(database, 'auditor');
-    const read = async (): Promise<unknown[]> => {
-      const found: unknown[] = [];
-      for await (const page of (await databaseSource(auditor)).read({ after: first, upTo: first + 9 }))
-        found.push(...page);
-      return found;
-    };
+    const read = async () => eventsIn(await databaseSource(auditor), { after: first, upTo: first + 9 });
     try {
       await superuser.query("set session_replication_role = 'replica'");
-      await superuser.query('update daybook.log set type = 999 where position = $1', [first + 3]);
+      await superuser.query(changeEvents(`position = ${first + 3}`, { type: '999' }));
       const found = await read();
       expect(found.map((each) => each instanceof UnreadableEventError)).toEqual([
         false,
@@ -340,8 +356,10 @@ describe('event sources', () => {
         false,
         false,
       ]);
-      await superuser.query('delete from daybook.log where position = $1', [first + 5]);
-      await expect(read()).rejects.toThrow(new GapError(`the log has no event at position ${first + 5}`));
+      await superuser.query(changeLines(`position > ${first + 5}`, 'null'));
+      await expect(read()).rejects.toThrow(new GapError(first + 6));
+      await superuser.query('delete from daybook.log where last_position > $1', [first]);
+      await expect(read()).rejects.toThrow(new GapError(first + 1));
     } finally {
       await auditor.end();
       await superuser.end();
@@ -409,7 +427,7 @@ test('archived events are read from files, alone or before the database', async 
   const lines = zstdDecompressSync(await readFile(files[1] as string)).toString();
   await writeFile(
     files[1] as string,
-    zstdCompressSync(lines.replace('"output_tokens":20', '"output_tokens":21')),
+    zstdCompressSync(lines.replace(/^\(101,.*?,20,/m, (line) => line.replace(/20,$/, '21,'))),
   );
   expect(await daybook('audit', 'replay', '--files', ...files)).toMatchObject({
     code: 1,

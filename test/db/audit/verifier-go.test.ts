@@ -4,7 +4,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { exportPart } from '#db/audit/export.ts';
 import { writeTlogTiles } from '#db/audit/tiles.ts';
 import { namesByCode } from '#db/events/codes.ts';
 import { EVENT_CODES } from '#db/events/events.ts';
@@ -67,7 +69,7 @@ describe.skipIf(GO === undefined)('a verifier in Go, written from the docs', () 
 
   test('reads the same events from entry bundles as the database has, up to the signed root', async () => {
     const { rows } = await log.superuser.query<{ type: number; count: string; cost: string | null }>(
-      'select type, count(*) as count, sum(cost_microusd) as cost from daybook.log group by type',
+      'select type, count(*) as count, sum(cost_microusd) as cost from daybook.events() group by type',
     );
     const names = namesByCode<string>(EVENT_CODES);
     const streams = await log.superuser.query('select from daybook.stream_head where version > 0');
@@ -77,6 +79,29 @@ describe.skipIf(GO === undefined)('a verifier in Go, written from the docs', () 
       cost_microusd: rows.reduce((sum, { cost }) => sum + Number(cost), 0),
       streams: streams.rowCount,
     });
+  });
+
+  test('verifies the chain of an exported file, and names a batch that was changed', async () => {
+    const client = await connectAs(log.database, 'auditor');
+    const { file, manifest } = await exportPart(client, {
+      from: 10,
+      to: log.head - 10,
+      directory,
+      published: undefined,
+      waitMs: 0,
+    });
+    await client.end();
+    const text = path.join(directory, 'file');
+    const lines = zstdDecompressSync(await readFile(file)).toString();
+    await writeFile(text, lines);
+    expect(await verify('file', FORMAT, text)).toEqual({
+      first: manifest.first_position,
+      last: manifest.last_position,
+      batches: manifest.batch_count,
+      chain: manifest.chain_after,
+    });
+    await writeFile(text, lines.replace(/\n\(100,(?=.*\n$)/s, '\n(101,'));
+    await expect(verify('file', FORMAT, text)).rejects.toThrow(/after position \d+: its chain value is/);
   });
 
   test('names the position of a changed entry, and a tree that is not the signed one', async () => {

@@ -67,7 +67,7 @@ describe('verify of a log that is archived in part', () => {
     const client = await connectAs(log.database, 'auditor');
     try {
       await expect(writeTlogTiles(client, { directory, archive: undefined })).rejects.toThrow(
-        '--archive-dir',
+        'is in its archive',
       );
       const { size } = await writeTlogTiles(client, { directory, archive: log.directory });
       expect(size).toBe(head);
@@ -134,7 +134,8 @@ describe('verify of a log that is archived in part', () => {
   test.each<[string, string, Partial<Record<'position' | 'table', unknown>>]>([
     [
       'an event that is still there',
-      `update daybook.log set instance = 999 where position = (select daybook.first_position() + 9)`,
+      `update daybook.log set instance = 999 where last_position =
+        (select min(last_position) from daybook.log where last_position > daybook.first_position() + 9)`,
       { table: 'log' },
     ],
     [
@@ -144,15 +145,14 @@ describe('verify of a log that is archived in part', () => {
       { table: 'log_batch' },
     ],
     [
-      'a kept event',
-      `update daybook.log_kept set body = body || ' ' where position = (select min(position)
-        from daybook.log_kept)`,
-      { table: 'log_kept', position: 2 },
+      'an archived control event',
+      `update daybook.control_event set line = line || ' ' where position = 2`,
+      { table: 'control_event', position: 2 },
     ],
     [
-      'a kept event that is gone',
-      'delete from daybook.log_kept where position = (select min(position) from daybook.log_kept)',
-      { table: 'log_kept', position: 2 },
+      'an archived control event that is gone',
+      'delete from daybook.control_event where position = 2',
+      { table: 'control_event', position: 2 },
     ],
     [
       'a manifest',
@@ -161,33 +161,50 @@ describe('verify of a log that is archived in part', () => {
       { table: 'log_partition', position: 100 },
     ],
     [
-      'the leaves of an open batch',
-      `update daybook.log_partition set open_leaves = sha256('x') where number = 2`,
-      { table: 'log_partition', position: 100 },
-    ],
-    [
       'a file of another digest',
       `update daybook.log_partition set manifest = jsonb_set(manifest, '{sha256}',
         to_jsonb(repeat('0', 64))) where number = 2`,
-      { table: 'log_000002.ndjson.zst' },
+      { table: 'log_000002.log.zst' },
     ],
   ])('verify with archive files: detects %s', async (_what, change, finding) => {
     expect((await after(whole(), change)).findings[0]).toMatchObject(finding);
   });
 
-  test('verify without archive files: detects changed retained events and manifests', async () => {
-    const kept = await after(
-      evidence,
-      `update daybook.log_kept set body = body || ' ' where position = (select min(position)
-        from daybook.log_kept)`,
+  test('verify without archive files: detects changed control events of archived partitions', async () => {
+    const changes = `update daybook.control_event set line = replace(line, 'command-line', 'Command-line')
+      where position = 2`;
+    expect((await after(evidence, changes)).findings[0]).toMatchObject({
+      table: 'control_event',
+      position: 2,
+    });
+    // Without tiles the manifest shows in which partition one was changed.
+    for (const change of [changes, 'delete from daybook.control_event where position = 2'])
+      expect((await after({}, change)).findings).toContainEqual(
+        expect.objectContaining({ table: 'control_event', position: 1, to: 49 }),
+      );
+    const inserted = `insert into daybook.control_event select -7, at, instance, 1000, shard, type, stream,
+      account, key, line from daybook.control_event where position = 2`;
+    expect((await after({}, inserted)).findings).toContainEqual(
+      expect.objectContaining({ table: 'control_event', position: -7 }),
     );
-    expect(kept.findings[0]).toMatchObject({ table: 'log_kept', position: 2 });
-    const bare = await after(
-      {},
-      `update daybook.log_kept set body = body || ' ' where position = (select min(position)
-        from daybook.log_kept)`,
-    );
-    expect(bare.findings[0]).toMatchObject({ table: 'log_kept', position: 1, to: 49 });
+    for (const [column, value] of Object.entries({
+      at: `at + interval '1 microsecond'`,
+      instance: 'instance + 1',
+      version: 'version + 1000',
+      type: 'type + 1',
+      stream: `stream || 'x'`,
+      account: `account || 'x'`,
+      key: `'x'`,
+    })) {
+      const change = `update daybook.control_event set ${column} = ${value} where position = 2`;
+      expect((await after(evidence, change)).findings[0]).toMatchObject({
+        table: 'control_event',
+        position: 2,
+      });
+      const bare = (await after({}, change)).findings[0];
+      expect(bare).toMatchObject({ table: 'control_event' });
+      expect(bare?.position).toBeLessThanOrEqual(2);
+    }
   });
 
   test('verify with archive files: fails for a missing file, and reports a swapped one', async () => {

@@ -26,7 +26,9 @@ describe('verify of emptied tables', () => {
     ['log_node, in part', [`${NODES} where number = 1`], [['log_node', 257]]],
     ['stream_head', ['delete from daybook.stream_head'], [['stream_head', 10]]],
     ['stream_head, of names only', [NAMES], [['stream_head', 10]]],
+    ['log', ['delete from daybook.log'], [['log', 1]]],
     ['log_batch', ['delete from daybook.log_batch'], [['log_batch', 1]]],
+    ['control_event', ['delete from daybook.control_event'], [['control_event', 4]]],
     ['log_partition', ['delete from daybook.log_partition'], [['log_partition', 1]]],
     [
       'log_partition, of the newest',
@@ -45,7 +47,7 @@ describe('verify of emptied tables', () => {
     ['checkpoint and log_node', [CHECKPOINTS, NODES]],
   ])('verify: %s is reported, by each kind of evidence and by the log alone', async (_table, statements) => {
     const { rows } = await log.superuser.query<{ position: number }>(
-      `select min(position)::integer as position from daybook.log where type = 80`,
+      `select min(position)::integer as position from daybook.events() where type = 80`,
     );
     for (const [by, size] of [
       [log.evidence, log.head],

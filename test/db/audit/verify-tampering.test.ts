@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Damage } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
+import { changeEvents, changeLines } from '../../support/audit/change-lines.ts';
 import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { controller } from '../../support/controller.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
@@ -53,6 +54,11 @@ describe('verifyChain after the triggers were disabled', () => {
     }
   }
 
+  /** A copy of a row of the log with another last position. */
+  const copyOf = (last: number): string =>
+    `insert into daybook.log select ${last}, at, event_count, instance, shard, events
+      from daybook.log where last_position = ${SIZE}`;
+
   /** Another value of a column's type that the table's constraints allow. */
   const CHANGES: Record<string, (column: string) => string> = {
     smallint: (column) => `coalesce(${column}, 0) # 1024::smallint`,
@@ -83,28 +89,38 @@ describe('verifyChain after the triggers were disabled', () => {
 
   test('chain: a changed value of any column of a row is detected in its batch', async () => {
     const columns = await columnsOf('log');
-    expect(columns).toHaveLength(34);
+    expect(columns).toHaveLength(6);
     for (const { column, changed } of columns) {
-      // Positions have no gaps, so another one must be beyond the end.
-      const value = column === 'position' ? 'position + 1000' : changed;
-      for (const row of [TARGET, TARGET + SIZE]) {
+      for (const row of [FIRST, FIRST + SIZE]) {
         const damage = await damageAfter(
-          `update daybook.log set ${column} = ${value} where position = ${row}`,
+          `update daybook.log set ${column} = ${changed} where last_position = ${row + SIZE - 1}`,
         );
-        const expected = column === 'position' ? row : row - 1;
-        expect({ column, position: damage?.position }).toEqual({ column, position: expected });
+        expect({ column, position: damage?.position }).toEqual({ column, position: row });
+      }
+    }
+  });
+
+  test('chain: a changed value of any field of a line is detected in its batch', async () => {
+    const { rows } = await owner.query<{ field: string; type: string }>(
+      `select attname as field, format_type(atttypid, null) as type from pg_attribute
+        where attrelid = 'daybook.event_fields'::regclass and attnum > 0`,
+    );
+    expect(rows).toHaveLength(30);
+    for (const { field, type } of rows) {
+      const changed = (CHANGES[type] as (name: string) => string)(field);
+      for (const position of [TARGET, TARGET + SIZE]) {
+        const damage = await damageAfter(changeEvents(`position = ${position}`, { [field]: changed }));
+        expect({ field, position: damage?.position }).toEqual({ field, position: position - 1 });
       }
     }
   });
 
   test('chain: null and an empty text are different', async () => {
-    for (const column of ['account', 'key', 'model', 'upstream', 'stream', 'body', 'error_code']) {
-      for (const row of [TARGET, TARGET + SIZE]) {
-        const damage = await damageAfter(
-          `update daybook.log set ${column} = case when ${column} is null then '' end
-            where position = ${row}`,
-        );
-        expect({ column, position: damage?.position }).toEqual({ column, position: row - 1 });
+    for (const field of ['account', 'key', 'model', 'upstream', 'stream', 'body', 'error_code']) {
+      const changed = `case when ${field} is null then '' end`;
+      for (const position of [TARGET, TARGET + SIZE]) {
+        const damage = await damageAfter(changeEvents(`position = ${position}`, { [field]: changed }));
+        expect({ field, position: damage?.position }).toEqual({ field, position: position - 1 });
       }
     }
   });
@@ -120,17 +136,26 @@ describe('verifyChain after the triggers were disabled', () => {
     }
   });
 
+  const NEIGHBOR = `(string_to_array(log.events, e'\\n'))[number
+    + case position when ${TARGET} then 1 else -1 end]`;
+
   test.each<[string, string[], number]>([
-    ['a deleted row', [`delete from daybook.log where position = ${TARGET}`], TARGET],
-    ['a deleted last row', [`delete from daybook.log where position = ${BATCHES * SIZE}`], BATCHES * SIZE],
+    ['a deleted line', [changeLines(`position = ${TARGET}`, 'null')], FIRST + SIZE - 1],
     [
-      'a deleted row whose followers moved up',
-      [
-        `delete from daybook.log where position = ${TARGET}`,
-        `update daybook.log set position = position + 1000 where position > ${TARGET}`,
-        'update daybook.log set position = position - 1001 where position > 1000',
-      ],
+      'a line that is there twice',
+      [changeLines(`position = ${TARGET}`, `line || e'\\n' || line`)],
+      FIRST + SIZE,
+    ],
+    [
+      'two swapped lines of a batch',
+      [changeLines(`position in (${TARGET}, ${TARGET + 1})`, NEIGHBOR)],
       FIRST,
+    ],
+    ['a deleted row', [`delete from daybook.log where last_position = ${FIRST + SIZE - 1}`], FIRST],
+    [
+      'a deleted last row',
+      [`delete from daybook.log where last_position = ${BATCHES * SIZE}`],
+      (BATCHES - 1) * SIZE + 1,
     ],
     [
       'a deleted batch row',
@@ -138,47 +163,24 @@ describe('verifyChain after the triggers were disabled', () => {
       FIRST,
     ],
     [
-      'a deleted batch with its rows',
+      'a deleted batch with its events',
       [
         `delete from daybook.log_batch where last_position = ${FIRST + SIZE - 1}`,
-        `delete from daybook.log where position between ${FIRST} and ${FIRST + SIZE - 1}`,
+        `delete from daybook.log where last_position = ${FIRST + SIZE - 1}`,
       ],
       FIRST,
     ],
+    ['a row inserted at the end', [copyOf(BATCHES * SIZE + 1)], BATCHES * SIZE + 1],
+    ['a row inserted between others', [copyOf(FIRST)], BATCHES * SIZE + 1],
     [
-      'a row inserted at the end',
+      'two rows of batches that changed places',
       [
-        `insert into daybook.log (shard, position, at, type, instance)
-          select 0, ${BATCHES * SIZE + 1}, now(), 100, 1`,
+        `update daybook.log l set events = (select o.events from daybook.log o
+            where o.last_position in (${FIRST - 1}, ${FIRST + SIZE - 1})
+              and o.last_position <> l.last_position)
+          where last_position in (${FIRST - 1}, ${FIRST + SIZE - 1})`,
       ],
-      BATCHES * SIZE + 1,
-    ],
-    [
-      'a row inserted between others',
-      [
-        `update daybook.log set position = position + 1000 where position >= ${TARGET}`,
-        'update daybook.log set position = position - 999 where position > 1000',
-        `insert into daybook.log (shard, position, at, type, instance) select 0, ${TARGET}, now(), 100, 1`,
-      ],
-      FIRST,
-    ],
-    [
-      'two swapped rows of a batch',
-      [
-        `update daybook.log set position = 1000 where position = ${TARGET}`,
-        `update daybook.log set position = ${TARGET} where position = ${TARGET + 1}`,
-        `update daybook.log set position = ${TARGET + 1} where position = 1000`,
-      ],
-      FIRST,
-    ],
-    [
-      'two swapped rows of two batches',
-      [
-        `update daybook.log set position = 1000 where position = ${TARGET}`,
-        `update daybook.log set position = ${TARGET} where position = ${TARGET + SIZE}`,
-        `update daybook.log set position = ${TARGET + SIZE} where position = 1000`,
-      ],
-      FIRST,
+      FIRST - SIZE,
     ],
     [
       'two swapped chain hashes',

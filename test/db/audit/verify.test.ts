@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { type ClientBase, DatabaseError } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readPublishedCheckpoint } from '#db/audit/verify/evidence.ts';
 import { verifyDatabase } from '#db/audit/verify/database.ts';
@@ -7,25 +8,30 @@ import { signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { signerOf } from '#db/tlog/note.ts';
 import { createSigningKey } from '#db/tlog/signing-key.ts';
 import { type AuditedLog, createAuditedLog, rechain } from '../../support/audit/audited-log.ts';
+import { changeEvents, changeLines } from '../../support/audit/change-lines.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 
 let log: AuditedLog;
+/** The batch of the events that are changed. */
+let batch: { from: number; to: number };
 beforeAll(async () => {
   log = await createAuditedLog();
+  const { rows } = await log.superuser.query<{ from: number; to: number }>(
+    `select (last_position - event_count + 1)::float8 as from, last_position::float8 as to
+      from daybook.log_batch where last_position >= 61 order by last_position limit 1`,
+  );
+  batch = rows[0] as { from: number; to: number };
 });
 afterAll(() => log?.[Symbol.asyncDispose]());
 
 /** The first finding after these statements. */
 const first = async (...statements: string[]) => (await log.after(statements)).findings[0];
-/** A copy of an event with other columns, in JSON. */
-const copyOf = (position: number, changes: string): string =>
-  `insert into daybook.log select (jsonb_populate_record(l, jsonb_build_object(${changes}))).*
-    from daybook.log l where position = ${position}`;
-/** Moves all events from a position on by one, without violating the primary key. */
-const shift = (from: number, by: number): string[] => [
-  `update daybook.log set position = position + 100000 where position >= ${from}`,
-  `update daybook.log set position = position - 100000 + ${by} where position > 100000`,
-];
+const OF_BATCH =
+  'last_position = (select min(last_position) from daybook.log_batch where last_position >= 61)';
+/** A copy of the row of a batch with another last position, in SQL. */
+const copyTo = (position: string): string =>
+  `insert into daybook.log select ${position}, at, event_count, instance, shard, events
+    from daybook.log where ${OF_BATCH}`;
 
 describe('verify of an unchanged log', () => {
   test('verify: a log covered by its newest checkpoint passes', async () => {
@@ -61,78 +67,98 @@ describe('verify of an unchanged log', () => {
   });
 });
 
-describe('verify of a changed row', () => {
+describe('verify of a changed line', () => {
+  const NEIGHBOR = `(string_to_array(log.events, e'\\n'))[number + case position when 60 then 1 else -1 end]`;
+
   test.each<[string, string, number]>([
-    ['with another value', 'update daybook.log set instance = instance + 1 where position = 60', 60],
-    ['with another request', 'update daybook.log set request = gen_random_uuid() where position = 60', 60],
+    ['with another request', changeEvents('position = 60', { request: 'gen_random_uuid()' }), 60],
+    ['with another body', changeEvents('position = 5', { body: `body || ' '` }), 5],
+    ['of an unknown type', changeEvents('position = 60', { type: '77' }), 60],
+    ['with a value in a field that was null', changeEvents('position = 2', { cost_microusd: '1' }), 2],
+    ['with a line break in a text', changeEvents('position = 60', { model: `e'a\\nb'` }), 60],
+    ['with an empty text where there was none', changeEvents('position = 60', { error_code: `''` }), 60],
+    ['with a letter that is not ASCII', changeEvents('position = 60', { model: `model || e'\\u00a0'` }), 60],
+    ['with a space before its end', changeLines('position = 60', `line || ' '`), 60],
+    ['that is empty', changeLines('position = 60', `''`), 60],
+    ['that was removed', changeLines('position = 60', 'null'), 60],
+    ['that is there twice', changeLines('position = 60', `line || e'\\n' || line`), 61],
     [
-      'with another time',
-      "update daybook.log set at = at + interval '1 microsecond' where position = 60",
+      'after an inserted one',
+      changeLines('position = 60', `replace(line, ',4', ',5') || e'\\n' || line`),
       60,
     ],
-    ['with another body', `update daybook.log set body = body || ' ' where position = 5`, 5],
-    ['of an unknown type', 'update daybook.log set type = 77 where position = 60', 60],
-    ['of another shard', 'update daybook.log set shard = 1 where position = 60', 60],
-    [
-      'with a value in a column that was null',
-      'update daybook.log set cost_microusd = 1 where position = 2',
-      2,
-    ],
-    ['with a time without end', "update daybook.log set at = 'infinity' where position = 60", 60],
-    ['with a line break in a text', "update daybook.log set model = e'a\\nb' where position = 60", 60],
-    [
-      'with an empty text where there was none',
-      "update daybook.log set error_code = '' where position = 60",
-      60,
-    ],
-    [
-      'with a space where there was none that other languages know',
-      "update daybook.log set model = model || e'\\u00a0' where position = 60",
-      60,
-    ],
-    ['that was removed', 'delete from daybook.log where position = 60', 60],
-    ['that was moved', 'update daybook.log set position = position + 10000 where position = 60', 60],
-    ['that was inserted before all others', copyOf(60, `'position', 0`), 0],
-  ])('verify: a row %s is located at its position', async (_what, change, position) => {
+    ['that changed places with the next one', changeLines('position in (60, 61)', NEIGHBOR), 60],
+  ])('verify: a line %s is located at its position', async (_what, change, position) => {
     expect(await first(change)).toMatchObject({ position, table: 'log' });
+    // Without tiles the batch is known, or the line itself where it is no event.
+    const [found] = (await log.after([change], log.older)).findings;
+    expect(found).toMatchObject({ table: 'log' });
+    expect(found?.position).toBeLessThanOrEqual(position);
+    expect(found?.to ?? found?.position).toBeGreaterThanOrEqual(position);
+  });
+});
+
+describe('verify of a changed row of the log', () => {
+  test.each<[string, string[]]>([
+    ['with another instance', [`update daybook.log set instance = instance + 1 where ${OF_BATCH}`]],
+    ['with another time', [`update daybook.log set at = at + interval '1 microsecond' where ${OF_BATCH}`]],
+    ['with a time without end', [`update daybook.log set at = 'infinity' where ${OF_BATCH}`]],
+    ['with another count', [`update daybook.log set event_count = event_count - 1 where ${OF_BATCH}`]],
+    ['of another shard', [`update daybook.log set shard = 1 where ${OF_BATCH}`]],
+    ['that was moved', [`update daybook.log set last_position = last_position + 10000 where ${OF_BATCH}`]],
+    ['that was moved by one', [`update daybook.log set last_position = last_position + 1 where ${OF_BATCH}`]],
+    ['that was removed', [`delete from daybook.log where ${OF_BATCH}`]],
+    ['without events', [`update daybook.log set events = '' where ${OF_BATCH}`]],
+    ...['at', 'instance', 'event_count', 'events'].map((column): [string, string[]] => [
+      `without its ${column}`,
+      [
+        `alter table daybook.log alter ${column} drop not null`,
+        `update daybook.log set ${column} = null where ${OF_BATCH}`,
+      ],
+    ]),
+  ])('verify: a row %s is located at its first position', async (_what, changes) => {
+    for (const by of [log.evidence, log.older, {}])
+      expect((await log.after(changes, by)).findings[0]).toMatchObject({
+        position: batch.from,
+        table: 'log',
+      });
   });
 
-  test('verify: a row without a time or a type is located at its position', async () => {
-    for (const column of ['at', 'type', 'instance']) {
-      expect(
-        await first(
-          `alter table daybook.log alter ${column} drop not null`,
-          `update daybook.log set ${column} = null where position = 60`,
-        ),
-      ).toMatchObject({ position: 60, table: 'log' });
-    }
+  test('verify: a row that PostgreSQL can not read is located, and the others are verified', async () => {
+    /** Fails for each page with the batch, as for a corrupted block. */
+    const query = (asked: { name?: string; values?: unknown[] }, ...rest: unknown[]): Promise<unknown> => {
+      const [, after, upTo] = (asked.values ?? []).map(Number) as [number, number, number];
+      if (asked.name !== 'verify_log' || after >= batch.to || upTo < batch.to)
+        return (log.superuser.query as (...question: unknown[]) => Promise<unknown>).call(
+          log.superuser,
+          asked,
+          ...rest,
+        );
+      const error = new DatabaseError('invalid page in block 7', 0, 'error');
+      error.code = 'XX001';
+      return Promise.reject(error);
+    };
+    const report = await verifyDatabase({ query } as unknown as ClientBase, log.evidence);
+    expect(report.findings).toMatchObject([
+      { position: batch.from, to: batch.to, table: 'log', problem: expect.stringContaining('block 7') },
+    ]);
+    expect(report.events).toBe(log.head - (batch.to - batch.from + 1));
   });
 
-  test('verify: an inserted, removed or swapped row is the first finding', async () => {
-    expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({
-      position: log.head + 1,
-    });
-    expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({
-      position: 60,
-      table: 'log',
-    });
-    expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({
-      position: 60,
-      table: 'log',
-    });
-    const swap = [
-      'update daybook.log set position = 100000 where position = 60',
-      'update daybook.log set position = 60 where position = 61',
-      'update daybook.log set position = 61 where position = 100000',
-    ];
-    expect(await first(...swap)).toMatchObject({ position: 60, table: 'log' });
+  test('verify: an inserted row is the first finding, and blames no other one', async () => {
+    expect(await first(copyTo('0'))).toMatchObject({ position: 0, table: 'log' });
+    expect((await log.after([copyTo('last_position - 1')])).findings).toMatchObject([
+      { position: batch.from - 1, table: 'log' },
+    ]);
+    const ahead = (await log.after([copyTo('daybook.head(0::smallint) + event_count')])).findings;
+    expect(ahead).toMatchObject([{ position: log.head + 1, table: 'log_batch' }]);
   });
 
-  test('verify: a changed row with a recomputed chain is located, also without tiles', async () => {
+  test('verify: a changed line with a recomputed chain is located, also without tiles', async () => {
     const { superuser, older, olderSize } = log;
     await superuser.query('begin; set local session_replication_role = replica');
     try {
-      await superuser.query("update daybook.log set account = 'Another1' where position = 60");
+      await superuser.query(changeEvents('position = 60', { account: `'Another1'` }));
       await rechain(superuser, 60);
       const { findings } = await verifyDatabase(superuser, log.evidence);
       expect(findings[0]).toMatchObject({
@@ -164,8 +190,12 @@ describe('verify of a truncated log', () => {
     );
     const last = Number(rows[0]?.last);
     const cut = [
-      `delete from daybook.log where position > ${last + more}`,
       `delete from daybook.log_batch where last_position > ${last}`,
+      `delete from daybook.log where last_position > ${last}
+        and last_position - event_count >= ${last + more}`,
+      `update daybook.log set last_position = ${last + more}, event_count = ${more},
+        events = array_to_string((string_to_array(events, e'\\n'))[1 : ${more}], e'\\n')
+        where last_position > ${last}`,
     ];
     const { findings } = await log.after(
       more === 0 ? [...cut, `delete from daybook.checkpoint where size > ${last}`] : cut,
@@ -179,7 +209,7 @@ describe('verify of a truncated log', () => {
   test('verify: a truncation after the older checkpoint is detected by the newest stored one', async () => {
     const { findings } = await log.after(
       [
-        `delete from daybook.log where position > ${log.olderSize + 1}`,
+        `delete from daybook.log where last_position > ${log.olderSize + 1}`,
         `delete from daybook.log_batch where last_position > ${log.olderSize + 1}`,
       ],
       log.older,
@@ -189,27 +219,19 @@ describe('verify of a truncated log', () => {
 });
 
 describe('verify of the tables beside the log', () => {
-  const batch = (column: string, value: string): string =>
-    `update daybook.log_batch set ${column} = ${value} where last_position =
-      (select min(last_position) from daybook.log_batch where last_position >= 60)`;
+  const change = (column: string, value: string): string =>
+    `update daybook.log_batch set ${column} = ${value} where ${OF_BATCH}`;
 
   test.each<[string, string[], string]>([
-    ['log_batch', [batch('chain', "sha256('x')")], 'log_batch'],
-    ['log_batch', [batch('batch_no', 'batch_no + 1000')], 'log_batch'],
-    ['log_batch', [batch('instance', 'instance + 1000')], 'log_batch'],
-    ['log_batch', [batch('at', "at + interval '1 second'")], 'log_batch'],
-    ['log_batch', [batch('format', '2')], 'log_batch'],
-    ['log_batch', [batch('event_count', 'event_count - 1')], 'log_batch'],
-    ['log_batch', [batch('last_position', 'last_position - 1')], 'log_batch'],
-    ['log_batch', [batch('shard', '1')], 'log_batch'],
-    [
-      'log_batch',
-      [
-        `delete from daybook.log_batch where last_position = (select min(last_position)
-          from daybook.log_batch where last_position >= 60)`,
-      ],
-      'log_batch',
-    ],
+    ['log_batch', [change('chain', "sha256('x')")], 'log_batch'],
+    ['log_batch', [change('batch_no', 'batch_no + 1000')], 'log_batch'],
+    ['log_batch', [change('instance', 'instance + 1000')], 'log_batch'],
+    ['log_batch', [change('at', "at + interval '1 second'")], 'log_batch'],
+    ['log_batch', [change('format', '2')], 'log_batch'],
+    ['log_batch', [change('event_count', 'event_count - 1')], 'log_batch'],
+    ['log_batch', [change('last_position', 'last_position - 1')], 'log_batch'],
+    ['log_batch', [change('shard', '1')], 'log_batch'],
+    ['log_batch', [`delete from daybook.log_batch where ${OF_BATCH}`], 'log_batch'],
     [
       'stream_head',
       ["update daybook.stream_head set version = version + 1 where stream = 'log'"],
@@ -242,7 +264,6 @@ describe('verify of the tables beside the log', () => {
       ['update daybook.checkpoint set epoch = 2 where size = (select min(size) from daybook.checkpoint)'],
       'checkpoint',
     ],
-    ['log_kept', ['insert into daybook.log_kept select * from daybook.log where position = 4'], 'log_kept'],
     [
       'log_partition',
       ['update daybook.log_partition set end_position = end_position + 1 where number = 0'],
@@ -264,22 +285,55 @@ describe('verify of the tables beside the log', () => {
   });
 
   test('verify: a missing last batch is reported', async () => {
-    const { findings } = await log.after([batch('last_position', '-last_position')]);
+    const { findings } = await log.after([change('last_position', '-last_position')]);
     expect(findings).toMatchObject([
       { position: 1, table: 'log_batch' },
-      { position: 28, table: 'log_batch' },
+      { position: batch.from, table: 'log_batch' },
     ]);
   });
 
   test('verify: a changed batch row is reported at its first position', async () => {
-    const { rows } = await log.superuser.query<{ from: string }>(
-      `select last_position - event_count + 1 as from from daybook.log_batch
-        where last_position >= 60 order by last_position limit 1`,
-    );
     for (const by of [log.evidence, log.older])
-      expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([
-        { position: Number(rows[0]?.from), table: 'log_batch' },
+      expect((await log.after([change('chain', "sha256('x')")], by)).findings).toMatchObject([
+        { position: batch.from, table: 'log_batch' },
       ]);
+  });
+
+  test.each<[string, string]>([
+    ['at', `at + interval '1 microsecond'`],
+    ['instance', 'instance + 1'],
+    ['version', 'version + 1000'],
+    ['shard', '1'],
+    ['type', 'type + 1'],
+    ['stream', `stream || 'x'`],
+    ['account', `coalesce(account, '') || 'x'`],
+    ['key', `coalesce(key, '') || 'x'`],
+    ['line', `line || ' '`],
+    ['line', `replace(line, 'command-line', 'Command-line')`],
+    ['position', 'position + 10000'],
+    ['position', 'position - 10000'],
+  ])('verify: a control event with another %s than in the log is reported', async (column, value) => {
+    for (const by of [log.evidence, {}]) {
+      const { findings } = await log.after(
+        [`update daybook.control_event set ${column} = ${value} where position = 5`],
+        by,
+      );
+      expect(findings).toContainEqual(expect.objectContaining({ position: 5, table: 'control_event' }));
+      expect(findings.filter(({ table }) => table !== 'control_event')).toEqual([]);
+    }
+  });
+
+  test('verify: control events that are missing, or are not in the log, are reported', async () => {
+    expect(
+      (await log.after(['delete from daybook.control_event where position = 5'])).findings,
+    ).toMatchObject([{ position: 5, table: 'control_event' }]);
+    for (const position of [-7, 60, 100_000, 2 ** 60]) {
+      const { findings } = await log.after([
+        `insert into daybook.control_event select ${position}, at, instance, version + 1000, shard, type,
+          stream, account, key, line from daybook.control_event where position = 5`,
+      ]);
+      expect(findings).toMatchObject([{ position, table: 'control_event' }]);
+    }
   });
 });
 

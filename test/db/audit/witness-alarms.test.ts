@@ -204,7 +204,7 @@ describe('witness alarms: keep the evidence and stop signing', () => {
     await using superuser = await asSuperuser(server);
     await superuser.client
       .query(`delete from daybook.log_batch where last_position > 100; delete from daybook.log
-        where position > (select max(last_position) from daybook.log_batch);
+        where last_position > (select max(last_position) from daybook.log_batch);
       delete from daybook.stream_head where stream = 'log'; delete from daybook.log_node; delete
         from daybook.checkpoint; delete from daybook.cosignature`);
     await rm(places.directory, { recursive: true });

@@ -1,108 +1,151 @@
+import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { END_REASONS, type Event, REQUEST_TYPES, USAGE_SOURCES } from '#db/events/events.ts';
+import {
+  END_REASONS,
+  type Event,
+  type EventOf,
+  REQUEST_TYPES,
+  type RequestEvent,
+  USAGE_SOURCES,
+} from '#db/events/events.ts';
+import { appendRequests } from '#db/log/append.ts';
 import {
   BODY_FIELDS,
-  COLUMN_NAMES,
   COLUMNS,
+  COLUMNS_ARE_COMPLETE,
   COLUMNS_ARE_FIELDS,
   columnsOf,
-  CONTROL_COLUMNS,
-  REQUEST_COLUMNS,
-  typeOf,
+  FIELDS,
+  type SqlType,
 } from '#db/log/columns.ts';
+import { cellsOf, textCell } from '#db/log/line.ts';
+import { requestLine } from '#db/log/request-line.ts';
+import { controller } from '../../support/controller.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
-import { connectAs, openWriter, readLog } from '../../support/log/log-writer.ts';
+import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
+import { accepted, connectAs, openWriter, readLog, settled } from '../../support/log/log-writer.ts';
 
-/** Each place that spells the columns of the log by itself is compared with the list here, by name. */
+/** Each place that spells the columns of an event by itself is compared with the list here, by name. */
 
 let database: TestDatabase;
 let client: Client;
-let append: { args: string; source: string };
 
 beforeAll(async () => {
   database = await createDatabase();
   client = await connectAs(database, 'relay');
-  const { rows } = await client.query<typeof append>(
-    `select pg_get_function_arguments(oid) as args, prosrc as source from pg_proc
-       where proname = 'append' and pronamespace = 'daybook'::regnamespace`,
-  );
-  append = rows[0] as typeof append;
 });
 afterAll(async () => {
   await client.end();
   await database[Symbol.asyncDispose]();
 });
 
-const sorted = (names: readonly string[]): string[] => names.toSorted();
-const namesIn = (list: string): string[] => list.split(',').map((name) => name.trim());
+type Named = { name: string; type: string };
+const namesAndTypes = (columns: readonly Named[]): Named[] =>
+  columns.map(({ name, type }) => ({ name, type }));
 
-/** The list between two texts of the append function, without white space that means nothing. */
-function listIn(begin: RegExp, end: RegExp): string[] {
-  const from = begin.exec(append.source);
-  const rest = append.source.slice((from?.index ?? Number.NaN) + (from?.[0].length ?? 0));
-  return namesIn(rest.slice(0, end.exec(rest)?.index));
+async function attributesOf(relation: string): Promise<Named[]> {
+  const { rows } = await client.query<Named>(
+    `select attname as name, typname as type from pg_attribute a join pg_type t on t.oid = a.atttypid
+       where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
+    [relation],
+  );
+  return rows;
 }
 
 test('every field of a request event has a column, and every column of one is a field', () => {
-  expect(COLUMNS_ARE_FIELDS).toBe(true);
+  expect([COLUMNS_ARE_FIELDS, COLUMNS_ARE_COMPLETE]).toEqual([true, true]);
 });
 
-describe('the tables', () => {
-  test.each(['daybook.log', 'daybook.log_kept'])('%s has these columns, with these types', async (table) => {
-    const { rows } = await client.query<{ name: string; type: string }>(
-      `select attname as name, typname as type from pg_attribute a join pg_type t on t.oid = a.atttypid
-         where attrelid = $1::regclass and attnum > 0 and not attisdropped`,
-      [table],
+describe('in SQL', () => {
+  test('daybook.event_fields has the fields of a line, in their order and with their types', async () => {
+    expect(await attributesOf('daybook.event_fields')).toEqual(namesAndTypes(FIELDS));
+  });
+
+  test('daybook.events returns the columns of an event, in their order and with their types', async () => {
+    const { rows } = await client.query<Named>(
+      `select name, typname as type from pg_proc p,
+          unnest(proargnames, proargmodes, proallargtypes) with ordinality as a(name, mode, arg, number)
+          join pg_type t on t.oid = arg
+        where p.oid = 'daybook.events'::regproc and mode = 't' order by number`,
     );
-    expect(Object.fromEntries(rows.map(({ name, type }) => [name, type]))).toEqual(
-      Object.fromEntries(COLUMNS.map(({ name, type }) => [name, type])),
-    );
+    expect(rows).toEqual(namesAndTypes(COLUMNS));
+  });
+
+  test('daybook.control_event has columns of an event under their names, with their types', async () => {
+    const columns = await attributesOf('daybook.control_event');
+    expect(columns.pop()).toEqual({ name: 'line', type: 'text' });
+    expect(namesAndTypes(COLUMNS)).toEqual(expect.arrayContaining(columns));
   });
 
   test('projection.request has each column of a call, under the same name', async () => {
-    const { rows } = await client.query<{ name: string }>(
-      `select attname as name from pg_attribute
-        where attrelid = 'projection.request'::regclass and attnum > 0`,
-    );
-    const names = new Set(rows.map(({ name }) => name));
-    expect(REQUEST_COLUMNS.filter((name) => name !== 'body' && !names.has(name))).toEqual([]);
+    const names = new Set((await attributesOf('projection.request')).map(({ name }) => name));
+    const ofRequests = COLUMNS.filter((column) => 'needed' in column || 'optional' in column);
+    const missing = ofRequests.map(({ name }) => name).filter((name) => !names.has(name));
+    expect(missing).toEqual(['body']);
   });
 });
 
-describe('daybook.append', () => {
-  test('takes an array for each column that an event sets', () => {
-    const expected = new Set<string>([
-      'type',
-      ...REQUEST_COLUMNS,
-      ...CONTROL_COLUMNS.map(({ name }) => name),
-    ]);
-    const taken = [...append.args.matchAll(/_(\w+) (\w+(?: \w+)*)\[\]/g)].map(([, name = '']) => name);
-    expect(sorted(taken)).toEqual(sorted([...expected, 'claim']));
+describe('a line', () => {
+  const text = fc.string({
+    unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),
   });
+  const cell = fc.option(fc.oneof(text, fc.constantFrom('', '"', '\\', '""', '\\"', '(,)', ' ')));
 
-  test('has each array of the type of its column', () => {
-    const names = { smallint: 'int2', integer: 'int4', bigint: 'int8', boolean: 'bool' } as const;
-    for (const [, name = '', type = ''] of append.args.matchAll(/_(\w+) (\w+)\[\]/g)) {
-      if (name === 'claim') continue;
-      expect([name, names[type as keyof typeof names] ?? type]).toEqual([name, typeOf(name)]);
-    }
-  });
-
-  test('writes every column, and each to its own place', () => {
-    const written = listIn(/insert into daybook\.log \(/, /\)/);
-    expect(sorted(written)).toEqual(sorted(COLUMN_NAMES));
-    const values = listIn(/\)\s*select (?=_shard)/, /\s+from unnest\(/).map((value) =>
-      value.replace(/^u\.|^_/, '').replace('head + u.ordinal', 'position'),
+  test('quotes every printable text as PostgreSQL does, and is read back', async () => {
+    const all = Array.from({ length: 0x7f - 0x20 }, (_, index) => String.fromCharCode(0x20 + index));
+    await fc.assert(
+      fc.asyncProperty(fc.tuple(cell, cell, cell), async (cells) => {
+        const { rows } = await client.query<{ line: string }>(
+          'select row($1::text, $2::text, $3::text)::text as line',
+          cells,
+        );
+        const line = `(${cells.map((each) => (each === null ? '' : textCell(each))).join(',')})`;
+        expect(line).toBe(rows[0]?.line);
+        expect(cellsOf(line)).toEqual(cells);
+      }),
+      { examples: all.map((character) => [[character, `a${character}`, null]]) },
     );
-    expect(values).toEqual(written);
-    const arrays = listIn(/from unnest\((?=_type)/, /\)/).map((name) => name.slice(1));
-    expect(listIn(/as u\((?=type)/, /\)/)).toEqual([...arrays, 'ordinal']);
   });
 
-  test('hashes the columns of a leaf in this order', () => {
-    const hashed = listIn(/convert_to\(row\(/, /\)::text/).map((name) => (name === '_at_us' ? 'at' : name));
-    expect(hashed).toEqual([...COLUMN_NAMES]);
+  test.each(['', '1,2', '(1', '1)', '("a)', '("a"b,)', '(1,"a"",2)'])('is not read from %j', (line) => {
+    expect(() => cellsOf(line)).toThrow();
+  });
+
+  test('of any event is the text that PostgreSQL makes of its typed fields', async () => {
+    await using writer = await openWriter(database);
+    const control = controller(writer);
+    await writer.append(fc.sample(anyRequestEvent, 200));
+    await control(100);
+    const { rows } = await client.query(
+      'select position, line from daybook.lines() where line::daybook.event_fields::text <> line',
+    );
+    expect(rows).toEqual([]);
+    const fields = FIELDS.map(({ name }) => `e.${name}`).join(', ');
+    const typed = await client.query(
+      `select position from daybook.events() e join daybook.lines() l using (position)
+        where row(${fields})::text <> l.line or (e.at, e.instance) <> (l.at, l.instance)`,
+    );
+    expect(typed.rows).toEqual([]);
+  });
+
+  test.each<[string, RequestEvent]>([
+    ['a status beyond 16 bits', settled(accepted(), { status: 2 ** 15 })],
+    ['tokens beyond 32 bits', settled(accepted(), { output_tokens: 2 ** 31 })],
+    ['tokens below them', settled(accepted(), { output_tokens: -(2 ** 31) })],
+    ['a reservation beyond the safe integers', accepted({ hold_tokens: 2 ** 53 })],
+    ['a fraction of a token', accepted({ hold_tokens: 0.5 })],
+    ['a number that is none', accepted({ body_bytes: Number.NaN })],
+    ['a line break in a name', accepted({ model: 'a\nb' })],
+    ['a NUL in a name', accepted({ model: 'a\0b' })],
+    ['a name that is not ASCII', accepted({ model: 'caf\u00e9' })],
+    ['such a name in its body', settled(accepted(), { attempts: [attemptAt('caf\u00e9')] })],
+  ])('with %s is refused before anything is sent', async (_, bad) => {
+    const sent: unknown[] = [];
+    const connection = { query: (...args: unknown[]) => Promise.resolve(sent.push(args)) };
+    expect(() => requestLine(bad)).toThrow(RangeError);
+    await expect(appendRequests(connection as never, 1, 1, [accepted(), bad])).rejects.toThrow(RangeError);
+    expect(sent).toEqual([]);
   });
 });
 
@@ -115,11 +158,11 @@ describe('a request event', () => {
     end_reason: Object.keys(END_REASONS)[0],
     usage_source: Object.keys(USAGE_SOURCES)[0],
     route: '/v1/responses',
-    attempts: [{ upstream: 'one', outcome: 'delivered', duration_ms: 5 }],
+    attempts: [attemptAt('one')],
   };
-  const fieldOf = (type: string, { name }: { name: string }): [string, unknown] => {
-    const field = name === 'body' ? BODY_FIELDS[type as keyof typeof BODY_FIELDS] : name;
-    return [field, OWN[field] ?? VALUES[typeOf(name)]];
+  const fieldOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown] => {
+    const field = name === 'body' ? BODY_FIELDS[event as keyof typeof BODY_FIELDS] : name;
+    return [field, OWN[field] ?? VALUES[type]];
   };
 
   test.each(REQUEST_TYPES)(
@@ -135,3 +178,7 @@ describe('a request event', () => {
     },
   );
 });
+
+function attemptAt(upstream: string): NonNullable<EventOf<'request.settled'>['attempts']>[number] {
+  return { upstream, outcome: 'delivered', duration_ms: 5 };
+}

@@ -2,8 +2,8 @@ import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
-import { follow, type Follower, type FollowOptions, GapError } from '#db/log/follow.ts';
-import { PAGE_ROWS, readHead, UnreadableEventError } from '#db/log/read.ts';
+import { follow, type Follower, type FollowOptions } from '#db/log/follow.ts';
+import { GapError, PAGE_ROWS, readHead, UnreadableEventError } from '#db/log/read.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
 import {
@@ -14,6 +14,7 @@ import {
   registered,
   type Writer,
 } from '../../support/log/log-writer.ts';
+import { newerLine } from '../../support/log/newer-event.ts';
 import { until } from '../../support/relay.ts';
 
 /** So long that only a notification can wake a follower within a test. */
@@ -254,12 +255,10 @@ test('a notification on another channel is received and does not trigger a read 
 describe('a damaged log', () => {
   /** Appends an event of a type that no vocabulary has. */
   const appendUnknown = (writer: Writer): Promise<unknown> =>
-    writer.client.query(
-      `select daybook.append(0::smallint, $1, 99, array[99]::smallint[], null, array['Account1'],
-        null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-        array['odd/one'], array[1], array['{}'])`,
-      [writer.instance],
-    );
+    writer.client.query('select daybook.append_control(0::smallint, $1, 99, array[$2], array[null::text])', [
+      writer.instance,
+      newerLine({ type: 99, stream: 'odd/one', account: 'Account1' }, 1),
+    ]);
 
   test.each(['all', 'control'] as const)(
     'an unknown event type stops a follower of %s there, which reports it and retries',
@@ -299,13 +298,19 @@ describe('a damaged log', () => {
     expect(watched.errors).toEqual([]);
   });
 
-  test('a missing row stops a follower of all events before the gap', async () => {
+  test.each([
+    ['batch', 'delete from daybook.log where last_position = 4'],
+    [
+      'line',
+      String.raw`update daybook.log set events = regexp_replace(events, '\n.*', '') where last_position = 4`,
+    ],
+  ])('a missing %s stops a follower of all events before the gap', async (what, damage) => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
-    await writer.append(sample(3));
+    for (const size of [2, 2, 1]) await writer.append(sample(size));
     const owner = await connectAs(database, 'owner');
     await owner.query('alter table daybook.log disable trigger append_only');
-    await owner.query('delete from daybook.log where position = 2');
+    await owner.query(damage);
     await owner.end();
     await using watched = watch(database);
     await until(
@@ -313,7 +318,7 @@ describe('a damaged log', () => {
       (count) => count >= 2,
       'the attempts',
     );
-    expect(watched.errors[0]).toEqual(new GapError('the log has no event at position 2'));
+    expect(watched.errors[0]).toEqual(new GapError(what === 'batch' ? 3 : 4));
     expect(watched.seen).toEqual([]);
   });
 });

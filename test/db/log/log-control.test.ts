@@ -4,8 +4,9 @@ import { streamOf } from '#db/events/streams.ts';
 import { publicId } from '#db/ids.ts';
 import { ConflictError, type ControlAppend } from '#db/log/append.ts';
 import { readPage, readStream } from '#db/log/read.ts';
+import { controller } from '../../support/controller.ts';
 import { ask, createDatabase, type TestDatabase } from '../../support/database.ts';
-import { anyControlEvent } from '../../support/log/arbitrary-event.ts';
+import { anyControlEvent, anyRequestEvent } from '../../support/log/arbitrary-event.ts';
 import { accepted, openWriter, readLog, registered, suspended } from '../../support/log/log-writer.ts';
 
 const footprint = async (database: TestDatabase): Promise<unknown> =>
@@ -34,7 +35,10 @@ test('every control event comes back as it went in, whatever its names hold', as
       );
       // What is hashed is plain ASCII, so that no locale has a say in it.
       expect(
-        await ask(database.config('auditor'), `select count(*)::int from daybook.log where body ~ '[^ -~]'`),
+        await ask(
+          database.config('auditor'),
+          String.raw`select count(*)::int from daybook.log where events ~ '[^ -~\n]'`,
+        ),
       ).toBe(0);
     }),
   );
@@ -52,12 +56,32 @@ test('the prices of a model stand in the log under its name, and plans under no 
     { event: { type: 'plan.defined', plan: 'basic', terms: {}, actor: 'command-line' }, version: 1 },
   ]);
   const { rows } = await writer.client.query(
-    'select account, key, model, stream from daybook.log order by position',
+    'select account, key, model, stream from daybook.events() order by position',
   );
   expect(rows).toEqual([
     { account: null, key: null, model: 'gpt-4o*', stream: 'model/gpt-4o*' },
     { account: null, key: null, model: null, stream: 'plan/basic' },
   ]);
+});
+
+test('daybook.control_event has the control events of the log, and those alone', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  const control = controller(writer);
+  for (const count of [1, 7, 30]) {
+    await control(count);
+    await writer.append(fc.sample(anyRequestEvent, 3));
+  }
+  const fields = 'type, stream, version, account, key';
+  const columns = `position, at, instance, ${fields}, line`;
+  const { rows } = await writer.client.query(
+    `with stored as (select ${columns} from daybook.control_event where shard = 0),
+      logged as (select position, at, instance, ${fields}, line
+        from daybook.lines() l, unnest(array[l.line::daybook.event_fields]) where type < 100 or type > 999)
+    select count(*)::int from (table stored intersect table logged) union all
+    select count(*)::int from (table stored union table logged)`,
+  );
+  expect(rows).toEqual([{ count: 38 }, { count: 38 }]);
 });
 
 test('an event that is not of the vocabulary is not written', async () => {

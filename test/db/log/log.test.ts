@@ -4,6 +4,7 @@ import type { EventOf, Placed, RequestEvent } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { heartbeat, retireInstance } from '#db/instances/instance.ts';
 import { FencedError } from '#db/log/append.ts';
+import { OccupiedPositionError } from '#db/log/occupied-position.ts';
 import { readHead, readPage } from '#db/log/read.ts';
 import { ask, createDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
@@ -134,6 +135,27 @@ describe('a batch that cannot be written', () => {
   });
 });
 
+test('an append of any length is refused while a row of no batch stands behind the head', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  await writer.append(sample(2));
+  const superuser = await database.superuser();
+  await superuser.query(
+    `insert into daybook.log select 7, at, event_count, instance, shard, events from daybook.log`,
+  );
+  for (const count of [1, 5, 10])
+    await expect(writer.append(sample(count))).rejects.toMatchObject({
+      name: 'OccupiedPositionError',
+      position: 7,
+    });
+  await expect(writer.control([{ event: registered(), version: 1 }])).rejects.toThrow(OccupiedPositionError);
+  await superuser.query(
+    'set session_replication_role = replica; delete from daybook.log where last_position = 7',
+  );
+  await superuser.end();
+  expect(await writer.append(sample(5))).toBe(7);
+});
+
 test('every request event is read back unchanged', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
@@ -215,7 +237,7 @@ describe('reading', () => {
 describe('partitions', () => {
   const SIZE = 50_000_000;
 
-  test('a batch can span two partitions; a batch beyond the last one is not partly written', async () => {
+  test('a batch over a border is split; one beyond the last partition is not partly written', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     const owner = await connectAs(database, 'owner');
@@ -232,9 +254,11 @@ describe('partitions', () => {
     const batch = sample(5);
     expect(await writer.append(batch)).toBe(SIZE + 2);
     expect(events(await readPage(writer.client, SIZE - 3))).toEqual(batch);
+    const batches = 'select array_agg(last_position::float8 order by 1) from daybook.log';
+    expect(await ask(database.config('auditor'), batches)).toEqual([SIZE - 1, SIZE + 2]);
 
     await pretend(2 * SIZE - 3);
-    await expect(writer.append(batch)).rejects.toThrow('no partition of relation');
+    await expect(writer.append(batch)).rejects.toMatchObject({ code: '23514' });
     expect(await readHead(writer.client)).toBe(2 * SIZE - 3);
     await writer.client.query('select daybook.create_partitions(1)');
     expect(await writer.append(batch)).toBe(2 * SIZE + 2);

@@ -9,7 +9,7 @@ import type { Report } from '#db/audit/verify/report.ts';
 import { linkBatch } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import { readBatches, readRows } from './verify-chain.ts';
+import { readBatches } from './verify-chain.ts';
 import { createDatabase, type TestDatabase } from '../database.ts';
 import { anyRequestEvent } from '../log/arbitrary-event.ts';
 import { appendFirstControls, appendFirstRequests } from './first-events.ts';
@@ -103,17 +103,15 @@ export async function createAuditedLog(): Promise<AuditedLog> {
  * Recomputes the hash chain from a position on, as an attacker could.
  */
 export async function rechain(client: ClientBase, from: number): Promise<void> {
-  const rows = await readRows(client);
   const batches = await readBatches(client);
-  const at = batches.findIndex(({ lastPosition }) => Number(lastPosition) >= from);
-  let chain = batches[at - 1]?.chain as Buffer;
+  const at = batches.findIndex(({ row }) => Number(row.lastPosition) >= from);
+  let chain = batches[at - 1]?.row.chain as Buffer;
   for (const batch of batches.slice(at)) {
-    const last = Number(batch.lastPosition);
-    const own = rows.filter(
-      (row) => Number(row[1]) > last - Number(batch.eventCount) && Number(row[1]) <= last,
-    );
-    chain = linkBatch(chain, own, batch);
-    await client.query('update daybook.log_batch set chain = $1 where last_position = $2', [chain, last]);
+    chain = linkBatch(chain, batch);
+    await client.query('update daybook.log_batch set chain = $1 where last_position = $2', [
+      chain,
+      batch.row.lastPosition,
+    ]);
   }
 }
 

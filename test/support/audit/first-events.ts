@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 
-/** Fixed events for the beginning of a log, appended by calls that pass only the first arguments. */
+/** Fixed events for the beginning of a log, with their lines byte by byte. */
 
 /** Appends a request that settled and one that was abandoned: three events. */
 export async function appendFirstRequests(
@@ -8,20 +8,17 @@ export async function appendFirstRequests(
   instance: number,
   batchNo: number,
 ): Promise<void> {
-  await client.query(
-    `select daybook.append(0::smallint, $1, $2, array[100, 101, 102]::smallint[],
-      array['01900000-0000-7000-8000-000000000001',
-        '01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000002']::uuid[],
-      array['Account1', 'Account1', 'Account2'], array['Key00001', 'Key00001',
-        'Key00002'], array['a "b", \\c', 'a "b", \\c', ''],
-      array[null, 'one', null], array[true, null, null], array[40, null, null], array[500,
-        null, 9007199254740991],
-      array[3, null, null]::smallint[], array[null, 200, null]::smallint[], array[null, 1, 9]::smallint[],
-      array[null, 1, 3]::smallint[], array[null, 10, null]::integer[], array[null, 4, null]::integer[],
-      array[null, 20, null]::integer[], array[null, 0, null]::integer[], array[null, 1, null]::smallint[],
-      array[null, 5, null]::integer[], array[null, 50, null]::integer[])`,
-    [instance, batchNo],
-  );
+  const call = String.raw`01900000-0000-7000-8000-000000000001,Account1,Key00001,"a ""b"", \\c"`;
+  const other = '01900000-0000-7000-8000-000000000002,Account2,Key00002';
+  await client.query('select daybook.append(0::smallint, $1, $2, $3)', [
+    instance,
+    batchNo,
+    [
+      `(100,${call},,t,40,500,3,,,,,,,,,,,,,,,,,,,,)`,
+      `(101,${call},one,,,,,200,1,1,10,4,20,0,1,5,50,,,,,,,,,,)`,
+      `(102,${other},"",,,,9007199254740991,,,9,3,,,,,,,,,,,,,,,,,)`,
+    ],
+  ]);
 }
 
 /** Appends three events of an account, the first of which takes `version` in its stream. */
@@ -31,14 +28,16 @@ export async function appendFirstControls(
   batchNo: number,
   version: number,
 ): Promise<void> {
-  await client.query(
-    `select daybook.append(0::smallint, $1, $2, array[1, 2, 3]::smallint[],
-      null, array_fill('Account1'::text, array[3]),
-      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-      array_fill('account/Account1'::text, array[3]), array[$3::integer, $3 + 1, $3 + 2],
-      array['{"name":"caf\\u00e9","actor":"command-line"}',
-        '{"actor":"command-line"}', '{"actor":"command-line"}'],
-      case when $3 = 1 then array['account-name/caf\u00e9', null, null] end)`,
-    [instance, batchNo, version],
-  );
+  const line = (type: number, offset: number, body: string): string =>
+    `(${type},,Account1${','.repeat(18)}account/Account1,${version + offset},"${body}",,,,,,,)`;
+  await client.query('select daybook.append_control(0::smallint, $1, $2, $3, $4)', [
+    instance,
+    batchNo,
+    [
+      line(1, 0, String.raw`{""name"":""caf\\u00e9"",""actor"":""command-line""}`),
+      line(2, 1, '{""actor"":""command-line""}'),
+      line(3, 2, '{""actor"":""command-line""}'),
+    ],
+    [version === 1 ? 'account-name/caf\u00e9' : null, null, null],
+  ]);
 }

@@ -8,7 +8,6 @@ test('reserved idempotency keys of a key are valid as often as the key was rotat
   const event = { type: 'key.rotated', account: 'Account1', key: 'Key00001', actor: 'x', ...secret };
   streams.addEvent({
     position: 7,
-    text: '',
     stream: 'key/Key00001',
     version: 1,
     event: event as unknown as ControlEvent,

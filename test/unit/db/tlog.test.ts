@@ -5,7 +5,7 @@ import { CoMETRE } from '@transmute/rfc9162';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
-import { subtreeHash, EMPTY_ROOT, GrowingTree, joinedHash, nodeHash, subtreesOf } from '#db/tlog/merkle.ts';
+import { subtreeHash, EMPTY_ROOT, joinedHash, nodeHash, subtreesOf } from '#db/tlog/merkle.ts';
 import {
   formatNote,
   formatVerifierKey,
@@ -25,6 +25,7 @@ import {
   rootByInclusion,
 } from '#db/tlog/proof.ts';
 import { anyCharacter } from '../../support/arbitrary-character.ts';
+import { GrowingTree } from '../../support/audit/growing-tree.ts';
 
 /** An independent implementation of the same trees. */
 const THEIRS = CoMETRE.RFC9162_SHA256;

@@ -1,6 +1,6 @@
 -- Changes the usage of quota windows and appends the events that record it, in one transaction. `_amount` are
 -- units to add; below zero they are given back. Windows are one element per allowance, ordered by identity,
--- which is the one order in which allowances are locked. Events are one element each, as in daybook.append.
+-- which is the one order in which allowances are locked. Lines are as in daybook.append_control.
 -- Returns the last position; a repeated call with the same (instance, batch number) changes nothing and
 -- returns the result of the first one.
 --
@@ -12,8 +12,7 @@ create or replace function daybook.adjust_usage(
   _instance integer, _batch_no bigint,
   _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[],
   _terms bigint[], _amount bigint[],
-  _type smallint[], _account text[], _key text[], _stream text[], _version integer[], _body text[],
-  _claim text[]
+  _lines text[], _claim text[]
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -43,7 +42,8 @@ begin
   end loop;
 
   -- After the locks, so that a repeated call sees what the first one wrote.
-  select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no;
+  select last_position into _head from daybook.log_batch where instance = _instance and batch_no = _batch_no
+    order by last_position desc limit 1;
   if found then
     return _head;
   end if;
@@ -70,8 +70,6 @@ begin
         ceiling = greatest(_a.cap - a.adjusted - _amount[_i], a.granted - a.returned)
       where a.id = _a.id;
   end loop;
-  return daybook.append(_shard => 0::smallint, _instance => _instance, _batch_no => _batch_no,
-    _type => _type, _account => _account, _key => _key, _stream => _stream, _version => _version,
-    _body => _body, _claim => _claim);
+  return daybook.append_control(0::smallint, _instance, _batch_no, _lines, _claim);
 end
 $$;

@@ -2,7 +2,7 @@
 -- settled; of any other event those that it had reserved, for an abandoned request. Its twin are the rows of
 -- db/limits/meters.ts, and test/db/meters.test.ts compares the two for every meter. Null for an unknown
 -- meter.
-create or replace function daybook.charged_units(_meter smallint, _event daybook.log) returns bigint
+create or replace function daybook.charged_units(_meter smallint, _event daybook.event_fields) returns bigint
 language sql immutable
 begin atomic
   select case _meter

@@ -19,19 +19,20 @@ begin
     where l.instance = _instance and not l.closed and l.granted - l.returned > l.used
       and a.window_start >= daybook.window_start(a.window_kind, _now);
 
-  with charge as (
-    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0) as terms_position,
-        false as is_open, g as event
-      from daybook.log g
-      where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
-        and g.admitted_minute is not null
+  with appended as materialized (
+    -- Without leases to settle and without open requests nothing is read.
+    select e.position, e.fields from daybook.events_of(_instance,
+        coalesce(least(_scan, (select min(o.position) from unnest(_open) as o(position))),
+          9223372036854775807)) e
+      where (e.fields).admitted_minute is not null
+  ), charge as (
+    select position, fields, false as is_open from appended
+      where (fields).type = 101 and position >= _scan
     union all
-    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0), true,
-        jsonb_populate_record(g,
-          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd))
-      from daybook.log g join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
+    select a.position, jsonb_populate_record(a.fields,
+          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd)), true
+      from appended a join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
         using (position)
-      where g.shard = 0 and g.position = any (_open) and g.admitted_minute is not null
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
         l.granted - l.returned > l.used
@@ -39,17 +40,18 @@ begin
       from daybook.lease l join daybook.allowance a on a.id = l.allowance
       where l.instance = _instance and not l.closed
   ), spent as (
-    select l.allowance, sum(daybook.charged_units(l.meter, c.event))::bigint as units
+    select l.allowance, sum(daybook.charged_units(l.meter, c.fields))::bigint as units
       from open_lease l join charge c
-        on l.subject in ('account/' || c.account, 'key/' || c.key)
+        on l.subject in ('account/' || (c.fields).account, 'key/' || (c.fields).key)
         and (c.is_open or c.position > l.position)
-        and l.window_start = daybook.window_start(l.window_kind, c.admitted_minute)
-        and c.terms_position >= l.since_terms
+        and l.window_start = daybook.window_start(l.window_kind, (c.fields).admitted_minute)
+        and coalesce((c.fields).terms_position, 0) >= l.since_terms
       where l.is_live
         -- Of windows that were reset a request belongs to the newest one that its terms knew.
         and l.reset_position = (select max(n.reset_position) from open_lease n
           where n.subject = l.subject and n.meter = l.meter and n.window_kind = l.window_kind
-            and n.window_start = l.window_start and n.reset_position <= c.terms_position)
+            and n.window_start = l.window_start
+            and n.reset_position <= coalesce((c.fields).terms_position, 0))
       group by l.allowance
   ), closing as (
     select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,

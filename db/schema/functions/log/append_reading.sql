@@ -12,10 +12,11 @@ begin
   select coalesce(max(version), 0) + 1 into _version from daybook.stream_head where stream = 'log/readings';
   select daybook.register_instance('reading') into _instance;
   -- 82 is log.read, one of the codes of db/events/events.ts.
-  _position := daybook.append(0::smallint, _instance, 1, array[82::smallint],
-    _stream => array['log/readings'], _version => array[_version],
-    _body => array[format('{"actor":"%s","what":"%s","from_position":%s,"to_position":%s}',
-      _actor, _what, _from, _to)]);
+  _position := daybook.append_control(0::smallint, _instance, 1, array[
+    jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
+      'type', 82, 'stream', 'log/readings', 'version', _version,
+      'body', format('{"actor":"%s","what":"%s","from_position":%s,"to_position":%s}',
+        _actor, _what, _from, _to)))::text], array[null::text]);
   perform daybook.retire_instance(_instance);
   return _position;
 end

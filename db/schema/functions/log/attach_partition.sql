@@ -5,7 +5,8 @@ declare
   _part daybook.log_partition;
 begin
   select * into strict _part from daybook.log_partition where number = _number;
-  execute format('alter table daybook.%I add constraint %I check (position >= %s and position < %s)',
+  execute format(
+    'alter table daybook.%I add constraint %I check (last_position >= %s and last_position < %s)',
     _table, _table || '_range', _part.first_position, _part.end_position);
   execute format('alter table daybook.log attach partition daybook.%I for values from (%s) to (%s)',
     _table, _part.first_position, _part.end_position);

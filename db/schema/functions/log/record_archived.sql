@@ -1,8 +1,6 @@
--- Records that a verified archive file holds all of a partition, and keeps the partition's control events.
--- Partitions are archived in the order of the log. Only the owner may call this: the owner then drops the
--- table.
-create or replace function daybook.keep_partition(_number integer, _manifest jsonb, _open_leaves bytea)
-returns void
+-- Records that a verified archive file holds all of a partition. Partitions are archived in the order of the
+-- log. Only the owner may call this: the owner then drops the table.
+create or replace function daybook.record_archived(_number integer, _manifest jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   _part daybook.log_partition;
@@ -13,15 +11,10 @@ begin
     raise exception 'partition % is not the next to be archived', _number
       using errcode = 'object_not_in_prerequisite_state';
   end if;
-  insert into daybook.log_kept
-    select * from daybook.log
-      where shard = 0 and position >= _part.first_position and position < _part.end_position
-        and stream is not null;
   -- Triggers inherited from the log are removed by detaching; these stay as long as the table does.
   execute format('create trigger append_only_alone before update or delete on daybook.%I
     for each row execute function daybook.refuse_change()', _part.name);
-  update daybook.log_partition
-    set archived_at = clock_timestamp(), manifest = _manifest, open_leaves = _open_leaves
+  update daybook.log_partition set archived_at = clock_timestamp(), manifest = _manifest
     where number = _number;
 end
 $$;

@@ -1,0 +1,125 @@
+import { EVENT_CODES } from '#db/events/events.ts';
+import { QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
+import { AT } from '#db/log/columns.ts';
+import type { Cells } from '#db/log/line.ts';
+import { addExactly, integerOf } from '#db/projections/page/exact-sums.ts';
+import type { PageEvent } from '#db/projections/page/page.ts';
+
+const ACCEPTED = EVENT_CODES['request.accepted'];
+const SETTLED = EVENT_CODES['request.settled'];
+const EXTENDED = EVENT_CODES['request.extended'];
+const CALL_TYPES: ReadonlySet<number> = new Set([
+  ACCEPTED,
+  EXTENDED,
+  SETTLED,
+  EVENT_CODES['request.abandoned'],
+]);
+
+/** An event of a call, and the units that it reserves or, of a settlement, those that it settles. */
+export type CallEvent = { event: PageEvent; units: Units };
+/** Of each of QUOTA_METERS. */
+export type Units = number[];
+
+/** Calls that begin and end in a page, of one key, one minute of admission and the same terms. */
+export type WholeCalls = {
+  account: string | null;
+  key: string | null;
+  admittedMinute: number;
+  terms: number;
+  /** Of the last end. */
+  position: number;
+  units: Units;
+};
+
+export type Charges = {
+  /** The events of all other calls. */
+  life: CallEvent[];
+  whole: WholeCalls[];
+  /** The requests of the calls that were summed. */
+  wholeRequests: string[];
+};
+
+/**
+ * The events of calls, as far as quotas count them. Calls that are accepted and end within a page only add to
+ * the used units, and are summed here. Pure.
+ * @throws {TypeError} where a field is no integer. {RangeError} where a sum would not be exact.
+ */
+export function chargesOf(events: readonly PageEvent[]): Charges {
+  const calls = new Map<string | null | undefined, PageEvent[]>();
+  for (const event of events) {
+    if (!CALL_TYPES.has(event.type)) continue;
+    const request = event.cells[AT.request];
+    const call = calls.get(request);
+    if (call === undefined) calls.set(request, [event]);
+    else call.push(event);
+  }
+  const life: CallEvent[] = [];
+  const wholeRequests: string[] = [];
+  const whole = new Map<string, WholeCalls>();
+  for (const [request, call] of calls) {
+    if (request != null && isWhole(call)) {
+      addWhole(whole, call[0] as PageEvent, call.at(-1) as PageEvent);
+      wholeRequests.push(request);
+    } else for (const event of call) life.push({ event, units: unitsOf(event) });
+  }
+  return { life, whole: [...whole.values()], wholeRequests };
+}
+
+/** Whether it is accepted, then extended or not, and then ends, and each only once. */
+function isWhole(call: readonly PageEvent[]): boolean {
+  const last = call.length - 1;
+  return (
+    last > 0 &&
+    call.every(({ type }, index) => {
+      if (index === 0) return type === ACCEPTED;
+      return index === last ? type !== ACCEPTED && type !== EXTENDED : type === EXTENDED;
+    })
+  );
+}
+
+/** Adds the units of a call to those of the same key, minute of admission and terms. */
+function addWhole(sums: Map<string, WholeCalls>, { cells, position }: PageEvent, end: PageEvent): void {
+  const minute = cells[AT.admitted_minute];
+  const terms = cells[AT.terms_position] ?? '0';
+  // Calls from before the first limits are charged to no window.
+  if (minute == null || integerOf(terms) >= position) return;
+  const units = unitsOf(end);
+  const id = `${minute},${terms},${cells[AT.account]},${cells[AT.key]}`;
+  const sum = sums.get(id);
+  if (sum === undefined) {
+    sums.set(id, {
+      account: cells[AT.account] ?? null,
+      key: cells[AT.key] ?? null,
+      admittedMinute: integerOf(minute),
+      terms: integerOf(terms),
+      position: end.position,
+      units,
+    });
+    return;
+  }
+  sum.position = Math.max(sum.position, end.position);
+  for (const [index, more] of units.entries())
+    sum.units[index] = addExactly(sum.units[index] as number, more);
+}
+
+/**
+ * The units of each meter, written out: the fold of `daybook audit diff` takes those of db/limits/meters.ts,
+ * and a fault there would go unnoticed if both did.
+ */
+function unitsOf({ type, cells }: PageEvent): Units {
+  const units: Record<QuotaMeter, number> =
+    type === SETTLED
+      ? {
+          requests: 1,
+          tokens: field(cells, AT.input_tokens) + field(cells, AT.output_tokens),
+          cost_microusd: field(cells, AT.cost_microusd),
+        }
+      : {
+          requests: 1,
+          tokens: field(cells, AT.hold_tokens),
+          cost_microusd: field(cells, AT.hold_cost_microusd),
+        };
+  return QUOTA_METERS.map((meter) => units[meter]);
+}
+
+const field = (cells: Cells, at: number): number => integerOf(cells[at] ?? '0');

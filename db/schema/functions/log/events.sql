@@ -1,0 +1,29 @@
+-- The events above one position up to another, one row each. Their order is that of positions only with
+-- `order by`.
+create or replace function daybook.events(
+  _after bigint default 0, _up_to bigint default 9223372036854775807
+) returns table (
+  shard smallint, "position" bigint, at timestamptz, instance integer,
+  type smallint, request uuid, account text, key text, model text, upstream text, sse boolean,
+  body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint,
+  usage_source smallint, input_tokens integer, cached_tokens integer, output_tokens integer,
+  reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer,
+  stream text, version integer, body text, terms_position bigint, hold_cost_microusd bigint,
+  cost_microusd bigint, admitted_minute integer, price_version integer, rejected_count integer,
+  error_code text)
+language sql stable
+begin atomic
+  select 0::smallint, e.position, e.at, e.instance, (e.f).type, (e.f).request, (e.f).account, (e.f).key,
+      (e.f).model, (e.f).upstream, (e.f).sse, (e.f).body_bytes, (e.f).hold_tokens, (e.f).retry_count,
+      (e.f).status, (e.f).end_reason, (e.f).usage_source, (e.f).input_tokens, (e.f).cached_tokens,
+      (e.f).output_tokens, (e.f).reasoning_tokens, (e.f).attempt_count, (e.f).first_byte_ms,
+      (e.f).duration_ms, (e.f).stream, (e.f).version, (e.f).body, (e.f).terms_position,
+      (e.f).hold_cost_microusd, (e.f).cost_microusd, (e.f).admitted_minute, (e.f).price_version,
+      (e.f).rejected_count, (e.f).error_code
+    from (
+      select l.position, l.at, l.instance, l.line::daybook.event_fields as f
+        from daybook.lines(_after, _up_to) l
+        -- Without this, each field would parse the line again.
+        offset 0
+    ) e;
+end;
