@@ -69,6 +69,9 @@ export const STALL_MAX_MS = 1_500;
 /** How often a running process reports to its fencing guard that it runs. */
 export const FENCING_TICK_MS = 250;
 
+/** A longer delay of the event loop counts as this: a process that was stopped soon takes calls again. */
+export const DELAY_MAX_MS = 3_000;
+
 /** Clocks of machines differ in their rate, and a write takes time after it was allowed. */
 export const FENCING_MARGIN_MS = 500;
 

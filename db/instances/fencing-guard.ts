@@ -1,4 +1,4 @@
-import { DEAD_AFTER_MS, FENCING_MARGIN_MS, FENCING_TICK_MS, STALL_MAX_MS } from '#db/bounds.ts';
+import { DEAD_AFTER_MS, DELAY_MAX_MS, FENCING_MARGIN_MS, FENCING_TICK_MS, STALL_MAX_MS } from '#db/bounds.ts';
 
 /**
  * Decides whether this process may still write for its instance.
@@ -39,7 +39,7 @@ export class FencingGuard {
   #delayMs = 0;
   readonly #waiting = new Set<(isValid: boolean) => void>();
 
-  /** How late the event loop was for a tick, in milliseconds, less the time since then. */
+  /** How late the event loop was for a tick, in milliseconds up to DELAY_MAX_MS, less the time since then. */
   get delayMs(): number {
     return this.#delayMs;
   }
@@ -61,13 +61,15 @@ export class FencingGuard {
    */
   begin(aliveMs: number): void {
     this.#confirmedUntilMs = aliveMs + DEAD_AFTER_MS - FENCING_MARGIN_MS;
+    // A delay of the instance before.
+    this.#delayMs = 0;
     this.#renew(aliveMs);
   }
 
   /** To be called every FENCING_TICK_MS while this process runs. */
   tick(nowMs: number): void {
     const lateMs = nowMs - this.#tickedMs - FENCING_TICK_MS;
-    this.#delayMs = Math.max(0, lateMs, this.#delayMs - FENCING_TICK_MS);
+    this.#delayMs = Math.max(0, Math.min(lateMs, DELAY_MAX_MS), this.#delayMs - FENCING_TICK_MS);
     this.#tickedMs = nowMs;
     if (this.isValid(nowMs)) this.#validUntilMs = Math.max(nowMs + STALL_MAX_MS, this.#confirmedUntilMs);
   }

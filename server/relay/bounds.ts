@@ -1,5 +1,5 @@
 import { assertIncreasing } from '#db/assert-increasing.ts';
-import { DEAD_AFTER_MS, FENCING_TICK_MS } from '#db/bounds.ts';
+import { DEAD_AFTER_MS, DELAY_MAX_MS, FENCING_TICK_MS } from '#db/bounds.ts';
 import { KEEP_ALIVE_MS, SLOW_READER_MS } from '#server/http/bounds.ts';
 
 /** Fixed bounds of a relayed call, each with its reason. */
@@ -40,7 +40,7 @@ assertIncreasing(
   'Comments must keep a connection alive, and a slow reader is disconnected before an idle connection is.',
 );
 assertIncreasing(
-  { FENCING_TICK_MS, OVERLOAD_DELAY_MS, DEAD_AFTER_MS },
+  { FENCING_TICK_MS, OVERLOAD_DELAY_MS, DELAY_MAX_MS, DEAD_AFTER_MS },
   'An overloaded process must refuse new calls before its peers declare it dead.',
 );
 assertIncreasing(

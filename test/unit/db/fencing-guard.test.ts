@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { DEAD_AFTER_MS, STALL_MAX_MS } from '#db/bounds.ts';
+import { DEAD_AFTER_MS, DELAY_MAX_MS, STALL_MAX_MS } from '#db/bounds.ts';
 import { FencingGuard } from '#db/instances/fencing-guard.ts';
 
 /** A guard that began at 0 and has run until `ms`, with a tick every quarter of a second. */
@@ -106,5 +106,16 @@ test('knows how late the event loop was of late', () => {
   guard.tick(1_850);
   expect(guard.delayMs).toBe(100);
   guard.tick(2_100);
+  expect(guard.delayMs).toBe(0);
+});
+
+test('forgets within seconds how late the event loop was, however long it stood still', () => {
+  const guard = ranUntil(1_000);
+  guard.tick(60_000);
+  expect(guard.delayMs).toBe(DELAY_MAX_MS);
+  ranUntil(60_000 + DELAY_MAX_MS, guard, 60_250);
+  expect(guard.delayMs).toBe(0);
+  guard.tick(120_000);
+  guard.begin(120_000);
   expect(guard.delayMs).toBe(0);
 });
