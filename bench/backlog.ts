@@ -27,7 +27,7 @@ const CALLS_PER_BATCH = 500;
 export async function defineTenants(client: Client, instance: number): Promise<Tenants> {
   const quotas: PlanTerms['quotas'] = [
     { meter: 'tokens', window: 'day', limit: 10 ** 12, enforcement: 'hard' },
-    { meter: 'cost_microusd', window: 'month', limit: 10 ** 12, enforcement: 'soft' },
+    { meter: 'cost_nanousd', window: 'month', limit: 10 ** 12, enforcement: 'soft' },
   ];
   const plan: ControlEvent = { type: 'plan.defined', plan: 'bench', terms: { quotas }, actor: ACTOR };
   const appends: ControlAppend[] = [{ event: plan, version: 1 }];
@@ -90,13 +90,14 @@ const oneOf = <T>(values: readonly T[]): T => values[below(values.length)] as T;
 function accept({ keys, termsPosition }: Tenants): EventOf<'request.accepted'> {
   return {
     type: 'request.accepted',
+    route: '/v1/chat/completions',
     request: uuidv7(),
     ...oneOf(keys),
     model: oneOf(MODELS),
     sse: below(3) > 0,
     body_bytes: 400 + below(8_000),
     hold_tokens: 1_500,
-    hold_cost_microusd: 9_000,
+    hold_cost_nanousd: 9_000,
     admitted_minute: minuteOf(Date.now()),
     terms_position: termsPosition,
   };
@@ -124,10 +125,10 @@ function settle({
     upstream: 'mock',
     status: hasFailed ? 502 : 200,
     input_tokens: hasFailed ? 0 : 100 + below(900),
-    cached_tokens: 0,
+    cache_read_tokens: 0,
     output_tokens: hasFailed ? 0 : 20 + below(400),
     reasoning_tokens: 0,
-    cost_microusd: hasFailed ? 0 : 100 + below(5_000),
+    cost_nanousd: hasFailed ? 0 : 100 + below(5_000),
     price_version: 1,
     attempt_count: 1,
     first_byte_ms: 100 + below(700),

@@ -169,7 +169,14 @@ function makeBatch(account: string, key: string): RequestEvent[] {
   while (batch.length < BATCH_EVENTS) {
     const common = { request: uuidv7(), account, key, model: 'gpt-4o-mini' };
     batch.push(
-      { type: 'request.accepted', ...common, sse: true, body_bytes: 1_024, hold_tokens: 1_300 },
+      {
+        type: 'request.accepted',
+        ...common,
+        route: '/v1/chat/completions',
+        sse: true,
+        body_bytes: 1_024,
+        hold_tokens: 1_300,
+      },
       {
         type: 'request.settled',
         ...common,
@@ -178,7 +185,7 @@ function makeBatch(account: string, key: string): RequestEvent[] {
         upstream: 'mock',
         status: 200,
         input_tokens: 211,
-        cached_tokens: 0,
+        cache_read_tokens: 0,
         output_tokens: 97,
         reasoning_tokens: 0,
         attempt_count: 1,

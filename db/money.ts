@@ -1,42 +1,56 @@
-/** Amounts are integer micro-dollars. Prices are micro-dollars per million tokens. Pure. */
+/** Amounts are integer nano-dollars. Prices are nano-dollars per million tokens. Pure. */
+
+import type { UsageDetails } from '#db/events/usage-details.ts';
 
 /** A thousand dollars per million tokens, ten times the most expensive known model. */
-export const PRICE_MAX = 1_000_000_000;
+export const PRICE_MAX = 1_000_000_000_000;
 
 const MILLION = 1_000_000;
+const DOLLAR_DIGITS = 9;
+const DOLLAR = 10 ** DOLLAR_DIGITS;
 
 /**
  * The prices of a model. `cached_input` replaces `input` for cached tokens, `reasoning` replaces `output`.
  */
 export type Prices = { input: number; cached_input: number; output: number; reasoning: number };
 
-/** Tokens of one reply. `cached` is a part of `input`, `reasoning` a part of `output`. */
-export type Usage = { input: number; cached: number; output: number; reasoning: number };
+/**
+ * The usage of one reply, in tokens: `cached` (read from a cache) and `cacheWrite` are parts of `input`, and
+ * `reasoning` is a part of `output`. `details` has what few calls use.
+ */
+export type Usage = {
+  input: number;
+  cached: number;
+  cacheWrite?: number;
+  output: number;
+  reasoning: number;
+  details?: UsageDetails;
+};
 
 /**
- * The cost of a usage, rounded to the nearest micro-dollar, half up, once per request. Whole millions and the
- * remainder are computed separately, so that every product is a safe integer.
+ * The cost of a usage, rounded to the nearest nano-dollar, half up, once per request. What a token costs in
+ * whole nano-dollars and the rest are added up separately, so that every product is a safe integer.
  */
 export function costOf({ input, cached, output, reasoning }: Usage, prices: Prices): number {
   const uncached = input - cached;
   const visible = output - reasoning;
   const whole =
-    millions(uncached) * prices.input +
-    millions(cached) * prices.cached_input +
-    millions(visible) * prices.output +
-    millions(reasoning) * prices.reasoning;
+    uncached * perToken(prices.input) +
+    cached * perToken(prices.cached_input) +
+    visible * perToken(prices.output) +
+    reasoning * perToken(prices.reasoning);
   const rest =
-    (uncached % MILLION) * prices.input +
-    (cached % MILLION) * prices.cached_input +
-    (visible % MILLION) * prices.output +
-    (reasoning % MILLION) * prices.reasoning;
+    uncached * (prices.input % MILLION) +
+    cached * (prices.cached_input % MILLION) +
+    visible * (prices.output % MILLION) +
+    reasoning * (prices.reasoning % MILLION);
   return whole + Math.floor((rest + MILLION / 2) / MILLION);
 }
 
-const millions = (tokens: number): number => Math.floor(tokens / MILLION);
+const perToken = (price: number): number => Math.floor(price / MILLION);
 
 /**
- * The maximum cost of these tokens in micro-dollars, whichever of them are cached or reasoning. A request
+ * The maximum cost of these tokens in nano-dollars, whichever of them are cached or reasoning. A request
  * with at most as many tokens costs at most as much.
  */
 export function costBound(inputTokens: number, outputTokens: number, prices: Prices): number {
@@ -51,8 +65,8 @@ export function costBound(inputTokens: number, outputTokens: number, prices: Pri
  * The maximum number of tokens whose cost at a price fits into an amount; `Number.MAX_SAFE_INTEGER` if they
  * are free.
  */
-export function tokensFor(costMicrousd: number, pricePerMillion: number): number {
-  return fitting(costMicrousd, 0, pricePerMillion);
+export function tokensFor(costNanousd: number, pricePerMillion: number): number {
+  return fitting(costNanousd, 0, 0, pricePerMillion);
 }
 
 /**
@@ -60,24 +74,25 @@ export function tokensFor(costMicrousd: number, pricePerMillion: number): number
  * one more token is not. The cost of a request is rounded once, so this is not `tokensFor` the remainder
  * after the prompt. 0 also if the prompt alone costs more.
  */
-export function outputTokensFor(costMicrousd: number, inputTokens: number, prices: Prices): number {
+export function outputTokensFor(costNanousd: number, inputTokens: number, prices: Prices): number {
   const { input, output } = dearest(prices);
-  const rest = (inputTokens % MILLION) * input;
-  const whole = Math.floor(inputTokens / MILLION) * input + Math.floor(rest / MILLION);
-  return fitting(costMicrousd - whole, rest % MILLION, output);
+  return fitting(costNanousd, inputTokens, input, output);
 }
 
 /**
- * The maximum number of tokens whose cost, plus `before` millionths of a micro-dollar, rounds to at most
- * `amount`. The amount is divided by the price first, so that every product is a safe integer.
+ * The maximum number of tokens at `price` whose cost, with that of `before` tokens at another price, rounds
+ * to at most `amount`.
  */
-function fitting(amount: number, before: number, price: number): number {
-  const slack = MILLION / 2 - 1 - before;
-  if (amount < 0) return 0;
-  if (price === 0) return amount > 0 || slack >= 0 ? Number.MAX_SAFE_INTEGER : 0;
-  const rest = Math.floor(((amount % price) * MILLION + slack) / price);
-  return Math.max(0, Math.min(Math.floor(amount / price) * MILLION + rest, Number.MAX_SAFE_INTEGER));
+function fitting(amount: number, before: number, priceBefore: number, price: number): number {
+  // In millionths of a nano-dollar, of which there are too many for a number.
+  const slack =
+    BigInt(amount) * BigInt(MILLION) + BigInt(MILLION / 2 - 1) - BigInt(before) * BigInt(priceBefore);
+  if (amount < 0 || slack < 0n) return 0;
+  return price === 0 ? Number.MAX_SAFE_INTEGER : Number(minOf(slack / BigInt(price), MOST));
 }
+
+const MOST = BigInt(Number.MAX_SAFE_INTEGER);
+const minOf = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
 function dearest(prices: Prices): { input: number; output: number } {
   return {
@@ -87,21 +102,22 @@ function dearest(prices: Prices): { input: number; output: number } {
 }
 
 /**
- * Parses a price in US dollars per million tokens, such as `2.50`, to integer micro-dollars. Exact: without
+ * Parses a price in US dollars per million tokens, such as `2.50`, to integer nano-dollars. Exact: without
  * binary fractions.
- * @returns null if the text is no such number, is finer than a micro-dollar, or above {@link PRICE_MAX}.
+ * @returns null if the text is no such number, is finer than a nano-dollar, or above {@link PRICE_MAX}.
  */
 export function parseDollars(text: string): number | null {
-  const match = /^(\d{1,4})(?:\.(\d{1,6}))?$/.exec(text);
+  const match = /^(\d{1,4})(?:\.(\d{1,9}))?$/.exec(text);
   if (!match) return null;
-  const price = Number(match[1]) * MILLION + Number((match[2] ?? '').padEnd(6, '0'));
+  const price = Number(match[1]) * DOLLAR + Number((match[2] ?? '').padEnd(DOLLAR_DIGITS, '0'));
   return price <= PRICE_MAX ? price : null;
 }
 
-/** A price in US dollars, with at least two fractional digits and no trailing zeros after them. */
-export function formatDollars(price: number): string {
-  const digits = String(price % MILLION)
-    .padStart(6, '0')
-    .replace(/0{1,4}$/, '');
-  return `${Math.floor(price / MILLION)}.${digits}`;
+/** An amount in US dollars, with at least two fractional digits and no trailing zeros after them. */
+export function formatDollars(nanousd: number | bigint): string {
+  const amount = BigInt(nanousd);
+  const digits = String((amount < 0n ? -amount : amount) % BigInt(DOLLAR))
+    .padStart(DOLLAR_DIGITS, '0')
+    .replace(/0{1,7}$/, '');
+  return `${amount < 0n ? '-' : ''}${(amount < 0n ? -amount : amount) / BigInt(DOLLAR)}.${digits}`;
 }

@@ -42,8 +42,8 @@ const MODEL = `(array['${MODELS.join("','")}'])[1 + floor(${MODELS.length} * pow
 /** `$1` is the day's beginning, `$2` the position before it, `$3` how many requests it has. */
 const REQUESTS = `
   insert into projection.request (request, position, end_position, accepted_at, ended_at,
-      hold_tokens, cost_microusd, terms_position, instance, admitted_minute, body_bytes,
-      input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
+      hold_tokens, cost_nanousd, terms_position, instance, admitted_minute, body_bytes,
+      input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
       price_version, rejected_count,
       status, end_reason, usage_source, attempt_count, retry_count, sse,
       account, key, model, upstream, error_code)
@@ -96,11 +96,11 @@ const SUMMED = [
   'refused',
   'unpriced',
   'input_tokens',
-  'cached_tokens',
+  'cache_read_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
-  'cost_microusd',
+  'cost_nanousd',
 ];
 const NAMES = [...ENDED_OUTCOMES, ...SUMMED, 'duration_counts', 'first_byte_counts'].join(', ');
 const FIGURES_OF_REQUESTS = [
@@ -108,12 +108,12 @@ const FIGURES_OF_REQUESTS = [
     (outcome) => `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')}))`,
   ),
   'coalesce(sum(rejected_count), 0)',
-  'count(*) filter (where cost_microusd is null and end_reason is not null)',
-  ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map(
+  'count(*) filter (where cost_nanousd is null and end_reason is not null)',
+  ...['input_tokens', 'cache_read_tokens', 'output_tokens', 'reasoning_tokens'].map(
     (name) => `coalesce(sum(${name}), 0)`,
   ),
   '0',
-  'coalesce(sum(cost_microusd), 0)',
+  'coalesce(sum(cost_nanousd), 0)',
   histogram('duration_bucket'),
   histogram('first_byte_bucket'),
 ].join(', ');
@@ -132,7 +132,7 @@ const fromRequests = (table: string, unit: Unit, by: readonly string[]): string 
   `insert into projection.${table} (${[unit, ...by].join(', ')}, ${NAMES})
     select date_bin('1 ${unit}', ended_at, 'epoch'), ${[...by, FIGURES_OF_REQUESTS].join(', ')}
       from (select ended_at, account, key, coalesce(model, '') as model, end_reason, rejected_count,
-            input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_microusd,
+            input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, cost_nanousd,
             ${bucketOf('duration_ms')} as duration_bucket, ${bucketOf('first_byte_ms')} as first_byte_bucket
           from projection.request where accepted_at >= $1::timestamptz - interval '5 minutes'
             and ended_at >= $1 and accepted_at < $2 and ended_at < $2) r
@@ -237,8 +237,8 @@ const CALL = own('request', 'account', 'key', 'model');
 const ACCEPTED = line('request.accepted', { ...CALL, ...own('sse', 'body_bytes', 'hold_tokens') });
 const SETTLED = line('request.settled', {
   ...CALL,
-  ...own('status', 'end_reason', 'usage_source', 'input_tokens', 'cached_tokens', 'output_tokens'),
-  ...own('reasoning_tokens', 'attempt_count', 'first_byte_ms', 'duration_ms', 'cost_microusd'),
+  ...own('status', 'end_reason', 'usage_source', 'input_tokens', 'cache_read_tokens', 'output_tokens'),
+  ...own('reasoning_tokens', 'attempt_count', 'first_byte_ms', 'duration_ms', 'cost_nanousd'),
 });
 /** The events of each call since `$1` as a batch of its own. */
 const BATCHES = `
@@ -253,7 +253,7 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   await client.query(`
     with running as (
       update projection.request set ended_at = null, end_position = null, end_reason = null, status = null,
-          duration_ms = null, first_byte_ms = null, cost_microusd = null
+          duration_ms = null, first_byte_ms = null, cost_nanousd = null
         where request in (select request from projection.request
           where error_code is null order by accepted_at desc limit ${RUNNING})
         returning request, position, account)

@@ -18,7 +18,7 @@ const PLAN = {
   concurrent_requests: 10_000,
   quotas: [
     { meter: 'tokens', window: 'day', limit: FAR, enforcement: 'soft' },
-    { meter: 'cost_microusd', window: 'month', limit: FAR, enforcement: 'soft' },
+    { meter: 'cost_nanousd', window: 'month', limit: FAR, enforcement: 'soft' },
   ],
 };
 

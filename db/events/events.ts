@@ -9,6 +9,8 @@ import {
   KeyName,
   ModelName,
   PlanName,
+  ProviderText,
+  Pseudonym,
   RequestId,
   Time,
   UpstreamName,
@@ -16,8 +18,9 @@ import {
 import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
-import { PRICE_MAX } from '#db/money.ts';
+import * as price from '#db/events/price-events.ts';
 import { UsageAdjusted } from '#db/events/usage-events.ts';
+import { UsageDetails } from '#db/events/usage-details.ts';
 import * as upstream from '#db/events/upstream-events.ts';
 
 /**
@@ -143,25 +146,17 @@ const KeyRestricted = Control.extend({
 
 const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id, key: Id, name: KeyName });
 
-/** Micro-dollars for a million tokens, whole ones: 2.50 dollars are 2,500,000. */
-const Price = z.int().min(0).max(PRICE_MAX);
-export const PricesShape = z.strictObject({
-  input: Price,
-  cached_input: Price,
-  output: Price,
-  reasoning: Price,
-});
-const ModelPriced = Control.extend({
-  type: z.literal('model.priced'),
-  /** A model's name, or the beginning of names with `*` at its end. */
-  model: ModelName,
-  prices: PricesShape,
-  /** Where the price is from: `manual`, or the snapshot with its version. */
-  source: z.string().regex(/^[\x20-\x7e]{1,100}$/),
-});
+/** The most tags of one call. */
+export const TAGS_MAX = 8;
+/** Who a call is for, below the account and key, as keyed pseudonyms. */
+const attribution = {
+  end_user: Pseudonym.optional(),
+  session: Pseudonym.optional(),
+  tags: z.array(Pseudonym).min(1).max(TAGS_MAX).optional(),
+};
 
 /** Which call it is, and for what. */
-const call = { request: RequestId, account: Id, key: Id, model: ModelName };
+const call = { request: RequestId, account: Id, key: Id, model: ModelName, ...attribution };
 /** The fields that link a request to its limits. */
 const admission = {
   /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
@@ -169,8 +164,10 @@ const admission = {
   /** The position of the newest control event that its terms come from, or 0. */
   terms_position: Count.optional(),
 };
+/** The route that a call came by. */
+const route = z.enum(RELAYED_ROUTES);
 /** What a request may spend until it settles, or until a `request.extended` says more. */
-const hold = { hold_tokens: Count, hold_cost_microusd: Count.optional() };
+const hold = { hold_tokens: Count, hold_cost_nanousd: Count.optional() };
 
 const RequestAccepted = z.object({
   type: z.literal('request.accepted'),
@@ -181,8 +178,7 @@ const RequestAccepted = z.object({
   ...admission,
   /** The client's own retry count (`x-stainless-retry-count`), if it was sent. */
   retry_count: Count.optional(),
-  /** By which route it came; absent: chat completions, as all did once. */
-  route: z.enum(RELAYED_ROUTES).optional(),
+  route,
 });
 
 /** The reservation of a running request was extended; `hold` is the new total. */
@@ -202,15 +198,27 @@ const ending = {
 const RequestSettled = z.object({
   type: z.literal('request.settled'),
   ...ending,
+  /** The last attempt's upstream, and the credential that it was sent with. */
   upstream: UpstreamName.optional(),
+  credential: Id.optional(),
   /** The HTTP status that the client was given, or 499 when it had left before one was sent. */
   status: Count,
+  /** The whole prompt, with the tokens that were read from a cache or written to one. */
   input_tokens: Count,
-  cached_tokens: Count,
+  cache_read_tokens: Count,
+  /** Absent: 0. */
+  cache_write_tokens: Count.optional(),
+  /** The whole reply, with the reasoning. */
   output_tokens: Count,
   reasoning_tokens: Count,
-  /** Absent where the model has no price. */
-  cost_microusd: Count.optional(),
+  /** Classes of tokens and other units that few calls have. */
+  usage_details: UsageDetails.optional(),
+  /** What the account is charged. Absent where the model has no price. */
+  cost_nanousd: Count.optional(),
+  /** What all attempts cost the operator, where that is another amount. */
+  upstream_cost_nanousd: Count.optional(),
+  /** What the provider says that it charges, where it does. */
+  stated_cost_nanousd: Count.optional(),
   /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
   price_version: Count.optional(),
   attempt_count: Count,
@@ -221,6 +229,12 @@ const RequestSettled = z.object({
   attempts: z.array(upstream.Attempt).max(upstream.ATTEMPTS_MAX).optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count,
+  /** As the reply has them: the model that answered, why it ended, and how it was served. */
+  answered_model: ModelName.optional(),
+  finish_reason: ProviderText.optional(),
+  service_tier: ProviderText.optional(),
+  /** The provider's own id of the request. */
+  provider_request: ProviderText.optional(),
 });
 const RequestAbandoned = z.object({
   type: z.literal('request.abandoned'),
@@ -235,6 +249,10 @@ const RequestRejected = z.object({
   request: RequestId,
   account: Id,
   key: Id,
+  route,
+  /** Absent where the call was rejected before its body was read. */
+  model: ModelName.optional(),
+  ...attribution,
   /** The code of the refusal catalogue. */
   error_code: z.string().regex(/^[a-z_]{1,64}$/),
   status: Count,
@@ -256,7 +274,7 @@ export const Event = z.discriminatedUnion('type', [
   PlanDefined,
   PlanChanged,
   PlanRetired,
-  ModelPriced,
+  price.ModelPriced,
   upstream.ModelDefined,
   upstream.ModelRetired,
   upstream.UpstreamAdded,

@@ -12,7 +12,7 @@ export type Request = {
   /** The tokens reserved for it, until it ended. */
   holdTokens: number;
   /** Null where its model had no price. */
-  holdCostMicrousd: number | null;
+  holdCostNanousd: number | null;
   end: null | {
     reason: EndReason;
     usageSource: UsageSource;
@@ -54,8 +54,8 @@ export function evolveRequest(request: Request | undefined, event: RequestLifeEv
   }
 }
 
-function holdOf({ hold_tokens, hold_cost_microusd }: EventOf<'request.accepted' | 'request.extended'>) {
-  return { holdTokens: hold_tokens, holdCostMicrousd: hold_cost_microusd ?? null };
+function holdOf({ hold_tokens, hold_cost_nanousd }: EventOf<'request.accepted' | 'request.extended'>) {
+  return { holdTokens: hold_tokens, holdCostNanousd: hold_cost_nanousd ?? null };
 }
 
 function ended(

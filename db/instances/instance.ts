@@ -12,7 +12,7 @@ export async function registerInstance(client: ClientBase, name: string): Promis
 }
 
 /** What a running call is charged if its instance dies before the next heartbeat. */
-export type CallProgress = { request: string; tokens: number; costMicrousd: number };
+export type CallProgress = { request: string; tokens: number; costNanousd: number };
 
 /**
  * Renews an instance.
@@ -32,7 +32,7 @@ export async function heartbeat(
       : [
           progress.map(({ request }) => request),
           progress.map(({ tokens }) => tokens),
-          progress.map(({ costMicrousd }) => costMicrousd),
+          progress.map(({ costNanousd }) => costNanousd),
         ];
   const [request, tokens, cost] = columns;
   const now = sql<Date | null>`daybook.heartbeat(${instance}, ${openFrom}, ${request}, ${tokens}, ${cost})`;

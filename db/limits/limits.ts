@@ -34,6 +34,15 @@ export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 /** The routes of the API, as permissions. */
 export const ROUTES = [...RELAYED_ROUTES, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
 export type Route = (typeof ROUTES)[number];
+/** The number that stands for each route in the log. Append only: a number is never reused. */
+export const ROUTE_CODES = {
+  '/v1/chat/completions': 1,
+  '/v1/completions': 2,
+  '/v1/embeddings': 3,
+  '/v1/responses': 4,
+  '/v1/messages': 5,
+} as const satisfies Record<RelayedRoute, number>;
+export const ROUTE_OF = namesByCode(ROUTE_CODES);
 
 /** In a list of origins, calls without an Origin header: programs other than web pages. */
 export const NO_ORIGIN = 'none';

@@ -7,14 +7,14 @@
  * (test/support/meters.ts), and its description in docs/limits.md; a test compares all of them.
  */
 
-/** The amounts that a request reserves. `cost` is in micro-dollars. */
+/** The amounts that a request reserves. `cost` is in nano-dollars. */
 export type Amounts = { tokens: number; cost: number };
 
 /** The usage that a request settles with: fields of `request.settled`. */
-export type Usage = { input_tokens: number; output_tokens: number; cost_microusd?: number | undefined };
+export type Usage = { input_tokens: number; output_tokens: number; cost_nanousd?: number | undefined };
 
 /** The reservation in `request.accepted`, `request.extended` and `request.abandoned`. */
-type ReservationFields = { hold_tokens: number; hold_cost_microusd?: number | undefined };
+type ReservationFields = { hold_tokens: number; hold_cost_nanousd?: number | undefined };
 
 type MeterRow = {
   /** Stored in allowances and projections. Never reused, and its meaning never changes. */
@@ -23,8 +23,8 @@ type MeterRow = {
   name: string;
   /** One unit and several, in messages: "1 request", "2 requests". */
   units: readonly [one: string, several: string];
-  /** `microusd`: amounts are micro-dollars, shown as dollars. */
-  format: 'count' | 'microusd';
+  /** `nanousd`: amounts are nano-dollars, shown as dollars. */
+  format: 'count' | 'nanousd';
 } & (
   | { /** One unit for each request, known at its admission. */ charged: 'per_request' }
   | { /** One unit while the request runs, and none afterwards. */ charged: 'while_running' }
@@ -54,14 +54,14 @@ export const METERS = {
     reserves: 'tokens',
     settled: ({ input_tokens, output_tokens }) => input_tokens + output_tokens,
   },
-  cost_microusd: {
+  cost_nanousd: {
     code: 3,
     name: 'cost',
-    units: ['micro-dollar', 'micro-dollars'],
-    format: 'microusd',
+    units: ['nano-dollar', 'nano-dollars'],
+    format: 'nanousd',
     charged: 'by_usage',
     reserves: 'cost',
-    settled: ({ cost_microusd }) => cost_microusd ?? 0,
+    settled: ({ cost_nanousd }) => cost_nanousd ?? 0,
   },
   concurrent: {
     code: 4,
@@ -105,8 +105,8 @@ export function returnsUnits(meter: Meter): boolean {
 }
 
 /** The amounts of the reservation in an event. */
-export function amountsOf({ hold_tokens, hold_cost_microusd }: ReservationFields): Amounts {
-  return { tokens: hold_tokens, cost: hold_cost_microusd ?? 0 };
+export function amountsOf({ hold_tokens, hold_cost_nanousd }: ReservationFields): Amounts {
+  return { tokens: hold_tokens, cost: hold_cost_nanousd ?? 0 };
 }
 
 /** The units that a request reserves while it runs. */

@@ -1,18 +1,27 @@
 import { z } from 'zod';
-import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
+import type { EventOf } from '#db/events/events.ts';
 import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
+import { UsageDetails } from '#db/events/usage-details.ts';
 
-/** The fields of request events that have no column, in the JSON of `body`. Pure. */
+/** The fields of settled requests that have no column, as the JSON of `body`. Pure. */
 
-const Accepted = z.strictObject({ route: z.enum(RELAYED_ROUTES) });
-const Settled = z.strictObject({ attempts: z.array(Attempt).max(ATTEMPTS_MAX) });
+const Settled = z
+  .strictObject({
+    attempts: z.array(Attempt).min(1).max(ATTEMPTS_MAX).optional(),
+    usage_details: UsageDetails.optional(),
+  })
+  .refine((fields) => Object.keys(fields).length > 0);
 
-/** The route of an accepted request. @throws {Error} where the body is not of the vocabulary. */
-export function parseRoute(body: string): RelayedRoute {
-  return Accepted.parse(JSON.parse(body)).route;
+type Settlement = Pick<EventOf<'request.settled'>, 'attempts' | 'usage_details'>;
+
+/** The rare fields of a settled request. @throws {Error} where the body is not of the vocabulary. */
+export function parseSettlement(body: string): Settlement {
+  return Settled.parse(JSON.parse(body));
 }
 
-/** The attempts of a settled request. @throws {Error} where the body is not of the vocabulary. */
-export function parseAttempts(body: string): Attempt[] {
-  return Settled.parse(JSON.parse(body)).attempts;
+/** @returns null where it has none of these fields. */
+export function settlementBody({ attempts, usage_details }: Settlement): string | null {
+  return attempts === undefined && usage_details === undefined
+    ? null
+    : JSON.stringify({ attempts, usage_details });
 }

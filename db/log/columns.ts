@@ -1,4 +1,5 @@
 import { END_REASONS, type EventOf, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
+import { ROUTE_CODES } from '#db/limits/limits.ts';
 import type { Functions } from '#db/schema/tables.ts';
 
 /**
@@ -22,6 +23,8 @@ type Column = {
   control?: 'needed' | 'optional';
   /** Where a code stands for the field's value. */
   codes?: Readonly<Record<string, number>>;
+  /** Whether it holds several words, one space apart. */
+  isList?: true;
 };
 
 const ACCEPTED = 'request.accepted';
@@ -43,7 +46,11 @@ export const COLUMNS = [
   { name: 'request', type: 'uuid', needed: ALL },
   { name: 'account', type: 'text', needed: ALL, control: 'optional' },
   { name: 'key', type: 'text', needed: ALL, control: 'optional' },
-  { name: 'model', type: 'text', needed: CALL, control: 'optional' },
+  { name: 'model', type: 'text', needed: CALL, optional: [REJECTED], control: 'optional' },
+  { name: 'route', type: 'int2', needed: [ACCEPTED, REJECTED], codes: ROUTE_CODES },
+  { name: 'end_user', type: 'text', optional: ALL },
+  { name: 'session', type: 'text', optional: ALL },
+  { name: 'tags', type: 'text', optional: ALL, isList: true },
   { name: 'upstream', type: 'text', optional: [SETTLED] },
   { name: 'sse', type: 'bool', needed: [ACCEPTED] },
   { name: 'body_bytes', type: 'int4', needed: [ACCEPTED] },
@@ -53,7 +60,8 @@ export const COLUMNS = [
   { name: 'end_reason', type: 'int2', needed: END, codes: END_REASONS },
   { name: 'usage_source', type: 'int2', needed: END, codes: USAGE_SOURCES },
   { name: 'input_tokens', type: 'int4', needed: [SETTLED] },
-  { name: 'cached_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'cache_read_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'cache_write_tokens', type: 'int4', optional: [SETTLED] },
   { name: 'output_tokens', type: 'int4', needed: [SETTLED] },
   { name: 'reasoning_tokens', type: 'int4', needed: [SETTLED] },
   { name: 'attempt_count', type: 'int2', needed: [SETTLED] },
@@ -61,14 +69,21 @@ export const COLUMNS = [
   { name: 'duration_ms', type: 'int4', needed: [SETTLED] },
   { name: 'stream', type: 'text', control: 'needed' },
   { name: 'version', type: 'int4', control: 'needed' },
-  { name: 'body', type: 'text', control: 'needed', optional: [ACCEPTED, SETTLED] },
+  { name: 'body', type: 'text', control: 'needed', optional: [SETTLED] },
   { name: 'terms_position', type: 'int8', optional: CALL },
-  { name: 'hold_cost_microusd', type: 'int8', optional: HOLD },
-  { name: 'cost_microusd', type: 'int8', optional: [SETTLED] },
+  { name: 'hold_cost_nanousd', type: 'int8', optional: HOLD },
+  { name: 'cost_nanousd', type: 'int8', optional: [SETTLED] },
+  { name: 'upstream_cost_nanousd', type: 'int8', optional: [SETTLED] },
+  { name: 'stated_cost_nanousd', type: 'int8', optional: [SETTLED] },
   { name: 'admitted_minute', type: 'int4', optional: CALL },
   { name: 'price_version', type: 'int4', optional: [SETTLED] },
   { name: 'rejected_count', type: 'int4', needed: [REJECTED] },
   { name: 'error_code', type: 'text', needed: [REJECTED] },
+  { name: 'credential', type: 'text', optional: [SETTLED] },
+  { name: 'answered_model', type: 'text', optional: [SETTLED] },
+  { name: 'finish_reason', type: 'text', optional: [SETTLED] },
+  { name: 'service_tier', type: 'text', optional: [SETTLED] },
+  { name: 'provider_request', type: 'text', optional: [SETTLED] },
 ] as const satisfies readonly Column[];
 
 type Columns = (typeof COLUMNS)[number];
@@ -78,23 +93,21 @@ export const COLUMNS_ARE_COMPLETE: [Exclude<keyof EventColumns, ColumnName>] ext
   ? true
   : Exclude<keyof EventColumns, ColumnName> = true;
 
-/**
- * The field of a request event that has no column of its own: it is rare, and is the only field of the JSON
- * in `body`.
- */
+/** The fields of request events that have no columns: they are rare, and in the JSON of `body`. */
 export const BODY_FIELDS = {
-  'request.accepted': 'route',
-  'request.settled': 'attempts',
-} as const satisfies Partial<{ [T in RequestType]: keyof EventOf<T> }>;
+  'request.settled': ['attempts', 'usage_details'],
+} as const satisfies Partial<{ [T in RequestType]: readonly (keyof EventOf<T>)[] }>;
 
 /** Fields by name, with the kind of value that their columns hold. */
-type ValueOf<C> = C extends { codes: infer Codes }
-  ? keyof Codes
-  : C extends { type: 'bool' }
-    ? boolean
-    : C extends { type: 'text' | 'uuid' }
-      ? string
-      : number;
+type ValueOf<C> = C extends { isList: true }
+  ? string[]
+  : C extends { codes: infer Codes }
+    ? keyof Codes
+    : C extends { type: 'bool' }
+      ? boolean
+      : C extends { type: 'text' | 'uuid' }
+        ? string
+        : number;
 type With<T, Where extends 'needed' | 'optional'> =
   Extract<Columns, Record<Where, readonly unknown[]>> extends infer C
     ? C extends { name: string } & Record<Where, readonly (infer Types)[]>
@@ -103,7 +116,7 @@ type With<T, Where extends 'needed' | 'optional'> =
         : never
       : never
     : never;
-type BodyField<T> = T extends keyof typeof BODY_FIELDS ? (typeof BODY_FIELDS)[T] : never;
+type BodyField<T> = T extends keyof typeof BODY_FIELDS ? (typeof BODY_FIELDS)[T][number] : never;
 type FieldsOf<T> = {
   [C in With<T, 'needed'> as C['name']]: ValueOf<C>;
 } & {

@@ -26,10 +26,10 @@ const CARRY_ON = `with updated as (
     on conflict (request) do update set
         end_position = excluded.end_position, ended_at = excluded.ended_at,
         hold_tokens = coalesce(excluded.hold_tokens, r.hold_tokens),
-        hold_cost_microusd = case when excluded.hold_tokens is null
-          then r.hold_cost_microusd else excluded.hold_cost_microusd end,
-        cost_microusd = excluded.cost_microusd,
-        input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens,
+        hold_cost_nanousd = case when excluded.hold_tokens is null
+          then r.hold_cost_nanousd else excluded.hold_cost_nanousd end,
+        cost_nanousd = excluded.cost_nanousd,
+        input_tokens = excluded.input_tokens, cache_read_tokens = excluded.cache_read_tokens,
         output_tokens = excluded.output_tokens, reasoning_tokens = excluded.reasoning_tokens,
         first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms,
         price_version = excluded.price_version,

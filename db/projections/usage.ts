@@ -69,10 +69,10 @@ const ADD = TABLES.map((table, index) => `add_${table.name} as (${addRows(table,
 
 /** All tables in one statement. */
 const USAGE = `with ${ADD.join(',\n  ')}
-  insert into key_use as t (key, account, last_used_at, requests, cost_microusd)
+  insert into key_use as t (key, account, last_used_at, requests, cost_nanousd)
     select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[], $5::bigint[])
     on conflict (key) do update set last_used_at = greatest(t.last_used_at, excluded.last_used_at),
-      requests = t.requests + excluded.requests, cost_microusd = t.cost_microusd + excluded.cost_microusd`;
+      requests = t.requests + excluded.requests, cost_nanousd = t.cost_nanousd + excluded.cost_nanousd`;
 
 /** Usage by minute, hour and day, and the last use of each key. */
 export const usage: Projection = {

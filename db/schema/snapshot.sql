@@ -15,6 +15,10 @@ create type daybook.event_fields as (
   account text collate "C",
   key text collate "C",
   model text collate "C",
+  route smallint,
+  end_user text collate "C",
+  session text collate "C",
+  tags text collate "C",
   upstream text collate "C",
   sse boolean,
   body_bytes integer,
@@ -24,7 +28,8 @@ create type daybook.event_fields as (
   end_reason smallint,
   usage_source smallint,
   input_tokens integer,
-  cached_tokens integer,
+  cache_read_tokens integer,
+  cache_write_tokens integer,
   output_tokens integer,
   reasoning_tokens integer,
   attempt_count smallint,
@@ -34,12 +39,19 @@ create type daybook.event_fields as (
   version integer,
   body text collate "C",
   terms_position bigint,
-  hold_cost_microusd bigint,
-  cost_microusd bigint,
+  hold_cost_nanousd bigint,
+  cost_nanousd bigint,
+  upstream_cost_nanousd bigint,
+  stated_cost_nanousd bigint,
   admitted_minute integer,
   price_version integer,
   rejected_count integer,
-  error_code text collate "C"
+  error_code text collate "C",
+  credential text collate "C",
+  answered_model text collate "C",
+  finish_reason text collate "C",
+  service_tier text collate "C",
+  provider_request text collate "C"
 );
 
 create table daybook.alert (
@@ -102,7 +114,7 @@ create table daybook.call_progress (
   instance integer not null,
   request uuid[] not null,
   tokens bigint[] not null,
-  cost_microusd bigint[] not null,
+  cost_nanousd bigint[] not null,
   constraint call_progress_pkey PRIMARY KEY (instance)
 );
 
@@ -500,7 +512,7 @@ create table projection.key_use (
   account text collate "C" not null,
   last_used_at timestamp with time zone,
   requests bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   constraint key_use_pkey PRIMARY KEY (key)
 ) with (fillfactor=70);
 
@@ -584,14 +596,14 @@ create table projection.request (
   accepted_at timestamp with time zone not null,
   ended_at timestamp with time zone,
   hold_tokens bigint,
-  hold_cost_microusd bigint,
-  cost_microusd bigint,
+  hold_cost_nanousd bigint,
+  cost_nanousd bigint,
   terms_position bigint,
   instance integer not null,
   admitted_minute integer,
   body_bytes integer,
   input_tokens integer,
-  cached_tokens integer,
+  cache_read_tokens integer,
   output_tokens integer,
   reasoning_tokens integer,
   first_byte_ms integer,
@@ -636,11 +648,11 @@ create table projection.usage_day (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_day_pkey PRIMARY KEY (account, day, key, model)
@@ -658,11 +670,11 @@ create table projection.usage_day_account (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_day_account_pkey PRIMARY KEY (account, day)
@@ -680,11 +692,11 @@ create table projection.usage_hour (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_pkey PRIMARY KEY (account, hour)
@@ -704,11 +716,11 @@ create table projection.usage_hour_key (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_key_pkey PRIMARY KEY (account, hour, key, model)
@@ -725,11 +737,11 @@ create table projection.usage_hour_total (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_total_pkey PRIMARY KEY (hour)
@@ -748,11 +760,11 @@ create table projection.usage_minute (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_minute_pkey PRIMARY KEY (account, minute, key, model)
@@ -769,11 +781,11 @@ create table projection.usage_minute_total (
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
   input_tokens bigint default 0 not null,
-  cached_tokens bigint default 0 not null,
+  cache_read_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
-  cost_microusd bigint default 0 not null,
+  cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_minute_total_pkey PRIMARY KEY (minute)
@@ -1055,8 +1067,8 @@ BEGIN ATOMIC
              END
              WHEN 3 THEN COALESCE(
              CASE (_event).type
-                 WHEN 101 THEN (_event).cost_microusd
-                 ELSE (_event).hold_cost_microusd
+                 WHEN 101 THEN (_event).cost_nanousd
+                 ELSE (_event).hold_cost_nanousd
              END, (0)::bigint)
              WHEN 4 THEN (0)::bigint
              ELSE NULL::bigint
@@ -1073,7 +1085,7 @@ BEGIN ATOMIC
    RETURNING install.pepper_check;
 END;
 
-CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _open bigint[], _tokens bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[])
+CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _open bigint[], _tokens bigint[] DEFAULT NULL::bigint[], _cost_nanousd bigint[] DEFAULT NULL::bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1102,8 +1114,8 @@ begin
       where (fields).type = 101 and position >= _scan
     union all
     select a.position, jsonb_populate_record(a.fields,
-          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd)), true
-      from appended a join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
+          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_nanousd', o.cost_nanousd)), true
+      from appended a join unnest(_open, _tokens, _cost_nanousd) as o(position, tokens, cost_nanousd)
         using (position)
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
@@ -1196,14 +1208,14 @@ begin
       accepted_at timestamptz not null,
       ended_at timestamptz,
       hold_tokens bigint,
-      hold_cost_microusd bigint,
-      cost_microusd bigint,
+      hold_cost_nanousd bigint,
+      cost_nanousd bigint,
       terms_position bigint,
       instance integer not null,
       admitted_minute integer,
       body_bytes integer,
       input_tokens integer,
-      cached_tokens integer,
+      cache_read_tokens integer,
       output_tokens integer,
       reasoning_tokens integer,
       first_byte_ms integer,
@@ -1263,11 +1275,11 @@ begin
       refused bigint not null default 0,
       unpriced bigint not null default 0,
       input_tokens bigint not null default 0,
-      cached_tokens bigint not null default 0,
+      cache_read_tokens bigint not null default 0,
       output_tokens bigint not null default 0,
       reasoning_tokens bigint not null default 0,
       abandoned_tokens bigint not null default 0,
-      cost_microusd bigint not null default 0,
+      cost_nanousd bigint not null default 0,
       duration_counts bigint[] not null,
       first_byte_counts bigint[] not null,
       primary key (account, minute, key, model)
@@ -1322,7 +1334,7 @@ begin
       account text collate "C" not null,
       last_used_at timestamptz,
       requests bigint not null default 0,
-      cost_microusd bigint not null default 0
+      cost_nanousd bigint not null default 0
     ) with (fillfactor = 70);
   when 'quotas' then
     -- Current and past quotas by window: units held by running requests and used by ended ones.
@@ -1525,7 +1537,7 @@ BEGIN ATOMIC
 END;
 
 CREATE OR REPLACE FUNCTION daybook.events(_after bigint DEFAULT 0, _up_to bigint DEFAULT '9223372036854775807'::bigint)
- RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cached_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_microusd bigint, cost_microusd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text)
+ RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, route smallint, end_user text, session text, tags text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cache_read_tokens integer, cache_write_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_nanousd bigint, cost_nanousd bigint, upstream_cost_nanousd bigint, stated_cost_nanousd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text, credential text, answered_model text, finish_reason text, service_tier text, provider_request text)
  LANGUAGE sql
  STABLE
 BEGIN ATOMIC
@@ -1538,6 +1550,10 @@ BEGIN ATOMIC
      (e.f).account AS account,
      (e.f).key AS key,
      (e.f).model AS model,
+     (e.f).route AS route,
+     (e.f).end_user AS end_user,
+     (e.f).session AS session,
+     (e.f).tags AS tags,
      (e.f).upstream AS upstream,
      (e.f).sse AS sse,
      (e.f).body_bytes AS body_bytes,
@@ -1547,7 +1563,8 @@ BEGIN ATOMIC
      (e.f).end_reason AS end_reason,
      (e.f).usage_source AS usage_source,
      (e.f).input_tokens AS input_tokens,
-     (e.f).cached_tokens AS cached_tokens,
+     (e.f).cache_read_tokens AS cache_read_tokens,
+     (e.f).cache_write_tokens AS cache_write_tokens,
      (e.f).output_tokens AS output_tokens,
      (e.f).reasoning_tokens AS reasoning_tokens,
      (e.f).attempt_count AS attempt_count,
@@ -1557,12 +1574,19 @@ BEGIN ATOMIC
      (e.f).version AS version,
      (e.f).body AS body,
      (e.f).terms_position AS terms_position,
-     (e.f).hold_cost_microusd AS hold_cost_microusd,
-     (e.f).cost_microusd AS cost_microusd,
+     (e.f).hold_cost_nanousd AS hold_cost_nanousd,
+     (e.f).cost_nanousd AS cost_nanousd,
+     (e.f).upstream_cost_nanousd AS upstream_cost_nanousd,
+     (e.f).stated_cost_nanousd AS stated_cost_nanousd,
      (e.f).admitted_minute AS admitted_minute,
      (e.f).price_version AS price_version,
      (e.f).rejected_count AS rejected_count,
-     (e.f).error_code AS error_code
+     (e.f).error_code AS error_code,
+     (e.f).credential AS credential,
+     (e.f).answered_model AS answered_model,
+     (e.f).finish_reason AS finish_reason,
+     (e.f).service_tier AS service_tier,
+     (e.f).provider_request AS provider_request
     FROM ( SELECT l."position",
              l.at,
              l.instance,
@@ -1581,7 +1605,7 @@ BEGIN ATOMIC
     FROM ((daybook.log l
       CROSS JOIN LATERAL string_to_table(l.events, '
 '::text) WITH ORDINALITY e(line, number))
-      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, rejected_count, error_code))
+      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, route, end_user, session, tags, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_nanousd, cost_nanousd, upstream_cost_nanousd, stated_cost_nanousd, admitted_minute, price_version, rejected_count, error_code, credential, answered_model, finish_reason, service_tier, provider_request))
    WHERE ((l.shard = 0) AND (l.last_position >= events_of._from) AND (l.instance = events_of._instance) AND (((l.last_position - l.event_count) + e.number) >= events_of._from));
 END;
 
@@ -1801,7 +1825,7 @@ BEGIN ATOMIC
           LIMIT 1), (0)::bigint) AS "coalesce";
 END;
 
-CREATE OR REPLACE FUNCTION daybook.heartbeat(_instance integer, _open_from bigint, _request uuid[] DEFAULT NULL::uuid[], _tokens bigint[] DEFAULT NULL::bigint[], _cost_microusd bigint[] DEFAULT NULL::bigint[])
+CREATE OR REPLACE FUNCTION daybook.heartbeat(_instance integer, _open_from bigint, _request uuid[] DEFAULT NULL::uuid[], _tokens bigint[] DEFAULT NULL::bigint[], _cost_nanousd bigint[] DEFAULT NULL::bigint[])
  RETURNS timestamp with time zone
  LANGUAGE sql
  SECURITY DEFINER
@@ -1812,12 +1836,12 @@ BEGIN ATOMIC
            WHERE ((instance.id = heartbeat._instance) AND (instance.dead_at IS NULL))
            RETURNING instance.id
          ), reported AS (
-          INSERT INTO daybook.call_progress AS p (instance, request, tokens, cost_microusd)  SELECT live_1.id,
+          INSERT INTO daybook.call_progress AS p (instance, request, tokens, cost_nanousd)  SELECT live_1.id,
                      heartbeat._request AS _request,
                      heartbeat._tokens AS _tokens,
-                     heartbeat._cost_microusd AS _cost_microusd
+                     heartbeat._cost_nanousd AS _cost_nanousd
                     FROM live live_1
-                   WHERE (heartbeat._request IS NOT NULL) ON CONFLICT(instance) DO UPDATE SET request = excluded.request, tokens = excluded.tokens, cost_microusd = excluded.cost_microusd
+                   WHERE (heartbeat._request IS NOT NULL) ON CONFLICT(instance) DO UPDATE SET request = excluded.request, tokens = excluded.tokens, cost_nanousd = excluded.cost_nanousd
          )
   SELECT clock_timestamp() AS clock_timestamp
     FROM live;
@@ -1959,28 +1983,29 @@ begin
     select position, (fields).* from daybook.events_of(_dead, _from)
   ), reservation as (
     -- The newest hold of each request: of its acceptance or of its last extension.
-    select distinct on (a.request) a.request, a.account, a.key, a.model, a.hold_tokens, a.hold_cost_microusd,
-        a.admitted_minute, a.terms_position, a.position
+    select distinct on (a.request) a.request, a.account, a.key, a.model, a.end_user, a.session, a.tags,
+        a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position, a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
       order by a.request, a.position desc
   ), progress as (
     select r.* from daybook.call_progress p,
-        unnest(p.request, p.tokens, p.cost_microusd) as r(request, tokens, cost_microusd)
+        unnest(p.request, p.tokens, p.cost_nanousd) as r(request, tokens, cost_nanousd)
       where p.instance = _dead
   ), charge as (
     -- Of nulls "least" takes the other value.
     select r.*, least(r.hold_tokens, p.tokens) as tokens,
-        case when r.hold_cost_microusd is not null
-          then least(r.hold_cost_microusd, p.cost_microusd) end as cost_microusd
+        case when r.hold_cost_nanousd is not null
+          then least(r.hold_cost_nanousd, p.cost_nanousd) end as cost_nanousd
       from reservation r left join progress p using (request)
   )
   -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
-  select count(*), array_agg(c.tokens), array_agg(c.cost_microusd), array_agg(c.position),
+  select count(*), array_agg(c.tokens), array_agg(c.cost_nanousd), array_agg(c.position),
       array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
         'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
-        'hold_tokens', c.tokens, 'hold_cost_microusd', c.cost_microusd, 'admitted_minute', c.admitted_minute,
+        'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
+        'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
         'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines
     from charge c;

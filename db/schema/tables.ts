@@ -64,7 +64,7 @@ export type CallProgressTable = {
   instance: number;
   request: string[];
   tokens: Int8List;
-  cost_microusd: Int8List;
+  cost_nanousd: Int8List;
 };
 
 export type CheckpointTable = {
@@ -372,7 +372,7 @@ export type KeyUseTable = {
   account: string;
   last_used_at: Timestamp | null;
   requests: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
 };
 
 export type ModelPriceTable = {
@@ -445,14 +445,14 @@ export type RequestTable = {
   accepted_at: Timestamp;
   ended_at: Timestamp | null;
   hold_tokens: Int8 | null;
-  hold_cost_microusd: Int8 | null;
-  cost_microusd: Int8 | null;
+  hold_cost_nanousd: Int8 | null;
+  cost_nanousd: Int8 | null;
   terms_position: Int8 | null;
   instance: number;
   admitted_minute: number | null;
   body_bytes: number | null;
   input_tokens: number | null;
-  cached_tokens: number | null;
+  cache_read_tokens: number | null;
   output_tokens: number | null;
   reasoning_tokens: number | null;
   first_byte_ms: number | null;
@@ -491,11 +491,11 @@ export type UsageDayTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -511,11 +511,11 @@ export type UsageDayAccountTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -531,11 +531,11 @@ export type UsageHourTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -553,11 +553,11 @@ export type UsageHourKeyTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -572,11 +572,11 @@ export type UsageHourTotalTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -594,11 +594,11 @@ export type UsageMinuteTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -613,11 +613,11 @@ export type UsageMinuteTotalTable = {
   refused: Default<Int8>;
   unpriced: Default<Int8>;
   input_tokens: Default<Int8>;
-  cached_tokens: Default<Int8>;
+  cache_read_tokens: Default<Int8>;
   output_tokens: Default<Int8>;
   reasoning_tokens: Default<Int8>;
   abandoned_tokens: Default<Int8>;
-  cost_microusd: Default<Int8>;
+  cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -708,6 +708,10 @@ export type Functions = {
     account: string;
     key: string;
     model: string;
+    route: number;
+    end_user: string;
+    session: string;
+    tags: string;
     upstream: string;
     sse: boolean;
     body_bytes: number;
@@ -717,7 +721,8 @@ export type Functions = {
     end_reason: number;
     usage_source: number;
     input_tokens: number;
-    cached_tokens: number;
+    cache_read_tokens: number;
+    cache_write_tokens: number;
     output_tokens: number;
     reasoning_tokens: number;
     attempt_count: number;
@@ -727,12 +732,19 @@ export type Functions = {
     version: number;
     body: string;
     terms_position: Int8;
-    hold_cost_microusd: Int8;
-    cost_microusd: Int8;
+    hold_cost_nanousd: Int8;
+    cost_nanousd: Int8;
+    upstream_cost_nanousd: Int8;
+    stated_cost_nanousd: Int8;
     admitted_minute: number;
     price_version: number;
     rejected_count: number;
     error_code: string;
+    credential: string;
+    answered_model: string;
+    finish_reason: string;
+    service_tier: string;
+    provider_request: string;
   };
   'daybook.events_of': {
     position: Int8;

@@ -54,7 +54,7 @@ const Started = z.object({
   sse: z.boolean(),
   body_bytes: Count,
   hold_tokens: Count,
-  hold_cost_microusd: Count.optional(),
+  hold_cost_nanousd: Count.optional(),
   ...admission,
   retry_count: Count.optional(),
 });
@@ -77,16 +77,16 @@ const Settled = z.object({
   upstream: z.string().optional(),
   status: Count.optional(),
   input_tokens: Count.optional(),
-  cached_tokens: Count.optional(),
+  cache_read_tokens: Count.optional(),
   output_tokens: Count.optional(),
   reasoning_tokens: Count.optional(),
-  cost_microusd: Count.optional(),
+  cost_nanousd: Count.optional(),
   price_version: Count.optional(),
   attempt_count: Count.optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count.optional(),
   hold_tokens: Count.optional(),
-  hold_cost_microusd: Count.optional(),
+  hold_cost_nanousd: Count.optional(),
   ...admission,
 });
 
@@ -100,6 +100,7 @@ const Refused = z.object({
   request: z.uuid(),
   account: z.string(),
   key: z.string(),
+  model: z.string().optional(),
   error_code: z.string(),
   status: Count,
   rejected_count: Count,
@@ -111,7 +112,7 @@ const Refused = z.object({
 export const UsageDelta = z.object({
   account: z.string(),
   key: z.string(),
-  /** Empty for calls that were rejected before their model was resolved. */
+  /** Empty for calls that were rejected before their body was read. */
   model: z.string(),
   completed: Count,
   client_disconnected: Count,
@@ -121,11 +122,12 @@ export const UsageDelta = z.object({
   refused: Count,
   unpriced: Count,
   input_tokens: Count,
-  cached_tokens: Count,
+  cache_read_tokens: Count,
   output_tokens: Count,
   reasoning_tokens: Count,
   abandoned_tokens: Count,
-  cost_microusd: Count,
+  /** A sum, as a decimal string. */
+  cost_nanousd: z.string().regex(/^\d+$/),
 });
 export type UsageDelta = z.infer<typeof UsageDelta>;
 const Usage = z.object({ type: z.literal('usage'), rows: z.array(UsageDelta) });

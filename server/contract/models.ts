@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { ModelName } from '#db/events/parts.ts';
-import { PricesShape } from '#db/events/events.ts';
+import { PricesShape } from '#db/events/price-events.ts';
 import type { Prices } from '#db/money.ts';
 import { ModelTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
 
 /**
- * `GET /api/models`, a list: models that the account's calls may use, with prices in micro-dollars per
+ * `GET /api/models`, a list: models that the account's calls may use, with prices in nano-dollars per
  * million tokens.
  */
 export type ModelRow = {
@@ -26,7 +26,7 @@ export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms 
  * nowhere.
  */
 export const RetireModel = z.strictObject({ model: ModelName });
-/** One in `GET /api/prices`, a list by name; auditors may read it. Micro-dollars per million tokens. */
+/** One in `GET /api/prices`, a list by name; auditors may read it. Nano-dollars per million tokens. */
 export type PriceRow = { model: string; prices: Prices; source: string; version: number };
 /** `PUT /api/prices` */
 export const PutPrice = z.strictObject({ model: ModelName, prices: PricesShape });

@@ -60,18 +60,18 @@ export type RequestRow = {
   status: number | null;
   sse: boolean | null;
   input_tokens: number | null;
-  cached_tokens: number | null;
+  cache_read_tokens: number | null;
   output_tokens: number | null;
   reasoning_tokens: number | null;
   usage_source: UsageSource | null;
-  cost_microusd: number | null;
+  cost_nanousd: number | null;
   first_byte_ms: number | null;
   duration_ms: number | null;
   attempt_count: number | null;
   retry_count: number | null;
   /** The reservation, at its largest. */
   hold_tokens: number | null;
-  hold_cost_microusd: number | null;
+  hold_cost_nanousd: number | null;
   /** Positions of its first and last event in the log. */
   position: number;
   end_position: number | null;

@@ -46,12 +46,13 @@ export type UsageFigures = {
   relay_failed: number;
   refused: number;
   input_tokens: number;
-  cached_tokens: number;
+  cache_read_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
   /** Holds that stay charged, since the use of their calls is unknown. */
   abandoned_tokens: number;
-  cost_microusd: number;
+  /** A sum of money may exceed the integers that a JSON number has exactly: it is a decimal string. */
+  cost_nanousd: string;
   /** Requests without a cost, since their model has no price. */
   unpriced: number;
 } & Partial<UsagePercentiles>;
@@ -83,4 +84,4 @@ export type UsageReport = Freshness & {
   rows_omitted?: number;
 };
 /** Usage of the current month, in UTC. */
-export type MonthUsage = { requests: number; tokens: number; cost_microusd: number };
+export type MonthUsage = { requests: number; tokens: number; cost_nanousd: string };

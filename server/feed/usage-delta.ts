@@ -5,7 +5,7 @@ import type { FrameOf, UsageDelta } from '#server/contract/frames.ts';
 export function usageDeltaOf(frames: Iterable<FrameOf<'settled' | 'refused'>>): UsageDelta[] {
   const rows = new Map<string, UsageDelta>();
   for (const frame of frames) {
-    const model = frame.type === 'refused' ? '' : frame.model;
+    const model = frame.model ?? '';
     const name = `${frame.key} ${model}`;
     let row = rows.get(name);
     if (!row) {
@@ -20,12 +20,12 @@ export function usageDeltaOf(frames: Iterable<FrameOf<'settled' | 'refused'>>): 
 
 function add(row: UsageDelta, frame: FrameOf<'settled'>): void {
   const isAbandoned = frame.end_reason === 'abandoned';
-  const cost = isAbandoned ? frame.hold_cost_microusd : frame.cost_microusd;
+  const cost = isAbandoned ? frame.hold_cost_nanousd : frame.cost_nanousd;
   row[frame.outcome] += 1;
   row.unpriced += cost === undefined ? 1 : 0;
-  row.cost_microusd += cost ?? 0;
+  row.cost_nanousd = String(BigInt(row.cost_nanousd) + BigInt(cost ?? 0));
   row.input_tokens += frame.input_tokens ?? 0;
-  row.cached_tokens += frame.cached_tokens ?? 0;
+  row.cache_read_tokens += frame.cache_read_tokens ?? 0;
   row.output_tokens += frame.output_tokens ?? 0;
   row.reasoning_tokens += frame.reasoning_tokens ?? 0;
   // The charge of an abandoned request is in place of its reservation.
@@ -44,10 +44,10 @@ function noUsage(account: string, key: string, model: string): UsageDelta {
     ...byOutcome,
     unpriced: 0,
     input_tokens: 0,
-    cached_tokens: 0,
+    cache_read_tokens: 0,
     output_tokens: 0,
     reasoning_tokens: 0,
     abandoned_tokens: 0,
-    cost_microusd: 0,
+    cost_nanousd: '0',
   };
 }

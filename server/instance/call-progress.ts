@@ -29,7 +29,7 @@ export class ProgressReport {
       const charge = call.chargeAt(relayed + more);
       this.#before.set(call, relayed);
       if (charge !== null)
-        progress.push({ request: call.request, tokens: charge.tokens, costMicrousd: charge.cost });
+        progress.push({ request: call.request, tokens: charge.tokens, costNanousd: charge.cost });
     }
     return progress;
   }

@@ -196,10 +196,10 @@ function listsAt({ prices }: ModelInfo, at: Date): { lists: ModelPrice[]; notes:
   return { lists, notes };
 }
 
-/** Micro-dollars for a million tokens, of the base tier. The list has them as dollars in binary fractions. */
+/** Nano-dollars for a million tokens, of the base tier. The list has them as dollars in binary fractions. */
 function basePrice(price: ModelPrice[string]): number | null {
   const dollars = typeof price === 'object' ? price.base : price;
-  return dollars === undefined ? null : Math.round(dollars * 1_000_000);
+  return dollars === undefined ? null : Math.round(dollars * 1e9);
 }
 
 function tierStarts(list: ModelPrice): number[] {

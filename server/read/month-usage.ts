@@ -3,15 +3,15 @@ import type { ClientBase } from 'pg';
 import { db, rowsOf } from '#db/schema/query.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
-export const NO_USAGE: MonthUsage = { requests: 0, tokens: 0, cost_microusd: 0 };
+export const NO_USAGE: MonthUsage = { requests: 0, tokens: 0, cost_nanousd: '0' };
 
-// Sums as floating-point numbers, which are exact up to 2^53.
+// Counts as floating-point numbers, which are exact up to 2^53.
 const FIGURES = [
   sql<number>`sum(completed + client_disconnected + upstream_failed + cut_short + relay_failed)::float8`.as(
     'requests',
   ),
   sql<number>`sum(input_tokens + output_tokens)::float8`.as('tokens'),
-  sql<number>`sum(cost_microusd)::float8`.as('cost_microusd'),
+  sql<string>`sum(cost_nanousd)::text`.as('cost_nanousd'),
 ] as const;
 
 const monthOf = (nowMs: number) =>

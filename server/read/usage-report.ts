@@ -39,19 +39,21 @@ const COUNTS = [
   'relay_failed',
   'refused',
   'input_tokens',
-  'cached_tokens',
+  'cache_read_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
-  'cost_microusd',
   'unpriced',
 ] as const;
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 
-// Sums as floating-point numbers, which are exact up to 2^53: nine billion dollars in micro-dollars.
+// Sums of counts as floating-point numbers, which are exact up to 2^53. Sums of money may be greater.
 const sumOf = (value: RawBuilder<unknown>): RawBuilder<number> =>
   sql<number>`coalesce(sum(${value}), 0)::float8`;
-const SUMS = COUNTS.map((name) => sql`${sumOf(sql.ref(name))} as ${sql.ref(name)}`);
+const SUMS = [
+  ...COUNTS.map((name) => sql`${sumOf(sql.ref(name))} as ${sql.ref(name)}`),
+  sql`coalesce(sum(cost_nanousd), 0)::text as cost_nanousd`,
+];
 const TIMES = HISTOGRAMS.map((name) => {
   const sums = Array.from({ length: BUCKETS }, (_, index) =>
     sumOf(sql`${sql.ref(name)}[${sql.lit(index + 1)}]`),
@@ -60,7 +62,9 @@ const TIMES = HISTOGRAMS.map((name) => {
 });
 const ENDED = sql`completed + client_disconnected + upstream_failed + cut_short + relay_failed`;
 
-type Sums = Record<(typeof COUNTS)[number], number> & Partial<Record<(typeof HISTOGRAMS)[number], number[]>>;
+type Sums = Record<(typeof COUNTS)[number], number> & { cost_nanousd: string } & Partial<
+    Record<(typeof HISTOGRAMS)[number], number[]>
+  >;
 /** The sums of one group, or of all; every column is computed. */
 type Grouped = Sums & {
   is_total: boolean;
@@ -85,7 +89,7 @@ export async function reportUsage(
   ];
   const hasTimes = query.percentiles ?? groups.length === 0;
   const sums = hasTimes ? [...SUMS, ...TIMES] : SUMS;
-  const named = (hasTimes ? [...COUNTS, ...HISTOGRAMS] : COUNTS).map((name) => sql.ref(name));
+  const named = [...COUNTS, 'cost_nanousd', ...(hasTimes ? HISTOGRAMS : [])].map((name) => sql.ref(name));
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups].map((name) => sql.ref(name));
   const inBuckets =
     bucket === null ? sql`` : sql`, date_trunc(${sql.lit(bucket)}, ${time}, 'UTC') as bucket_at`;
@@ -140,11 +144,11 @@ function figures(sums: Sums): UsageFigures {
     relay_failed,
     refused: sums.refused,
     input_tokens: sums.input_tokens,
-    cached_tokens: sums.cached_tokens,
+    cache_read_tokens: sums.cache_read_tokens,
     output_tokens: sums.output_tokens,
     reasoning_tokens: sums.reasoning_tokens,
     abandoned_tokens: sums.abandoned_tokens,
-    cost_microusd: sums.cost_microusd,
+    cost_nanousd: sums.cost_nanousd,
     unpriced: sums.unpriced,
     ...(durations && firstBytes ? times(durations, firstBytes) : {}),
   };

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Price } from '#db/fold/price.ts';
-import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
+import type { RelayedRoute, SubjectLimits } from '#db/limits/limits.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
@@ -50,15 +50,15 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
     account: key.account,
     key: key.id,
     model,
+    route,
     sse: parsed.sse,
     body_bytes: body.bytes.length,
     hold_tokens: hold.tokens,
-    hold_cost_microusd: hold.cost,
+    hold_cost_nanousd: hold.cost,
     admitted_minute: hold.minute,
     terms_position: termsPosition,
   };
   if (retryCount !== undefined) event.retry_count = retryCount;
-  if (route !== CHAT_COMPLETIONS) event.route = route;
   return event;
 }
 
@@ -74,7 +74,7 @@ export function extendedEvent(
     key,
     model,
     hold_tokens: tokens,
-    hold_cost_microusd: cost,
+    hold_cost_nanousd: cost,
     admitted_minute,
     terms_position,
   };

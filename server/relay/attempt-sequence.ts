@@ -57,6 +57,11 @@ export class AttemptSequence {
     return this.#last?.target.upstream.name ?? null;
   }
 
+  /** The credential of the last attempt; null: it had none. */
+  get credential(): string | null {
+    return this.#last?.pool.credential ?? null;
+  }
+
   /** Whether the reply is read to its end when the client has disconnected. */
   get isDrained(): boolean {
     return this.#running?.target.upstream.terms.on_client_disconnect === 'drain';

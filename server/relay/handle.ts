@@ -8,6 +8,7 @@ import { countsCost, estimateCall } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
+import type { RejectedCall } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
 import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
@@ -64,7 +65,7 @@ export async function handleCall(
     checkMedia(request.headers) ??
     relay.openCalls.open(key, readModel.limitsOf(key));
   if (open instanceof ApiError) {
-    relay.rejections.note(key, reply.requestId, open);
+    relay.rejections.note(key, { request: reply.requestId, route: spec.route }, open);
     return sendError(request, response, reply, open);
   }
   try {
@@ -84,9 +85,10 @@ async function admit(
 ): Promise<void> {
   const { readModel, instance } = relay;
   let body: Body | null = null;
+  const rejected: RejectedCall = { request: reply.requestId, route };
   const refused = (refusal: ApiError): void => {
     if (body) releaseBody(body);
-    relay.rejections.note(key, reply.requestId, refusal);
+    relay.rejections.note(key, rejected, refusal);
     sendError(request, response, reply, refusal);
   };
 
@@ -103,6 +105,7 @@ async function admit(
   if (readModel.unapplied.ofModel(parsed.model)) return refused(new ApiError('relay_outdated'));
   const models = relay.upstreams.table;
   const model = models.resolve(parsed.model);
+  rejected.model = model;
   const forbiddenModel = authorizeModel(key, model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
   const targets = findTargets(models, model, route);

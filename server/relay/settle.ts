@@ -10,6 +10,8 @@ type Accepted = EventOf<'request.accepted'>;
 export type AttemptSummary = {
   /** The upstream of the last one; null: there was none. */
   upstream: string | null;
+  /** The credential that the last one was sent with; null: none was. */
+  credential: string | null;
   count: number;
   /** Each of them, where there was more than one. */
   records: Attempt[] | undefined;
@@ -38,19 +40,20 @@ export function settledEvent(
     end_reason: ending.reason,
     usage_source: ending.source,
     input_tokens: usage.input,
-    cached_tokens: usage.cached,
+    cache_read_tokens: usage.cached,
     output_tokens: usage.output,
     reasoning_tokens: usage.reasoning,
     attempt_count: attempted.count,
     duration_ms: Math.round(durationMs),
   };
   if (attempted.upstream !== null) event.upstream = attempted.upstream;
+  if (attempted.credential !== null) event.credential = attempted.credential;
   if (attempted.records !== undefined) event.attempts = attempted.records;
   if (admitted_minute !== undefined) event.admitted_minute = admitted_minute;
   if (terms_position !== undefined) event.terms_position = terms_position;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);
   if (price) {
-    event.cost_microusd = costOf(usage, price.prices);
+    event.cost_nanousd = costOf(usage, price.prices);
     event.price_version = price.version;
   }
   return event;

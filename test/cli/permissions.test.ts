@@ -274,7 +274,7 @@ describe('keys', () => {
   });
 });
 
-const ADJUST = ['usage', 'adjust', '--account', 'first', '--meter', 'cost_microusd', '--reason', 'test'];
+const ADJUST = ['usage', 'adjust', '--account', 'first', '--meter', 'cost_nanousd', '--reason', 'test'];
 
 test.each<[string, () => Promise<string[]> | string[], string]>([
   [

@@ -19,7 +19,7 @@ const LIMITS: readonly Limit[] = [
   { subject: 'account/Account1', meter: 'concurrent', window: 'none' },
   { subject: 'account/Account1', meter: 'requests', window: 'hour' },
   { subject: 'account/Account1', meter: 'tokens', window: 'day' },
-  { subject: 'key/Key00001', meter: 'cost_microusd', window: 'month' },
+  { subject: 'key/Key00001', meter: 'cost_nanousd', window: 'month' },
 ];
 
 const amount = fc.oneof(fc.nat(3), fc.nat(40), fc.nat(1_000));
@@ -198,7 +198,7 @@ class Both {
     const event = accepted({
       ...WHO,
       hold_tokens: tokens,
-      hold_cost_microusd: cost,
+      hold_cost_nanousd: cost,
       admitted_minute: minuteOf(Date.now()),
       terms_position: terms,
     });
@@ -220,7 +220,7 @@ class Both {
     const event = settled(one.event, {
       input_tokens: tokens,
       output_tokens: 1,
-      cost_microusd: tokens * 2,
+      cost_nanousd: tokens * 2,
       admitted_minute,
       terms_position,
     });

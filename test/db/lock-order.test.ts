@@ -72,7 +72,7 @@ const adjusted = (account: number) => ({
 /** What each function does to an instance. Statements that a fenced instance may not run fail with DB001. */
 const OPERATIONS: Record<string, (client: Client, instance: number, other: number) => Promise<unknown>> = {
   heartbeat: (client, instance) =>
-    heartbeat(client, instance, 1, [{ request: accepted().request, tokens: 1, costMicrousd: 0 }]),
+    heartbeat(client, instance, 1, [{ request: accepted().request, tokens: 1, costNanousd: 0 }]),
   append: (client, instance, other) => appendRequests(client, instance, other, [accepted()]),
   exchange: (client, instance) =>
     exchange(client, instance, { position: 0, lines: [lease(0), lease(TODAY)], requests: [] }),

@@ -10,10 +10,10 @@ const units = fc.nat(2_000_000_000);
 const optional = fc.option(units, { nil: undefined });
 const event = fc.record({
   hold_tokens: units,
-  hold_cost_microusd: optional,
+  hold_cost_nanousd: optional,
   input_tokens: units,
   output_tokens: units,
-  cost_microusd: optional,
+  cost_nanousd: optional,
 });
 
 test('SQL counts the same units of every meter as TypeScript', async () => {

@@ -216,11 +216,11 @@ test('a call that is accepted in two pages is charged as in one', async () => {
 test('sums of a page are exact beyond the integers of JavaScript', async () => {
   const begun = [accepted(), accepted(), accepted()];
   await writer.append(begun);
-  await writer.append(begun.map((event) => settled(event, { cost_microusd: Number.MAX_SAFE_INTEGER })));
+  await writer.append(begun.map((event) => settled(event, { cost_nanousd: Number.MAX_SAFE_INTEGER })));
   await projectAll(worker, { pageEvents: 1000 });
   expect(await readProjectionState(auditor)).toMatchObject({ parked: 0 });
   expect(
-    await ask(database.config('relay'), 'select sum(cost_microusd)::text from projection.usage_day'),
+    await ask(database.config('relay'), 'select sum(cost_nanousd)::text from projection.usage_day'),
   ).toBe(String(3n * BigInt(Number.MAX_SAFE_INTEGER)));
   await expectEqual();
 });

@@ -17,7 +17,7 @@ const plan = (tokens: number): PlanTerms => ({
   quotas: [
     { meter: 'tokens', window: 'day', limit: tokens, enforcement: 'soft' },
     { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'hard' },
-    { meter: 'cost_microusd', window: 'month', limit: 10 ** 9, enforcement: 'soft' },
+    { meter: 'cost_nanousd', window: 'month', limit: 10 ** 9, enforcement: 'soft' },
   ],
 });
 const OF_KEY: PlanTerms = {

@@ -85,7 +85,7 @@ test('recovery charges a call what the last heartbeat reported, at most its rese
   await using database = await createDatabase();
   await using dead = await openWriter(database);
   await using living = await openWriter(database);
-  const hold = { hold_tokens: 4_918, hold_cost_microusd: 9_836 };
+  const hold = { hold_tokens: 4_918, hold_cost_nanousd: 9_836 };
   const [reported, exceeded, unreported, json, late] = [
     accepted(hold),
     accepted(hold),
@@ -95,8 +95,8 @@ test('recovery charges a call what the last heartbeat reported, at most its rese
   ] as const;
   await dead.append([reported, exceeded, unreported, json]);
   await heartbeat(dead.client, dead.instance, 1, [
-    { request: reported.request, tokens: 548, costMicrousd: 1_000 },
-    { request: exceeded.request, tokens: 5_000, costMicrousd: 10_000 },
+    { request: reported.request, tokens: 548, costNanousd: 1_000 },
+    { request: exceeded.request, tokens: 5_000, costNanousd: 10_000 },
   ]);
   await dead.append([late]);
 
@@ -104,8 +104,8 @@ test('recovery charges a call what the last heartbeat reported, at most its rese
 
   const charged = new Map(
     abandonments(await readLog(database)).map(({ event }) => {
-      const { request, hold_tokens, hold_cost_microusd } = event as EventOf<'request.abandoned'>;
-      return [request, [hold_tokens, hold_cost_microusd]];
+      const { request, hold_tokens, hold_cost_nanousd } = event as EventOf<'request.abandoned'>;
+      return [request, [hold_tokens, hold_cost_nanousd]];
     }),
   );
   expect(charged.get(reported.request)).toEqual([548, 1_000]);
@@ -122,19 +122,19 @@ test('recovery charges extended holds, under the terms and in the minute of the 
   await using dead = await openWriter(database);
   await using living = await openWriter(database);
   const terms = { admitted_minute: 29_000_000, terms_position: 7 };
-  const grown = accepted({ hold_tokens: 100, hold_cost_microusd: 1_000, ...terms });
-  const ended = accepted({ hold_tokens: 50, hold_cost_microusd: 10, ...terms });
+  const grown = accepted({ hold_tokens: 100, hold_cost_nanousd: 1_000, ...terms });
+  const ended = accepted({ hold_tokens: 50, hold_cost_nanousd: 10, ...terms });
   const steady = accepted({
     hold_tokens: 3,
-    hold_cost_microusd: 0,
+    hold_cost_nanousd: 0,
     admitted_minute: 29_000_001,
     terms_position: 0,
   });
   await dead.append([grown, ended, steady]);
   await living.append([accepted()]);
-  await dead.append([extended(grown, { hold_tokens: 200, hold_cost_microusd: 2_000 }), extended(ended)]);
+  await dead.append([extended(grown, { hold_tokens: 200, hold_cost_nanousd: 2_000 }), extended(ended)]);
   await dead.append([
-    extended(grown, { hold_tokens: 300, hold_cost_microusd: 3_000, ...terms }),
+    extended(grown, { hold_tokens: 300, hold_cost_nanousd: 3_000, ...terms }),
     settled(ended),
   ]);
 
@@ -152,12 +152,12 @@ test('recovery charges extended holds, under the terms and in the minute of the 
   expect(found).toHaveLength(2);
   expect(found).toEqual(
     expect.arrayContaining([
-      { ...end, request: grown.request, hold_tokens: 300, hold_cost_microusd: 3_000, ...terms },
+      { ...end, request: grown.request, hold_tokens: 300, hold_cost_nanousd: 3_000, ...terms },
       {
         ...end,
         request: steady.request,
         hold_tokens: 3,
-        hold_cost_microusd: 0,
+        hold_cost_nanousd: 0,
         admitted_minute: 29_000_001,
         terms_position: 0,
       },

@@ -59,6 +59,8 @@ const PURE = [
   'db/limits/limits.ts',
   'db/limits/meters.ts',
   'db/events/log-events.ts',
+  'db/events/price-events.ts',
+  'db/events/usage-details.ts',
   'db/events/usage-events.ts',
   'db/events/member-events.ts',
   'db/money.ts',

@@ -36,7 +36,7 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const exact = (meter: 'tokens' | 'cost_microusd', limit: number): PlanTerms => ({
+const exact = (meter: 'tokens' | 'cost_nanousd', limit: number): PlanTerms => ({
   quotas: [{ meter, window: 'day', limit, enforcement: 'hard' }],
   reply_tokens_max: 200,
 });
@@ -121,9 +121,9 @@ test('the reservation of a long stream grows ahead of the relayed tokens', async
   ).toBeGreaterThan(1);
 });
 
-describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
+describe.each<{ meter: 'tokens' | 'cost_nanousd'; limit: number }>([
   { meter: 'tokens', limit: 60_000 * SIZE },
-  { meter: 'cost_microusd', limit: 100_000 * SIZE },
+  { meter: 'cost_nanousd', limit: 100_000 * SIZE },
 ])('a hard quota of $meter', ({ meter, limit }) => {
   test.each(FEW_SEEDS)('is used up and never exceeded, whatever the replies are: seed %i', async (seed) => {
     const tenant = await fleet.tenant(`${meter.slice(0, 4)}-${seed}`, exact(meter, limit));

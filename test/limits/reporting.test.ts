@@ -104,7 +104,7 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
     reply_tokens_max: 100,
     quotas: [
       { meter: 'tokens', window: 'month', limit: 2_000, enforcement: 'soft' },
-      { meter: 'cost_microusd', window: 'week', limit: 5_000, enforcement: 'soft' },
+      { meter: 'cost_nanousd', window: 'week', limit: 5_000, enforcement: 'soft' },
       { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'hard' },
     ],
   });
@@ -126,7 +126,7 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
     METER_NAMES.map((meter) => [meter, chargesOf(events, { meter, account }).at(-1)?.settled ?? 0]),
   ) as Record<Meter, number>;
   expect(charged.tokens).toBeGreaterThan(0);
-  expect(charged.cost_microusd).toBeGreaterThan(charged.tokens);
+  expect(charged.cost_nanousd).toBeGreaterThan(charged.tokens);
   const usage = await fleet.usage(secret, 1);
   expect(usage).toMatchObject({
     object: 'usage',
@@ -146,7 +146,7 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
     ['account', 'concurrent', 'now', 7, 'soft', 0],
     ['account', 'requests', 'minute', 500, 'soft', 0],
     ['account', 'tokens', 'month', 2_000, 'soft', 700],
-    ['account', 'cost_microusd', 'week', 5_000, 'soft', null],
+    ['account', 'cost_nanousd', 'week', 5_000, 'soft', null],
     ['account', 'requests', 'hour', 1_000, 'hard', 0],
     ['key', 'tokens', 'day', 1_000, 'hard', 0],
   ]);
@@ -198,7 +198,7 @@ test('GET /v1/usage requires a key with the permission, allows CORS, and rejects
 
 test('the body of a 429 has the limit, what remains of it, and when it resets', async () => {
   const { secret } = await fleet.tenant('bodies', {
-    quotas: [{ meter: 'cost_microusd', window: 'month', limit: 300, enforcement: 'hard' }],
+    quotas: [{ meter: 'cost_nanousd', window: 'month', limit: 300, enforcement: 'hard' }],
     reply_tokens_max: 50,
   });
   const first = await fleet.chat(0, {
@@ -214,7 +214,7 @@ test('the body of a 429 has the limit, what remains of it, and when it resets', 
   const nextMonth = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString();
   expect(limitOf(first)).toEqual({
     scope: 'account',
-    meter: 'cost_microusd',
+    meter: 'cost_nanousd',
     window: 'month',
     limit: 300,
     used: 0,

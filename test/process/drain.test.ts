@@ -78,9 +78,9 @@ async function leave(
 
 const lastSettled = (events: readonly Placed[]): Settled =>
   events.map(({ event }) => event).findLast((event) => event.type === 'request.settled') as Settled;
-const usageOf = ({ input_tokens, cached_tokens, output_tokens, reasoning_tokens }: Settled): number[] => [
+const usageOf = ({ input_tokens, cache_read_tokens, output_tokens, reasoning_tokens }: Settled): number[] => [
   input_tokens,
-  cached_tokens,
+  cache_read_tokens,
   output_tokens,
   reasoning_tokens,
 ];

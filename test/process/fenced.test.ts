@@ -72,6 +72,7 @@ test('closing an appender rejects every pending record', async () => {
   });
   const accepted = appender.accept({
     type: 'request.accepted',
+    route: '/v1/chat/completions',
     request: '01890a5d-ac96-774b-bcce-b302099a8057',
     account: '00000000',
     key: '00000000',

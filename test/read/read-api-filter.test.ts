@@ -54,6 +54,7 @@ const oneRequest: fc.Arbitrary<RequestEvent[]> = fc
       return [
         {
           type: 'request.rejected',
+          route: '/v1/chat/completions',
           request: uuidv7(),
           ...who,
           error_code: 'insufficient_quota',

@@ -58,19 +58,20 @@ beforeAll(async () => {
             end_reason,
             usage_source: 'none',
             hold_tokens: 500,
-            hold_cost_microusd: 70,
+            hold_cost_nanousd: 70,
           }
         : settled(call, {
             end_reason,
             input_tokens: index,
             output_tokens: 2 * index,
-            ...(index % 5 === 0 ? {} : { cost_microusd: index }),
+            ...(index % 5 === 0 ? {} : { cost_nanousd: index }),
             duration_ms: index,
           });
     events.push(call, ending);
   }
   events.push({
     type: 'request.rejected',
+    route: '/v1/chat/completions',
     request: uuidv7(),
     account,
     key: keys[0]?.id as string,
@@ -86,7 +87,9 @@ beforeAll(async () => {
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 /** What the events of some key, or with some model, come to. */
-function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): Partial<UsageFigures> {
+function sumsOf(
+  isMeant: (event: { key: string; model?: string | undefined }) => boolean,
+): Partial<UsageFigures> {
   const sums = {
     requests: 0,
     completed: 0,
@@ -98,7 +101,7 @@ function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): P
     input_tokens: 0,
     output_tokens: 0,
     abandoned_tokens: 0,
-    cost_microusd: 0,
+    cost_nanousd: '0',
     unpriced: 0,
   };
   for (const event of events) {
@@ -107,9 +110,9 @@ function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): P
     if (event.type !== 'request.settled' && event.type !== 'request.abandoned') continue;
     sums.requests += 1;
     sums[OUTCOME_OF[event.end_reason]] += 1;
-    const cost = event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd;
+    const cost = event.type === 'request.settled' ? event.cost_nanousd : event.hold_cost_nanousd;
     if (cost === undefined) sums.unpriced += 1;
-    sums.cost_microusd += cost ?? 0;
+    sums.cost_nanousd = String(BigInt(sums.cost_nanousd) + BigInt(cost ?? 0));
     if (event.type === 'request.abandoned') sums.abandoned_tokens += event.hold_tokens;
     else {
       sums.input_tokens += event.input_tokens;
@@ -141,7 +144,7 @@ describe('GET /v1/usage', () => {
         expect((await stranger.usage(`?from=${SINCE}${unit}${query}`)).totals).toMatchObject({
           requests: 0,
           refused: 0,
-          cost_microusd: 0,
+          cost_nanousd: '0',
           duration_p50_ms: null,
         });
       }

@@ -53,6 +53,7 @@ test('a key lists its running, ended and rejected requests, newest first, with a
   await writer.append([ended, running, cut]);
   const refusal = {
     type: 'request.rejected' as const,
+    route: '/v1/chat/completions' as const,
     request: uuidv7(),
     account: one.account,
     key: one.key,
@@ -61,7 +62,7 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     rejected_count: 7,
   };
   const at = await writer.append([
-    settled(ended, { cost_microusd: 5, price_version: 3, cached_tokens: 4, reasoning_tokens: 2 }),
+    settled(ended, { cost_nanousd: 5, price_version: 3, cache_read_tokens: 4, reasoning_tokens: 2 }),
     settled(cut, { end_reason: 'upstream_disconnected', usage_source: 'counted', status: 200 }),
     refusal,
   ]);
@@ -88,17 +89,17 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     status: 200,
     sse: true,
     input_tokens: 10,
-    cached_tokens: 4,
+    cache_read_tokens: 4,
     output_tokens: 20,
     reasoning_tokens: 2,
     usage_source: 'provider',
-    cost_microusd: 5,
+    cost_nanousd: 5,
     first_byte_ms: 5,
     duration_ms: 50,
     attempt_count: 1,
     retry_count: 2,
     hold_tokens: 500,
-    hold_cost_microusd: null,
+    hold_cost_nanousd: null,
     position: at - 5,
     end_position: at - 2,
   });
@@ -186,7 +187,7 @@ test('request detail has its events in log order, with positions', async () => {
   const first = (await writer.append([told, ...others])) - 20;
   await writer.append([extended(told, { hold_tokens: 300 }), ...others.map((other) => settled(other))]);
   await writer.append([extended(told, { hold_tokens: 900 })]);
-  const last = await writer.append([settled(told, { cost_microusd: 12, price_version: 4 })]);
+  const last = await writer.append([settled(told, { cost_nanousd: 12, price_version: 4 })]);
   await projectAll(relay.store);
   const story = await one.reader.story(told.request);
   expect(story.events.map(({ position, type, hold_tokens }) => [position, type, hold_tokens])).toEqual([
@@ -203,7 +204,7 @@ test('request detail has its events in log order, with positions', async () => {
     has_all_events: true,
     outcome: 'completed',
     hold_tokens: 900,
-    cost_microusd: 12,
+    cost_nanousd: 12,
     price_version: 4,
     usage_source: 'provider',
     terms_position: 1,

@@ -89,6 +89,7 @@ beforeAll(async () => {
     extended(grown),
     {
       type: 'request.rejected',
+      route: '/v1/chat/completions',
       request: requests.refused,
       ...own,
       error_code: 'rate_limit_exceeded',
@@ -97,7 +98,7 @@ beforeAll(async () => {
     },
   ]);
   await writer.append([
-    settled(grown, { cost_microusd: 1_234, price_version: 7 }),
+    settled(grown, { cost_nanousd: 1_234, price_version: 7 }),
     {
       type: 'request.abandoned',
       request: lost.request,

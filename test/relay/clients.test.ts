@@ -58,7 +58,7 @@ describe('the openai package', () => {
       request: requestId,
       end_reason: 'completed',
       output_tokens: 6,
-      cached_tokens: 2,
+      cache_read_tokens: 2,
     });
   });
 

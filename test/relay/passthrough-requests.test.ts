@@ -278,7 +278,7 @@ describe('bodies of calls that run at the same time never mix', () => {
     const known = events.filter(
       ({ event }) =>
         'request' in event &&
-        (theirs.has(event.request) || ('model' in event && event.model.startsWith('s:tokens=3'))),
+        (theirs.has(event.request) || ('model' in event && event.model?.startsWith('s:tokens=3'))),
     );
     expect(checkIdentity({ ledger, events: known, clients, accounting: 'strict' }).violations).toEqual([]);
   });

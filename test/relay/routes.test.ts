@@ -99,7 +99,7 @@ describe.each(OTHERS)('%s', (route) => {
       end_reason: 'completed',
       usage_source: 'provider',
       input_tokens: attempt?.usageReported?.prompt,
-      cached_tokens: 1,
+      cache_read_tokens: 1,
       output_tokens: output,
     });
     const accepted = (await relay.readLog()).findLast(({ event }) => event.type === 'request.accepted');
@@ -156,7 +156,7 @@ describe.each(STREAMED)('a stream of %s', (route) => {
       end_reason: 'completed',
       usage_source: 'provider',
       output_tokens: 6,
-      cached_tokens: 1,
+      cache_read_tokens: 1,
     });
   });
 

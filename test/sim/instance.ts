@@ -145,7 +145,7 @@ export class Instance {
         row: row('settled', spent),
         written: () => {
           this.running--;
-          hold.settle({ input_tokens: spent.tokens, output_tokens: 0, cost_microusd: spent.cost });
+          hold.settle({ input_tokens: spent.tokens, output_tokens: 0, cost_nanousd: spent.cost });
           this.start();
         },
       });

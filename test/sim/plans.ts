@@ -22,7 +22,7 @@ export type Call = {
 type Terms = Parameters<typeof limitsOf>[0];
 type Shape = { account: Terms; keys: Record<string, Terms | null> };
 
-/** Micro-dollars of a token. */
+/** Nano-dollars of a token. */
 const PRICE = 3;
 /** From tiny ones to such as are never reached. */
 const CAPS = [0, 1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 1_000, 100_000];
@@ -133,7 +133,7 @@ export class Plans {
     const isHard = clockwork.chance(0.4);
     const enforcement = isHard ? 'hard' : 'soft';
     const quota = (
-      meter: 'requests' | 'tokens' | 'cost_microusd',
+      meter: 'requests' | 'tokens' | 'cost_nanousd',
       window: 'hour' | 'day' | 'week' | 'month',
       limit: number | undefined,
     ) => (limit === undefined ? [] : [{ meter, window, limit, enforcement } as const]);
@@ -146,7 +146,7 @@ export class Plans {
       quotas: [
         ...quota('tokens', clockwork.pick(['hour', 'day']), tokens),
         ...quota(
-          'cost_microusd',
+          'cost_nanousd',
           clockwork.pick(['day', 'month', 'week']),
           cost === undefined ? undefined : cost * PRICE,
         ),

@@ -324,7 +324,7 @@ type Amounts = Pick<LogRow, 'tokens' | 'cost'>;
 
 /** The units that an open request holds. */
 export const reservedUnits = (meter: Meter, { tokens, cost }: Amounts): number =>
-  expectedReserved(meter, { hold_tokens: tokens, hold_cost_microusd: cost });
+  expectedReserved(meter, { hold_tokens: tokens, hold_cost_nanousd: cost });
 
 /**
  * The units that an ended request is charged. The simulation doesn't separate the tokens of prompts and
@@ -332,7 +332,7 @@ export const reservedUnits = (meter: Meter, { tokens, cost }: Amounts): number =
  */
 export const chargedUnits = (meter: Meter, { type, tokens, cost }: LogRow): number =>
   type === 'settled'
-    ? expectedSettled(meter, { input_tokens: tokens, output_tokens: 0, cost_microusd: cost })
-    : expectedAbandoned(meter, { hold_tokens: tokens, hold_cost_microusd: cost });
+    ? expectedSettled(meter, { input_tokens: tokens, output_tokens: 0, cost_nanousd: cost })
+    : expectedAbandoned(meter, { hold_tokens: tokens, hold_cost_nanousd: cost });
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);

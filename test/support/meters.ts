@@ -5,8 +5,8 @@ import type { Meter } from '#db/limits/meters.ts';
  * which it judges.
  */
 
-type Reservation = { hold_tokens: number; hold_cost_microusd?: number | undefined };
-type Settlement = { input_tokens: number; output_tokens: number; cost_microusd?: number | undefined };
+type Reservation = { hold_tokens: number; hold_cost_nanousd?: number | undefined };
+type Settlement = { input_tokens: number; output_tokens: number; cost_nanousd?: number | undefined };
 
 type Expected = {
   reserved: (event: Reservation) => number;
@@ -16,7 +16,7 @@ type Expected = {
 };
 
 const tokens = ({ hold_tokens }: Reservation): number => hold_tokens;
-const cost = ({ hold_cost_microusd }: Reservation): number => hold_cost_microusd ?? 0;
+const cost = ({ hold_cost_nanousd }: Reservation): number => hold_cost_nanousd ?? 0;
 
 const EXPECTED: Record<Meter, Expected> = {
   requests: { reserved: () => 1, settled: () => 1, overdraws: null },
@@ -25,7 +25,7 @@ const EXPECTED: Record<Meter, Expected> = {
     settled: ({ input_tokens, output_tokens }) => input_tokens + output_tokens,
     overdraws: 'tokens',
   },
-  cost_microusd: { reserved: cost, settled: ({ cost_microusd }) => cost_microusd ?? 0, overdraws: 'cost' },
+  cost_nanousd: { reserved: cost, settled: ({ cost_nanousd }) => cost_nanousd ?? 0, overdraws: 'cost' },
   concurrent: { reserved: () => 1, settled: () => 0, overdraws: null },
 };
 

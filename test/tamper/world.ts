@@ -180,14 +180,14 @@ class Calls {
     const begun = accepted({
       account,
       key: `Key0000${this.#random.below(9)}`,
-      hold_cost_microusd: 700,
+      hold_cost_nanousd: 700,
       sse: this.#random.below(2) === 0,
     });
     const known = [
       begun,
       extended(begun),
       settled(begun, {
-        cost_microusd: 1 + this.#random.below(9_999),
+        cost_nanousd: 1 + this.#random.below(9_999),
         output_tokens: this.#random.below(500),
       }),
     ];

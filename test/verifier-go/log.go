@@ -51,7 +51,7 @@ type summary struct {
 	Root    string           `json:"root"`
 	Types   map[string]int64 `json:"types"`
 	Streams int              `json:"streams"`
-	Cost    int64            `json:"cost_microusd"`
+	Cost    int64            `json:"cost_nanousd"`
 	Ends    map[string]int64 `json:"end_reasons"`
 }
 
@@ -115,7 +115,7 @@ func checkLog(f *format, directory, key string) (*summary, error) {
 
 func (s *summary) add(f *format, e *event, versions map[string]int64) error {
 	s.Types[e.name]++
-	if cost, isThere := e.columns["cost_microusd"]; isThere {
+	if cost, isThere := e.columns["cost_nanousd"]; isThere {
 		value, err := strconv.ParseInt(cost, 10, 64)
 		if err != nil {
 			return err

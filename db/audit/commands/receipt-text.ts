@@ -1,6 +1,7 @@
 import type { Event, Placed, UsageSource } from '#db/events/events.ts';
 import { splitEntry } from '#db/log/line.ts';
 import { dateOf, readLine } from '#db/log/read.ts';
+import { formatDollars } from '#db/money.ts';
 import { formatVerifierKey } from '#db/tlog/note.ts';
 import type { VerifiedReceipt } from '#db/tlog/receipt.ts';
 
@@ -33,12 +34,12 @@ function describeEvent(event: Event): string {
     case 'request.settled': {
       const by = event.upstream === undefined ? 'sent to no upstream' : `by ${event.upstream}`;
       const tokens =
-        `${event.input_tokens} tokens in (${event.cached_tokens} cached) and ` +
+        `${event.input_tokens} tokens in (${event.cache_read_tokens} cached) and ` +
         `${event.output_tokens} out (${event.reasoning_tokens} of reasoning)`;
       const cost =
-        event.cost_microusd === undefined
+        event.cost_nanousd === undefined
           ? 'no price set'
-          : `${money(event.cost_microusd)} by price version ${event.price_version ?? 'unknown'}`;
+          : `${money(event.cost_nanousd)} by price version ${event.price_version ?? 'unknown'}`;
       return (
         `settled (${event.end_reason}), status ${event.status}, ${by} in ${event.duration_ms} ms: ` +
         `${tokens}, ${SOURCES[event.usage_source]}; ${cost}`
@@ -68,9 +69,9 @@ const SOURCES: Record<UsageSource, string> = {
   none: 'no usage',
 };
 
-const money = (microusd: number): string => `$${(microusd / 1_000_000).toFixed(6)}`;
-type Reservation = { hold_tokens: number; hold_cost_microusd?: number | undefined };
-const withCost = ({ hold_cost_microusd: cost }: Reservation): string =>
+const money = (nanousd: number): string => `$${formatDollars(nanousd)}`;
+type Reservation = { hold_tokens: number; hold_cost_nanousd?: number | undefined };
+const withCost = ({ hold_cost_nanousd: cost }: Reservation): string =>
   cost === undefined ? '' : ` and ${money(cost)}`;
 const reserved = (event: Reservation): string => `${event.hold_tokens} tokens reserved${withCost(event)}`;
 

@@ -31,7 +31,7 @@ export function showSnapshot(shown: ReplayReport): string {
         each.requests,
         each.refused,
         each.input_tokens + each.output_tokens,
-        formatDollars(each.cost_microusd),
+        formatDollars(each.cost_nanousd),
         each.name,
       ],
     ),
@@ -95,12 +95,12 @@ export function showSnapshot(shown: ReplayReport): string {
         each.requests,
         each.refused,
         each.input_tokens,
-        each.cached_tokens,
+        each.cache_read_tokens,
         each.output_tokens,
         each.reasoning_tokens,
         each.abandoned_tokens,
         each.unpriced,
-        formatDollars(each.cost_microusd),
+        formatDollars(each.cost_nanousd),
       ],
     ),
     section(
@@ -132,13 +132,13 @@ export function showSnapshot(shown: ReplayReport): string {
         each.key,
         each.model,
         each.hold_tokens,
-        each.hold_cost_microusd === null ? '-' : formatDollars(each.hold_cost_microusd),
+        each.hold_cost_nanousd === null ? '-' : formatDollars(each.hold_cost_nanousd),
       ],
     ),
     `${shown.members.length} members, ${shown.prices} prices; registration is ${shown.registration.policy}.`,
     `Total: ${total.requests} requests, ${total.refused} rejected, ${total.input_tokens} input and ` +
-      `${total.output_tokens} output tokens, ${total.cost_microusd} micro-dollars ` +
-      `(${formatDollars(total.cost_microusd)} dollars).`,
+      `${total.output_tokens} output tokens, ${total.cost_nanousd} nano-dollars ` +
+      `(${formatDollars(total.cost_nanousd)} dollars).`,
     ...(shown.accepted_before > 0
       ? [
           `${shown.accepted_before} requests were accepted before position ${read.first_position}, the ` +

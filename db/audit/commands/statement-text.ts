@@ -24,9 +24,9 @@ export type StatementReport = {
    */
   total: {
     requests: number;
-    cost_microusd: number;
+    cost_nanousd: bigint;
     log_requests: number;
-    log_cost_microusd: number;
+    log_cost_nanousd: bigint;
     is_equal: boolean;
   } | null;
 };
@@ -53,7 +53,7 @@ export function showStatements(shown: StatementReport): string {
 }
 
 function showStatement(
-  { account, name, keys, lines, adjustments, refused, requests, cost_microusd }: NamedStatement,
+  { account, name, keys, lines, adjustments, refused, requests, cost_nanousd }: NamedStatement,
   { from, until }: StatementReport,
 ): string {
   const parts = KINDS.map((kind) => ({ kind, own: lines.filter((line) => line.kind === kind) })).filter(
@@ -63,8 +63,8 @@ function showStatement(
     `Statement of ${name} (${account}), from ${from} to ${until} (UTC)`,
     ...parts.map(({ kind, own }) => `\n${TITLES[kind]}\n${showLines(kind, own, keys)}`),
     '',
-    `${requests} requests${refused > 0 ? ` (and ${refused} rejected)` : ''}: ${cost_microusd} ` +
-      `micro-dollars, ${formatDollars(cost_microusd)} dollars`,
+    `${requests} requests${refused > 0 ? ` (and ${refused} rejected)` : ''}: ${cost_nanousd} ` +
+      `nano-dollars, ${formatDollars(cost_nanousd)} dollars`,
     ...(adjustments.length === 0 ? [] : [`\n${ADJUSTED}\n${showAdjustments(adjustments)}`]),
     '',
   ].join('\n');
@@ -91,7 +91,7 @@ function showAdjustments(adjustments: readonly Adjustment[]): string {
 function showLines(kind: Line['kind'], lines: readonly Line[], keys: Record<string, string>): string {
   const tokens = kind === 'abandoned' ? ['RESERVED TOKENS'] : ['INPUT', 'CACHED', 'OUTPUT', 'REASONING'];
   return showTable(
-    ['KEY', 'NAME', 'MODEL', 'REQUESTS', ...tokens, 'MICRO-DOLLARS', 'DOLLARS'],
+    ['KEY', 'NAME', 'MODEL', 'REQUESTS', ...tokens, 'NANO-DOLLARS', 'DOLLARS'],
     lines.map((line) => [
       line.key,
       keys[line.key] ?? '',
@@ -99,28 +99,28 @@ function showLines(kind: Line['kind'], lines: readonly Line[], keys: Record<stri
       String(line.requests),
       ...(kind === 'abandoned'
         ? [line.abandoned_tokens]
-        : [line.input_tokens, line.cached_tokens, line.output_tokens, line.reasoning_tokens]
+        : [line.input_tokens, line.cache_read_tokens, line.output_tokens, line.reasoning_tokens]
       ).map(String),
-      String(line.cost_microusd),
-      formatDollars(line.cost_microusd),
+      String(line.cost_nanousd),
+      formatDollars(line.cost_nanousd),
     ]),
   );
 }
 
 function showTotal({
   requests,
-  cost_microusd,
+  cost_nanousd,
   log_requests,
-  log_cost_microusd,
+  log_cost_nanousd,
   is_equal,
 }: NonNullable<StatementReport['total']>): string {
   const all =
-    `All accounts: ${requests} requests, ${cost_microusd} micro-dollars (${formatDollars(cost_microusd)} ` +
+    `All accounts: ${requests} requests, ${cost_nanousd} nano-dollars (${formatDollars(cost_nanousd)} ` +
     'dollars).';
   if (is_equal) return `${all} The total computed from the log alone is the same.`;
   return (
     `${all} MISMATCH: the total computed from the log alone is ${log_requests} requests and ` +
-    `${log_cost_microusd} micro-dollars.`
+    `${log_cost_nanousd} nano-dollars.`
   );
 }
 
@@ -134,11 +134,11 @@ const COLUMNS = [
   'model',
   'requests',
   'input_tokens',
-  'cached_tokens',
+  'cache_read_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
-  'cost_microusd',
+  'cost_nanousd',
   'first_position',
   'last_position',
 ];
@@ -157,11 +157,11 @@ export function statementsCsv({ month, first_position, last_position, statements
         line.model,
         line.requests,
         line.input_tokens,
-        line.cached_tokens,
+        line.cache_read_tokens,
         line.output_tokens,
         line.reasoning_tokens,
         line.abandoned_tokens,
-        line.cost_microusd,
+        String(line.cost_nanousd),
         first_position,
         last_position,
       ]),

@@ -131,32 +131,32 @@ const ABANDONED = sql.lit(EVENT_CODES['request.abandoned']);
 const sumOf = (first: number, last: number) =>
   db.selectFrom(sql<Functions['daybook.events']>`daybook.events(${first - 1}, ${last})`.as('event')).select([
     sql<string>`count(*) filter (where type in (${SETTLED}, ${ABANDONED}))`.as('requests'),
-    sql<string>`coalesce(sum(case type when ${SETTLED} then cost_microusd
-        when ${ABANDONED} then hold_cost_microusd end), 0)`.as('cost'),
+    sql<string>`coalesce(sum(case type when ${SETTLED} then cost_nanousd
+        when ${ABANDONED} then hold_cost_nanousd end), 0)`.as('cost'),
   ]);
 
 /** The sum over the statements beside the sum computed from the log without them. */
 async function totalOf(
-  own: readonly { requests: number; cost_microusd: number }[],
+  own: readonly { requests: number; cost_nanousd: bigint }[],
   statements: Statements,
   client: Client | null,
   source: Source,
   { first, last }: { first: number | null; last: number | null },
 ): Promise<StatementReport['total']> {
   const requests = own.reduce((sum, each) => sum + each.requests, 0);
-  const cost = own.reduce((sum, each) => sum + BigInt(each.cost_microusd), 0n);
-  let log = { requests: statements.endings, cost: statements.totalMicrousd };
+  const cost = own.reduce((sum, each) => sum + each.cost_nanousd, 0n);
+  let log = { requests: statements.endings, cost: statements.totalNanousd };
   // For files and archived partitions the second sum is the one accumulated while reading.
   if (client !== null && first !== null && last !== null && source.isLive(first)) {
     const sum = await onlyRowOf(client, sumOf(first, last));
     log = { requests: Number(sum.requests), cost: BigInt(sum.cost) };
   }
-  const isEqual = requests === log.requests && cost === log.cost && statements.totalMicrousd === log.cost;
+  const isEqual = requests === log.requests && cost === log.cost && statements.totalNanousd === log.cost;
   return {
     requests,
-    cost_microusd: Number(cost),
+    cost_nanousd: cost,
     log_requests: log.requests,
-    log_cost_microusd: Number(log.cost),
+    log_cost_nanousd: log.cost,
     is_equal: isEqual,
   };
 }

@@ -4,12 +4,12 @@ import { formatDollars } from '#db/money.ts';
 
 /** The events of a request as text for people. Pure. */
 
-const dollars = (microusd: number | undefined): string =>
-  microusd === undefined ? 'no price set' : `${microusd} micro-dollars (${formatDollars(microusd)} dollars)`;
+const dollars = (nanousd: number | undefined): string =>
+  nanousd === undefined ? 'no price set' : `${nanousd} nano-dollars (${formatDollars(nanousd)} dollars)`;
 
-type Reservation = { hold_tokens: number; hold_cost_microusd?: number | undefined };
-const reservation = ({ hold_tokens, hold_cost_microusd }: Reservation): string =>
-  `${hold_tokens} tokens, ${dollars(hold_cost_microusd)}`;
+type Reservation = { hold_tokens: number; hold_cost_nanousd?: number | undefined };
+const reservation = ({ hold_tokens, hold_cost_nanousd }: Reservation): string =>
+  `${hold_tokens} tokens, ${dollars(hold_cost_nanousd)}`;
 
 /** Describes one event of a request in one line. */
 export function describeEvent(event: RequestEvent): string {
@@ -25,8 +25,8 @@ export function describeEvent(event: RequestEvent): string {
     case 'request.rejected': {
       const others = event.rejected_count - 1;
       return (
-        `rejected with ${event.status} ` +
-        `${event.error_code}${others > 0 ? `, with ${others} more like it` : ''}`
+        `rejected on ${event.route}${event.model === undefined ? '' : ` for ${event.model}`} with ` +
+        `${event.status} ${event.error_code}${others > 0 ? `, with ${others} more like it` : ''}`
       );
     }
   }
@@ -37,7 +37,7 @@ function describeAccepted(event: EventOf<'request.accepted'>): string {
   const minute =
     admitted_minute === undefined ? '' : new Date(admitted_minute * 60_000).toISOString().slice(0, 16);
   return [
-    `accepted for ${model}${route === undefined ? '' : ` by ${route}`}`,
+    `accepted for ${model} by ${route}`,
     `, account ${event.account}, key ${event.key}`,
     `: ${body_bytes} bytes, ${sse ? 'streaming' : 'not streaming'}`,
     retry_count === undefined ? '' : `, retry ${retry_count}`,
@@ -49,17 +49,17 @@ function describeAccepted(event: EventOf<'request.accepted'>): string {
 }
 
 function describeSettled(event: EventOf<'request.settled'>): string {
-  const { input_tokens, cached_tokens, output_tokens, reasoning_tokens, usage_source } = event;
+  const { input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, usage_source } = event;
   const { attempt_count, attempts, upstream, price_version, first_byte_ms } = event;
   const count = `${attempt_count} ${attempt_count === 1 ? 'attempt' : 'attempts'}`;
   return [
     `settled: ${event.end_reason}, status ${event.status}`,
     [
-      `${input_tokens} input tokens (${cached_tokens} cached)`,
+      `${input_tokens} input tokens (${cache_read_tokens} cached)`,
       `${output_tokens} output tokens (${reasoning_tokens} reasoning)`,
       `usage source: ${usage_source}`,
     ].join(', '),
-    `cost ${dollars(event.cost_microusd)}` +
+    `cost ${dollars(event.cost_nanousd)}` +
       (price_version === undefined ? '' : `, by price version ${price_version}`),
     attempts === undefined
       ? `${count}${upstream === undefined ? ', no upstream' : ` on upstream ${upstream}`}`

@@ -18,12 +18,13 @@ export type Difference = {
   table: string;
   what: string;
   figure: string;
-  projected: number | null;
-  folded: number | null;
+  projected: bigint | null;
+  folded: bigint | null;
 };
 
 /** Totals of table rows, by the name of the row. */
-type TotalsByName = Map<string, Partial<Record<string, number>>>;
+type TotalsByName = Map<string, Figures>;
+type Figures = Partial<Record<string, bigint>>;
 
 /** The projected totals, all at one position of the log. */
 export type ProjectedTotals = {
@@ -38,7 +39,7 @@ const REQUESTS = ENDED_OUTCOMES.join(' + ');
 /** The totals that both sides have: the tables don't count abandoned requests separately. */
 const COMPARED = TOTAL_NAMES.filter((name) => name !== 'abandoned');
 const SUMS = COMPARED.map((name) =>
-  sql<number>`sum(${name === 'requests' ? sql.raw(REQUESTS) : sql.ref(name)})::float8`.as(name),
+  sql<string>`sum(${name === 'requests' ? sql.raw(REQUESTS) : sql.ref(name)})`.as(name),
 );
 
 /**
@@ -63,12 +64,7 @@ export async function readProjectedTotals(client: ClientBase): Promise<Projected
     const isCurrent = (name: string): boolean =>
       rows.some((each) => each.name === name && each.is_complete && each.position === usage.position);
     const read = async (query: Query<{ name: string }>): Promise<TotalsByName> =>
-      new Map(
-        (await rowsOf(client, query)).map(({ name, ...figures }) => [
-          name,
-          figures as Partial<Record<string, number>>,
-        ]),
-      );
+      new Map((await rowsOf(client, query)).map(({ name, ...figures }) => [name, figuresOf(figures)]));
     return {
       position: Number(usage.position),
       usage: await read(
@@ -90,7 +86,7 @@ export async function readProjectedTotals(client: ClientBase): Promise<Projected
         ? await read(
             db
               .selectFrom('projection.running_request')
-              .select(['account as name', sql<number>`count(*)::float8`.as('open_requests')])
+              .select(['account as name', sql<string>`count(*)`.as('open_requests')])
               .groupBy('account'),
           )
         : null,
@@ -116,7 +112,7 @@ async function readWindows(client: ClientBase): Promise<TotalsByName> {
         row.begins_at.toISOString(),
         row.reset_position,
       ].join(' '),
-      { limit: Number(row.cap), settled: Number(row.used), held: Number(row.held) },
+      figuresOf({ limit: row.cap, settled: row.used, held: row.held }),
     ]),
   );
 }
@@ -142,14 +138,19 @@ export function compareTotals(
       : compareRows(
           'running_request',
           running,
-          new Map([...open].map(([account, calls]) => [account, { open_requests: calls.length }])),
+          new Map([...open].map(([account, calls]) => [account, figuresOf({ open_requests: calls.length })])),
         )),
     ...(windows === null ? [] : compareWindows(windows, shownWindows(state, state.at))),
   ];
 }
 
-const compared = (figures: Totals): Partial<Record<string, number>> =>
-  Object.fromEntries(COMPARED.map((name) => [name, figures[name]]));
+const compared = (figures: Totals): Figures =>
+  Object.fromEntries(COMPARED.map((name) => [name, BigInt(figures[name])]));
+
+const figuresOf = (figures: object): Figures =>
+  Object.fromEntries(
+    Object.entries(figures).map(([name, value]) => [name, BigInt(value as string | number)]),
+  );
 
 /**
  * Compares the current windows. The fold has discarded windows that are over, and the table has no row for
@@ -159,7 +160,7 @@ function compareWindows(projected: TotalsByName, shown: readonly ShownWindow[]):
   const folded: TotalsByName = new Map(
     shown.map(({ subject, meter, window, starts_at, reset_position, limit, settled, held }) => [
       [subject, meter, window, starts_at, reset_position].join(' '),
-      { limit, settled, held },
+      figuresOf({ limit, settled, held }),
     ]),
   );
   const running = new Map([...projected].filter(([name]) => folded.has(name)));

@@ -56,7 +56,7 @@ export type StateSnapshot = {
     position: number;
     accepted_at: string;
     hold_tokens: number;
-    hold_cost_microusd: number | null;
+    hold_cost_nanousd: number | null;
   }[];
   windows: ShownWindow[];
   /** Requests that ended, and were accepted before the first position that was read. */
@@ -131,7 +131,7 @@ export function snapshotOf(state: ReplayState, moment: Date, only?: string): Sta
     usage,
     total: totalOf(usage),
     open_requests: openCalls.map(
-      ({ request: { id, account, key, model, holdTokens, holdCostMicrousd }, position, at }) => ({
+      ({ request: { id, account, key, model, holdTokens, holdCostNanousd }, position, at }) => ({
         request: id,
         account,
         key,
@@ -139,7 +139,7 @@ export function snapshotOf(state: ReplayState, moment: Date, only?: string): Sta
         position,
         accepted_at: at.toISOString(),
         hold_tokens: holdTokens,
-        hold_cost_microusd: holdCostMicrousd,
+        hold_cost_nanousd: holdCostNanousd,
       }),
     ),
     windows: shownWindows(state, moment).filter(({ account }) => isIncluded(account)),

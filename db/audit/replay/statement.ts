@@ -31,7 +31,7 @@ export type Statement = {
   /** Requests that were rejected, at no cost. */
   refused: number;
   requests: number;
-  cost_microusd: number;
+  cost_nanousd: bigint;
 };
 
 /** A UTC month such as `2026-11`. `from` is inclusive, `until` exclusive. */
@@ -59,7 +59,7 @@ export class Statements {
   readonly #refused = new Map<string, number>();
   readonly #adjustments = new Map<string, Adjustment[]>();
   /** The sum computed independently of the lines, which must add up to it. */
-  totalMicrousd = 0n;
+  totalNanousd = 0n;
   endings = 0;
 
   constructor(month: Month) {
@@ -89,13 +89,13 @@ export class Statements {
   #addEnding(event: Ending): void {
     const cost = costOf(event);
     this.endings++;
-    this.totalMicrousd += BigInt(cost ?? 0);
+    this.totalNanousd += BigInt(cost ?? 0);
     const line = this.#lineOf(
       event,
       event.type === 'request.abandoned' ? 'abandoned' : cost === null ? 'unpriced' : 'priced',
     );
     line.requests++;
-    line.cost_microusd += cost ?? 0;
+    line.cost_nanousd += BigInt(cost ?? 0);
     if (event.type === 'request.abandoned') line.abandoned_tokens += event.hold_tokens;
     else addTokens(line, event);
   }
@@ -112,11 +112,11 @@ export class Statements {
       model,
       requests: 0,
       input_tokens: 0,
-      cached_tokens: 0,
+      cache_read_tokens: 0,
       output_tokens: 0,
       reasoning_tokens: 0,
       abandoned_tokens: 0,
-      cost_microusd: 0,
+      cost_nanousd: 0n,
     };
     lines.set(name, line);
     return line;
@@ -137,22 +137,20 @@ export class Statements {
         compareTexts(one.key, other.key) ||
         compareTexts(one.model, other.model),
     );
-    const sum = (name: 'requests' | 'cost_microusd'): number =>
-      lines.reduce((total, line) => total + line[name], 0);
     return {
       account,
       lines,
       adjustments: this.#adjustments.get(account) ?? [],
       refused: this.#refused.get(account) ?? 0,
-      requests: sum('requests'),
-      cost_microusd: sum('cost_microusd'),
+      requests: lines.reduce((total, line) => total + line.requests, 0),
+      cost_nanousd: lines.reduce((total, line) => total + line.cost_nanousd, 0n),
     };
   }
 }
 
 function addTokens(line: Line, event: EventOf<'request.settled'>): void {
   line.input_tokens += event.input_tokens;
-  line.cached_tokens += event.cached_tokens;
+  line.cache_read_tokens += event.cache_read_tokens;
   line.output_tokens += event.output_tokens;
   line.reasoning_tokens += event.reasoning_tokens;
 }

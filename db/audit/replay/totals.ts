@@ -15,27 +15,27 @@ export type Totals = {
   unpriced: number;
   abandoned: number;
   input_tokens: number;
-  cached_tokens: number;
+  cache_read_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
   /** The charges of abandoned requests. */
   abandoned_tokens: number;
   /** The cost of settled requests and the reservations of abandoned ones. */
-  cost_microusd: number;
+  cost_nanousd: bigint;
 };
 
-export const TOTAL_NAMES = [
+const COUNT_NAMES = [
   'requests',
   'refused',
   'unpriced',
   'abandoned',
   'input_tokens',
-  'cached_tokens',
+  'cache_read_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
-  'cost_microusd',
 ] as const satisfies readonly (keyof Totals)[];
+export const TOTAL_NAMES = [...COUNT_NAMES, 'cost_nanousd'] as const;
 
 export function zeroTotals(): Totals {
   return {
@@ -44,17 +44,17 @@ export function zeroTotals(): Totals {
     unpriced: 0,
     abandoned: 0,
     input_tokens: 0,
-    cached_tokens: 0,
+    cache_read_tokens: 0,
     output_tokens: 0,
     reasoning_tokens: 0,
     abandoned_tokens: 0,
-    cost_microusd: 0,
+    cost_nanousd: 0n,
   };
 }
 
-/** The cost of an ended request in micro-dollars; null if its model had no price set. */
+/** The cost of an ended request in nano-dollars; null if its model had no price set. */
 export const costOf = (event: Ending): number | null =>
-  (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
+  (event.type === 'request.settled' ? event.cost_nanousd : event.hold_cost_nanousd) ?? null;
 
 /** Adds an event to totals. */
 export function count(totals: Totals, event: Ending | EventOf<'request.rejected'>): void {
@@ -65,21 +65,22 @@ export function count(totals: Totals, event: Ending | EventOf<'request.rejected'
   totals.requests++;
   const cost = costOf(event);
   if (cost === null) totals.unpriced++;
-  else totals.cost_microusd += cost;
+  else totals.cost_nanousd += BigInt(cost);
   if (event.type === 'request.abandoned') {
     totals.abandoned++;
     totals.abandoned_tokens += event.hold_tokens;
     return;
   }
   totals.input_tokens += event.input_tokens;
-  totals.cached_tokens += event.cached_tokens;
+  totals.cache_read_tokens += event.cache_read_tokens;
   totals.output_tokens += event.output_tokens;
   totals.reasoning_tokens += event.reasoning_tokens;
 }
 
 /** Adds totals to a sum. */
 export function addTo(sum: Totals, totals: Totals): void {
-  for (const name of TOTAL_NAMES) sum[name] += totals[name];
+  sum.cost_nanousd += totals.cost_nanousd;
+  for (const name of COUNT_NAMES) sum[name] += totals[name];
 }
 
 /** Totals of one account, key and model. The model is empty for rejected requests. */
@@ -132,7 +133,7 @@ export function compareTexts(one: string, other: string): number {
 export function totalOf(rows: readonly Totals[]): Totals {
   const total = zeroTotals();
   for (const row of rows) addTo(total, row);
-  for (const name of TOTAL_NAMES)
+  for (const name of COUNT_NAMES)
     if (!Number.isSafeInteger(total[name]))
       throw new StoreError(`the sum of ${name} exceeds the safe integer range`);
   return total;

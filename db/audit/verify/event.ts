@@ -8,7 +8,7 @@ import {
   type RequestEvent,
 } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { parseAttempts, parseRoute } from '#db/log/bodies.ts';
+import { parseSettlement } from '#db/log/bodies.ts';
 import {
   AT,
   type ColumnName,
@@ -115,7 +115,7 @@ export function checkEvent(line: string): Checked {
   if (problem !== null) return { problem, cells };
   if (shape === undefined) return checkControl(type, cells);
   const body = cells[AT.body] ?? null;
-  return body === null || isBodyOf(type, body)
+  return body === null || isSettlement(body)
     ? { problem: null, cells, control: null }
     : { problem: `is no event of the type ${type}`, cells };
 }
@@ -131,9 +131,11 @@ function fieldsOf(line: string): Cells | null {
   }
 }
 
-function isBodyOf(type: EventType, body: string): boolean {
+/** Only settlements may have a body: of no other type is it a column. */
+function isSettlement(body: string): boolean {
   try {
-    return (type === 'request.accepted' ? parseRoute(body) : parseAttempts(body)).length > 0;
+    parseSettlement(body);
+    return true;
   } catch {
     return false;
   }

@@ -112,12 +112,12 @@ function unitsOf({ type, cells }: PageEvent): Units {
       ? {
           requests: 1,
           tokens: field(cells, AT.input_tokens) + field(cells, AT.output_tokens),
-          cost_microusd: field(cells, AT.cost_microusd),
+          cost_nanousd: field(cells, AT.cost_nanousd),
         }
       : {
           requests: 1,
           tokens: field(cells, AT.hold_tokens),
-          cost_microusd: field(cells, AT.hold_cost_microusd),
+          cost_nanousd: field(cells, AT.hold_cost_nanousd),
         };
   return QUOTA_METERS.map((meter) => units[meter]);
 }

@@ -16,11 +16,11 @@ export const SUMS = [
   ...OUTCOMES,
   'unpriced',
   'input_tokens',
-  'cached_tokens',
+  'cache_read_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
-  'cost_microusd',
+  'cost_nanousd',
 ] as const;
 type Sum = (typeof SUMS)[number];
 const SUM_AT = Object.fromEntries(SUMS.map((name, index) => [name, index])) as Record<Sum, number>;
@@ -58,7 +58,7 @@ export type KeyUse = {
 };
 
 const MINUTE_US = 60_000_000;
-const TOKEN_COLUMNS = ['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'] as const;
+const TOKEN_COLUMNS = ['input_tokens', 'cache_read_tokens', 'output_tokens', 'reasoning_tokens'] as const;
 const OUTCOME_AT: ReadonlyMap<string, number> = new Map(
   [...END_REASON_OF].map(([code, reason]) => [String(code), SUM_AT[OUTCOME_OF[reason]]]),
 );
@@ -82,7 +82,7 @@ export function sumUsage(events: readonly PageEvent[]): { minutes: UsageRow[]; k
       const id = `${us},${cells[AT.account]},${cells[AT.key]},${cells[AT.model]}`;
       let row = minutes.get(id);
       if (row === undefined) minutes.set(id, (row = emptyRow(us, cells)));
-      const cost = cells[type === ABANDONED ? AT.hold_cost_microusd : AT.cost_microusd];
+      const cost = cells[type === ABANDONED ? AT.hold_cost_nanousd : AT.cost_nanousd];
       count(row.figures, type, cells, cost);
       const use = useOf(keys, cells);
       if (cost != null) use.cost = addExactly(use.cost, integerOf(cost));
@@ -114,7 +114,7 @@ function count(figures: number[], type: number, cells: Cells, cost: string | nul
   const add = (at: number, by: number): void => {
     figures[at] = addExactly(figures[at] as number, by);
   };
-  if (cost != null) add(SUM_AT.cost_microusd, integerOf(cost));
+  if (cost != null) add(SUM_AT.cost_nanousd, integerOf(cost));
   const endReason = cells[AT.end_reason];
   if (endReason != null) {
     const outcomeAt = OUTCOME_AT.get(endReason);

@@ -24,5 +24,5 @@ create table daybook.call_progress (
   instance integer primary key references daybook.instance,
   request uuid[] not null,
   tokens bigint[] not null,
-  cost_microusd bigint[] not null
+  cost_nanousd bigint[] not null
 );

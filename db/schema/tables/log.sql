@@ -5,6 +5,10 @@ create type daybook.event_fields as (
   account text collate "C",
   key text collate "C",
   model text collate "C",
+  route smallint,
+  end_user text collate "C",
+  session text collate "C",
+  tags text collate "C",
   upstream text collate "C",
   sse boolean,
   body_bytes integer,
@@ -14,7 +18,8 @@ create type daybook.event_fields as (
   end_reason smallint,
   usage_source smallint,
   input_tokens integer,
-  cached_tokens integer,
+  cache_read_tokens integer,
+  cache_write_tokens integer,
   output_tokens integer,
   reasoning_tokens integer,
   attempt_count smallint,
@@ -24,12 +29,19 @@ create type daybook.event_fields as (
   version integer,
   body text collate "C",
   terms_position bigint,
-  hold_cost_microusd bigint,
-  cost_microusd bigint,
+  hold_cost_nanousd bigint,
+  cost_nanousd bigint,
+  upstream_cost_nanousd bigint,
+  stated_cost_nanousd bigint,
   admitted_minute integer,
   price_version integer,
   rejected_count integer,
-  error_code text collate "C"
+  error_code text collate "C",
+  credential text collate "C",
+  answered_model text collate "C",
+  finish_reason text collate "C",
+  service_tier text collate "C",
+  provider_request text collate "C"
 );
 
 -- The log: one row per batch with the lines of its events. Typed rows, one per event, cost PostgreSQL half as

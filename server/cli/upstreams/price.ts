@@ -31,7 +31,7 @@ export function priceCommands(program: Command): void {
         async ({ control }) => {
           const prices = readPrices(options);
           await control.setPrice(model, prices);
-          return { model, ...inMicrodollars(prices) };
+          return { model, ...inNanodollars(prices) };
         },
         () => `Price of ${model}: ${inWords(readPrices(options))}, in US dollars per million tokens.`,
       ),
@@ -45,7 +45,7 @@ export function priceCommands(program: Command): void {
         async ({ control }) =>
           (await control.load()).prices.all.map(({ pattern, prices, source, version }) => ({
             model: pattern,
-            ...inMicrodollars(prices),
+            ...inNanodollars(prices),
             source,
             version,
           })),
@@ -109,11 +109,11 @@ type Imported = {
   dry_run: boolean;
   changed: {
     model: string;
-    before: InMicrodollars | null;
-    after: InMicrodollars;
+    before: InNanodollars | null;
+    after: InNanodollars;
     notes: readonly string[];
   }[];
-  kept_manual: { model: string; set: InMicrodollars; offered: InMicrodollars }[];
+  kept_manual: { model: string; set: InNanodollars; offered: InNanodollars }[];
   unchanged: number;
   skipped: Skipped[];
 };
@@ -129,14 +129,14 @@ function describeImport(
     dry_run: dryRun,
     changed: plan.changes.map(({ event, before, offer }) => ({
       model: event.model,
-      before: before && inMicrodollars(before),
-      after: inMicrodollars(event.prices),
+      before: before && inNanodollars(before),
+      after: inNanodollars(event.prices),
       notes: offer.notes,
     })),
     kept_manual: plan.kept.map(({ offer, price }) => ({
       model: offer.pattern,
-      set: inMicrodollars(price.prices),
-      offered: inMicrodollars(offer.prices),
+      set: inNanodollars(price.prices),
+      offered: inNanodollars(offer.prices),
     })),
     unchanged: plan.unchanged,
     skipped,
@@ -180,20 +180,20 @@ function showImport({
   ].join('\n');
 }
 
-/** Microdollars per million tokens, in the JSON output. */
-type InMicrodollars = {
-  input_microusd: number;
-  cached_input_microusd: number;
-  output_microusd: number;
-  reasoning_microusd: number;
+/** Nanodollars per million tokens, in the JSON output. */
+type InNanodollars = {
+  input_nanousd: number;
+  cached_input_nanousd: number;
+  output_nanousd: number;
+  reasoning_nanousd: number;
 };
 
-function inMicrodollars({ input, cached_input, output, reasoning }: Prices): InMicrodollars {
+function inNanodollars({ input, cached_input, output, reasoning }: Prices): InNanodollars {
   return {
-    input_microusd: input,
-    cached_input_microusd: cached_input,
-    output_microusd: output,
-    reasoning_microusd: reasoning,
+    input_nanousd: input,
+    cached_input_nanousd: cached_input,
+    output_nanousd: output,
+    reasoning_nanousd: reasoning,
   };
 }
 
@@ -206,14 +206,14 @@ function inWords({ input, cached_input, output, reasoning }: Prices): string {
   ].join(', ');
 }
 
-const cells = (price: InMicrodollars): string[] =>
-  [price.input_microusd, price.cached_input_microusd, price.output_microusd, price.reasoning_microusd].map(
+const cells = (price: InNanodollars): string[] =>
+  [price.input_nanousd, price.cached_input_nanousd, price.output_nanousd, price.reasoning_nanousd].map(
     formatDollars,
   );
-const short = (price: InMicrodollars): string => cells(price).join(' ');
+const short = (price: InNanodollars): string => cells(price).join(' ');
 
 function showPrices(
-  prices: (InMicrodollars & { model: string; source: string; version: Price['version'] })[],
+  prices: (InNanodollars & { model: string; source: string; version: Price['version'] })[],
 ): string {
   if (prices.length === 0)
     return 'There are no prices yet. Set one with price set, or import a list with price import.';

@@ -126,7 +126,7 @@ describe('audit commands on a log of real requests', () => {
           as requests,
         sum(input_tokens)::integer as input_tokens,
         sum(output_tokens)::integer as output_tokens,
-        sum(cost_microusd)::integer as cost_microusd, sum(unpriced)::integer as unpriced
+        sum(cost_nanousd)::integer as cost_nanousd, sum(unpriced)::integer as unpriced
         from projection.usage_day group by 1, 2, 3 order by 1, 2, 3`);
     expect(projected.map((row) => expect.objectContaining(row) as unknown)).toEqual(shown.usage);
     expect(shown.open_requests).toMatchObject([{ account, hold_tokens: 99 }]);
@@ -173,21 +173,21 @@ describe('audit commands on a log of real requests', () => {
   test('audit statement --all: the statements add up to the log, as text and as CSV', async () => {
     const shown = await json<StatementReport>('audit', 'statement', '--all', '--month', MONTH());
     const [sum] = await queryRows<{ cost: number; calls: number }>(
-      `select sum(cost_microusd)::integer as cost, count(*) filter (where type in (101,
+      `select sum(cost_nanousd)::integer as cost, count(*) filter (where type in (101,
         102))::integer as calls from daybook.events() where type = 101`,
     );
     expect(sum?.cost).toBeGreaterThan(0);
     expect(shown.total).toEqual({
       requests: sum?.calls,
-      cost_microusd: sum?.cost,
+      cost_nanousd: sum?.cost,
       log_requests: sum?.calls,
-      log_cost_microusd: sum?.cost,
+      log_cost_nanousd: sum?.cost,
       is_equal: true,
     });
     const csv = (await text('audit', 'statement', '--all', '--month', MONTH(), '--csv'))
       .trimEnd()
       .split('\r\n');
-    const column = (csv[0] as string).split(',').indexOf('cost_microusd');
+    const column = (csv[0] as string).split(',').indexOf('cost_nanousd');
     const named = csv.slice(1).map((line) => line.replace('"Audited, Inc"', 'Audited').split(','));
     expect(named.reduce((all, cells) => all + Number(cells[column]), 0)).toBe(sum?.cost);
     const own = await json<StatementReport>(
@@ -200,7 +200,7 @@ describe('audit commands on a log of real requests', () => {
     );
     expect(own.statements).toEqual(shown.statements.filter(({ name }) => name === 'Audited, Inc'));
     expect(await text('audit', 'statement', '--account', 'Audited, Inc', '--month', MONTH())).toContain(
-      `4 requests: ${own.statements[0]?.cost_microusd} micro-dollars`,
+      `4 requests: ${own.statements[0]?.cost_nanousd} nano-dollars`,
     );
     expect(
       (await json<StatementReport>('audit', 'statement', '--all', '--month', '1999-01')).total?.requests,
@@ -248,7 +248,7 @@ describe('audit commands on a log of real requests', () => {
       stdout: expect.stringMatching(/\n0 differences, at position \d+\n$/) as string,
     });
     await superuser.query(
-      `update projection.usage_day set cost_microusd = cost_microusd + 1 where model = 's:tokens=30'
+      `update projection.usage_day set cost_nanousd = cost_nanousd + 1 where model = 's:tokens=30'
         and account = $1`,
       [account],
     );
@@ -256,18 +256,18 @@ describe('audit commands on a log of real requests', () => {
     expect(code).toBe(1);
     expect(stdout).toMatch(
       new RegExp(
-        `usage_day account=${account} day=\\S+ key=\\S+ model=s:tokens=30: cost_microusd is (\\d+), ` +
+        `usage_day account=${account} day=\\S+ key=\\S+ model=s:tokens=30: cost_nanousd is (\\d+), ` +
           `not \\d+\n`,
       ),
     );
     expect(stdout).toMatch(
       new RegExp(
-        `independent fold: 1 totals differ[^]*usage_day ${account} \\S+ s:tokens=30: cost_microusd is ` +
+        `independent fold: 1 totals differ[^]*usage_day ${account} \\S+ s:tokens=30: cost_nanousd is ` +
           `\\d+, expected \\d+\n`,
       ),
     );
     await superuser.query(
-      `update projection.usage_day set cost_microusd = cost_microusd - 1 where model = 's:tokens=30'
+      `update projection.usage_day set cost_nanousd = cost_nanousd - 1 where model = 's:tokens=30'
         and account = $1`,
       [account],
     );
@@ -374,7 +374,7 @@ test('archived events are read from files, alone or before the database', async 
   let running = accepted();
   await writer.append([running]);
   for (let batch = 0; batch < 30; batch++) {
-    const ending = settled(running, { cost_microusd: batch });
+    const ending = settled(running, { cost_nanousd: batch });
     running = accepted({ model: `mo"del \\ ${batch % 3}, (x)` });
     await writer.append([running, extended(running), ending, ...Array.from({ length: 3 }, () => accepted())]);
   }
@@ -414,7 +414,7 @@ test('archived events are read from files, alone or before the database', async 
     log.directory,
   );
   expect(again.statements).toEqual(statement.statements);
-  expect(again.statements[0]?.cost_microusd).toBeGreaterThan(0);
+  expect(again.statements[0]?.cost_nanousd).toBeGreaterThan(0);
 
   expect((await daybook('audit', 'replay')).stderr).toContain(
     `restore ${files.map((file) => path.basename(file)).join(', ')}`,

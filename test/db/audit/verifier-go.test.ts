@@ -69,14 +69,14 @@ describe.skipIf(GO === undefined)('a verifier in Go, written from the docs', () 
 
   test('reads the same events from entry bundles as the database has, up to the signed root', async () => {
     const { rows } = await log.superuser.query<{ type: number; count: string; cost: string | null }>(
-      'select type, count(*) as count, sum(cost_microusd) as cost from daybook.events() group by type',
+      'select type, count(*) as count, sum(cost_nanousd) as cost from daybook.events() group by type',
     );
     const names = namesByCode<string>(EVENT_CODES);
     const streams = await log.superuser.query('select from daybook.stream_head where version > 0');
     expect(await verify('log', FORMAT, published, key)).toMatchObject({
       size: log.head,
       types: Object.fromEntries(rows.map(({ type, count }) => [names.get(type), Number(count)])),
-      cost_microusd: rows.reduce((sum, { cost }) => sum + Number(cost), 0),
+      cost_nanousd: rows.reduce((sum, { cost }) => sum + Number(cost), 0),
       streams: streams.rowCount,
     });
   });

@@ -85,7 +85,7 @@ describe('an intact hash chain', () => {
         upstream: 'one',
         status: 200,
         input_tokens: 10,
-        cached_tokens: 4,
+        cache_read_tokens: 4,
         output_tokens: 20,
         reasoning_tokens: 0,
         attempt_count: 1,

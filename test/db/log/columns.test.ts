@@ -159,18 +159,20 @@ describe('a request event', () => {
     usage_source: Object.keys(USAGE_SOURCES)[0],
     route: '/v1/responses',
     attempts: [attemptAt('one')],
+    usage_details: { audio_input_tokens: 7, web_searches: 1 },
+    tags: ['0123456789abcdef'],
   };
-  const fieldOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown] => {
-    const field = name === 'body' ? BODY_FIELDS[event as keyof typeof BODY_FIELDS] : name;
-    return [field, OWN[field] ?? VALUES[type]];
+  const fieldsOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown][] => {
+    const fields = name === 'body' ? BODY_FIELDS[event as keyof typeof BODY_FIELDS] : [name];
+    return fields.map((field) => [field, OWN[field] ?? VALUES[type]]);
   };
 
   test.each(REQUEST_TYPES)(
     '%s is read as it was appended, with all of its columns and with few',
     async (type) => {
       const { needed, optional } = columnsOf(type);
-      const few = { type, ...Object.fromEntries(needed.map((column) => fieldOf(type, column))) };
-      const all = { ...few, ...Object.fromEntries(optional.map((column) => fieldOf(type, column))) };
+      const few = { type, ...Object.fromEntries(needed.flatMap((column) => fieldsOf(type, column))) };
+      const all = { ...few, ...Object.fromEntries(optional.flatMap((column) => fieldsOf(type, column))) };
       await using writer = await openWriter(database);
       await writer.append([all, few, all] as never);
       const log = await readLog(database);

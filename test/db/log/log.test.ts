@@ -172,7 +172,7 @@ test('an optional field set on few events of a batch, or only the last, stays wi
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const plain = Array.from({ length: 300 }, () => accepted());
-  const last = accepted({ retry_count: 1, hold_cost_microusd: 2, admitted_minute: 3, terms_position: 4 });
+  const last = accepted({ retry_count: 1, hold_cost_nanousd: 2, admitted_minute: 3, terms_position: 4 });
   const among = plain.map((event, row) => (row % 97 === 1 ? { ...event, retry_count: row } : event));
   for (const batch of [plain, [...plain, last], [last, ...plain], among]) {
     const end = await writer.append(batch.map((event) => ({ ...event, request: uuidv7() })));
@@ -195,9 +195,9 @@ test('counts up to the maximum of their columns are read back exactly', async ()
     accepted({ hold_tokens }),
   );
   const money = [0, 2 ** 31, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER].flatMap((amount) => [
-    accepted({ hold_cost_microusd: amount, terms_position: amount, admitted_minute: 0 }),
+    accepted({ hold_cost_nanousd: amount, terms_position: amount, admitted_minute: 0 }),
     settled(most, {
-      cost_microusd: amount,
+      cost_nanousd: amount,
       terms_position: amount,
       admitted_minute: 2 ** 31 - 1,
       price_version: 2 ** 31 - 1,

@@ -91,7 +91,7 @@ function callsOf(count: number, round: number): RequestEvent[] {
       sse: round % 2 === 0,
       retry_count: round % 3,
     });
-    events.push(begun, settled(begun, { cost_microusd: 2 ** 53 - 1, price_version: round }));
+    events.push(begun, settled(begun, { cost_nanousd: 2 ** 53 - 1, price_version: round }));
   }
   return events.slice(0, count);
 }

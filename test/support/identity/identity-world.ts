@@ -54,6 +54,7 @@ export function attempt(n: number, changes: Partial<Attempt> = {}): Attempt {
 export function accepted(n: number): EventOf<'request.accepted'> {
   return {
     type: 'request.accepted',
+    route: '/v1/chat/completions',
     request: requestId(n),
     ...who,
     sse: true,
@@ -72,7 +73,7 @@ export function settled(n: number, changes: Partial<Settled> = {}): Settled {
     upstream: 'up',
     status: 200,
     input_tokens: 10,
-    cached_tokens: 4,
+    cache_read_tokens: 4,
     output_tokens: 25,
     reasoning_tokens: 5,
     attempt_count: 1,
@@ -109,11 +110,11 @@ function abandoned(n: number): EventOf<'request.abandoned'> {
   };
 }
 
-export const counted = { usage_source: 'counted', cached_tokens: 0, reasoning_tokens: 0 } as const;
+export const counted = { usage_source: 'counted', cache_read_tokens: 0, reasoning_tokens: 0 } as const;
 export const nothing = {
   usage_source: 'none',
   input_tokens: 0,
-  cached_tokens: 0,
+  cache_read_tokens: 0,
   output_tokens: 0,
   reasoning_tokens: 0,
 } as const;
@@ -194,7 +195,7 @@ export const WELL: Record<string, (n: number) => Call> = {
     endings: [
       settled(n, {
         end_reason: 'client_disconnected',
-        cached_tokens: 0,
+        cache_read_tokens: 0,
         output_tokens: 8,
         reasoning_tokens: 0,
       }),

@@ -232,7 +232,7 @@ function providerUsage(client: ClientRow, final: Attempt | null, settled: Settle
   const told = [reported.prompt, reported.cached, reported.completion, reported.reasoning];
   const written = [
     settled.input_tokens,
-    settled.cached_tokens,
+    settled.cache_read_tokens,
     settled.output_tokens,
     settled.reasoning_tokens,
   ];

@@ -71,6 +71,7 @@ const WHO = { account: 'Account1', key: 'Key00001', model: 'm' };
 export function accepted(changes: Partial<EventOf<'request.accepted'>> = {}): EventOf<'request.accepted'> {
   return {
     type: 'request.accepted',
+    route: '/v1/chat/completions',
     request: uuidv7(),
     ...WHO,
     sse: true,
@@ -96,7 +97,7 @@ export function settled(
     upstream: 'one',
     status: 200,
     input_tokens: 10,
-    cached_tokens: 0,
+    cache_read_tokens: 0,
     output_tokens: 20,
     reasoning_tokens: 0,
     attempt_count: 1,

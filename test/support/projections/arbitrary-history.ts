@@ -29,7 +29,7 @@ const count = fc.oneof(fc.nat(9), fc.nat(5_000));
 const amount = fc.oneof(fc.nat(9), fc.nat(1_000_000));
 const quotas = fc.uniqueArray(
   fc.record({
-    meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+    meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
     window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
     limit: fc.nat(3),
     enforcement: fc.constantFrom('soft' as const, 'hard' as const),
@@ -130,11 +130,11 @@ export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, {
 /** What every account has at first, so that most calls are charged to windows of all lengths. */
 const QUOTAS: NonNullable<PlanTerms['quotas']> = [
   { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'hard' },
-  { meter: 'cost_microusd', window: 'day', limit: 8, enforcement: 'soft' },
+  { meter: 'cost_nanousd', window: 'day', limit: 8, enforcement: 'soft' },
   { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft' },
 ];
 
-type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_microusd?: number } };
+type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_nanousd?: number } };
 
 /** Writes a history into a log that other histories may be in already: its subjects are its own. */
 export class HistoryWriter {
@@ -189,6 +189,7 @@ export class HistoryWriter {
         const key = this.#pick(this.#keys, each.whose);
         return this.#request({
           type: 'request.rejected',
+          route: '/v1/chat/completions',
           request: uuidv7(),
           account: this.#accountOf(key),
           key,
@@ -221,11 +222,12 @@ export class HistoryWriter {
     behind,
   }: HistoryStep & { kind: 'accept' }): void {
     const key = this.#pick(this.#keys, who);
-    const amounts = { hold_tokens: hold, ...(cost === undefined ? {} : { hold_cost_microusd: cost }) };
+    const amounts = { hold_tokens: hold, ...(cost === undefined ? {} : { hold_cost_nanousd: cost }) };
     const terms_position = this.#positions.at(-1 - behind) ?? 0;
     const admission = ago === null ? {} : { admitted_minute: minuteOf(Date.now()) - ago, terms_position };
     const event = {
       type: 'request.accepted' as const,
+      route: '/v1/chat/completions' as const,
       request: uuidv7(),
       account: this.#accountOf(key),
       key,
@@ -251,7 +253,7 @@ export class HistoryWriter {
     if (each.kind === 'extend') {
       call.hold = {
         hold_tokens: each.hold,
-        ...(each.cost === undefined ? {} : { hold_cost_microusd: each.cost }),
+        ...(each.cost === undefined ? {} : { hold_cost_nanousd: each.cost }),
       };
       return this.#request({ type: 'request.extended', ...same, ...call.hold });
     }
@@ -274,10 +276,10 @@ export class HistoryWriter {
       upstream: 'one',
       status: 200,
       input_tokens: input,
-      cached_tokens: Math.floor(input / 2),
+      cache_read_tokens: Math.floor(input / 2),
       output_tokens: output,
       reasoning_tokens: Math.floor(output / 3),
-      ...(cost === undefined ? {} : { cost_microusd: cost, price_version: 3 }),
+      ...(cost === undefined ? {} : { cost_nanousd: cost, price_version: 3 }),
       attempt_count: 1,
       ...(first === undefined ? {} : { first_byte_ms: first }),
       duration_ms: duration,

@@ -15,7 +15,7 @@ type Ending = EventOf<'request.settled'> | EventOf<'request.abandoned'>;
 const isEnding = (event: Placed['event']): event is Ending =>
   event.type === 'request.settled' || event.type === 'request.abandoned';
 const costOf = (event: Ending): number | null =>
-  (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
+  (event.type === 'request.settled' ? event.cost_nanousd : event.hold_cost_nanousd) ?? null;
 
 export function foldRequests(log: readonly Placed[]): Record<'request' | 'running_request', Rows> {
   const request: Rows = new Map();
@@ -37,7 +37,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
           body_bytes,
           hold_tokens,
         },
-        hold_cost_microusd: event.hold_cost_microusd ?? null,
+        hold_cost_nanousd: event.hold_cost_nanousd ?? null,
         terms_position: event.terms_position ?? null,
         admitted_minute: event.admitted_minute ?? null,
         retry_count: event.retry_count ?? null,
@@ -47,7 +47,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
       const row = request.get(event.request) as Row;
       Object.assign(row, {
         hold_tokens: event.hold_tokens,
-        hold_cost_microusd: event.hold_cost_microusd ?? null,
+        hold_cost_nanousd: event.hold_cost_nanousd ?? null,
       });
     } else if (event.type === 'request.rejected') {
       const { account, key, error_code, status, rejected_count } = event;
@@ -72,7 +72,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
       Object.assign(request.get(event.request) as Row, {
         end_position: position,
         ended_at: at,
-        cost_microusd: costOf(event),
+        cost_nanousd: costOf(event),
         end_reason: END_REASONS[event.end_reason],
         usage_source: USAGE_SOURCES[event.usage_source],
         ...(event.type === 'request.settled' ? settledColumns(event) : {}),
@@ -84,8 +84,8 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
 
 const EMPTY: Row = Object.fromEntries(
   `request position end_position accepted_at ended_at
-   hold_tokens hold_cost_microusd cost_microusd terms_position instance admitted_minute body_bytes
-   input_tokens cached_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
+   hold_tokens hold_cost_nanousd cost_nanousd terms_position instance admitted_minute body_bytes
+   input_tokens cache_read_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
    rejected_count status end_reason usage_source attempt_count retry_count sse
    account key model upstream error_code`
     .split(/\s+/)
@@ -93,10 +93,25 @@ const EMPTY: Row = Object.fromEntries(
 );
 
 function settledColumns(event: EventOf<'request.settled'>): Row {
-  const { status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, duration_ms } =
-    event;
+  const {
+    status,
+    input_tokens,
+    cache_read_tokens,
+    output_tokens,
+    reasoning_tokens,
+    attempt_count,
+    duration_ms,
+  } = event;
   return {
-    ...{ status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempt_count, duration_ms },
+    ...{
+      status,
+      input_tokens,
+      cache_read_tokens,
+      output_tokens,
+      reasoning_tokens,
+      attempt_count,
+      duration_ms,
+    },
     first_byte_ms: event.first_byte_ms ?? null,
     upstream: event.upstream ?? null,
     price_version: event.price_version ?? null,
@@ -108,11 +123,11 @@ const SUMS = [
   ...OUTCOMES,
   'unpriced',
   'input_tokens',
-  'cached_tokens',
+  'cache_read_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
-  'cost_microusd',
+  'cost_nanousd',
 ];
 const noFigures = (): Figures =>
   Object.assign(Object.fromEntries(SUMS.map((name) => [name, 0])), {
@@ -162,13 +177,13 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
       count(figures, event);
     }
     const use = useOf(tables.key_use, event);
-    if (isEnding(event)) use['cost_microusd'] = (use['cost_microusd'] as number) + (costOf(event) ?? 0);
+    if (isEnding(event)) use['cost_nanousd'] = (use['cost_nanousd'] as number) + (costOf(event) ?? 0);
   }
   return tables;
 }
 
 function useOf(rows: Rows, { key, account }: { key: string; account: string }): Row {
-  const row = rows.get(key) ?? { key, account, last_used_at: null, requests: 0, cost_microusd: 0 };
+  const row = rows.get(key) ?? { key, account, last_used_at: null, requests: 0, cost_nanousd: 0 };
   rows.set(key, row);
   return row;
 }
@@ -181,9 +196,9 @@ function count(figures: Figures, event: Ending | EventOf<'request.rejected'>): v
   add(OUTCOME_OF[event.end_reason], 1);
   const cost = costOf(event);
   if (cost === null) add('unpriced', 1);
-  else add('cost_microusd', cost);
+  else add('cost_nanousd', cost);
   if (event.type === 'request.abandoned') return add('abandoned_tokens', event.hold_tokens);
-  for (const name of ['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'] as const)
+  for (const name of ['input_tokens', 'cache_read_tokens', 'output_tokens', 'reasoning_tokens'] as const)
     add(name, event[name]);
   const tally = (counts: number[], ms: number | undefined): void => {
     if (ms !== undefined) counts[bucketOf(ms)] = (counts[bucketOf(ms)] as number) + 1;

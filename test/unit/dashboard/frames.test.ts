@@ -38,8 +38,8 @@ const anyPage: fc.Arbitrary<Placed[]> = fc
         ...event,
         ...('account' in event ? { account } : {}),
         ...('key' in event ? { key } : {}),
-        ...('cost_microusd' in event && event.cost_microusd !== undefined
-          ? { cost_microusd: event.cost_microusd % COST_MAX }
+        ...('cost_nanousd' in event && event.cost_nanousd !== undefined
+          ? { cost_nanousd: event.cost_nanousd % COST_MAX }
           : {}),
         ...('plan' in event && event.plan !== null ? { plan } : {}),
       } as Event,
@@ -176,6 +176,7 @@ describe('a page of the log', () => {
   test('of a backlog comes in messages of a bounded size, each with the position that it reaches', () => {
     const event: Event = {
       type: 'request.accepted',
+      route: '/v1/chat/completions',
       request: '01a1fffd-088e-7242-bbde-9aba9931f5b9',
       account: 'Account1',
       key: 'Key00001',

@@ -57,6 +57,7 @@ function pageOf(from: number, upTo: number, model = 'm'): LivePage {
     version: null,
     event: {
       type: 'request.accepted',
+      route: '/v1/chat/completions',
       request: '01a1fffd-088e-7242-bbde-9aba9931f5b9',
       account: 'Account1',
       key: 'Key00001',

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RecentlyEnded } from '#db/audit/replay/recently-ended.ts';
@@ -71,13 +72,14 @@ describe('replay state', () => {
           snapshotOf(state, state.at);
           fold(log.slice(cut % log.length), state);
           const shown = snapshotOf(state, state.at);
-          expect(JSON.stringify(shown)).not.toContain(DIGEST);
+          expect(inspect(shown, { depth: null, maxArrayLength: null })).not.toContain(DIGEST);
 
           const { usage_hour_total: hours } = foldUsage(log);
           const expected = [...hours.values()].map(
             ({ completed, client_disconnected, upstream_failed, cut_short, relay_failed, ...sums }) => ({
               ...zeroTotals(),
               ...sums,
+              cost_nanousd: BigInt(sums['cost_nanousd'] as number),
               requests: [
                 completed,
                 client_disconnected,
@@ -163,7 +165,7 @@ const ordered = ({
 });
 
 describe('statements', () => {
-  test('statements: all months add up to the log to the micro-dollar', async () => {
+  test('statements: all months add up to the log to the nano-dollar', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, async (steps) => {
         const log = await historyOf(steps, 100 * HOUR_MS);
@@ -173,13 +175,15 @@ describe('statements', () => {
           return { statements, own: statements.accounts.map((account) => statements.of(account)) };
         });
         const { total } = snapshotOf(fold(log), new Date());
-        const sum = (of: (statement: ReturnType<Statements['of']>) => number): number =>
-          months.flatMap(({ own }) => own).reduce((all, each) => all + of(each), 0);
-        expect(sum((each) => each.cost_microusd)).toBe(total.cost_microusd);
-        expect(sum((each) => each.requests)).toBe(total.requests);
-        expect(sum((each) => each.refused)).toBe(total.refused);
-        for (const name of ['input_tokens', 'output_tokens', 'abandoned_tokens', 'cost_microusd'] as const) {
-          expect(sum(({ lines }) => lines.reduce((all, line) => all + line[name], 0))).toBe(total[name]);
+        const sum = (of: (statement: ReturnType<Statements['of']>) => number | bigint): bigint =>
+          months.flatMap(({ own }) => own).reduce((all, each) => all + BigInt(of(each)), 0n);
+        expect(sum((each) => each.cost_nanousd)).toBe(total.cost_nanousd);
+        expect(sum((each) => each.requests)).toBe(BigInt(total.requests));
+        expect(sum((each) => each.refused)).toBe(BigInt(total.refused));
+        for (const name of ['input_tokens', 'output_tokens', 'abandoned_tokens', 'cost_nanousd'] as const) {
+          expect(sum(({ lines }) => lines.reduce((all, line) => all + BigInt(line[name]), 0n))).toBe(
+            BigInt(total[name]),
+          );
         }
         const adjusted = months.flatMap(({ own }) => own).flatMap(({ adjustments }) => adjustments);
         expect(adjusted.map(({ position, amount }) => [position, amount])).toEqual(
@@ -190,9 +194,7 @@ describe('statements', () => {
           ),
         );
         for (const { statements, own } of months) {
-          expect(statements.totalMicrousd).toBe(
-            BigInt(own.reduce((all, each) => all + each.cost_microusd, 0)),
-          );
+          expect(statements.totalNanousd).toBe(own.reduce((all, each) => all + each.cost_nanousd, 0n));
           expect(statements.endings).toBe(own.reduce((all, each) => all + each.requests, 0));
         }
       }),
@@ -263,7 +265,7 @@ describe('statements', () => {
         end_reason: 'abandoned',
         usage_source: 'estimated',
         hold_tokens: 500,
-        hold_cost_microusd: 70,
+        hold_cost_nanousd: 70,
       };
       const statements = new Statements(parseMonth('2026-12') as NonNullable<ReturnType<typeof parseMonth>>);
       const place = (event: Event, at: string): void =>
@@ -276,14 +278,14 @@ describe('statements', () => {
           version: null,
           event,
         });
-      place(settled(one, { cost_microusd: 5 }), '2026-11-30T23:59:59.999Z');
-      place(settled(one, { cost_microusd: 11 }), '2026-12-01T00:00:00.000Z');
+      place(settled(one, { cost_nanousd: 5 }), '2026-11-30T23:59:59.999Z');
+      place(settled(one, { cost_nanousd: 11 }), '2026-12-01T00:00:00.000Z');
       place(settled(two), '2026-12-31T23:59:59.999Z');
       place(abandoned, '2026-12-31T23:59:59.999Z');
-      place(settled(one, { cost_microusd: 7 }), '2027-01-01T00:00:00.000Z');
-      const { lines, cost_microusd, requests } = statements.of('Account1');
+      place(settled(one, { cost_nanousd: 7 }), '2027-01-01T00:00:00.000Z');
+      const { lines, cost_nanousd, requests } = statements.of('Account1');
       expect(
-        lines.map(({ kind, requests: count, input_tokens, abandoned_tokens, cost_microusd: cost }) => [
+        lines.map(({ kind, requests: count, input_tokens, abandoned_tokens, cost_nanousd: cost }) => [
           kind,
           count,
           input_tokens,
@@ -291,11 +293,11 @@ describe('statements', () => {
           cost,
         ]),
       ).toEqual([
-        ['priced', 1, 10, 0, 11],
-        ['abandoned', 1, 0, 500, 70],
-        ['unpriced', 1, 10, 0, 0],
+        ['priced', 1, 10, 0, 11n],
+        ['abandoned', 1, 0, 500, 70n],
+        ['unpriced', 1, 10, 0, 0n],
       ]);
-      expect([requests, cost_microusd]).toEqual([3, 81]);
+      expect([requests, cost_nanousd]).toEqual([3, 81n]);
     },
   );
 

@@ -37,6 +37,7 @@ const EVENTS: readonly ((position: number) => Fields)[] = [
     ...request(position),
     type: '100',
     model: 'a "b", \\c',
+    route: '1',
     sse: 't',
     body_bytes: '40',
     hold_tokens: '500',
@@ -51,12 +52,12 @@ const EVENTS: readonly ((position: number) => Fields)[] = [
     end_reason: '1',
     usage_source: '1',
     input_tokens: '10',
-    cached_tokens: '0',
+    cache_read_tokens: '0',
     output_tokens: '20',
     reasoning_tokens: '0',
     attempt_count: '1',
     duration_ms: '50',
-    cost_microusd: '9',
+    cost_nanousd: '9',
   }),
   (position) => ({
     ...request(position),
@@ -69,6 +70,7 @@ const EVENTS: readonly ((position: number) => Fields)[] = [
   (position) => ({
     ...request(position),
     type: '104',
+    route: '1',
     error_code: 'rate_limit_exceeded',
     status: '429',
     rejected_count: '3',
@@ -428,9 +430,9 @@ describe('lines', () => {
     ['a number that its column does not hold', { body_bytes: '2147483648' }],
     ['a number with a zero before it', { body_bytes: '040' }],
     ['a word in place of a number', { hold_tokens: 'x' }],
-    ['a value in a field that its type never has', { cost_microusd: '1' }],
+    ['a value in a field that its type never has', { cost_nanousd: '1' }],
     ['an unknown type', { type: '77' }],
-    ['a route that is not one', { body: '{"route":"x"}' }],
+    ['a route that is not one', { route: '77' }],
   ])('line: %s is no event of the vocabulary', (_what, fields) => {
     const line = lineOf({ ...eventAt(5), ...fields });
     expect(endOfRequest(line, 0)).toBe(-1);

@@ -90,11 +90,16 @@ describe('the cost of a request', () => {
     );
   });
 
-  test('matches published examples to the micro-dollar', () => {
+  test('matches published examples to the nano-dollar', () => {
     // An invoice of xAI's for grok-4.20: its cost_in_usd_ticks of 232,856,000 are 0.0232856 dollars.
     const used = { input: 10_120, cached: 128, output: 1_499 + 2_809, reasoning: 2_809 };
-    const at = { input: 1_250_000, cached_input: 200_000, output: 2_500_000, reasoning: 2_500_000 };
-    expect(costOf(used, at)).toBe(Math.round(23_285.6));
+    const at = {
+      input: 1_250_000_000,
+      cached_input: 200_000_000,
+      output: 2_500_000_000,
+      reasoning: 2_500_000_000,
+    };
+    expect(costOf(used, at)).toBe(23_285_600);
   });
 });
 
@@ -143,7 +148,7 @@ describe('the tokens that an amount pays for', () => {
 
   test('after a prompt, the whole request fits, and with one token more it does not', () => {
     fc.assert(
-      fc.property(fc.nat(1_000_000_000), tokens, prices, (cost, input, at) => {
+      fc.property(fc.oneof(fc.nat(1_000_000_000), fc.nat(10 ** 15)), tokens, prices, (cost, input, at) => {
         const count = outputTokensFor(cost, input, at);
         const reply = Math.min(count, TOKENS_MAX);
         if (costBound(input, 0, at) > cost) expect(count).toBe(0);
@@ -168,15 +173,15 @@ describe('dollars', () => {
   });
 
   test.each<[string, number]>([
-    ['2.50', 2_500_000],
+    ['2.50', 2_500_000_000],
     ['0', 0],
-    ['10', 10_000_000],
-    ['0.075', 75_000],
-    ['0.000001', 1],
+    ['10', 10_000_000_000],
+    ['0.075', 75_000_000],
+    ['0.000000001', 1],
     ['1000', PRICE_MAX],
-    ['0.1', 100_000],
-    ['4.35', 4_350_000],
-  ])('%s are %d micro-dollars', (text, at) => expect(parseDollars(text)).toBe(at));
+    ['0.1', 100_000_000],
+    ['4.35', 4_350_000_000],
+  ])('%s are %d nano-dollars', (text, at) => expect(parseDollars(text)).toBe(at));
 
   test.each([
     '',
@@ -186,7 +191,7 @@ describe('dollars', () => {
     '1.',
     '2,50',
     '$2',
-    '0.0000001',
+    '0.0000000001',
     '1000.01',
     '99999',
     ' 1',
@@ -196,10 +201,10 @@ describe('dollars', () => {
   ])('%j is rejected rather than guessed at', (text) => expect(parseDollars(text)).toBeNull());
 
   test.each<[number, string]>([
-    [2_500_000, '2.50'],
-    [75_000, '0.075'],
-    [1, '0.000001'],
+    [2_500_000_000, '2.50'],
+    [75_000_000, '0.075'],
+    [1, '0.000000001'],
     [0, '0.00'],
-    [15_000_000, '15.00'],
-  ])('%d micro-dollars are written %s', (at, text) => expect(formatDollars(at)).toBe(text));
+    [15_000_000_000, '15.00'],
+  ])('%d nano-dollars are written %s', (at, text) => expect(formatDollars(at)).toBe(text));
 });

@@ -10,6 +10,7 @@ describe('a request', () => {
   };
   const accepted: RequestLifeEvent = {
     type: 'request.accepted',
+    route: '/v1/chat/completions',
     ...ids,
     sse: true,
     body_bytes: 10,
@@ -22,7 +23,7 @@ describe('a request', () => {
     usage_source: 'provider',
     status: 200,
     input_tokens: 3,
-    cached_tokens: 1,
+    cache_read_tokens: 1,
     output_tokens: 2,
     reasoning_tokens: 0,
     attempt_count: 1,
@@ -32,7 +33,7 @@ describe('a request', () => {
     type: 'request.extended',
     ...ids,
     hold_tokens: 30,
-    hold_cost_microusd: 500,
+    hold_cost_nanousd: 500,
   };
   const abandoned: RequestLifeEvent = {
     type: 'request.abandoned',
@@ -51,7 +52,7 @@ describe('a request', () => {
       key: 'Key00001',
       model: 'm',
       holdTokens: 7,
-      holdCostMicrousd: null,
+      holdCostNanousd: null,
       end: null,
     });
     expect(after(accepted, settled)?.end).toEqual({
@@ -67,20 +68,20 @@ describe('a request', () => {
   });
 
   test('holds what it was last given, until its end and in it', () => {
-    expect(after({ ...accepted, hold_cost_microusd: 100 })).toMatchObject({
+    expect(after({ ...accepted, hold_cost_nanousd: 100 })).toMatchObject({
       holdTokens: 7,
-      holdCostMicrousd: 100,
+      holdCostNanousd: 100,
     });
-    expect(after(accepted, extended)).toMatchObject({ holdTokens: 30, holdCostMicrousd: 500, end: null });
-    const more = { ...extended, hold_tokens: 31, hold_cost_microusd: 510 };
+    expect(after(accepted, extended)).toMatchObject({ holdTokens: 30, holdCostNanousd: 500, end: null });
+    const more = { ...extended, hold_tokens: 31, hold_cost_nanousd: 510 };
     expect(after(accepted, extended, more)).toMatchObject({
       holdTokens: 31,
-      holdCostMicrousd: 510,
+      holdCostNanousd: 510,
       end: null,
     });
     expect(after(accepted, extended, settled)).toMatchObject({
       holdTokens: 30,
-      holdCostMicrousd: 500,
+      holdCostNanousd: 500,
       end: { reason: 'completed' },
     });
   });

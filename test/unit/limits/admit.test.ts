@@ -80,7 +80,7 @@ describe('under a hard quota', () => {
           const reckoning = estimateCall(
             body,
             chat,
-            [subject([limit('tokens', 'hard'), limit('cost_microusd', 'hard')], most)],
+            [subject([limit('tokens', 'hard'), limit('cost_nanousd', 'hard')], most)],
             PRICES,
             500,
           );

@@ -54,14 +54,14 @@ function setup(terms: PlanTerms): ControlEvent[] {
 const quota = (
   limit: number,
   enforcement: 'hard' | 'soft' = 'hard',
-  meter: 'tokens' | 'cost_microusd' = 'tokens',
+  meter: 'tokens' | 'cost_nanousd' = 'tokens',
 ) => ({ meter, window: 'day' as const, limit, enforcement });
 const call = (changes: Partial<EventOf<'request.accepted'>> = {}): EventOf<'request.accepted'> =>
   accepted({
     admitted_minute: MINUTE,
     terms_position: 4,
     hold_tokens: 60,
-    hold_cost_microusd: 0,
+    hold_cost_nanousd: 0,
     ...changes,
   });
 const end = (
@@ -240,13 +240,13 @@ describe('a violation is found when', () => {
       prices: { input: 0, cached_input: 0, output: 3_000_000, reasoning: 1 },
       source: 'manual',
     };
-    const cost = call({ terms_position: 4, hold_cost_microusd: 60 });
+    const cost = call({ terms_position: 4, hold_cost_nanousd: 60 });
     const log = (spent: number) =>
       verdict(
-        ...setup({ ...terms, quotas: [quota(60, 'soft', 'cost_microusd')] }),
+        ...setup({ ...terms, quotas: [quota(60, 'soft', 'cost_nanousd')] }),
         priced,
         cost,
-        end(cost, 1, { cost_microusd: spent }),
+        end(cost, 1, { cost_nanousd: spent }),
       );
     expect(log(360)).toEqual([]);
     expect(log(361)).toEqual([expect.stringContaining('exceed 60 and 300 of overdraft')]);

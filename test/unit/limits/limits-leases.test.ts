@@ -191,8 +191,8 @@ describe('a reservation', () => {
     };
   };
   const amounts = fc.record({ tokens: amount, cost: amount });
-  const usage = fc.record({ input_tokens: amount, output_tokens: amount, cost_microusd: amount });
-  const WHOLE = { input_tokens: 100, output_tokens: 100, cost_microusd: 100 };
+  const usage = fc.record({ input_tokens: amount, output_tokens: amount, cost_nanousd: amount });
+  const WHOLE = { input_tokens: 100, output_tokens: 100, cost_nanousd: 100 };
 
   test('settles once: nothing stays reserved, the usage is charged, and later calls have no effect', () => {
     fc.assert(
@@ -244,7 +244,7 @@ describe('the limits of terms', () => {
     concurrent_requests: cap,
     quotas: fc.uniqueArray(
       fc.record({
-        meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+        meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
         window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
         limit: fc.nat(1_000),
         enforcement: fc.constantFrom('soft' as const, 'hard' as const),

@@ -21,8 +21,8 @@ import {
 
 const units = fc.nat(1_000_000);
 const optional = fc.option(units, { nil: undefined });
-const reservation = fc.record({ hold_tokens: units, hold_cost_microusd: optional });
-const settlement = fc.record({ input_tokens: units, output_tokens: units, cost_microusd: optional });
+const reservation = fc.record({ hold_tokens: units, hold_cost_nanousd: optional });
+const settlement = fc.record({ input_tokens: units, output_tokens: units, cost_nanousd: optional });
 
 describe.each(METER_NAMES)('the meter %s', (meter) => {
   test('reserves, settles and charges an abandoned request as the tests expect', () => {

@@ -39,11 +39,16 @@ const offered = (...models: ModelInfo[]) =>
   gather(...models).offers.map(({ pattern, prices }) => [pattern, prices.input]);
 
 describe('a price list', () => {
-  test('becomes names and beginnings, in whole micro-dollars', () => {
+  test('becomes names and beginnings, in whole nano-dollars', () => {
     const match = {
       or: [{ equals: 'gpt-4o' }, { equals: 'gpt-4o-2024-08-06' }, { starts_with: 'gpt-4o-x-' }],
     };
-    const prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 10_000_000 };
+    const prices = {
+      input: 2_500_000_000,
+      cached_input: 1_250_000_000,
+      output: 10_000_000_000,
+      reasoning: 10_000_000_000,
+    };
     expect(gather(model('gpt-4o', { match })).offers).toEqual(
       ['gpt-4o', 'gpt-4o-2024-08-06', 'gpt-4o-x-*'].map((pattern) => ({
         pattern,
@@ -60,16 +65,16 @@ describe('a price list', () => {
       model('thinking', { prices: { input_mtok: 2, output_mtok: 8, output_reasoning_mtok: 3 } }),
     ).offers;
     expect(plain?.prices).toEqual({
-      input: 150_000,
-      cached_input: 150_000,
-      output: 600_000,
-      reasoning: 600_000,
+      input: 150_000_000,
+      cached_input: 150_000_000,
+      output: 600_000_000,
+      reasoning: 600_000_000,
     });
     expect(thinking?.prices).toEqual({
-      input: 2_000_000,
-      cached_input: 2_000_000,
-      output: 8_000_000,
-      reasoning: 3_000_000,
+      input: 2_000_000_000,
+      cached_input: 2_000_000_000,
+      output: 8_000_000_000,
+      reasoning: 3_000_000_000,
     });
   });
 
@@ -94,15 +99,15 @@ describe('a price list', () => {
       prices: { ...tokens, input_mtok: 2 },
     });
     expect(offered(early, late)).toEqual([
-      ['gpt-*', 1_000_000],
-      ['late', 2_000_000],
+      ['gpt-*', 1_000_000_000],
+      ['late', 2_000_000_000],
     ]);
   });
 
   test.each<[string, ModelInfo['prices']]>([
     ['by pictures', { output_image_mtok: 30 }],
     ['for input alone', { input_mtok: 0.02 }],
-    ['beyond what a price can be', { input_mtok: PRICE_MAX / 1_000_000 + 1, output_mtok: 1 }],
+    ['beyond what a price can be', { input_mtok: PRICE_MAX / 1e9 + 1, output_mtok: 1 }],
     ['with nonsense', { input_mtok: Number.NaN, output_mtok: 1 }],
     ['below nothing', { input_mtok: -1, output_mtok: 1 }],
   ])('priced %s is skipped and reported', (_, prices) => {
@@ -113,11 +118,14 @@ describe('a price list', () => {
 
   test('with tiers gives the base tier, and says so', () => {
     const prices = {
-      input_mtok: { base: 2.5, tiers: [{ start: 271_999, price: 5 }] },
-      output_mtok: { base: 15, tiers: [{ start: 271_999, price: 22.5 }] },
+      input_mtok: { base: 2.5, tiers: [{ start: 271_999_000, price: 5 }] },
+      output_mtok: { base: 15, tiers: [{ start: 271_999_000, price: 22.5 }] },
     };
     expect(gather(model('tiered', { prices })).offers).toMatchObject([
-      { prices: { input: 2_500_000, output: 15_000_000 }, notes: [expect.stringContaining('271999')] },
+      {
+        prices: { input: 2_500_000_000, output: 15_000_000_000 },
+        notes: [expect.stringContaining('271999')],
+      },
     ]);
   });
 
@@ -135,7 +143,7 @@ describe('a price list', () => {
     ];
     const { offers } = gather(model('dated', { prices }));
     expect(offers).toMatchObject([
-      { prices: { input: 2_000_000 }, notes: [expect.stringContaining('2027-01-01')] },
+      { prices: { input: 2_000_000_000 }, notes: [expect.stringContaining('2027-01-01')] },
     ]);
   });
 
@@ -146,7 +154,10 @@ describe('a price list', () => {
       { constraint: hours, prices: { input_mtok: 0.27, output_mtok: 1.1 } },
     ];
     expect(gather(model('hourly', { prices })).offers).toMatchObject([
-      { prices: { input: 270_000, output: 1_100_000 }, notes: [expect.stringContaining('time of day')] },
+      {
+        prices: { input: 270_000_000, output: 1_100_000_000 },
+        notes: [expect.stringContaining('time of day')],
+      },
     ]);
   });
 
@@ -155,8 +166,8 @@ describe('a price list', () => {
     const second = list('second', model('a', { prices: { ...tokens, input_mtok: 9 } }), model('b'));
     const { offers, skipped } = gatherOffers([first, second], undefined, LIST);
     expect(offers.map(({ pattern, prices }) => [pattern, prices.input])).toEqual([
-      ['a', 2_500_000],
-      ['b', 2_500_000],
+      ['a', 2_500_000_000],
+      ['b', 2_500_000_000],
     ]);
     expect(skipped).toMatchObject([{ provider: 'second', model: 'a' }]);
   });
@@ -233,7 +244,7 @@ describe('the installed list', () => {
           const ours = prices
             ? 600 * prices.input + 400 * prices.cached_input + 2_000 * prices.output
             : Number.NaN;
-          return !(Math.abs(ours / 1e12 - theirs) < 1e-12);
+          return !(Math.abs(ours / 1e15 - theirs) < 1e-12);
         });
       expect(wrong).toEqual([]);
     },

@@ -74,7 +74,7 @@ describe('a file of terms', () => {
     [
       'a meter that is none',
       { quotas: [{ ...quota, meter: 'dollars' }] },
-      'quotas[0].meter must be one of requests, tokens, cost_microusd.',
+      'quotas[0].meter must be one of requests, tokens, cost_nanousd.',
     ],
     ['a quota that is there twice', { quotas: [quota, quota] }, 'quotas names a meter and window twice.'],
     [

@@ -296,7 +296,7 @@ describe('a key', () => {
   });
 
   test('is judged in a dry run by the price of the model where a quota is in money', () => {
-    restricted({ quotas: [{ meter: 'cost_microusd', window: 'day', limit: 5, enforcement: 'hard' }] });
+    restricted({ quotas: [{ meter: 'cost_nanousd', window: 'day', limit: 5, enforcement: 'hard' }] });
     expect(dryRun(key(), { ...chat, address: null, model: 'a' }, model, () => null)?.code).toBe(
       'model_not_priced',
     );

@@ -148,7 +148,7 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
   test.each<[string, string, Change, string]>([
     ['another input', 'healthy', { input_tokens: 11 }, '11/4/25/5'],
     ['another output', 'healthy', { output_tokens: 20 }, '10/4/20/5'],
-    ['another count of cached tokens', 'healthy', { cached_tokens: 0 }, '10/0/25/5'],
+    ['another count of cached tokens', 'healthy', { cache_read_tokens: 0 }, '10/0/25/5'],
     ['another count of reasoning tokens', 'healthy', { reasoning_tokens: 0 }, '10/4/25/0'],
     ['a report that nobody made', 'without a report', { usage_source: 'provider' }, 'which made none'],
     [

@@ -29,7 +29,7 @@ function read(...lines: string[]): ReturnType<typeof readApplyFile> {
 }
 
 describe('a file that declares a relay', () => {
-  test('gives terms whole, prices in micro-dollars, and secrets from where it says', () => {
+  test('gives terms whole, prices in nano-dollars, and secrets from where it says', () => {
     const { wanted } = read(
       ...UPSTREAM,
       '    credentials:',
@@ -54,10 +54,10 @@ describe('a file that declares a relay', () => {
       ]),
     });
     expect(wanted.prices?.get('gpt-4o*')).toEqual({
-      input: 2_500_000,
-      cached_input: 2_500_000,
-      output: 10_000_000,
-      reasoning: 1,
+      input: 2_500_000_000,
+      cached_input: 2_500_000_000,
+      output: 10_000_000_000,
+      reasoning: 1_000,
     });
     expect('models' in wanted).toBe(false);
   });
@@ -131,7 +131,12 @@ describe('a file that declares a relay', () => {
       'metadata',
       ['upstreams:', '  one:', '    provider: openai', '    base_url: http://169.254.169.254/v1'],
     ],
-    ['a price that is none', 2, 'input is not a price', ['prices:', '  gpt: {input: 2.50000001, output: 1}']],
+    [
+      'a price that is none',
+      2,
+      'input is not a price',
+      ['prices:', '  gpt: {input: 2.50000000001, output: 1}'],
+    ],
     [
       'a label that is there twice',
       3,

@@ -31,11 +31,11 @@ const figuresOf = (endings: readonly Ending[]): UsageFigures => {
     relay_failed: 0,
     refused: tally.rejected,
     input_tokens: tally.input_tokens,
-    cached_tokens: 0,
+    cache_read_tokens: 0,
     output_tokens: tally.output_tokens,
     reasoning_tokens: 0,
     abandoned_tokens: 0,
-    cost_microusd: tally.cost_microusd,
+    cost_nanousd: String(tally.cost_nanousd),
     unpriced: 0,
   };
 };
@@ -130,17 +130,17 @@ const runningRow = (position: number): RequestRow => ({
   status: null,
   sse: true,
   input_tokens: null,
-  cached_tokens: null,
+  cache_read_tokens: null,
   output_tokens: null,
   reasoning_tokens: null,
   usage_source: null,
-  cost_microusd: null,
+  cost_nanousd: null,
   first_byte_ms: null,
   duration_ms: null,
   attempt_count: null,
   retry_count: null,
   hold_tokens: 1,
-  hold_cost_microusd: null,
+  hold_cost_nanousd: null,
 });
 const apply = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void =>
   store.apply({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
@@ -188,7 +188,7 @@ const logs = fc
           usage_source: 'provider',
           input_tokens: tokens,
           output_tokens: tokens,
-          cost_microusd: tokens,
+          cost_nanousd: tokens,
         };
       });
   });

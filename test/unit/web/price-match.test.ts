@@ -57,12 +57,17 @@ describe('prices on the page', () => {
 
   test('unset, cached input defaults to input, and reasoning to output', () => {
     expect(readTyped({ input: '$2.50', cached_input: ' ', output: '10', reasoning: '' })).toEqual({
-      prices: { input: 2_500_000, cached_input: 2_500_000, output: 10_000_000, reasoning: 10_000_000 },
+      prices: {
+        input: 2_500_000_000,
+        cached_input: 2_500_000_000,
+        output: 10_000_000_000,
+        reasoning: 10_000_000_000,
+      },
     });
   });
 
   test('an error is shown at its own field only', () => {
-    const read = readTyped({ input: '2,50', cached_input: '', output: '', reasoning: '0.0000001' });
+    const read = readTyped({ input: '2,50', cached_input: '', output: '', reasoning: '0.0000000001' });
     expect('wrong' in read && Object.keys(read.wrong)).toEqual(['input', 'output', 'reasoning']);
   });
 });

@@ -31,9 +31,10 @@ test('large numbers are shortened to the nearest tenth of their unit, small ones
 });
 
 test('costs have as many digits as are meaningful, and never lose a micro-dollar below a cent', () => {
-  expect([0, 1, 4_200, 50_000, 12_300_000, 1_234_567_890_000].map(showCost)).toEqual([
+  expect([0, 1, 200, 4_200_000, 50_000_000, 12_300_000_000, 1_234_567_890_000_000].map(showCost)).toEqual([
     '$0',
-    '$0.000001',
+    '$0.000000001',
+    '$0.0000002',
     '$0.0042',
     '$0.05',
     '$12.30',
@@ -41,15 +42,19 @@ test('costs have as many digits as are meaningful, and never lose a micro-dollar
   ]);
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 9_999 }), (microusd) => {
-      expect(Math.round(Number(showCost(microusd).slice(1)) * 1_000_000)).toBe(microusd);
+      expect(Math.round(Number(showCost(microusd * 1_000).slice(1)) * 1_000_000)).toBe(microusd);
     }),
   );
+});
+
+test('sums beyond the integers of a number are shown to the cent', () => {
+  expect(showCost('90071992547409930000000')).toBe('$90,071,992,547,409.93');
 });
 
 test('digits and separators follow the locale', () => {
   const shown = (locale: string): string[] => {
     setLocale(locale);
-    return [showCount(1_234_567.5), showCost(1_234_500_000), showDuration(1_250), showPercent(0.125, 1)];
+    return [showCount(1_234_567.5), showCost(1_234_500_000_000), showDuration(1_250), showPercent(0.125, 1)];
   };
   expect(shown('en-US')).toEqual(['1,234,567.5', '$1,234.50', '1.3 s', '12.5%']);
   expect(shown('de-DE')).toEqual(['1.234.567,5', '1.234,50\u00a0$', '1,3 s', '12,5\u00a0%']);

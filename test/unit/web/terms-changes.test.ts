@@ -7,7 +7,7 @@ import { termsChanges } from '../../../web/ui/terms/changes.ts';
 
 const amount = fc.nat(5_000_000);
 const quota = fc.record({
-  meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+  meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
   window: fc.constantFrom('hour' as const, 'day' as const),
   limit: amount,
   enforcement: fc.constantFrom('soft' as const, 'hard' as const),
@@ -89,14 +89,14 @@ describe('changes between two sets of limits', () => {
       { what: 'Models', from: 'all', to: 'none', effect: 'stricter' },
     ],
     [
-      'an amount is shown to the last micro-dollar',
+      'an amount is shown to the last nano-dollar',
       {
-        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft' }],
+        quotas: [{ meter: 'cost_nanousd', window: 'month', limit: 25_000_000_000, enforcement: 'soft' }],
       },
       {
-        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft' }],
+        quotas: [{ meter: 'cost_nanousd', window: 'month', limit: 25_000_000_001, enforcement: 'soft' }],
       },
-      { what: 'Monthly cost', from: '$25.00', to: '$25.000001', effect: 'looser' },
+      { what: 'Monthly cost', from: '$25.00', to: '$25.000000001', effect: 'looser' },
     ],
   ])('%s', (_name, before, after, change) => expect(termsChanges(before, after)).toEqual([change]));
 });

@@ -21,16 +21,14 @@ describe('typed amounts', () => {
   ] as const)('%s is %s', ([text, amount]) => expect(readAmount(text)).toBe(amount));
 
   test.for([
-    ['12.50', 12_500_000],
-    ['$1,000', 1_000_000_000],
-    ['0.000001', 1],
-    ['0.0000001', null],
-    ['1.1', 1_100_000],
+    ['12.50', 12_500_000_000],
+    ['$1,000', 1_000_000_000_000],
+    ['0.000000001', 1],
+    ['0.0000000001', null],
+    ['1.1', 1_100_000_000],
     ['-5', null],
     ['five', null],
-  ] as const)('%s in dollars is %s micro-dollars', ([text, amount]) =>
-    expect(readDollars(text)).toBe(amount),
-  );
+  ] as const)('%s in dollars is %s nano-dollars', ([text, amount]) => expect(readDollars(text)).toBe(amount));
 });
 
 describe('summaries of limits', () => {
@@ -52,9 +50,9 @@ describe('summaries of limits', () => {
       concurrent_requests: 4,
       quotas: [
         {
-          meter: 'cost_microusd' as const,
+          meter: 'cost_nanousd' as const,
           window: 'month' as const,
-          limit: 25_000_000,
+          limit: 25_000_000_000,
           enforcement: 'hard' as const,
         },
       ],

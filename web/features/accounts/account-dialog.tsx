@@ -117,7 +117,7 @@ function About({
             [
               showCounted(month.requests, 'request'),
               showCounted(month.tokens, 'token'),
-              showCost(month.cost_microusd),
+              showCost(month.cost_nanousd),
             ].join(' · '),
           ],
         ]}

@@ -69,7 +69,7 @@ function fits({ id, name, plan }: AccountRow, search: AccountSearch): boolean {
 const ORDERED: Record<Order, (one: AccountRow, other: AccountRow) => number> = {
   name: (one, other) => one.name.localeCompare(other.name, 'en'),
   newest: (one, other) => Date.parse(other.created_at) - Date.parse(one.created_at),
-  cost: (one, other) => other.month.cost_microusd - one.month.cost_microusd,
+  cost: (one, other) => Number(BigInt(other.month.cost_nanousd) - BigInt(one.month.cost_nanousd)),
   requests: (one, other) => other.month.requests - one.month.requests,
 };
 
@@ -107,6 +107,6 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
   { head: 'Active keys', align: 'right', cell: ({ keys }) => showCount(keys), isExtra: true },
   { head: 'Requests', align: 'right', cell: ({ month }) => showShort(month.requests) },
   { head: 'Tokens', align: 'right', cell: ({ month }) => showShort(month.tokens), isExtra: true },
-  { head: 'Cost', align: 'right', cell: ({ month }) => showCost(month.cost_microusd) },
+  { head: 'Cost', align: 'right', cell: ({ month }) => showCost(month.cost_nanousd) },
   { head: 'Created', cell: ({ created_at: at }) => <When time={at} form="date" />, isExtra: true },
 ];

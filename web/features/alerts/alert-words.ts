@@ -29,7 +29,7 @@ const text = (value: unknown): string =>
   typeof value === 'string' || typeof value === 'number' ? String(value) : '?';
 const count = (value: unknown): string => (typeof value === 'number' ? showCount(value) : '?');
 const amount = (meter: unknown, value: unknown): string =>
-  METERS[meter as Meter]?.format === 'microusd' && typeof value === 'number' ? showCost(value) : count(value);
+  METERS[meter as Meter]?.format === 'nanousd' && typeof value === 'number' ? showCost(value) : count(value);
 
 const failureRate = ({ failed, ended }: AlertRow['details']): string =>
   `${count(failed)} of ${count(ended)} requests failed`;

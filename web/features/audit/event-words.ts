@@ -228,7 +228,7 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const ended = `${inWords(event.end_reason)} after ${showDuration(event.duration_ms)}`;
       const input = showCount(event.input_tokens);
       const tokens = `${input} input, ${showCount(event.output_tokens)} output tokens`;
-      const cost = event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`;
+      const cost = event.cost_nanousd === undefined ? '' : `, ${showCost(event.cost_nanousd)}`;
       return `${event.model} with key ${quoted(names.key(event.key))}: ${ended}. ${tokens}${cost}.`;
     }
     case 'request.abandoned': {

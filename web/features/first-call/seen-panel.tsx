@@ -87,7 +87,7 @@ function Figures({ call: { ending, outputTokens } }: { call: SeenRequest }) {
   if (ending)
     figures.push([
       'Cost',
-      ending.cost_microusd === undefined ? 'No price set' : showCost(ending.cost_microusd),
+      ending.cost_nanousd === undefined ? 'No price set' : showCost(ending.cost_nanousd),
     ]);
   if (ending?.first_byte_ms !== undefined)
     figures.push(['Time to first token', showDuration(ending.first_byte_ms)]);

@@ -69,7 +69,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
               [
                 showCounted(month.requests, 'request'),
                 showCounted(month.tokens, 'token'),
-                showCost(month.cost_microusd),
+                showCost(month.cost_nanousd),
               ].join(' · '),
             ],
             ['Restrictions', describeTerms(terms ?? {}, 'key')],

@@ -70,7 +70,7 @@ function columnsFor({
       align: 'right',
       cell: ({ month }) => (
         <span className="whitespace-nowrap">
-          {showCost(month.cost_microusd)}
+          {showCost(month.cost_nanousd)}
           <span className="block text-xs text-muted">
             {showShort(month.requests)} {month.requests === 1 ? 'request' : 'requests'}
           </span>

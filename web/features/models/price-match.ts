@@ -35,10 +35,10 @@ export function typedFrom({ input, cached_input, output, reasoning }: Prices): T
   };
 }
 
-const WRONG = 'Enter dollars from 0 to 1000 with at most six decimals, such as 2.50.';
+const WRONG = 'Enter dollars from 0 to 1000 with at most nine decimals, such as 2.50.';
 
 /**
- * Parses typed prices to whole micro-dollars, or returns an error per field. Exact: no floating-point
+ * Parses typed prices to whole nano-dollars, or returns an error per field. Exact: no floating-point
  * arithmetic.
  */
 export function readTyped(

@@ -58,7 +58,7 @@ export function Figures({
         value={showShort(total.input_tokens + total.output_tokens)}
         note={`${showShort(total.input_tokens)} input, ${showShort(total.output_tokens)} output`}
       />
-      <Figure label="Cost" value={showCost(total.cost_microusd)} note={since} />
+      <Figure label="Cost" value={showCost(total.cost_nanousd)} note={since} />
     </section>
   );
 }

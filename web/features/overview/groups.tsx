@@ -86,5 +86,5 @@ const columnsOf = ({
     align: 'right',
     cell: ({ tally }) => showShort(tally.input_tokens + tally.output_tokens),
   },
-  { head: 'Cost', align: 'right', cell: ({ tally }) => showCost(tally.cost_microusd) },
+  { head: 'Cost', align: 'right', cell: ({ tally }) => showCost(tally.cost_nanousd) },
 ];

@@ -118,6 +118,6 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<Re
   {
     head: 'Cost',
     align: 'right',
-    cell: ({ cost_microusd }) => (cost_microusd === null ? '–' : showCost(cost_microusd)),
+    cell: ({ cost_nanousd }) => (cost_nanousd === null ? '–' : showCost(cost_nanousd)),
   },
 ];

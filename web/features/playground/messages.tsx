@@ -85,7 +85,7 @@ function Reply({
 }
 
 function FiguresOf({
-  figures: { input_tokens, output_tokens, cost_microusd, first_byte_ms, duration_ms },
+  figures: { input_tokens, output_tokens, cost_nanousd, first_byte_ms, duration_ms },
 }: {
   figures: Figures;
 }) {
@@ -96,7 +96,7 @@ function FiguresOf({
           {showCount(input_tokens)} → {showCount(output_tokens)} tokens
         </span>
       )}
-      <span>{cost_microusd === undefined ? 'No price set' : showCost(cost_microusd)}</span>
+      <span>{cost_nanousd === undefined ? 'No price set' : showCost(cost_nanousd)}</span>
       {first_byte_ms !== undefined && <span>TTFT {showDuration(first_byte_ms)}</span>}
       {duration_ms !== undefined && <span>Duration {showDuration(duration_ms)}</span>}
     </>

@@ -90,15 +90,15 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
         <Part title="Tokens and cost">
           <Facts
             facts={[
-              ['Input', withPart(detail.input_tokens, detail.cached_tokens, 'cached')],
+              ['Input', withPart(detail.input_tokens, detail.cache_read_tokens, 'cached')],
               ['Output', withPart(detail.output_tokens, detail.reasoning_tokens, 'reasoning')],
               ['Usage source', SOURCE_WORDS[detail.usage_source]],
               [
                 'Cost',
-                detail.cost_microusd === null
+                detail.cost_nanousd === null
                   ? 'No price set'
                   : [
-                      showCost(detail.cost_microusd),
+                      showCost(detail.cost_nanousd),
                       ...(detail.price_version === null ? [] : [`(price version ${detail.price_version})`]),
                     ].join(' '),
               ],
@@ -110,7 +110,7 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
         <Part title={isRunning ? 'Reserved' : 'Reservation'}>
           <p>
             {showCount(detail.hold_tokens)} tokens
-            {detail.hold_cost_microusd !== null && ` and ${showCost(detail.hold_cost_microusd)}`}.{' '}
+            {detail.hold_cost_nanousd !== null && ` and ${showCost(detail.hold_cost_nanousd)}`}.{' '}
             {isRunning
               ? 'Counts against the quota until the request ends.'
               : detail.end_reason === 'abandoned'

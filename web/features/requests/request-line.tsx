@@ -83,7 +83,7 @@ const COLUMNS: readonly Column[] = [
     width: '5rem',
     isRight: true,
     isShown: always,
-    cell: ({ cost_microusd }) => (cost_microusd === null ? none : showCost(cost_microusd)),
+    cell: ({ cost_nanousd }) => (cost_nanousd === null ? none : showCost(cost_nanousd)),
   },
 ];
 
@@ -156,7 +156,7 @@ export const RequestLine = memo(function RequestLine({
             </span>
             <span className="whitespace-nowrap">
               <TokensOf row={row} />
-              {row.cost_microusd !== null && ` · ${showCost(row.cost_microusd)}`}
+              {row.cost_nanousd !== null && ` · ${showCost(row.cost_nanousd)}`}
             </span>
           </div>
         </div>

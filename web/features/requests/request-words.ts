@@ -32,7 +32,7 @@ export const SOURCE_WORDS: Record<UsageSource, string> = {
 export function describeEvent(event: RequestEvent, detail: RequestDetail): string {
   const reserved = (): string => {
     const tokens = numberOf(event['hold_tokens']);
-    const cost = numberOf(event['hold_cost_microusd']);
+    const cost = numberOf(event['hold_cost_nanousd']);
     return (
       [tokens === null ? '' : `${showCount(tokens)} tokens`, cost === null ? '' : `up to ${showCost(cost)}`]
         .filter((part) => part !== '')

@@ -13,7 +13,7 @@ export const METRICS = {
     show: showShort,
     valueOf: (figures: UsageFigures) => figures.input_tokens + figures.output_tokens,
   },
-  cost: { name: 'Cost', show: showCost, valueOf: (figures: UsageFigures) => figures.cost_microusd },
+  cost: { name: 'Cost', show: showCost, valueOf: (figures: UsageFigures) => Number(figures.cost_nanousd) },
   times: {
     name: 'Time to first token',
     show: showDuration,

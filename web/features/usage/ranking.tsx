@@ -87,9 +87,9 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
     name,
     ...counts,
     { head: 'Input tokens', align: 'right', cell: (row) => showShort(row.input_tokens) },
-    { head: 'Cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
+    { head: 'Cached', align: 'right', cell: (row) => showShort(row.cache_read_tokens) },
     { head: 'Output tokens', align: 'right', cell: (row) => showShort(row.output_tokens) },
-    { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_microusd) },
+    { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_nanousd) },
     {
       head: 'Share',
       align: 'right',

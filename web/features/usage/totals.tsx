@@ -16,14 +16,14 @@ export function Totals({ totals }: { totals: UsageFigures }) {
     requests,
     refused,
     input_tokens,
-    cached_tokens,
+    cache_read_tokens,
     output_tokens,
-    cost_microusd,
+    cost_nanousd,
     unpriced,
     first_byte_p50_ms: p50,
     first_byte_p95_ms: p95,
   } = totals;
-  const cached = cached_tokens > 0 ? ` (${showShort(cached_tokens)} cached)` : '';
+  const cached = cache_read_tokens > 0 ? ` (${showShort(cache_read_tokens)} cached)` : '';
   const share = errorShareOf(tallyOf(totals));
   return (
     <section
@@ -45,7 +45,7 @@ export function Totals({ totals }: { totals: UsageFigures }) {
       />
       <Figure
         label="Cost"
-        value={showCost(cost_microusd)}
+        value={showCost(cost_nanousd)}
         note={unpriced > 0 ? `${showCounted(unpriced, 'request')} without a price` : ''}
       />
       <Figure

@@ -13,7 +13,7 @@ export type RecentRequest = Pick<
   | 'status'
   | 'input_tokens'
   | 'output_tokens'
-  | 'cost_microusd'
+  | 'cost_nanousd'
   | 'duration_ms'
 > & { at: string };
 
@@ -28,7 +28,7 @@ export const recentRequestOf = ({
   status,
   input_tokens,
   output_tokens,
-  cost_microusd,
+  cost_nanousd,
   duration_ms,
   accepted_at,
   ended_at,
@@ -42,7 +42,7 @@ export const recentRequestOf = ({
   status,
   input_tokens,
   output_tokens,
-  cost_microusd,
+  cost_nanousd,
   duration_ms,
   at: ended_at ?? accepted_at,
 });
@@ -61,7 +61,7 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
       rejected_count,
       input_tokens: null,
       output_tokens: null,
-      cost_microusd: null,
+      cost_nanousd: null,
       duration_ms: null,
     };
   }
@@ -70,7 +70,7 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
     outcome,
     input_tokens = null,
     output_tokens = null,
-    cost_microusd = null,
+    cost_nanousd = null,
     duration_ms = null,
   } = frame;
   return {
@@ -81,7 +81,7 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
     rejected_count: null,
     input_tokens,
     output_tokens,
-    cost_microusd,
+    cost_nanousd,
     duration_ms,
   };
 }

@@ -10,7 +10,7 @@ export type Tally = {
   rejected: number;
   input_tokens: number;
   output_tokens: number;
-  cost_microusd: number;
+  cost_nanousd: bigint;
 };
 
 export const noTally = (): Tally => ({
@@ -19,7 +19,7 @@ export const noTally = (): Tally => ({
   rejected: 0,
   input_tokens: 0,
   output_tokens: 0,
-  cost_microusd: 0,
+  cost_nanousd: 0n,
 });
 
 /** A frame that ends a request. */
@@ -36,8 +36,9 @@ export function countEnding(tally: Tally, frame: Ending): void {
   tally.input_tokens += frame.input_tokens ?? 0;
   tally.output_tokens += frame.output_tokens ?? 0;
   // The usage of an abandoned request is unknown: its reservation stays charged.
-  tally.cost_microusd +=
-    (frame.end_reason === 'abandoned' ? frame.hold_cost_microusd : frame.cost_microusd) ?? 0;
+  tally.cost_nanousd += BigInt(
+    (frame.end_reason === 'abandoned' ? frame.hold_cost_nanousd : frame.cost_nanousd) ?? 0,
+  );
 }
 
 /** The sums of a report. */
@@ -47,12 +48,17 @@ export const tallyOf = (figures: UsageFigures): Tally => ({
   rejected: figures.refused,
   input_tokens: figures.input_tokens,
   output_tokens: figures.output_tokens,
-  cost_microusd: figures.cost_microusd,
+  cost_nanousd: BigInt(figures.cost_nanousd),
 });
 
 /** Adds `more` to `tally`. */
 export function addTally(tally: Tally, more: Tally): void {
-  for (const name of Object.keys(tally) as (keyof Tally)[]) tally[name] += more[name];
+  tally.successful += more.successful;
+  tally.failed += more.failed;
+  tally.rejected += more.rejected;
+  tally.input_tokens += more.input_tokens;
+  tally.output_tokens += more.output_tokens;
+  tally.cost_nanousd += more.cost_nanousd;
 }
 
 /** All requests, including rejected ones. */

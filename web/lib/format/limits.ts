@@ -24,4 +24,4 @@ export const showAmount = (
   meter: LimitRow['meter'],
   amount: number,
   show: (amount: number) => string,
-): string => (METERS[meter].format === 'microusd' ? showCost(amount) : show(amount));
+): string => (METERS[meter].format === 'nanousd' ? showCost(amount) : show(amount));

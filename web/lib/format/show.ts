@@ -3,6 +3,8 @@
  * unit symbols and words are English like the page.
  */
 
+import { formatDollars } from '#db/money.ts';
+
 /** Times in the browser's time zone or in UTC. */
 export type Zone = 'local' | 'utc';
 
@@ -45,17 +47,21 @@ export const showShort = (value: number): string =>
     ? showCount(Math.round(value))
     : number('short', { notation: 'compact', maximumFractionDigits: 1 }).format(value);
 
-/** Micro-dollars as dollars, with as many digits as are meaningful: $12.30, $0.0042, $0.000001. */
-export function showCost(microusd: number): string {
-  const dollars = microusd / 1_000_000;
-  const digits = Math.abs(dollars) >= 1 || microusd === 0 ? 2 : Math.abs(dollars) >= 0.01 ? 4 : 6;
-  const minimum = microusd === 0 ? 0 : 2;
+/**
+ * Nano-dollars as dollars, with as many digits as are meaningful: $12.30, $0.0042, $0.000001, $0.0000002.
+ * @param nanousd a sum may come as a decimal string.
+ */
+export function showCost(nanousd: number | bigint | string): string {
+  const size = Math.abs(Number(nanousd)) / 1e9;
+  const digits = size >= 1 || size === 0 ? 2 : size >= 0.01 ? 4 : size >= 0.000_01 ? 6 : 9;
+  const minimum = size === 0 ? 0 : 2;
   const options = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const;
   return number(`cost ${digits} ${minimum}`, {
     ...options,
     minimumFractionDigits: minimum,
     maximumFractionDigits: digits,
-  }).format(dollars);
+    // As text, since a number might not have all of its digits.
+  }).format(formatDollars(BigInt(nanousd)) as Intl.StringNumericLiteral);
 }
 
 /** 850 ms, 1.2 s, 3 min 4 s, 2 h 5 min, 3 d 4 h. */

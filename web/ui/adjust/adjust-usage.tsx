@@ -31,7 +31,7 @@ const DIRECTIONS = [
   { value: 'give', label: 'Give units back', hint: 'Calls can use them again at once, on all servers.' },
   { value: 'add', label: 'Add units', hint: 'As if they had been used.' },
 ] as const;
-const PLACEHOLDERS = { count: '5,000', microusd: '1.25' } as const;
+const PLACEHOLDERS = { count: '5,000', nanousd: '1.25' } as const;
 const REASON_MAX = 200;
 
 /** Corrects the usage that an account's quotas count, in their current windows. */
@@ -152,7 +152,7 @@ const isDone = (error: unknown): boolean => error instanceof ApiError && error.c
 
 const labelOf = (meter: QuotaMeter): string => {
   const { format, name } = METERS[meter];
-  return `${capitalized(name)}${format === 'microusd' ? ' (US dollars)' : ''}`;
+  return `${capitalized(name)}${format === 'nanousd' ? ' (US dollars)' : ''}`;
 };
 
 /** Which quotas of a meter are adjusted: one window or all, and a key's too. */

@@ -38,19 +38,13 @@ export function quotasOfRequest({ outcome, key, quotas }: RequestDetail, nowMs: 
 
 /** The units that a request was charged, for the meters where its row says so. */
 export function chargeOf(detail: RequestDetail): Partial<Record<QuotaMeter, number>> {
-  const {
-    input_tokens: input,
-    output_tokens: output,
-    hold_tokens,
-    hold_cost_microusd,
-    cost_microusd,
-  } = detail;
+  const { input_tokens: input, output_tokens: output, hold_tokens, hold_cost_nanousd, cost_nanousd } = detail;
   const isAbandoned = detail.end_reason === 'abandoned';
   const tokens = isAbandoned ? hold_tokens : input === null ? null : input + (output ?? 0);
-  const cost = isAbandoned ? hold_cost_microusd : cost_microusd;
+  const cost = isAbandoned ? hold_cost_nanousd : cost_nanousd;
   return {
     requests: 1,
     ...(tokens === null ? {} : { tokens }),
-    ...(cost === null ? {} : { cost_microusd: cost }),
+    ...(cost === null ? {} : { cost_nanousd: cost }),
   };
 }

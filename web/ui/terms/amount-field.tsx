@@ -3,7 +3,7 @@ import { showCount } from '../../lib/format/show.ts';
 import { TextField } from '../form/field.tsx';
 import { readAmount, readDollars, writeDollars } from './amounts.ts';
 
-type Unit = 'count' | 'microusd';
+type Unit = 'count' | 'nanousd';
 const UNITS: Record<
   Unit,
   { read: (text: string) => number | null; show: (value: number) => string; invalid: string }
@@ -13,7 +13,7 @@ const UNITS: Record<
     show: showCount,
     invalid: 'Enter a whole number, such as 60, 250k or 1,000,000.',
   },
-  microusd: { read: readDollars, show: writeDollars, invalid: 'Enter an amount in dollars, such as 12.50.' },
+  nanousd: { read: readDollars, show: writeDollars, invalid: 'Enter an amount in dollars, such as 12.50.' },
 };
 
 type AmountFieldProps = {

@@ -2,7 +2,7 @@ import { formatDollars } from '#db/money.ts';
 
 /** Parsing of typed amounts. Exact: no floating-point arithmetic. Pure. */
 
-const DOLLAR_DIGITS = 6;
+const DOLLAR_DIGITS = 9;
 /** The number of decimal digits that each suffix shifts. */
 const SCALES: Record<string, number> = { '': 0, k: 3, m: 6, b: 9 };
 
@@ -13,15 +13,15 @@ export function readAmount(text: string): number | null {
   return shifted(whole, fraction === '0' ? '' : fraction, SCALES[scale.toLowerCase()] ?? 0);
 }
 
-/** Parses "12.50" or "$1,000" to micro-dollars. Null if it is invalid or has more digits. */
+/** Parses "12.50" or "$1,000" to nano-dollars. Null if it is invalid or has more digits. */
 export function readDollars(text: string): number | null {
   const [, whole = '', fraction = ''] = /^(?:\$\s*)?([\d,_ ]*\d)(?:\.(\d*))?$/.exec(text.trim()) ?? [];
   return shifted(whole, fraction, DOLLAR_DIGITS);
 }
 
-/** Formats micro-dollars as typed text: 1,000.50. */
-export const writeDollars = (microusd: number): string =>
-  formatDollars(microusd).replaceAll(/\B(?=(\d{3})+\.)/g, ',');
+/** Formats nano-dollars as typed text: 1,000.50. */
+export const writeDollars = (nanousd: number): string =>
+  formatDollars(nanousd).replaceAll(/\B(?=(\d{3})+\.)/g, ',');
 
 /** Shifts a decimal number by a number of digits. */
 function shifted(whole: string, fraction: string, digits: number): number | null {

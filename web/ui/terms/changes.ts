@@ -108,7 +108,7 @@ function quotaChanges(
 
 const showLimit = ({ meter, limit, enforcement }: Quota): string =>
   [
-    METERS[meter].format === 'microusd' ? `$${formatDollars(limit)}` : showCount(limit),
+    METERS[meter].format === 'nanousd' ? `$${formatDollars(limit)}` : showCount(limit),
     ...(enforcement === 'hard' ? ['(hard limit)'] : []),
   ].join(' ');
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] =>

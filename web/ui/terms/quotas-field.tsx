@@ -9,11 +9,11 @@ import { AmountField } from './amount-field.tsx';
 
 const labelOf = (meter: QuotaMeter): string => {
   const { format, name } = METERS[meter];
-  return `${capitalized(name)}${format === 'microusd' ? ' (US dollars)' : ''}`;
+  return `${capitalized(name)}${format === 'nanousd' ? ' (US dollars)' : ''}`;
 };
 const METER_LABELS = Object.fromEntries(QUOTA_METERS.map((meter) => [meter, labelOf(meter)]));
 /** The order in which new rows suggest meters. */
-const SUGGESTED = [...new Set<QuotaMeter>(['cost_microusd', 'tokens', ...QUOTA_METERS])];
+const SUGGESTED = [...new Set<QuotaMeter>(['cost_nanousd', 'tokens', ...QUOTA_METERS])];
 const WINDOWS: Record<Quota['window'], string> = {
   hour: 'Hour',
   day: 'Day',
@@ -80,11 +80,11 @@ export function QuotasField({
           <AmountField
             key={row.meter}
             label="Limit"
-            unit={METERS[row.meter].format === 'microusd' ? 'microusd' : 'count'}
+            unit={METERS[row.meter].format === 'nanousd' ? 'nanousd' : 'count'}
             value={row.limit}
             onChange={(limit) => change(row.id, { limit })}
             required
-            placeholder={METERS[row.meter].format === 'microusd' ? '25.00' : '100k'}
+            placeholder={METERS[row.meter].format === 'nanousd' ? '25.00' : '100k'}
           />
           <SelectField
             label="Per"

@@ -6,7 +6,7 @@
 -- `_request`: running calls, with what each is charged if no heartbeat follows; null for no calls. What
 -- an earlier heartbeat reported of calls that have ended since is harmless.
 create or replace function daybook.heartbeat(_instance integer, _open_from bigint,
-  _request uuid[] default null, _tokens bigint[] default null, _cost_microusd bigint[] default null)
+  _request uuid[] default null, _tokens bigint[] default null, _cost_nanousd bigint[] default null)
 returns timestamptz
 language sql security definer set search_path = pg_catalog, pg_temp
 begin atomic
@@ -17,10 +17,10 @@ begin atomic
       where id = _instance and dead_at is null
       returning id
   ), reported as (
-    insert into daybook.call_progress as p (instance, request, tokens, cost_microusd)
-      select id, _request, _tokens, _cost_microusd from live where _request is not null
+    insert into daybook.call_progress as p (instance, request, tokens, cost_nanousd)
+      select id, _request, _tokens, _cost_nanousd from live where _request is not null
       on conflict (instance) do update set request = excluded.request, tokens = excluded.tokens,
-        cost_microusd = excluded.cost_microusd
+        cost_nanousd = excluded.cost_nanousd
   )
   select clock_timestamp() from live;
 end;

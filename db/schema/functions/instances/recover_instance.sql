@@ -27,28 +27,29 @@ begin
     select position, (fields).* from daybook.events_of(_dead, _from)
   ), reservation as (
     -- The newest hold of each request: of its acceptance or of its last extension.
-    select distinct on (a.request) a.request, a.account, a.key, a.model, a.hold_tokens, a.hold_cost_microusd,
-        a.admitted_minute, a.terms_position, a.position
+    select distinct on (a.request) a.request, a.account, a.key, a.model, a.end_user, a.session, a.tags,
+        a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position, a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
       order by a.request, a.position desc
   ), progress as (
     select r.* from daybook.call_progress p,
-        unnest(p.request, p.tokens, p.cost_microusd) as r(request, tokens, cost_microusd)
+        unnest(p.request, p.tokens, p.cost_nanousd) as r(request, tokens, cost_nanousd)
       where p.instance = _dead
   ), charge as (
     -- Of nulls "least" takes the other value.
     select r.*, least(r.hold_tokens, p.tokens) as tokens,
-        case when r.hold_cost_microusd is not null
-          then least(r.hold_cost_microusd, p.cost_microusd) end as cost_microusd
+        case when r.hold_cost_nanousd is not null
+          then least(r.hold_cost_nanousd, p.cost_nanousd) end as cost_nanousd
       from reservation r left join progress p using (request)
   )
   -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
-  select count(*), array_agg(c.tokens), array_agg(c.cost_microusd), array_agg(c.position),
+  select count(*), array_agg(c.tokens), array_agg(c.cost_nanousd), array_agg(c.position),
       array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
         'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
-        'hold_tokens', c.tokens, 'hold_cost_microusd', c.cost_microusd, 'admitted_minute', c.admitted_minute,
+        'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
+        'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
         'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines
     from charge c;

@@ -10,7 +10,7 @@ begin atomic
     when 2 then case _event.type
       when 101 then _event.input_tokens::bigint + _event.output_tokens else _event.hold_tokens end
     when 3 then coalesce(case _event.type
-      when 101 then _event.cost_microusd else _event.hold_cost_microusd end, 0)
+      when 101 then _event.cost_nanousd else _event.hold_cost_nanousd end, 0)
     when 4 then 0
   end;
 end;

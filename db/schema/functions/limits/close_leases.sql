@@ -2,9 +2,9 @@
 -- report and the charge of each open request stay used; the rest is returned. Leases with no units
 -- left to spend, or of a window that has ended, stay as reported: the log is read from the oldest report of
 -- the others. `_open` are the positions of the newest reservations of open requests, null for no open
--- requests; `_tokens` and `_cost_microusd` are what each is charged.
+-- requests; `_tokens` and `_cost_nanousd` are what each is charged.
 create or replace function daybook.close_leases(_instance integer, _open bigint[],
-  _tokens bigint[] default null, _cost_microusd bigint[] default null) returns void
+  _tokens bigint[] default null, _cost_nanousd bigint[] default null) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   -- A minute less, since the clocks of admitting instances differ from this one.
@@ -30,8 +30,8 @@ begin
       where (fields).type = 101 and position >= _scan
     union all
     select a.position, jsonb_populate_record(a.fields,
-          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_microusd', o.cost_microusd)), true
-      from appended a join unnest(_open, _tokens, _cost_microusd) as o(position, tokens, cost_microusd)
+          jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_nanousd', o.cost_nanousd)), true
+      from appended a join unnest(_open, _tokens, _cost_nanousd) as o(position, tokens, cost_nanousd)
         using (position)
   ), open_lease as (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,

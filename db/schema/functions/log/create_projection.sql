@@ -15,14 +15,14 @@ begin
       accepted_at timestamptz not null,
       ended_at timestamptz,
       hold_tokens bigint,
-      hold_cost_microusd bigint,
-      cost_microusd bigint,
+      hold_cost_nanousd bigint,
+      cost_nanousd bigint,
       terms_position bigint,
       instance integer not null,
       admitted_minute integer,
       body_bytes integer,
       input_tokens integer,
-      cached_tokens integer,
+      cache_read_tokens integer,
       output_tokens integer,
       reasoning_tokens integer,
       first_byte_ms integer,
@@ -82,11 +82,11 @@ begin
       refused bigint not null default 0,
       unpriced bigint not null default 0,
       input_tokens bigint not null default 0,
-      cached_tokens bigint not null default 0,
+      cache_read_tokens bigint not null default 0,
       output_tokens bigint not null default 0,
       reasoning_tokens bigint not null default 0,
       abandoned_tokens bigint not null default 0,
-      cost_microusd bigint not null default 0,
+      cost_nanousd bigint not null default 0,
       duration_counts bigint[] not null,
       first_byte_counts bigint[] not null,
       primary key (account, minute, key, model)
@@ -141,7 +141,7 @@ begin
       account text collate "C" not null,
       last_used_at timestamptz,
       requests bigint not null default 0,
-      cost_microusd bigint not null default 0
+      cost_nanousd bigint not null default 0
     ) with (fillfactor = 70);
   when 'quotas' then
     -- Current and past quotas by window: units held by running requests and used by ended ones.

@@ -1,0 +1,111 @@
+import * as fc from 'fast-check';
+import { END_REASONS, type RequestEvent, TAGS_MAX, USAGE_SOURCES } from '#db/events/events.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { anyTries, type Made } from '../upstream/arbitrary-upstream.ts';
+import { INT4_MAX, id, request, modelName, slug, int2, int4, int8, one, perhaps } from './arbitrary-parts.ts';
+
+/** Events of requests, of every type. */
+
+const admission = { admitted_minute: int4, terms_position: int8 };
+const hold = { hold_tokens: int8, hold_cost_nanousd: int8 };
+const pseudonym = fc.stringMatching(/^[0-9A-Za-z]{16}$/);
+const attribution = {
+  end_user: pseudonym,
+  session: pseudonym,
+  tags: fc.array(pseudonym, { minLength: 1, maxLength: TAGS_MAX }),
+};
+const call = { request, account: id, key: id, model: modelName, ...attribution };
+const providerText = fc.stringMatching(/^[\x20-\x7e]{1,128}$/);
+const CALL = ['type', 'request', 'account', 'key', 'model'] as const;
+const ending = {
+  ...call,
+  ...admission,
+  end_reason: fc.constantFrom(...(Object.keys(END_REASONS) as (keyof typeof END_REASONS)[])),
+  usage_source: fc.constantFrom(...(Object.keys(USAGE_SOURCES) as (keyof typeof USAGE_SOURCES)[])),
+};
+const counts = {
+  status: int2,
+  input_tokens: int4,
+  cache_read_tokens: int4,
+  output_tokens: int4,
+  reasoning_tokens: int4,
+  attempt_count: int2,
+  duration_ms: int4,
+};
+
+export const ANY_REQUEST: Made<RequestEvent> = {
+  'request.accepted': fc.record(
+    {
+      type: one('request.accepted' as const),
+      ...call,
+      sse: fc.boolean(),
+      body_bytes: int4,
+      ...hold,
+      ...admission,
+      retry_count: int2,
+      route: fc.constantFrom(...RELAYED_ROUTES),
+    },
+    { requiredKeys: [...CALL, 'route', 'sse', 'body_bytes', 'hold_tokens'] },
+  ),
+  'request.extended': fc.record(
+    { type: one('request.extended' as const), ...call, ...hold, ...admission },
+    { requiredKeys: [...CALL, 'hold_tokens'] },
+  ),
+  'request.settled': fc.record(
+    {
+      type: one('request.settled' as const),
+      ...ending,
+      upstream: slug,
+      ...counts,
+      credential: id,
+      cache_write_tokens: int4,
+      usage_details: perhaps({
+        cache_write_1h_tokens: int4,
+        audio_input_tokens: int4,
+        audio_output_tokens: int4,
+        image_input_tokens: int4,
+        image_output_tokens: int4,
+        web_searches: int4,
+        images: int4,
+        media_ms: int4,
+        characters: int4,
+        tool_calls: int4,
+      }),
+      cost_nanousd: int8,
+      upstream_cost_nanousd: int8,
+      stated_cost_nanousd: int8,
+      price_version: int4,
+      first_byte_ms: int4,
+      answered_model: modelName,
+      finish_reason: providerText,
+      service_tier: providerText,
+      provider_request: providerText,
+      attempts: anyTries(slug, id),
+    },
+    {
+      requiredKeys: [
+        ...CALL,
+        'end_reason',
+        'usage_source',
+        ...(Object.keys(counts) as (keyof typeof counts)[]),
+      ],
+    },
+  ),
+  'request.abandoned': fc.record(
+    { type: one('request.abandoned' as const), ...ending, ...hold },
+    { requiredKeys: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'] },
+  ),
+  'request.rejected': fc.record(
+    {
+      type: one('request.rejected' as const),
+      ...call,
+      route: fc.constantFrom(...RELAYED_ROUTES),
+      error_code: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),
+      status: fc.constantFrom(403, 429),
+      rejected_count: fc.oneof(one(1), fc.integer({ min: 1, max: INT4_MAX })),
+    },
+    {
+      requiredKeys: ['type', 'request', 'account', 'key', 'route', 'error_code', 'status', 'rejected_count'],
+    },
+  ),
+};
