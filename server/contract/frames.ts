@@ -42,7 +42,13 @@ const Hello = z.object({
   key: z.string().nullable(),
 });
 
-const call = { request: z.uuid(), account: z.string(), key: z.string(), model: z.string() };
+/** Whom a call is for, as pseudonyms. */
+const attribution = {
+  end_user: z.string().optional(),
+  session: z.string().optional(),
+  tags: z.array(z.string()).optional(),
+};
+const call = { request: z.uuid(), account: z.string(), key: z.string(), model: z.string(), ...attribution };
 const placed = { position: Position, at: Time };
 const admission = { admitted_minute: Count.optional(), terms_position: Count.optional() };
 
@@ -51,6 +57,7 @@ const Started = z.object({
   type: z.literal('started'),
   ...placed,
   ...call,
+  route: z.string(),
   sse: z.boolean(),
   body_bytes: Count,
   hold_tokens: Count,
@@ -75,6 +82,7 @@ const Settled = z.object({
   end_reason: names<EndReason>(END_REASONS),
   usage_source: names<UsageSource>(USAGE_SOURCES),
   upstream: z.string().optional(),
+  credential: z.string().optional(),
   status: Count.optional(),
   input_tokens: Count.optional(),
   cache_read_tokens: Count.optional(),
@@ -100,7 +108,9 @@ const Refused = z.object({
   request: z.uuid(),
   account: z.string(),
   key: z.string(),
+  route: z.string(),
   model: z.string().optional(),
+  ...attribution,
   error_code: z.string(),
   status: Count,
   rejected_count: Count,

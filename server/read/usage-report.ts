@@ -52,7 +52,8 @@ const sumOf = (value: RawBuilder<unknown>): RawBuilder<number> =>
   sql<number>`coalesce(sum(${value}), 0)::float8`;
 const SUMS = [
   ...COUNTS.map((name) => sql`${sumOf(sql.ref(name))} as ${sql.ref(name)}`),
-  sql`coalesce(sum(cost_nanousd), 0)::text as cost_nanousd`,
+  // A numeric comes as text.
+  sql`coalesce(sum(cost_nanousd), 0) as cost_nanousd`,
 ];
 const TIMES = HISTOGRAMS.map((name) => {
   const sums = Array.from({ length: BUCKETS }, (_, index) =>

@@ -105,10 +105,10 @@ describe('a file that declares a relay', () => {
 + plan "free"
     + requests_per_minute: 60
 + price "gpt-4o*"
-    + input: 2500000
-    + cached_input: 1250000
-    + output: 10000000
-    + reasoning: 10000000
+    + input: 2500000000
+    + cached_input: 1250000000
+    + output: 10000000000
+    + reasoning: 10000000000
 `);
     expect(await events()).toEqual([]);
   });

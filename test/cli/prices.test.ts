@@ -39,12 +39,12 @@ describe('the command line', () => {
   test('sets prices, each part as told or as its whole', async () => {
     expect(await json('price', 'set', 'house-*', '--input', '2.50', '--output', '10')).toEqual({
       model: 'house-*',
-      ...nanodollars(2_500_000, 2_500_000, 10_000_000, 10_000_000),
+      ...nanodollars(2_500_000_000, 2_500_000_000, 10_000_000_000, 10_000_000_000),
     });
     const all = ['--input', '0.15', '--cached-input', '0.075', '--output', '0.6', '--reasoning', '0.000001'];
     expect(await json('price', 'set', 'gpt-4o', ...all)).toEqual({
       model: 'gpt-4o',
-      ...nanodollars(150_000, 75_000, 600_000, 1),
+      ...nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000),
     });
     const said = await daybook('price', 'set', 'gpt-4o', ...all);
     expect(said).toMatchObject({
@@ -58,10 +58,15 @@ describe('the command line', () => {
 
   test('lists them, and a price that is set again to what it is has no new version', async () => {
     expect(await json('price', 'list')).toEqual([
-      { model: 'gpt-4o', ...nanodollars(150_000, 75_000, 600_000, 1), source: 'manual', version: 1 },
+      {
+        model: 'gpt-4o',
+        ...nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000),
+        source: 'manual',
+        version: 1,
+      },
       {
         model: 'house-*',
-        ...nanodollars(2_500_000, 2_500_000, 10_000_000, 10_000_000),
+        ...nanodollars(2_500_000_000, 2_500_000_000, 10_000_000_000, 10_000_000_000),
         source: 'manual',
         version: 1,
       },
@@ -75,7 +80,7 @@ describe('the command line', () => {
     ['--input', ['price', 'set', 'm', '--input', '2,50', '--output', '1']],
     ['--cached-input', ['price', 'set', 'm', '--input', '1', '--cached-input', '-1', '--output', '1']],
     ['--output', ['price', 'set', 'm', '--input', '1', '--output', '1000.01']],
-    ['--reasoning', ['price', 'set', 'm', '--input', '1', '--output', '1', '--reasoning', '0.0000001']],
+    ['--reasoning', ['price', 'set', 'm', '--input', '1', '--output', '1', '--reasoning', '0.0000000001']],
     ['not at its end', ['price', 'set', '*m', '--input', '1', '--output', '1']],
     ['no provider "nobody"', ['price', 'import', '--provider', 'nobody']],
     ['Name a provider', ['price', 'import']],
@@ -134,7 +139,7 @@ describe('the command line', () => {
       providers: ['openai'],
       dry_run: false,
       changed: [{ model: 'gpt-4o-mini', before: null }],
-      kept_manual: [{ model: 'gpt-4o', set: nanodollars(150_000, 75_000, 600_000, 1) }],
+      kept_manual: [{ model: 'gpt-4o', set: nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000) }],
       unchanged: 0,
       skipped: [{ provider: 'openai', model: 'nonesuch', why: 'not in the list' }],
     });
@@ -165,7 +170,7 @@ describe('the command line', () => {
 
   test('replaces what was set by hand when it is told to', async () => {
     expect(await json('price', 'import', '--provider', 'openai', '--replace-manual')).toMatchObject({
-      changed: [{ model: 'gpt-4o', before: nanodollars(150_000, 75_000, 600_000, 1) }],
+      changed: [{ model: 'gpt-4o', before: nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000) }],
       kept_manual: [],
     });
     const listed = await json<{ model: string; source: string; version: number }[]>('price', 'list');

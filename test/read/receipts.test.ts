@@ -147,7 +147,7 @@ describe('a receipt', () => {
     ],
     ['aborted', ['accepted', 'settled'], /settled \(client_disconnected\)/],
     ['refused', ['refused'], /rejected with 429 rate_limit_exceeded .*, with 2 more requests/],
-    ['extended', ['accepted', 'extended', 'settled'], /settled .*; \$0\.001234 by price version 7/],
+    ['extended', ['accepted', 'extended', 'settled'], /settled .*; \$0\.000001234 by price version 7/],
     ['abandoned', ['accepted', 'abandoned'], /abandoned because its server stopped/],
   ])(
     'of a request that was %s proves all of its events offline, in plain words',

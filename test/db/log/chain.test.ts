@@ -76,7 +76,15 @@ describe('an intact hash chain', () => {
       { type: 'account.registered', account: 'Account1', name: 'caf\u00e9', actor: 'command-line' },
       { type: 'account.suspended', account: 'Account1', actor: 'command-line' },
       { type: 'account.reinstated', account: 'Account1', actor: 'command-line' },
-      { type: 'request.accepted', ...call, sse: true, body_bytes: 40, hold_tokens: 500, retry_count: 3 },
+      {
+        type: 'request.accepted',
+        ...call,
+        route: '/v1/chat/completions',
+        sse: true,
+        body_bytes: 40,
+        hold_tokens: 500,
+        retry_count: 3,
+      },
       {
         type: 'request.settled',
         ...call,

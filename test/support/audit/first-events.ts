@@ -1,6 +1,10 @@
 import type { ClientBase } from 'pg';
+import { type ColumnName, FIELDS } from '#db/log/columns.ts';
 
-/** Fixed events for the beginning of a log, with their lines byte by byte. */
+/** Fixed events for the beginning of a log, with their fields as PostgreSQL writes them. */
+
+type Fields = Partial<Record<ColumnName, string>>;
+const lineOf = (fields: Fields): string => `(${FIELDS.map(({ name }) => fields[name] ?? '').join()})`;
 
 /** Appends a request that settled and one that was abandoned: three events. */
 export async function appendFirstRequests(
@@ -8,15 +12,50 @@ export async function appendFirstRequests(
   instance: number,
   batchNo: number,
 ): Promise<void> {
-  const call = String.raw`01900000-0000-7000-8000-000000000001,Account1,Key00001,"a ""b"", \\c"`;
-  const other = '01900000-0000-7000-8000-000000000002,Account2,Key00002';
+  const call = {
+    request: '01900000-0000-7000-8000-000000000001',
+    account: 'Account1',
+    key: 'Key00001',
+    model: String.raw`"a ""b"", \\c"`,
+  };
   await client.query('select daybook.append(0::smallint, $1, $2, $3)', [
     instance,
     batchNo,
     [
-      `(100,${call},,t,40,500,3,,,,,,,,,,,,,,,,,,,,)`,
-      `(101,${call},one,,,,,200,1,1,10,4,20,0,1,5,50,,,,,,,,,,)`,
-      `(102,${other},"",,,,9007199254740991,,,9,3,,,,,,,,,,,,,,,,,)`,
+      lineOf({
+        ...call,
+        type: '100',
+        route: '1',
+        sse: 't',
+        body_bytes: '40',
+        hold_tokens: '500',
+        retry_count: '3',
+      }),
+      lineOf({
+        ...call,
+        type: '101',
+        upstream: 'one',
+        status: '200',
+        end_reason: '1',
+        usage_source: '1',
+        input_tokens: '10',
+        cache_read_tokens: '4',
+        output_tokens: '20',
+        reasoning_tokens: '0',
+        attempt_count: '1',
+        first_byte_ms: '5',
+        duration_ms: '50',
+      }),
+      lineOf({
+        type: '102',
+        request: '01900000-0000-7000-8000-000000000002',
+        account: 'Account2',
+        key: 'Key00002',
+        model: '""',
+        hold_tokens: '9007199254740991',
+        end_reason: '9',
+        usage_source: '3',
+      }),
     ],
   ]);
 }
@@ -29,7 +68,13 @@ export async function appendFirstControls(
   version: number,
 ): Promise<void> {
   const line = (type: number, offset: number, body: string): string =>
-    `(${type},,Account1${','.repeat(18)}account/Account1,${version + offset},"${body}",,,,,,,)`;
+    lineOf({
+      type: String(type),
+      account: 'Account1',
+      stream: 'account/Account1',
+      version: String(version + offset),
+      body: `"${body}"`,
+    });
   await client.query('select daybook.append_control(0::smallint, $1, $2, $3, $4)', [
     instance,
     batchNo,

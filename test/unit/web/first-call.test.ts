@@ -15,6 +15,7 @@ const call = (number: number, account = ACCOUNT) => ({
 });
 const started = (number: number, account?: string): Frame => ({
   type: 'started',
+  route: '/v1/chat/completions',
   position: number,
   at,
   ...call(number, account),
@@ -53,6 +54,7 @@ describe('the requests on the First call page', () => {
   test('are the newest five of the account, including rejected ones', () => {
     const refused: Frame = {
       type: 'refused',
+      route: '/v1/chat/completions',
       position: 8,
       at,
       request: request(8),

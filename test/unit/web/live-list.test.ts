@@ -17,6 +17,7 @@ type Made = ReturnType<typeof made>;
 
 const started = ({ request, at, ms }: Made): Frame => ({
   type: 'started',
+  route: '/v1/chat/completions',
   ...call,
   request,
   at,

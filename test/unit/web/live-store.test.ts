@@ -103,6 +103,7 @@ const sameBase = (log: readonly Ending[], position: number): Base =>
 const idOf = (position: number): string => `01a1fffd-088e-7242-bbde-${String(position).padStart(12, '0')}`;
 const started = (position: number, request = idOf(position)): FrameOf<'started'> => ({
   type: 'started',
+  route: '/v1/chat/completions',
   position,
   at: new Date(NOW_MS).toISOString(),
   request,
@@ -174,6 +175,7 @@ const logs = fc
         if (outcome === 'refused')
           return {
             type: 'refused',
+            route: '/v1/chat/completions',
             ...placed,
             error_code: 'rate_limit_exceeded',
             status: 429,
@@ -292,6 +294,7 @@ test('the count is marked as partial until a list includes all running requests'
 test('after a gap only a newer base is accepted, and the view is marked as incomplete until then', () => {
   const log: Ending[] = [1, 2, 3, 4].map((position) => ({
     type: 'refused',
+    route: '/v1/chat/completions',
     position,
     at: new Date(NOW_MS).toISOString(),
     request: idOf(position),
@@ -356,6 +359,7 @@ test('state stays bounded and sums stay exact at any volume', () => {
         started(position + 1),
         {
           type: 'refused',
+          route: '/v1/chat/completions',
           position: position + 2,
           at: new Date(NOW_MS).toISOString(),
           request: idOf(position + 2),
@@ -388,6 +392,7 @@ test('requests per second cover the last ten full seconds of the server clock', 
   expect(store.view(nowMs).perSecond).toBeNull();
   const frames = Array.from({ length: 100 }, (_, index): Frame => ({
     type: 'refused',
+    route: '/v1/chat/completions',
     position: index + 1,
     at: new Date(NOW_MS + index * 100).toISOString(),
     request: idOf(index),
