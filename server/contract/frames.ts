@@ -42,7 +42,7 @@ const Hello = z.object({
   key: z.string().nullable(),
 });
 
-/** Whom a call is for, as pseudonyms. */
+/** The end user, session and tags of a call, as pseudonyms. */
 const attribution = {
   end_user: z.string().optional(),
   session: z.string().optional(),
