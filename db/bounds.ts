@@ -40,7 +40,7 @@ export const KEEP_ALIVE_DELAY_MS = 10_000;
  * append that waited through both is in time all the same.
  */
 export const OUTSIDE_WAIT_MAX_MS = 400;
-export const OUTSIDE_CHECK_MS = 500;
+export const OUTSIDE_CHECK_MS = 1_000;
 
 /** How long such a session may be idle in a transaction, and how long its transactions may last: */
 export const OUTSIDE_IDLE_MAX_MS = 60_000;

@@ -1,11 +1,11 @@
 /**
  * How long the projector rests after a page. A page of ten events costs PostgreSQL nearly as much as one of a
- * hundred, about 4 ms, so on a log in steady use it projects four pages a second, whatever the rate. After a
+ * hundred, about 4 ms, so on a log in steady use it projects two pages a second, whatever the rate. After a
  * pause of a few seconds the next events are projected at once, each in a page of its own. Pure.
  */
 
 /** The mean time between pages of a log in steady use. */
-export const PAGE_EVERY_MS = 250;
+export const PAGE_EVERY_MS = 500;
 /** Pages that may follow one another at once after a pause. */
 export const PAGES_AT_ONCE = 8;
 /** Those rest in proportion to the duration of the page: appends come first. */

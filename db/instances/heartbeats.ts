@@ -2,7 +2,7 @@ import { type Client, type ClientBase, DatabaseError } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { OutputStatus } from '#db/diagnostics/droppable-output.ts';
-import { type CallProgress, heartbeat, readPeers, reportOutput } from '#db/instances/instance.ts';
+import { type CallProgress, heartbeat, heartbeatWithPeers, reportOutput } from '#db/instances/instance.ts';
 import { PeerWatch } from '#db/instances/peer-watch.ts';
 
 /**
@@ -51,12 +51,11 @@ export async function startHeartbeats(
   async function beat(): Promise<void> {
     client ??= await connect();
     const sentMs = performance.now();
-    const postgresNow = await heartbeat(client, instance, options.openFrom(), options.progress?.());
-    if (postgresNow === null) return options.onFenced();
-    options.onConfirmed({ sentMs, postgresNow });
-    const listed = await readPeers(client, instance);
+    const beaten = await heartbeatWithPeers(client, instance, options.openFrom(), options.progress?.());
+    if (beaten === null) return options.onFenced();
+    options.onConfirmed({ sentMs, postgresNow: beaten.now });
     const nowMs = performance.now();
-    options.onDeadPeers(peers.observe(listed, nowMs), nowMs);
+    options.onDeadPeers(peers.observe(beaten.peers, nowMs), nowMs);
     const output = options.output();
     if (output.dropped === reported.dropped && output.failure === reported.failure) return;
     await reportOutput(client, instance, output);

@@ -1,4 +1,5 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
+import { jsonArrayFrom } from 'kysely/helpers/postgres';
 import type { ClientBase } from 'pg';
 import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
@@ -26,6 +27,32 @@ export async function heartbeat(
   openFrom: number | null,
   progress: readonly CallProgress[] = [],
 ): Promise<Date | null> {
+  const query = db.selectNoFrom(nowAfterHeartbeat(instance, openFrom, progress).as('now'));
+  return (await retryTransaction(() => onlyRowOf(client, query, 'heartbeat'))).now;
+}
+
+/**
+ * Renews an instance as {@link heartbeat} does, and reads its peers with the same statement.
+ * @returns null if the instance was declared dead.
+ */
+export async function heartbeatWithPeers(
+  client: ClientBase,
+  instance: number,
+  openFrom: number | null,
+  progress: readonly CallProgress[] = [],
+): Promise<{ now: Date; peers: Peer[] } | null> {
+  const query = db
+    .selectNoFrom(nowAfterHeartbeat(instance, openFrom, progress).as('now'))
+    .select(jsonArrayFrom(peersOf(instance)).as('peers'));
+  const { now, peers } = await retryTransaction(() => onlyRowOf(client, query, 'heartbeat_with_peers'));
+  return now && { now, peers };
+}
+
+function nowAfterHeartbeat(
+  instance: number,
+  openFrom: number | null,
+  progress: readonly CallProgress[],
+): RawBuilder<Date | null> {
   const columns =
     progress.length === 0
       ? [null, null, null]
@@ -35,9 +62,7 @@ export async function heartbeat(
           progress.map(({ costNanousd }) => costNanousd),
         ];
   const [request, tokens, cost] = columns;
-  const now = sql<Date | null>`daybook.heartbeat(${instance}, ${openFrom}, ${request}, ${tokens}, ${cost})`;
-  const query = db.selectNoFrom(now.as('now'));
-  return (await retryTransaction(() => onlyRowOf(client, query, 'heartbeat'))).now;
+  return sql<Date | null>`daybook.heartbeat(${instance}, ${openFrom}, ${request}, ${tokens}, ${cost})`;
 }
 
 /** Reports the diagnostic output of this instance's process, for the status of the service. */
@@ -58,16 +83,18 @@ export async function retireInstance(client: ClientBase, instance: number): Prom
 export type Peer = { id: number; heartbeat: string; isDead: boolean };
 
 /** The other instances that are alive, or dead and not recovered yet. */
-export async function readPeers(client: ClientBase, self: number): Promise<Peer[]> {
-  const query = db
+export function readPeers(client: ClientBase, self: number): Promise<Peer[]> {
+  return rowsOf(client, peersOf(self), 'read_peers');
+}
+
+const peersOf = (self: number) =>
+  db
     .selectFrom('daybook.instance')
     .select('id')
     .select(sql<string>`heartbeat_at::text`.as('heartbeat'))
     .select(sql<boolean>`dead_at is not null`.as('isDead'))
     .where('closed_at', 'is', null)
     .where('id', '<>', self);
-  return rowsOf(client, query, 'read_peers');
-}
 
 /**
  * Declares an instance dead, so that it can't append or spend any more, and queues its recovery for a worker.

@@ -39,7 +39,7 @@ export type OutsideWatchOptions = {
 };
 
 /**
- * Does so twice a second, over a connection of its own, since the others may be among those that wait. Every
+ * Does so once a second, over a connection of its own, since the others may be among those that wait. Every
  * process does: any of them may be the one that still can. Failures are left to the next check: the
  * heartbeats report an unreachable database.
  * @returns a function that stops it, and resolves when its connection is closed.

@@ -41,7 +41,7 @@ export type FollowOptions = {
   onError?: (error: unknown) => void;
   /** A pause after a read, so that a busy log is read in fewer, larger pages. Default 5 ms. */
   pauseMs?: number;
-  /** How long a missed notification may go unnoticed. Default 500 ms. */
+  /** How long a missed notification may go unnoticed. Default 1 s. */
   pollMs?: number;
 } & (FollowEvents | FollowRows);
 
@@ -69,8 +69,10 @@ export type Follower = {
 
 /** Starts to follow the log; see {@link FollowOptions}. Never throws: failures go to `onError`. */
 export function follow(options: FollowOptions): Follower {
-  const { pauseMs = 5, pollMs = 500, channels = {} } = options;
+  const { pauseMs = 5, pollMs = 1_000, channels = {} } = options;
   let position = options.after;
+  /** The head at the last complete look. */
+  let lastHead: number | null = null;
   let closed = false;
   let wake = (): void => {};
   let woken = false;
@@ -100,7 +102,9 @@ export function follow(options: FollowOptions): Follower {
     // The head is read first: all that is at or below it is in the pages that follow. Who does not
     // ask for it is spared the round trip.
     const head = options.onCurrent ? await readHead(client) : 0;
-    let next: Promise<Read[]> | null = readRows(client, position, options.scope);
+    // With the same head as before there is nothing above the position.
+    let next: Promise<Read[]> | null =
+      options.onCurrent && head === lastHead ? null : readRows(client, position, options.scope);
     while (next !== null) {
       const page: Read[] = await next;
       if (closed) return;
@@ -112,6 +116,7 @@ export function follow(options: FollowOptions): Follower {
       if (page.length > 0) await handle(page);
       position = last;
     }
+    lastHead = head;
     options.onCurrent?.(head);
   }
 

@@ -13,7 +13,7 @@ function startsOf(pace: PagePace, fromMs: number, count: number): number[] {
 }
 
 describe('the projector', () => {
-  test('projects four pages a second of a log in steady use, whatever its rate', () => {
+  test('projects two pages a second of a log in steady use, whatever its rate', () => {
     const starts = startsOf(new PagePace(), 0, 100).slice(2 * PAGES_AT_ONCE);
     const distances = starts.slice(1).map((start, index) => start - (starts[index] ?? 0));
     expect(new Set(distances)).toEqual(new Set([PAGE_EVERY_MS]));
