@@ -50,8 +50,11 @@ export const END_REASONS = {
 export type EndReason = keyof typeof END_REASONS;
 export const END_REASON_OF = namesByCode(END_REASONS);
 
-/** Where the token counts of an ending come from: the provider's report, our count, or a guess. */
-export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4 } as const;
+/**
+ * Where the token counts of an ending come from: the provider's report, our count, or an estimate; or our
+ * count or an estimate in place of a report that was not possible (`implausible`).
+ */
+export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4, implausible: 5 } as const;
 export type UsageSource = keyof typeof USAGE_SOURCES;
 export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
 

@@ -16,7 +16,8 @@ export const MODEL_NAME = /^[\x20-\x7e]{1,256}$/;
 export const ModelName = z.string().regex(MODEL_NAME);
 export const UpstreamName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
 /** What a provider calls something of its own: a request, a finish reason, a service tier. */
-export const ProviderText = z.string().regex(/^[\x20-\x7e]{1,128}$/);
+export const PROVIDER_TEXT = /^[\x20-\x7e]{1,128}$/;
+export const ProviderText = z.string().regex(PROVIDER_TEXT);
 /** The keyed pseudonym of an end user, a session or a tag. */
 export const Pseudonym = z.string().regex(/^[0-9A-Za-z]{16}$/);
 export const AccountName = z.string().trim().min(1).max(100);

@@ -1,5 +1,5 @@
 import { assertIncreasing } from '#db/assert-increasing.ts';
-import { TOKENS_MAX } from '#server/wire/bounds.ts';
+import { TOKENS_BELIEVED_MAX, TOKENS_MAX } from '#server/wire/bounds.ts';
 
 /** Fixed bounds of admission, leases and token estimates, each with its reason. */
 
@@ -65,6 +65,17 @@ export const AUDIO_TOKENS_MAX = 115_200;
 /** A file or video may fill a model's context, and so may all parts of a prompt together. The
  * longest context known is Llama 4 Scout's. */
 export const CONTEXT_TOKENS_MAX = 10_485_760;
+/**
+ * Reasoning that one choice can have: models stop at some 128,000 tokens, and several agents that work on one
+ * reply have been seen to use some 300,000 together.
+ */
+export const REASONING_TOKENS_MAX = 1_000_000;
+/**
+ * Output without a byte of reply: reasoning that is not reported apart, and calls of a provider's own tools.
+ */
+export const HIDDEN_OUTPUT_TOKENS_MAX = 1_000_000;
+/** Limits are exceeded by some tokens, and images or sounds in a reply can be given by their addresses. */
+export const OUTPUT_SLACK_TOKENS = 65_536;
 /** The estimate of an image where no upper bound is needed: a screenshot at full detail. */
 export const IMAGE_TOKENS_TYPICAL = 1_600;
 
@@ -112,3 +123,7 @@ assertIncreasing(
   'An estimate must not be above its upper bound.',
 );
 assertIncreasing({ CONTEXT_TOKENS_MAX, TOKENS_MAX }, 'The tokens of a prompt must fit into a 32-bit column.');
+assertIncreasing(
+  { OUTPUT_SLACK_TOKENS, HIDDEN_OUTPUT_TOKENS_MAX, CONTEXT_TOKENS_MAX, TOKENS_BELIEVED_MAX },
+  'A report that is possible for some call must be believed for that call.',
+);

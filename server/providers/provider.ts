@@ -3,6 +3,7 @@ import type { Usage } from '#db/money.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
+import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
 import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
@@ -65,6 +66,10 @@ export type JsonReply = {
   usage: Usage | null;
   /** The usage of the prompt, where the provider reported it without that of the output. */
   promptUsage: PromptUsage | null;
+  /** Whether the provider reported a usage that no call can have. */
+  isImplausible: boolean;
+  /** What the reply states about itself. */
+  facts: Readonly<ReplyFacts>;
   /** The size of what the model has written, for a reply without usage. */
   outputBytes: number;
   /** An error object under a status that says success, as some providers send. */

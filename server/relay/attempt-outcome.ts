@@ -4,6 +4,7 @@ import type { ClientWriter } from '#server/relay/client-writer.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { AttemptFailure } from '#server/relay/failure.ts';
+import type { CallSize } from '#server/limits/plausible-usage.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { CallEnd } from '#server/relay/reply-usage.ts';
 
@@ -40,8 +41,7 @@ export type AttemptOptions = {
   provider: Provider;
   call: ProviderCall;
   request: ProviderRequest;
-  /** Estimated tokens of the prompt, for a reply whose provider reports no usage. */
-  promptEstimate: number;
+  size: CallSize;
   /** The memory that the call may use for the reply. */
   open: OpenCall;
   deadlines: Deadlines;

@@ -33,6 +33,7 @@ import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.t
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { SlabCollector } from '#server/wire/slab-collector.ts';
 import { releaseSlab } from '#server/wire/slabs.ts';
+import { allFacts } from '#server/wire/reply-facts.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 
 /** Passed to the upstream exchange to end it. */
@@ -56,6 +57,8 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   readonly #collected = new SlabCollector(JSON_REPLY_BYTES_MAX);
   /** The reply ended while the gate was closed. */
   #hasEndedBehindGate = false;
+  /** Bytes of the reply's body. */
+  #replyBytes = 0;
 
   constructor(options: AttemptOptions) {
     this.#options = options;
@@ -225,6 +228,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   #take(chunk: Buffer): void {
     if (this.#state === 'ended') return;
+    this.#replyBytes += chunk.length;
     if (this.#state === 'streaming') return this.#takeEvents(chunk);
     const size = this.#collected.size + chunk.length;
     if (size > JSON_REPLY_BYTES_MAX) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
@@ -277,7 +281,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   }
 
   #sendBuffered(): void {
-    const { owner, writer, provider, call, request, promptEstimate } = this.#options;
+    const { owner, writer, provider, call, request, size } = this.#options;
     const head = this.#head as ReplyHead;
     const { bytes, slab } = this.#collected.take();
     const reply = provider.json(bytes, call);
@@ -292,7 +296,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     ]);
     writer.end(redacted);
     const reason = reply.failed ? 'upstream_error' : 'completed';
-    this.#finish(reason, jsonUsage(head.status, promptEstimate, reply));
+    this.#finish(reason, jsonUsage(head.status, size, reply, this.#replyBytes));
   }
 
   /** The upstream has replied with an error. */
@@ -326,7 +330,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     reason: EndReason,
     failure: Pick<AttemptFailure, 'cause' | 'retryAfterMs'> | null,
   ): void {
-    const usage = errorUsage(this.#head?.form, this.#options.promptEstimate);
+    const usage = errorUsage(this.#head?.form, this.#options.size);
     const end = this.#endOf(reason, { ...usage, status: error.status });
     if (this.#isDraining) this.#resolve({ kind: 'finished', end, error: null });
     else if (failure === null) this.#resolve({ kind: 'stopped', end, error });
@@ -346,14 +350,17 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   /** @param usage absent: that of the reply relayed so far. */
   #finish(
     reason: EndReason,
-    usage: ReplyUsage = streamUsage(this.#head?.status, this.#options.promptEstimate, this.#reader),
+    usage: ReplyUsage = streamUsage(this.#head?.status, this.#options.size, this.#reader, this.#replyBytes),
   ): void {
     this.#resolve({ kind: 'finished', end: this.#endOf(reason, usage), error: null });
   }
 
   #endOf(reason: EndReason, usage: ReplyUsage): CallEnd {
     const firstByteMs = this.#clock.headAfterMs;
-    return { ...usage, reason: this.#isDraining ? 'client_disconnected' : reason, firstByteMs };
+    const facts = this.#head
+      ? allFacts(usage.facts, this.#head.facts, this.#options.call.redactor)
+      : usage.facts;
+    return { ...usage, facts, reason: this.#isDraining ? 'client_disconnected' : reason, firstByteMs };
   }
 
   #resolve(outcome: AttemptOutcome): void {

@@ -4,6 +4,7 @@ import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
 import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { CallSize } from '#server/limits/plausible-usage.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
 import { promptEstimate } from '#server/limits/prompt-estimate.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
@@ -72,6 +73,20 @@ export function estimateCall(
   }
   const likely = amounts(Math.min(completionEstimate, ownLimit === null ? Infinity : ownLimit * choices));
   return { ...common, need: { minimum: likely, wanted: likely } };
+}
+
+/**
+ * The size of a call, for its report of usage.
+ * @param tokenLimit the limit on each choice in place of the client's own; null: the client's is kept.
+ */
+export function callSize(
+  { promptLikely, choices, ownLimit }: CallEstimate,
+  requestBytes: number,
+  tokenLimit: number | null,
+): CallSize {
+  const limit = tokenLimit ?? ownLimit;
+  const outputLimit = limit === null ? null : limit * choices;
+  return { promptEstimate: promptLikely, requestBytes, outputLimit, choices };
 }
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */

@@ -14,8 +14,8 @@ import { Attempt } from '#server/relay/attempt.ts';
 import { Budget } from '#server/relay/budget.ts';
 import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
-import { type CallEnd, endSeenByClient, unsentEnd, streamUsage } from '#server/relay/reply-usage.ts';
-import { tokenLimitOf } from '#server/relay/call-estimate.ts';
+import { type CallEnd, endSeenByClient, unsentEnd, countedUsage } from '#server/relay/reply-usage.ts';
+import { callSize, tokenLimitOf } from '#server/relay/call-estimate.ts';
 import type { DeadlineTarget } from '#server/relay/deadlines.ts';
 import { capOutput, settledEvent } from '#server/relay/settle.ts';
 import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
@@ -143,7 +143,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
       provider: upstream.provider,
       call,
       request,
-      promptEstimate: estimate.promptLikely,
+      size: callSize(estimate, this.#accepted.body_bytes, call.tokenLimit),
       open,
       deadlines,
       timeouts: { ...timeouts, totalMs: timeouts.totalMs - this.#sequence.beforeMs },
@@ -289,8 +289,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     if (this.#state === 'settled') return;
     const { response, estimate } = this.#admitted;
     const status = response.headersSent ? response.statusCode : new ApiError('internal_error').status;
-    const relayed = { usage: null, promptUsage: null, countedTokens: this.relayedTokens };
-    const usage = streamUsage(status, estimate.promptLikely, relayed);
+    const usage = countedUsage(status, estimate.promptLikely, this.relayedTokens);
     this.#state = 'ended';
     this.#sequence.end('internal_error', performance.now());
     this.#settle({ ...usage, reason: 'internal_error', firstByteMs: null });

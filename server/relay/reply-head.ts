@@ -1,3 +1,4 @@
+import { type HeadFacts, headFacts } from '#server/wire/reply-facts.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
 
 /** What the head of an upstream's reply says about the rest. Pure. */
@@ -8,6 +9,7 @@ export type ReplyHead = {
   retryAfter: string | undefined;
   /** Names of the request's fields that a provider's package does not support. */
   unsupported: string | undefined;
+  facts: HeadFacts;
   /** `error`: not a success. `unreadable`: a success in a form that no client of ours expects. */
   form: 'sse' | 'json' | 'error' | 'unreadable';
 };
@@ -44,6 +46,7 @@ export function readReplyHead(
     retryAfter: firstOf(headers['retry-after']),
     unsupported:
       unsupported !== undefined && redactor.errorText(unsupported) === unsupported ? unsupported : undefined,
+    facts: headFacts(headers),
     form,
   };
 }

@@ -2,7 +2,9 @@ import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 import type { JsonReply } from '#server/providers/provider.ts';
+import { NO_FACTS, type ReplyFacts } from '#server/wire/reply-facts.ts';
 import type { SseReader } from '#server/wire/sse.ts';
+import { type CallSize, isPlausible } from '#server/limits/plausible-usage.ts';
 import type { ReplyHead } from '#server/relay/reply-head.ts';
 
 /** The usage of a call as far as it is known, and how it is known. Pure. */
@@ -11,6 +13,7 @@ export type ReplyUsage = {
   status: number;
   usage: Usage;
   source: UsageSource;
+  facts: Readonly<ReplyFacts>;
 };
 
 /** How a call ended. `firstByteMs`: from the request to the head of the reply; null: there was no head. */
@@ -21,54 +24,90 @@ const CLIENT_CLOSED_STATUS = 499;
 
 /** The end of a call that no upstream has worked for. @param status absent: the client has disconnected. */
 export function unsentEnd(reason: EndReason, status = CLIENT_CLOSED_STATUS): CallEnd {
-  return { status, usage: NOTHING, source: 'none', reason, firstByteMs: null };
+  return { status, usage: NOTHING, source: 'none', facts: NO_FACTS, reason, firstByteMs: null };
 }
 
 /** The upstream had the request, and nothing of its reply was read: it may well charge for the prompt. */
-function promptUsage(promptEstimate: number): ReplyUsage {
-  return { status: CLIENT_CLOSED_STATUS, usage: { ...NOTHING, input: promptEstimate }, source: 'estimated' };
+function promptUsage({ promptEstimate }: CallSize): ReplyUsage {
+  return {
+    status: CLIENT_CLOSED_STATUS,
+    usage: { ...NOTHING, input: promptEstimate },
+    source: 'estimated',
+    facts: NO_FACTS,
+  };
 }
 
 /**
  * The usage of an attempt whose client receives an error instead of a reply: an upstream whose successful
  * reply had begun has worked, by an unknown amount.
  */
-export function errorUsage(form: ReplyHead['form'] | undefined, promptEstimate: number): ReplyUsage {
-  if (form === 'json' || form === 'sse') return promptUsage(promptEstimate);
-  return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none' };
+export function errorUsage(form: ReplyHead['form'] | undefined, call: CallSize): ReplyUsage {
+  if (form === 'json' || form === 'sse') return promptUsage(call);
+  return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none', facts: NO_FACTS };
 }
+
+type StreamedReply = Pick<SseReader, 'usage' | 'promptUsage' | 'isImplausible' | 'facts' | 'countedTokens'>;
 
 /**
  * The usage of a streamed reply, complete or cut: as reported by the provider, else as counted by us.
  * @param reply null: nothing of the reply was read.
+ * @param replyBytes as received from the upstream.
  */
 export function streamUsage(
   status: number | undefined,
-  promptEstimate: number,
-  reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null,
+  call: CallSize,
+  reply: StreamedReply | null,
+  replyBytes: number,
 ): ReplyUsage {
-  if (reply === null || status === undefined) return promptUsage(promptEstimate);
-  const { usage, countedTokens: output } = reply;
+  if (reply === null || status === undefined) return promptUsage(call);
+  const { usage, countedTokens: output, facts } = reply;
+  const isImplausible = reply.isImplausible || (usage !== null && !isPlausible(usage, call, replyBytes));
   // A provider that reports no output beside a text that was relayed is not believed.
-  if (usage && (usage.output > 0 || output === 0)) return { status, usage, source: 'provider' };
-  const prompt = usage ? { input: usage.input, cached: usage.cached } : reply.promptUsage;
+  if (usage && !isImplausible && (usage.output > 0 || output === 0))
+    return { status, usage, source: 'provider', facts };
+  const prompt = isImplausible ? null : (reply.promptUsage ?? promptOf(usage));
   return {
     status,
-    usage: { ...NOTHING, input: promptEstimate, ...prompt, output },
-    source: 'counted',
+    usage: { ...NOTHING, input: call.promptEstimate, ...prompt, output },
+    source: isImplausible ? 'implausible' : 'counted',
+    facts,
   };
 }
 
-/** The usage of a JSON reply: as reported by the provider, else estimated from the size of its output. */
+/** The usage of a streamed reply of which no more is known than our count. */
+export function countedUsage(status: number, promptEstimate: number, output: number): ReplyUsage {
+  return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'counted', facts: NO_FACTS };
+}
+
+/**
+ * The usage of a JSON reply: as reported by the provider, else estimated from the size of its output.
+ * @param replyBytes as received from the upstream.
+ */
 export function jsonUsage(
   status: number,
-  promptEstimate: number,
-  { usage, promptUsage: reported, outputBytes }: Pick<JsonReply, 'usage' | 'promptUsage' | 'outputBytes'>,
+  call: CallSize,
+  reply: Pick<JsonReply, 'usage' | 'promptUsage' | 'isImplausible' | 'facts' | 'outputBytes'>,
+  replyBytes: number,
 ): ReplyUsage {
-  if (usage) return { status, usage, source: 'provider' };
-  const output = Math.ceil(outputBytes / BYTES_PER_TOKEN);
-  return { status, usage: { ...NOTHING, input: promptEstimate, ...reported, output }, source: 'estimated' };
+  const { usage, facts, promptUsage: prompt } = reply;
+  const isImplausible = reply.isImplausible || (usage !== null && !isPlausible(usage, call, replyBytes));
+  if (usage && !isImplausible) return { status, usage, source: 'provider', facts };
+  const output = Math.ceil(reply.outputBytes / BYTES_PER_TOKEN);
+  return {
+    status,
+    usage: { ...NOTHING, input: call.promptEstimate, ...(isImplausible ? null : prompt), output },
+    source: isImplausible ? 'implausible' : 'estimated',
+    facts,
+  };
 }
+
+/** The prompt of a usage whose output is not believed. */
+const promptOf = (usage: Usage | null): Partial<Usage> | null =>
+  usage && {
+    input: usage.input,
+    cached: usage.cached,
+    ...(usage.cacheWrite && { cacheWrite: usage.cacheWrite }),
+  };
 
 /**
  * The end of the last attempt, as the end of the call.

@@ -28,7 +28,7 @@ export function settledEvent(
   price: Price | undefined,
 ): EventOf<'request.settled'> {
   const { request, account, key, model, admitted_minute, terms_position } = accepted;
-  const { usage, firstByteMs } = ending;
+  const { usage, facts, firstByteMs } = ending;
   // Field by field, because this is made for every call and each spread would be an object more.
   const event: EventOf<'request.settled'> = {
     type: 'request.settled',
@@ -46,6 +46,13 @@ export function settledEvent(
     attempt_count: attempted.count,
     duration_ms: Math.round(durationMs),
   };
+  if (usage.cacheWrite !== undefined) event.cache_write_tokens = usage.cacheWrite;
+  if (usage.details !== undefined) event.usage_details = usage.details;
+  if (facts.answeredModel !== null) event.answered_model = facts.answeredModel;
+  if (facts.finishReason !== null) event.finish_reason = facts.finishReason;
+  if (facts.serviceTier !== null) event.service_tier = facts.serviceTier;
+  if (facts.providerRequest !== null) event.provider_request = facts.providerRequest;
+  if (facts.statedCost !== null) event.stated_cost_nanousd = facts.statedCost;
   if (attempted.upstream !== null) event.upstream = attempted.upstream;
   if (attempted.credential !== null) event.credential = attempted.credential;
   if (attempted.records !== undefined) event.attempts = attempted.records;

@@ -36,6 +36,11 @@ export const TOKENS_MAX = 2 ** 31 - 1;
  */
 export const TOKENS_BELIEVED_MAX = 100_000_000;
 
+/** The same of searches and calls of tools, of which an agent's longest run has some hundreds. */
+export const UNITS_BELIEVED_MAX = 100_000;
+/** A provider that states a higher cost of one call, a million dollars, states none. */
+export const STATED_COST_MAX_NANOUSD = 1_000_000 * 10 ** 9;
+
 /**
  * A non-streamed reply is buffered until it is complete, so that an upstream that breaks off causes a 502 and
  * not half a JSON document. Images come base64-encoded in replies of some megabytes; more is rejected.

@@ -3,6 +3,7 @@ import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { type EventBatch, EventSplitter } from '#server/wire/event-splitter.ts';
 import { OutputCounter } from '#server/wire/output-counter.ts';
 import { NOTHING_TO_REDACT, type Redactor } from '#server/wire/redactor.ts';
+import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
@@ -30,6 +31,8 @@ export abstract class PassthroughSse implements SseReader {
 
   abstract readonly usage: Usage | null;
   abstract readonly promptUsage: PromptUsage | null;
+  abstract readonly isImplausible: boolean;
+  abstract readonly facts: Readonly<ReplyFacts>;
   abstract readonly complete: boolean;
   abstract readonly failed: boolean;
 

@@ -1,4 +1,5 @@
 import type { Usage } from '#db/money.ts';
+import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 
 /** The events of a streamed reply, as latin-1 text of its bytes. Pure. */
 
@@ -28,6 +29,10 @@ export type SseReader = {
   readonly usage: Usage | null;
   /** The usage reported for the prompt alone, by providers that do so before the reply ends. */
   readonly promptUsage: PromptUsage | null;
+  /** Whether the provider reported a usage that no call can have. */
+  readonly isImplausible: boolean;
+  /** What the reply has stated about itself so far. */
+  readonly facts: Readonly<ReplyFacts>;
   /** Tokens of the reply relayed so far, counted by us. */
   readonly countedTokens: number;
   /** Number of events with data: progress, which comments are not. */
@@ -40,5 +45,5 @@ export type SseReader = {
   readonly insideEvent: boolean;
 };
 
-/** In tokens; `cached` is a part of `input`. */
-export type PromptUsage = Pick<Usage, 'input' | 'cached'>;
+/** The part of a usage that is the prompt's. */
+export type PromptUsage = Omit<Usage, 'output' | 'reasoning'>;

@@ -145,5 +145,5 @@ test('usage that is not believed is settled as an estimate', async () => {
   const events = await relay.waitFor((all) => Boolean(ofModel(all, 'absurd') && ofModel(all, 'untyped')));
   const settled = (model: string): object | undefined => ofModel(events, model);
   expect(settled('untyped')).toMatchObject({ usage_source: 'provider', input_tokens: 5, output_tokens: 7 });
-  expect(settled('absurd')).toMatchObject({ usage_source: 'estimated' });
+  expect(settled('absurd')).toMatchObject({ usage_source: 'implausible' });
 });

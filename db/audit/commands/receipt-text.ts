@@ -67,6 +67,7 @@ const SOURCES: Record<UsageSource, string> = {
   counted: 'counted during relay',
   estimated: 'estimated',
   none: 'no usage',
+  implausible: 'estimated, as the report of the provider was not possible',
 };
 
 const money = (nanousd: number): string => `$${formatDollars(nanousd)}`;

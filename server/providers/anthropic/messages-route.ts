@@ -2,12 +2,7 @@ import { parseError } from '#server/providers/anthropic/errors.ts';
 import { NativeSse } from '#server/providers/anthropic/native-sse.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
 import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
-import {
-  parseReportedUsage,
-  promptUsageOf,
-  reportsOutput,
-  usageOf,
-} from '#server/providers/anthropic/usage.ts';
+import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
 import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject } from '#server/wire/json.ts';
@@ -48,12 +43,16 @@ function nativeReply(bytes: Buffer): JsonReply | null {
     return null;
   }
   const message = membersOf(bytes.toString('latin1'));
-  const reported = parseReportedUsage(message.get('usage'));
+  const record = new MessageRecord();
+  record.whole(message);
+  const { usage, promptUsage, isImplausible, facts } = record;
   const content = message.get('content');
   return {
     bytes,
-    usage: reported && reportsOutput(message.get('usage')) ? usageOf(reported) : null,
-    promptUsage: promptUsageOf(reported),
+    usage,
+    promptUsage,
+    isImplausible,
+    facts,
     outputBytes: content?.length ?? 0,
     failed: content === undefined && message.get('error')?.[0] === '{',
   };

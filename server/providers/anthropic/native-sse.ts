@@ -1,30 +1,32 @@
 import type { Usage } from '#db/money.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
-import {
-  mergeReported,
-  promptUsageOf,
-  parseReportedUsage,
-  type ReportedUsage,
-  usageOf,
-} from '#server/providers/anthropic/usage.ts';
+import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
+import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
 
 /** A streamed message on its way to a client of Anthropic's protocol. Pure. */
 export class NativeSse extends PassthroughSse {
-  #prompt: ReportedUsage | null = null;
-  #reported: ReportedUsage | null = null;
+  readonly #record = new MessageRecord();
   #isStopped = false;
   #failed = false;
 
   get usage(): Usage | null {
-    return this.#reported && usageOf(this.#reported);
+    return this.#record.usage;
   }
 
   get promptUsage(): PromptUsage | null {
-    return promptUsageOf(this.#prompt);
+    return this.#record.promptUsage;
+  }
+
+  get isImplausible(): boolean {
+    return this.#record.isImplausible;
+  }
+
+  get facts(): Readonly<ReplyFacts> {
+    return this.#record.facts;
   }
 
   get complete(): boolean {
@@ -46,16 +48,14 @@ export class NativeSse extends PassthroughSse {
     const type = members.get('type');
     switch (type) {
       case '"message_start"':
-        this.#prompt ??= parseReportedUsage(membersOf(members.get('message') ?? '').get('usage'));
+        this.#record.begin(membersOf(members.get('message') ?? ''));
         break;
       case '"content_block_delta"':
         this.output.add(anyDelta(members)?.inside.length ?? 0);
         break;
-      case '"message_delta"': {
-        const reported = parseReportedUsage(members.get('usage'));
-        if (reported) this.#reported = mergeReported(mergeReported(this.#prompt, this.#reported), reported);
+      case '"message_delta"':
+        this.#record.end(membersOf(members.get('delta') ?? ''), members.get('usage'));
         break;
-      }
       case '"message_stop"':
         this.#isStopped = true;
         break;
@@ -65,7 +65,7 @@ export class NativeSse extends PassthroughSse {
       default:
     }
     // Before its message has begun an upstream that says it is there has got nowhere.
-    return type !== '"ping"' || this.#prompt !== null ? 'progress' : 'no_data';
+    return type !== '"ping"' || this.#record.hasPrompt ? 'progress' : 'no_data';
   }
 }
 

@@ -2,15 +2,11 @@ import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { arrayOf, elementsOf, insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
-import {
-  parseReportedUsage,
-  promptUsageOf,
-  reportsOutput,
-  usageJson,
-  usageOf,
-} from '#server/providers/anthropic/usage.ts';
+import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
+import { usageJson } from '#server/providers/anthropic/usage.ts';
 import type { JsonReply } from '#server/providers/provider.ts';
 import { scanObject } from '#server/wire/json.ts';
+import { NO_FACTS } from '#server/wire/reply-facts.ts';
 
 /** What the blocks of a message hold, each part as JSON, or what stands between its quotes. */
 type Parts = { texts: string[]; thoughts: string[]; details: string[]; toolCalls: string[] };
@@ -36,12 +32,16 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
       bytes: Buffer.from(`{"error":${relayedError(error)}}`),
       usage: null,
       promptUsage: null,
+      isImplausible: false,
+      facts: NO_FACTS,
       outputBytes: 0,
       failed: true,
     };
   }
   const parts = partsOf(elementsOf(content));
-  const reported = parseReportedUsage(message.get('usage'));
+  const record = new MessageRecord();
+  record.whole(message);
+  const { latest, usage, promptUsage, isImplausible, facts } = record;
   const text = objectOf({
     id: stringOr(message.get('id'), '""'),
     object: '"chat.completion"',
@@ -53,12 +53,14 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
       logprobs: 'null',
       finish_reason: finishReason(message.get('stop_reason'), parts.toolCalls.length > 0),
     })}]`,
-    usage: reported && usageJson(reported),
+    usage: latest && usageJson(latest),
   });
   return {
     bytes: Buffer.from(text, 'latin1'),
-    usage: reported && reportsOutput(message.get('usage')) ? usageOf(reported) : null,
-    promptUsage: promptUsageOf(reported),
+    usage,
+    promptUsage,
+    isImplausible,
+    facts,
     outputBytes: content.length,
     failed: false,
   };

@@ -7,15 +7,10 @@ import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
-import {
-  mergeReported,
-  promptUsageOf,
-  parseReportedUsage,
-  type ReportedUsage,
-  usageJson,
-  usageOf,
-} from '#server/providers/anthropic/usage.ts';
+import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
+import { usageJson } from '#server/providers/anthropic/usage.ts';
 import { OutputCounter } from '#server/wire/output-counter.ts';
+import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
 
 /** A tool call that the model is writing. */
@@ -43,8 +38,7 @@ export class MessageSse implements SseReader {
   #choiceHead = '';
   #contentHead = '';
   #calls = 0;
-  #prompt: ReportedUsage | null = null;
-  #reported: ReportedUsage | null = null;
+  readonly #record = new MessageRecord();
   #isFinished = false;
   #isOver = false;
   #failed = false;
@@ -85,11 +79,19 @@ export class MessageSse implements SseReader {
   }
 
   get usage(): Usage | null {
-    return this.#reported && usageOf(this.#reported);
+    return this.#record.usage;
   }
 
   get promptUsage(): PromptUsage | null {
-    return promptUsageOf(this.#prompt);
+    return this.#record.promptUsage;
+  }
+
+  get isImplausible(): boolean {
+    return this.#record.isImplausible;
+  }
+
+  get facts(): Readonly<ReplyFacts> {
+    return this.#record.facts;
   }
 
   get countedTokens(): number {
@@ -163,7 +165,7 @@ export class MessageSse implements SseReader {
       `"model":"${model}","choices":[`;
     this.#choiceHead = `${this.#head}{"index":0,"delta":`;
     this.#contentHead = `${this.#choiceHead}{"content":"`;
-    this.#prompt = parseReportedUsage(message.get('usage'));
+    this.#record.begin(message);
     return this.#chunk('{"role":"assistant","content":""}');
   }
 
@@ -244,8 +246,7 @@ export class MessageSse implements SseReader {
 
   #end(delta: Members, usage: string | undefined): string {
     if (this.#head === null) return this.#fail();
-    const reported = parseReportedUsage(usage);
-    if (reported) this.#reported = mergeReported(mergeReported(this.#prompt, this.#reported), reported);
+    this.#record.end(delta, usage);
     const reason = delta.get('stop_reason');
     if (reason?.[0] !== '"' || this.#isFinished) return '';
     return this.#finish(reason, membersOf(delta.get('stop_details') ?? '').get('explanation'));
@@ -267,9 +268,8 @@ export class MessageSse implements SseReader {
   }
 
   #usageChunk(): string {
-    return this.#asksUsage && this.#reported
-      ? `${this.#head}],"usage":${usageJson(this.#reported)}}\n\n`
-      : '';
+    const { reported } = this.#record;
+    return this.#asksUsage && reported ? `${this.#head}],"usage":${usageJson(reported)}}\n\n` : '';
   }
 
   #chunk(delta: string): string {

@@ -1,8 +1,10 @@
 import type { JsonReply } from '#server/providers/provider.ts';
-import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
+import { asRecord } from '#server/providers/openai/counts.ts';
+import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
 import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
+import { providerText } from '#server/wire/reply-facts.ts';
 
-const MEMBERS = ['usage', 'choices', 'error', 'object'];
+const MEMBERS = ['usage', 'choices', 'error', 'object', 'id', 'model', 'service_tier', 'x_groq'];
 
 /**
  * What a complete JSON reply of the convention says of itself; its bytes stay as they are. Pure.
@@ -11,23 +13,48 @@ const MEMBERS = ['usage', 'choices', 'error', 'object'];
 export function parseJsonReply(bytes: Buffer): JsonReply | null {
   try {
     const { members } = scanObject(bytes, MEMBERS);
-    const usage = members.get('usage');
+    const value = (name: string): unknown => {
+      const span = members.get(name);
+      return span && valueOf(bytes, span);
+    };
     const choices = members.get('choices');
-    const report = usage ? valueOf(bytes, usage) : null;
-    const reported = parseUsage(report);
-    const promptUsage = reported ? null : parsePromptUsage(report);
+    const record = new ReplyRecord();
+    record.state({ id: value('id'), model: value('model'), service_tier: value('service_tier') });
+    const usage = value('usage');
+    record.report(choices ? (usage ?? asRecord(value('x_groq'))?.['usage']) : withPrompt(usage));
+    if (choices) record.facts.finishReason = finishReasonIn(bytes, choices);
+    const { promptUsage, isImplausible, facts } = record;
     // Embeddings have no output to report.
     const whole = promptUsage && !choices ? { ...promptUsage, output: 0, reasoning: 0 } : null;
     return {
       bytes,
-      usage: reported ?? whole,
+      usage: record.usage ?? whole,
       promptUsage,
+      isImplausible,
+      facts,
       outputBytes: choices ? choices.end - choices.start : 0,
       failed: choices ? endsInError(bytes, choices) : isError(bytes, members),
     };
   } catch {
     return null;
   }
+}
+
+/** A report with no more than a total, which is the prompt's where nothing is written. */
+function withPrompt(usage: unknown): unknown {
+  const report = asRecord(usage);
+  if (!report || 'prompt_tokens' in report || 'input_tokens' in report) return usage;
+  return 'total_tokens' in report ? { ...report, prompt_tokens: report['total_tokens'] } : usage;
+}
+
+/** The reason of the last choice: it stands behind the text, so that it is searched from the end. */
+function finishReasonIn(bytes: Buffer, { start, end }: Span): string | null {
+  const name = '"finish_reason"';
+  const at = bytes.lastIndexOf(name, end);
+  if (at < start) return null;
+  const from = at + name.length;
+  const value = FINISH_REASON.exec(bytes.toString('latin1', from, from + FINISH_REASON_BYTES_MAX));
+  return providerText(value?.[1]);
 }
 
 /** An error in place of choices: an object, its text alone, or the whole reply as an object named so. */
@@ -41,6 +68,8 @@ function isError(bytes: Buffer, members: ReadonlyMap<string, Span>): boolean {
   );
 }
 
+const FINISH_REASON = /^\s*:\s*"([^"\\]*)"/;
+const FINISH_REASON_BYTES_MAX = 160;
 const OPEN_BRACE = 0x7b;
 const QUOTE = 0x22;
 

@@ -1,6 +1,8 @@
 import type { Usage } from '#db/money.ts';
-import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
+import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
+import { addToolUnits, finishReasonOf } from '#server/providers/openai/response-parts.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
 
 /**
@@ -12,22 +14,34 @@ const DELTA_TEXT = /"delta": ?"((?:[^"\\]|\\.)*)"/;
 /** Events that may be the last one, or contain an error. */
 const TERMINAL = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"|"error": ?[{"]/;
 
+const CREATED = /"type": ?"response\.created"/;
+/** Members of the response in its first event, which may be long and is not parsed. */
+const ID = /"response": ?\{"id": ?"([^"\\]+)"/;
+const MODEL = /"model": ?"([^"\\]+)"/;
+
 /**
  * A streamed reply of the Responses API: its last event holds its status and usage. Pure.
  */
 export class ResponsesSse extends PassthroughSse {
-  #promptUsage: PromptUsage | null = null;
-  #usage: Usage | null = null;
+  readonly #record = new ReplyRecord();
+  #hasBegun = false;
   #isEnded = false;
   #failed = false;
 
   get usage(): Usage | null {
-    return this.#usage;
+    return this.#record.usage;
   }
 
-  /** Set by a report without the output; the usual one has both. */
   get promptUsage(): PromptUsage | null {
-    return this.#promptUsage;
+    return this.#record.promptUsage;
+  }
+
+  get isImplausible(): boolean {
+    return this.#record.isImplausible;
+  }
+
+  get facts(): Readonly<ReplyFacts> {
+    return this.#record.facts;
   }
 
   get complete(): boolean {
@@ -42,7 +56,13 @@ export class ResponsesSse extends PassthroughSse {
     if (!event.includes('data:')) return 'no_data';
     if (DELTA.test(event)) this.output.add(DELTA_TEXT.exec(event)?.[1]?.length ?? 0);
     else if (TERMINAL.test(event)) this.#lookAt(dataOf(event));
+    else if (!this.#hasBegun && CREATED.test(event)) this.#begin(event);
     return 'progress';
+  }
+
+  #begin(event: string): void {
+    this.#hasBegun = true;
+    this.#record.state({ id: ID.exec(event)?.[1], model: MODEL.exec(event)?.[1] });
   }
 
   #lookAt(data: string | null): void {
@@ -51,13 +71,10 @@ export class ResponsesSse extends PassthroughSse {
       case 'response.completed':
       case 'response.incomplete':
         this.#isEnded = true;
-        this.#usage = parseUsage(reported.response?.usage) ?? this.#usage;
-        if (!this.#usage) this.#promptUsage = parsePromptUsage(reported.response?.usage);
-        return;
+        return this.#end(reported.response);
       case 'response.failed':
         this.#failed = true;
-        this.#usage = parseUsage(reported.response?.usage) ?? this.#usage;
-        return;
+        return this.#end(reported.response);
       case 'error':
         this.#failed = true;
         return;
@@ -68,11 +85,29 @@ export class ResponsesSse extends PassthroughSse {
       default:
     }
   }
+
+  #end(response: Response | null | undefined): void {
+    if (typeof response !== 'object' || response === null) return;
+    const record = this.#record;
+    record.state(response);
+    record.report(response.usage);
+    record.facts.finishReason = finishReasonOf(response.status, response.incomplete_details);
+    if (record.usage) addToolUnits(record.usage, response.output);
+  }
 }
 
-type ReportedUsage = { type?: string; error?: unknown; response?: { usage?: unknown } | null };
+type Response = {
+  id?: unknown;
+  model?: unknown;
+  service_tier?: unknown;
+  status?: unknown;
+  incomplete_details?: unknown;
+  output?: unknown;
+  usage?: unknown;
+};
+type Reported = { type?: string; error?: unknown; response?: Response | null };
 
-function parsed(data: string | null): ReportedUsage | null {
+function parsed(data: string | null): Reported | null {
   try {
     const value = JSON.parse(data ?? '') as unknown;
     return typeof value === 'object' ? value : null;

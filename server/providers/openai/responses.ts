@@ -1,9 +1,10 @@
 import { parseError } from '#server/providers/openai/errors.ts';
 import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
-import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
+import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
+import { addToolUnits, finishReasonOf } from '#server/providers/openai/response-parts.ts';
 import type { JsonReply, Provider } from '#server/providers/provider.ts';
 import { bodyForUpstream } from '#server/wire/splice-body.ts';
-import { scanObject, valueOf } from '#server/wire/json.ts';
+import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
 
 /**
  * OpenAI's Responses API for clients of that API, at any upstream that implements it: the bytes of requests
@@ -21,24 +22,43 @@ export const responses: Provider = {
   parseError: parseError,
 };
 
-const MEMBERS = ['status', 'output', 'usage', 'error'];
+const MEMBERS = ['status', 'output', 'usage', 'error', 'id', 'model', 'service_tier', 'incomplete_details'];
 const OPEN_BRACE = 0x7b;
 
 function readResponse(bytes: Buffer): JsonReply | null {
   try {
     const { members } = scanObject(bytes, MEMBERS);
-    const [status, output, usage, error] = MEMBERS.map((name) => members.get(name));
-    const isFailed = status !== undefined && valueOf(bytes, status) === 'failed';
-    const report = usage ? valueOf(bytes, usage) : null;
-    const reported = parseUsage(report);
+    const value = (name: string): unknown => {
+      const span = members.get(name);
+      return span && valueOf(bytes, span);
+    };
+    const status = value('status');
+    const output = members.get('output');
+    const error = members.get('error');
+    const record = new ReplyRecord();
+    record.state({ id: value('id'), model: value('model'), service_tier: value('service_tier') });
+    record.report(value('usage'));
+    record.facts.finishReason = finishReasonOf(status, value('incomplete_details'));
+    // A literal of JSON can't hold bare quotes, so that mostly nothing of the output is parsed.
+    if (record.usage && output && hasToolCall(bytes, output)) addToolUnits(record.usage, value('output'));
+    const { usage, promptUsage, isImplausible, facts } = record;
     return {
       bytes,
-      usage: reported,
-      promptUsage: reported ? null : parsePromptUsage(report),
+      usage,
+      promptUsage,
+      isImplausible,
+      facts,
       outputBytes: output ? output.end - output.start : 0,
-      failed: isFailed || (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),
+      failed:
+        status === 'failed' ||
+        (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),
     };
   } catch {
     return null;
   }
+}
+
+function hasToolCall(bytes: Buffer, { start, end }: Span): boolean {
+  const at = bytes.indexOf('_call"', start);
+  return at >= 0 && at < end;
 }

@@ -1,7 +1,9 @@
 import type { Usage } from '#db/money.ts';
-import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
+import { asRecord } from '#server/providers/openai/counts.ts';
+import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
+import { providerText, type ReplyFacts } from '#server/wire/reply-facts.ts';
 import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
 
 /** How a searched member's value begins, whatever blanks the provider writes around the colon. */
@@ -17,13 +19,22 @@ const TEXT_MEMBERS = [
   '"text"',
 ];
 
+/**
+ * Events that are parsed for the reply's id and model, at most: the first one mostly has both, and Azure's
+ * first one has neither.
+ */
+const HEADS_READ_MAX = 3;
+
 const DONE = /(^|[\r\n])data: ?\[DONE\]/;
 
-/** Reads a streamed chat completion as it passes: only events with usage or an error are parsed. Pure. */
+/**
+ * Reads a streamed chat completion as it passes: only its first event and those with usage or an error are
+ * parsed. Pure.
+ */
 export class ChatSse extends PassthroughSse {
   readonly #stripUsage: boolean;
-  #usage: Usage | null = null;
-  #promptUsage: PromptUsage | null = null;
+  readonly #record = new ReplyRecord();
+  #headsRead = 0;
   #finished = false;
   #done = false;
   #failed = false;
@@ -35,12 +46,19 @@ export class ChatSse extends PassthroughSse {
   }
 
   get usage(): Usage | null {
-    return this.#usage;
+    return this.#record.usage;
   }
 
-  /** Set by a report without the output; the usual one has both. */
   get promptUsage(): PromptUsage | null {
-    return this.#promptUsage;
+    return this.#record.promptUsage;
+  }
+
+  get isImplausible(): boolean {
+    return this.#record.isImplausible;
+  }
+
+  get facts(): Readonly<ReplyFacts> {
+    return this.#record.facts;
   }
 
   /** A finish reason that is no error, or `[DONE]` without an error. */
@@ -64,14 +82,17 @@ export class ChatSse extends PassthroughSse {
   /** Inspects one event; returns whether it is to be removed. */
   #look(event: string): boolean {
     this.#countText(event);
-    if (!this.#finished) this.#finished = hasFinishReason(event);
+    if (!this.#finished) this.#lookForFinish(event);
     // `[DONE]` must be the data itself: inside a string of a reply it means nothing. Some send it behind an
     // error, too.
     if (event.length < 64 && !this.#failed && DONE.test(event)) this.#done = true;
     const hasUsage = hasUsageObject(event);
-    if (!hasUsage && !event.includes('"error"')) return false;
+    const isHead = this.#record.facts.answeredModel === null && this.#headsRead < HEADS_READ_MAX;
+    if (!hasUsage && !isHead && !event.includes('"error"')) return false;
+    this.#headsRead++;
     const data = parseData(event);
     if (!data) return false;
+    this.#record.state(data);
     const groq = asRecord(data['x_groq']);
     if (
       hasError(data['error']) ||
@@ -80,9 +101,18 @@ export class ChatSse extends PassthroughSse {
       endsInError(data['choices'])
     )
       this.#failed = true;
-    this.#usage = parseUsage(data['usage']) ?? parseUsage(groq?.['usage']) ?? this.#usage;
-    if (!this.#usage) this.#promptUsage = parsePromptUsage(data['usage']) ?? this.#promptUsage;
+    if (hasUsage) this.#record.report(data['usage'] ?? groq?.['usage']);
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
+  }
+
+  /** Looks for the reason why the reply has ended; with an error for a reason it has broken off. */
+  #lookForFinish(event: string): void {
+    const at = event.indexOf('"finish_reason"');
+    if (at < 0) return;
+    const quote = valueAt(event, at + '"finish_reason"'.length);
+    if (event[quote] !== '"') return;
+    this.#finished = !event.startsWith('"error"', quote);
+    this.#record.facts.finishReason = providerText(event.slice(quote + 1, stringEnd(event, quote + 1)));
   }
 
   #countText(event: string): void {
@@ -106,14 +136,6 @@ function valueAt(text: string, at: number): number {
   return BLANKS_AND_COLON.lastIndex;
 }
 
-/** Whether it gives a reason why the reply has ended, and not that it broke off. */
-function hasFinishReason(event: string): boolean {
-  const at = event.indexOf('"finish_reason"');
-  if (at < 0) return false;
-  const value = valueAt(event, at + '"finish_reason"'.length);
-  return event[value] === '"' && !event.startsWith('"error"', value);
-}
-
 /** Whether it holds a usage object, at any depth: the usual member may be null, and another one be set. */
 function hasUsageObject(event: string): boolean {
   for (let at = event.indexOf('"usage"'); at >= 0; at = event.indexOf('"usage"', at + 1)) {
@@ -129,12 +151,6 @@ function hasError(error: unknown): boolean {
 
 function endsInError(choices: unknown): boolean {
   return Array.isArray(choices) && choices.some((choice) => asRecord(choice)?.['finish_reason'] === 'error');
-}
-
-function asRecord(value: unknown): Record<string, unknown> | null {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : null;
 }
 
 /** Where the string that begins at `from` ends, at its closing quote or with the text. */

@@ -217,6 +217,8 @@ function trueUsage({ client, attempts, final, settled, endedByMs }: Call): Viola
       return output > sent ? fail(`counts ${output} tokens, but the upstream sent ${sent}`) : [];
     case 'estimated':
       return final?.sse && client.tokens > 0 ? fail('is estimated although its tokens could be counted') : [];
+    case 'implausible':
+      return reported === null ? [] : fail('is implausible although the provider reported what it sent');
     case 'none':
       return client.tokens > 0 || output > 0 || settled.input_tokens > 0
         ? fail('has tokens, but no source of them')

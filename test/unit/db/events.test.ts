@@ -171,6 +171,6 @@ describe('the numbers that the log stores', () => {
       access_revoked: 11,
       quota_exceeded: 12,
     });
-    expect(USAGE_SOURCES).toEqual({ provider: 1, counted: 2, estimated: 3, none: 4 });
+    expect(USAGE_SOURCES).toEqual({ provider: 1, counted: 2, estimated: 3, none: 4, implausible: 5 });
   });
 });

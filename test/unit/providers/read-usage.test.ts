@@ -36,11 +36,12 @@ test('whatever a provider sends, each count is a whole number that the log can h
   fc.assert(
     fc.property(oddUsage, (value) => {
       const usage = parseUsage(value);
-      if (usage === null) return;
-      for (const count of Object.values(usage)) {
+      if (usage === null || usage === 'implausible') return;
+      const { details, ...counts } = usage;
+      for (const count of [...Object.values(counts), ...Object.values(details ?? {})]) {
         expect(count).toSatisfy((each) => Number.isInteger(each) && each >= 0 && each <= TOKENS_MAX);
       }
-      expect(usage.cached).toBeLessThanOrEqual(usage.input);
+      expect(usage.cached + (usage.cacheWrite ?? 0)).toBeLessThanOrEqual(usage.input);
       expect(usage.reasoning).toBeLessThanOrEqual(usage.output);
     }),
     { numRuns: 2_000 },
@@ -126,9 +127,7 @@ test.each([
   ['an empty object', {}],
   ['a convention unknown', { tokens_in: 3, tokens_out: 2 }],
   ['only a total', { total_tokens: 5 }],
-  ['a negative total', { prompt_tokens: 3, completion_tokens: -2 }],
   ['a total in words', { prompt_tokens: 'three', completion_tokens: 2 }],
-  ['NaN', { prompt_tokens: NaN, completion_tokens: 2 }],
 ])('%s is no report, so that what was relayed is counted instead', (_, value) => {
   expect(parseUsage(value)).toBeNull();
 });
@@ -168,7 +167,7 @@ const GOLDEN: readonly [
       total_tokens: 2900,
       prompt_tokens_details: { cached_tokens: 2000, cache_write_tokens: 400 },
     },
-    { input: 2600, cached: 2000, output: 300, reasoning: 0 },
+    { input: 2600, cached: 2000, cacheWrite: 400, output: 300, reasoning: 0 },
   ],
   [
     'Azure OpenAI, reasoning within the completion',
@@ -296,7 +295,7 @@ const GOLDEN: readonly [
     'Anthropic, read from and written to the cache beside the input',
     'platform.claude.com/docs/build-with-claude/prompt-caching',
     { input_tokens: 50, cache_creation_input_tokens: 248, cache_read_input_tokens: 1800, output_tokens: 503 },
-    { input: 2098, cached: 1800, output: 503, reasoning: 0 },
+    { input: 2098, cached: 1800, cacheWrite: 248, output: 503, reasoning: 0 },
   ],
   [
     'Anthropic, less cached than fresh, still beside it',
@@ -314,7 +313,7 @@ const GOLDEN: readonly [
       cache_creation_input_tokens: 248,
       cache_read_input_tokens: 1800,
     },
-    { input: 2098, cached: 1800, output: 503, reasoning: 0 },
+    { input: 2098, cached: 1800, cacheWrite: 248, output: 503, reasoning: 0 },
   ],
   [
     'Anthropic through a gateway, whose total counts the cache beside the prompt',
@@ -338,7 +337,7 @@ const GOLDEN: readonly [
       cache_creation_input_tokens: 248,
       cache_read_input_tokens: 1800,
     },
-    { input: 2098, cached: 1800, output: 503, reasoning: 0 },
+    { input: 2098, cached: 1800, cacheWrite: 248, output: 503, reasoning: 0 },
   ],
   [
     'the Responses convention, cached tokens within',
@@ -364,7 +363,7 @@ const GOLDEN: readonly [
       prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 100, audio_tokens: 0 },
       total_tokens: 196,
     },
-    { input: 194, cached: 0, output: 2, reasoning: 0 },
+    { input: 194, cached: 0, cacheWrite: 100, output: 2, reasoning: 0 },
   ],
   [
     'Mistral',
@@ -428,7 +427,7 @@ const GOLDEN: readonly [
     { input: 3617, cached: 1600, output: 83, reasoning: 0 },
   ],
   [
-    'Perplexity, more thought than is in the completion',
+    'Perplexity, more thought than is in the completion, and sources charged like the prompt',
     'docs.perplexity.ai, sonar-deep-research',
     {
       prompt_tokens: 33,
@@ -438,7 +437,7 @@ const GOLDEN: readonly [
       num_search_queries: 20,
       reasoning_tokens: 95305,
     },
-    { input: 33, cached: 0, output: 102468, reasoning: 95305 },
+    { input: 18879, cached: 0, output: 102468, reasoning: 95305, details: { web_searches: 20 } },
   ],
 ];
 
@@ -485,8 +484,16 @@ test.each([
     { prompt_tokens: 5, completion_tokens: 7, completion_tokens_details: { reasoning_tokens: 1e300 } },
   ],
   ['an absurd cache', { prompt_tokens: 5, completion_tokens: 7, cached_tokens: TOKENS_BELIEVED_MAX + 1 }],
+  ['a negative output', { prompt_tokens: 3, completion_tokens: -2 }],
+  ['a NaN', { prompt_tokens: NaN, completion_tokens: 2 }],
+  ['absurd searches', { prompt_tokens: 3, completion_tokens: 2, num_search_queries: 1e6 }],
+])('a report with %s is implausible', (_, report) => {
+  expect(parseUsage(report)).toBe('implausible');
+});
+
+test.each([
   ['a prompt alone', { prompt_tokens: 5 }],
-  ['a prompt without a text of usage', { prompt_tokens: 5, completion_tokens: null }],
-])('a report with %s is not believed', (_, report) => {
+  ['a prompt and null', { prompt_tokens: 5, completion_tokens: null }],
+])('%s is no report of a whole call', (_, report) => {
   expect(parseUsage(report)).toBeNull();
 });

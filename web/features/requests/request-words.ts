@@ -26,6 +26,7 @@ export const SOURCE_WORDS: Record<UsageSource, string> = {
   counted: 'Counted by the relay (no provider report)',
   estimated: 'Estimated by the relay (no provider report)',
   none: 'No usage',
+  implausible: 'Estimated by the relay (implausible provider report)',
 };
 
 /** Describes an event of the request. */
