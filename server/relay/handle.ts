@@ -4,6 +4,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
+import { rejectUnbounded } from '#server/limits/unbounded-request.ts';
 import { countsCost, estimateCall } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
@@ -120,9 +121,8 @@ async function admit(
 
   const replyTokens = relay.estimates.estimate(key.id, model);
   const estimate = estimateCall(body.bytes, parsed, subjects, price?.prices ?? null, replyTokens);
-  // What such a call would use can't be bounded by its bytes.
-  if (estimate.isHard && parsed.externalPrompt !== undefined)
-    return refused(promptElsewhere(parsed.externalPrompt));
+  const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, parsed.model) : null;
+  if (unbounded) return refused(unbounded);
   const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;
   if (!(hold instanceof Reservation)) return refused(limitErrorOf(hold, readModel.nowMs()));
@@ -170,12 +170,4 @@ function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): re
       ? [name, value]
       : [];
   });
-}
-
-function promptElsewhere(param: string): ApiError {
-  const message =
-    `The field "${param}" refers to content outside the request, and this account has a hard quota, ` +
-    'under which the usage of a request must be bounded before it is sent. ' +
-    'Send the whole conversation instead.';
-  return new ApiError('invalid_value', { message, param });
 }

@@ -122,7 +122,7 @@ function nameAmong(wanted: readonly string[], bytes: Buffer, quote: number, end:
 }
 
 /** The text between two quotes; only one with escapes needs to be parsed. */
-function stringOf(bytes: Buffer, start: number, end: number): string {
+export function stringOf(bytes: Buffer, start: number, end: number): string {
   const raw = bytes.toString('utf8', start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
 }
@@ -140,7 +140,8 @@ function assertEnd(bytes: Buffer, at: number): void {
   if (end < bytes.length) throw invalid(end);
 }
 
-function skipBlank(bytes: Buffer, from: number): number {
+/** To the next byte that is not white space. */
+export function skipBlank(bytes: Buffer, from: number): number {
   let at = from;
   while (at < bytes.length) {
     const byte = bytes[at] as number;
@@ -150,14 +151,15 @@ function skipBlank(bytes: Buffer, from: number): number {
   return at;
 }
 
-function skipColon(bytes: Buffer, from: number): number {
+/** From after a name to the first byte of its value. */
+export function skipColon(bytes: Buffer, from: number): number {
   const at = skipBlank(bytes, from);
   if (byteAt(bytes, at) !== COLON) throw invalid(at);
   return skipBlank(bytes, at + 1);
 }
 
 /** From an opening quote to just after the closing one. */
-function skipString(bytes: Buffer, quote: number): number {
+export function skipString(bytes: Buffer, quote: number): number {
   if (byteAt(bytes, quote) !== QUOTE) throw invalid(quote);
   const length = bytes.length;
   let at = quote + 1;
@@ -187,7 +189,8 @@ function skipEscape(bytes: Buffer, at: number): number {
   return at + 5;
 }
 
-function skipValue(bytes: Buffer, at: number, depth: number): number {
+/** From the first byte of a value to just after its last. @throws {JsonError} if it is not valid. */
+export function skipValue(bytes: Buffer, at: number, depth: number): number {
   switch (byteAt(bytes, at)) {
     case QUOTE:
       return skipString(bytes, at);

@@ -13,8 +13,6 @@ export type ParsedRequest = {
   completionLimit: number | null;
   /** How many choices it asks for; each may be as long as the limit. */
   choices: number;
-  /** The member by which it takes something for its prompt that is not in the request; absent: all is. */
-  externalPrompt?: string;
   scanned: ScannedObject;
 };
 
@@ -33,8 +31,6 @@ export type RouteSchema = {
   limits: readonly string[];
   /** Members that ask for several choices; the most of them counts. */
   choices: readonly string[];
-  /** Members that refer to a part of the prompt elsewhere. */
-  elsewhere?: readonly string[];
   /** Members that the route looks at by itself. */
   besides?: readonly string[];
 };
@@ -51,7 +47,7 @@ export type RequestParser = (body: Buffer) => ParsedRequest | ApiError;
 
 /** Makes what reads the requests of a route. */
 export function createParser(reading: RouteSchema): RequestParser {
-  const { prompt, usage, limits, choices, elsewhere = [], besides = [] } = reading;
+  const { prompt, usage, limits, choices, besides = [] } = reading;
   const names = [
     'model',
     prompt.name,
@@ -59,7 +55,6 @@ export function createParser(reading: RouteSchema): RequestParser {
     ...(usage === 'asked' ? ['stream_options'] : []),
     ...limits,
     ...choices,
-    ...elsewhere,
     ...besides,
   ];
   return (body) => parse(body, reading, names);
@@ -69,7 +64,7 @@ export const parseChatCompletion = createParser(CHAT);
 
 function parse(
   body: Buffer,
-  { prompt, usage, limits, choices, elsewhere }: RouteSchema,
+  { prompt, usage, limits, choices }: RouteSchema,
   names: readonly string[],
 ): ParsedRequest | ApiError {
   let scanned: ScannedObject;
@@ -115,7 +110,7 @@ function parse(
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
   if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
-  const asked: ParsedRequest = {
+  return {
     model,
     sse: stream === true && usage !== 'never',
     includeUsage: asksUsage,
@@ -123,9 +118,6 @@ function parse(
     choices: most,
     scanned,
   };
-  const referred = elsewhere?.find((name) => (member(name) ?? null) !== null);
-  if (referred !== undefined) asked.externalPrompt = referred;
-  return asked;
 }
 
 const FORM_BEGINNINGS = { array: 0x5b, string: 0x22 };

@@ -16,7 +16,6 @@ const readResponse = createParser({
   usage: 'always',
   limits: ['max_output_tokens'],
   choices: [],
-  elsewhere: ['previous_response_id', 'conversation', 'prompt'],
   besides: ['background'],
 });
 

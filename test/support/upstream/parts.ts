@@ -41,9 +41,9 @@ const FINGERPRINT = 'fp_scripted';
 /** The usage that a reply with this many tokens reports. */
 export function usageOf(script: Script, subject: Subject, tokens: number): Usage {
   return {
-    prompt: subject.promptTokens,
+    prompt: script.prompt || subject.promptTokens,
     completion: tokens + script.reasoning,
-    cached: Math.min(script.cached, subject.promptTokens),
+    cached: Math.min(script.cached, script.prompt || subject.promptTokens),
     reasoning: script.reasoning,
   };
 }

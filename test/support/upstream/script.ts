@@ -74,6 +74,8 @@ function readFields(given: Given) {
      * counts are no counts. A JSON body has its usage unless this is `never` or `broken`.
      */
     usage: given.oneOf('usage', 'asked', 'always', 'never', 'finish', 'every', 'nulls', 'broken'),
+    /** The prompt's tokens as reported, as if more was read than was sent; 0: as many as were sent. */
+    prompt: given.count('prompt', 0, TOKENS_MAX),
     /** How many of the prompt's tokens are reported as cached. */
     cached: given.count('cached', 0, TOKENS_MAX),
     /** Hidden reasoning tokens: never sent, but reported, and part of the completion's count. */

@@ -80,18 +80,5 @@ describe('what a call asks for', () => {
     const asked = parse(route, body);
     expect(asked).not.toBeInstanceOf(ApiError);
     expect(asked).toMatchObject(expected);
-    expect('externalPrompt' in asked).toBe(false);
   });
-
-  test.each(['previous_response_id', 'conversation', 'prompt'])(
-    'a response may be asked to go on from externalPrompt: %s',
-    (name) => {
-      expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: 'id' })).toMatchObject({
-        externalPrompt: name,
-      });
-      expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: null })).not.toHaveProperty(
-        'elsewhere',
-      );
-    },
-  );
 });

@@ -1,0 +1,68 @@
+import type { RelayedRoute } from '#db/limits/limits.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { REQUEST_LISTS } from '#server/limits/request-lists.ts';
+import { findUnlisted, type Unlisted } from '#server/wire/json-shape.ts';
+
+/** Members, and types of items, by which a request takes content that is not in it. */
+const REFERENCES: ReadonlySet<string> = new Set([
+  'previous_response_id',
+  'conversation',
+  'prompt',
+  'thread',
+  'item_reference',
+  'container',
+  'container_upload',
+  'cached_content',
+  'audio',
+  'preset',
+]);
+/** What to send instead, where it is not simply the whole conversation. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  thread: 'Send the whole conversation without "thread"; Anthropic\'s tool runner does with "thread: false".',
+  prompt: 'Send the text of the prompt as "input" and "instructions" instead.',
+  audio: 'Send the transcript as "content" instead.',
+  reasoning: 'Send the item with its "encrypted_content", or without its "id".',
+};
+/** The suffix by which OpenRouter adds a web search to any model. */
+const SEARCH_SUFFIX = ':online';
+
+const HARD = 'and this account has a hard quota, under which usage must be bounded before a request is sent.';
+
+/**
+ * The error of a request whose usage its bytes and its limit on the reply do not bound; null: they do. It
+ * names the first field that is not on the list of its route.
+ * @param body a valid JSON object.
+ */
+export function rejectUnbounded(route: RelayedRoute, body: Buffer, model: string): ApiError | null {
+  if (model.endsWith(SEARCH_SUFFIX)) {
+    const suffix = `The suffix "${SEARCH_SUFFIX}" makes the provider search the web`;
+    const message = `${suffix}, ${HARD} Remove the suffix.`;
+    return new ApiError('invalid_value', { message, param: 'model' });
+  }
+  const unlisted = findUnlisted(body, REQUEST_LISTS[route]);
+  return unlisted && new ApiError('invalid_value', { message: messageOf(unlisted), param: unlisted.path });
+}
+
+function messageOf({ path, kind, name }: Unlisted): string {
+  if (kind === 'duplicate')
+    return `The field "${path}" occurs twice, so its value is not certain, ${HARD} Send it once.`;
+  if (kind === 'type' && path.endsWith('.type') && path.includes('tools['))
+    return (
+      `Tools of type "${name}" are run or defined by the provider, ${HARD} ` +
+      'Remove the tool, or define it as a function that the client runs.'
+    );
+  const isReference = kind === 'incomplete' || REFERENCES.has(name);
+  const what =
+    kind === 'type' && !isReference
+      ? `The type "${name}" of "${path}"`
+      : `The field "${path}"${kind === 'value' ? ` with the value "${name}"` : ''}`;
+  if (isReference) {
+    const instead = INSTEAD[path.startsWith('input[') && path.endsWith('.id') ? 'reasoning' : name];
+    const remedy = instead ?? 'Send the whole conversation instead.';
+    return `${what} refers to content outside the request, ${HARD} ${remedy}`;
+  }
+  return (
+    `${what} is not known to leave the usage of a request bounded, ${HARD} ` +
+    'Remove it, or ask the operator for a soft quota.'
+  );
+}
