@@ -83,7 +83,7 @@ export function addTo(sum: Totals, totals: Totals): void {
   for (const name of COUNT_NAMES) sum[name] += totals[name];
 }
 
-/** Totals of one account, key and model. The model is empty for rejected requests. */
+/** Totals of one account, key and model; the model is empty for requests rejected before it was read. */
 export type UsageRow = { account: string; key: string; model: string } & Totals;
 
 /** Usage by account, key and model. Memory grows with those, not with the log. */
@@ -91,10 +91,7 @@ export class Usage {
   readonly #accounts = new Map<string, Map<string, Map<string, Totals>>>();
 
   apply(event: Ending | EventOf<'request.rejected'>): void {
-    count(
-      this.#totalsOf(event.account, event.key, event.type === 'request.rejected' ? '' : event.model),
-      event,
-    );
+    count(this.#totalsOf(event.account, event.key, event.model ?? ''), event);
   }
 
   #totalsOf(account: string, key: string, model: string): Totals {

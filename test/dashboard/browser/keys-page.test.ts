@@ -92,7 +92,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     const terms = {
       models: ['daybook-demo'],
       requests_per_minute: 1_500,
-      quotas: [{ meter: 'cost_nanousd', window: 'month', limit: 12_500_000, enforcement: 'soft' }],
+      quotas: [{ meter: 'cost_nanousd', window: 'month', limit: 12_500_000_000, enforcement: 'soft' }],
     };
     expect(await keysNamed('by hand')).toMatchObject([{ terms }]);
   });

@@ -187,19 +187,23 @@ function Time({ time, context: { zone, nowMs } }: { time: string; context: CellC
   );
 }
 
-/** The model, or the error code of a rejected request without a model. */
+/** The model, with the number of attempts or the error code of a rejected request. */
 function ModelOf({ row: { model, error_code, attempt_count: attempts } }: { row: RequestRow }) {
-  if (model !== null) {
-    return (
-      <>
-        {model}
-        {attempts !== null && attempts > 1 && (
-          <span className="text-xs text-muted"> · {attempts} attempts</span>
-        )}
-      </>
-    );
-  }
-  return error_code === null ? none : <code className="font-mono text-xs text-muted">{error_code}</code>;
+  if (model === null && error_code === null) return none;
+  return (
+    <>
+      {model}
+      {attempts !== null && attempts > 1 && (
+        <span className="text-xs text-muted"> · {attempts} attempts</span>
+      )}
+      {error_code !== null && (
+        <code className="font-mono text-xs text-muted">
+          {model !== null && ' · '}
+          {error_code}
+        </code>
+      )}
+    </>
+  );
 }
 
 function TokensOf({ row: { outcome, input_tokens, output_tokens } }: { row: RequestRow }) {

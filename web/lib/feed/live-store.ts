@@ -226,7 +226,7 @@ export class LiveStore {
     }
     if (ending.position > groups.position) {
       countIn(this.#byKey, ending.key, ending);
-      countIn(this.#byModel, ending.type === 'refused' ? '' : ending.model, ending);
+      countIn(this.#byModel, ending.model ?? '', ending);
     }
   }
 
