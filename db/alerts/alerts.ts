@@ -9,6 +9,7 @@ import { windowEnd } from '#db/limits/windows.ts';
 
 export const ALERT_KINDS = [
   'quota',
+  'overdraft',
   'key_expiring',
   'upstream_failing',
   'projector_behind',
@@ -40,6 +41,8 @@ export type QuotaFigures = {
   window_start: number;
   reset_position: number;
   cap: number;
+  /** The largest limit in force during the window; null: one of those was soft. */
+  hard_cap: number | null;
   used: number;
 };
 
@@ -85,6 +88,38 @@ export function quotaAlert(
       used: quota.used,
       window_starts_at: new Date(quota.window_start * 60_000).toISOString(),
       window_ends_at: new Date(endMs).toISOString(),
+    },
+  };
+}
+
+export function overdraftTopic(quota: QuotaFigures): string {
+  const { subject, meter, window_kind, window_start, reset_position } = quota;
+  return `overdraft/${subject}/${meter}/${window_kind}/${window_start}/${reset_position}`;
+}
+
+/** The alert of a hard limit that was exceeded, once for each window, also after its end. */
+export function overdraftAlert(quota: QuotaFigures, raised: ReadonlyMap<string, number>): Alert | null {
+  const { hard_cap: limit, used } = quota;
+  const meter = METER_OF.get(quota.meter);
+  const window = WINDOW_KIND_OF.get(quota.window_kind);
+  const topic = overdraftTopic(quota);
+  if (meter === undefined || window === undefined || limit === null || used <= limit || raised.has(topic))
+    return null;
+  return {
+    topic,
+    ordinal: 1,
+    kind: 'overdraft',
+    state: 'raised',
+    account: quota.account,
+    details: {
+      account_name: quota.account_name,
+      subject: quota.subject,
+      meter,
+      window,
+      limit,
+      used,
+      overdraft: used - limit,
+      window_starts_at: new Date(quota.window_start * 60_000).toISOString(),
     },
   };
 }

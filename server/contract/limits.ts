@@ -28,5 +28,8 @@ export type LimitRow = {
   window_started_at: string | null;
   resets_at: string | null;
   enforcement: 'soft' | 'hard';
-  overdraft: number | null;
+  /** Units used beyond the limit. */
+  overdraft: number;
+  /** The largest overdraft that running replies may cause together; null where it is not in tokens. */
+  overdraft_max: number | null;
 };

@@ -12,6 +12,8 @@ export type Figures = {
   used: number;
   reserved: number;
   remaining: number;
+  /** Units used beyond the limit. */
+  overdraft: number;
   /** ISO 8601; null where the window never ends. */
   resets_at: string | null;
 };
@@ -29,6 +31,7 @@ export function figuresOf(counter: Counter): Figures {
     used,
     reserved: held,
     remaining: Math.max(0, counter.cap - used - held),
+    overdraft: Math.max(0, used - counter.cap),
     resets_at: counter.end === Infinity ? null : new Date(counter.end * 60_000).toISOString(),
   };
 }

@@ -11,7 +11,7 @@ import { LIMITS_UNAVAILABLE } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { figuresOf } from '#server/limits/figures.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { overdraftOf } from '#server/relay/usage-report.ts';
+import { overdraftMaxOf } from '#server/relay/usage-report.ts';
 
 type Subject = { limits: SubjectLimits; keyName: string | null };
 
@@ -91,7 +91,7 @@ async function readRows({ instance }: Relay, subjects: readonly Subject[]): Prom
   );
   return counters.map((counter, index): LimitRow => {
     const { limit, limits, keyName } = inForce[index] as (typeof inForce)[number];
-    const { used, reserved: held, remaining: free, resets_at } = figuresOf(counter);
+    const { used, reserved: held, remaining: free, overdraft, resets_at } = figuresOf(counter);
     return {
       subject: counter.subject,
       key_name: keyName,
@@ -104,7 +104,8 @@ async function readRows({ instance }: Relay, subjects: readonly Subject[]): Prom
       window_started_at: counter.window === 'none' ? null : new Date(counter.start * 60_000).toISOString(),
       resets_at,
       enforcement: limit.enforcement,
-      overdraft: overdraftOf(limit, limits),
+      overdraft,
+      overdraft_max: overdraftMaxOf(limit, limits),
     };
   });
 }

@@ -15,8 +15,8 @@ export type Usage = {
   key: { id: string; name: string };
   limits: (Figures & {
     enforcement: Limit['enforcement'];
-    /** How far running replies may exceed the limit together; null where it is not in tokens. */
-    overdraft: number | null;
+    /** The largest overdraft that running replies may cause together; null where it is not in tokens. */
+    overdraft_max: number | null;
   })[];
 };
 
@@ -37,7 +37,7 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: LeaseClien
       return {
         ...figuresOf(counter),
         enforcement: limit.enforcement,
-        overdraft: overdraftOf(limit, subject),
+        overdraft_max: overdraftMaxOf(limit, subject),
       };
     }),
   };
@@ -47,7 +47,7 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: LeaseClien
  * How far a soft limit may end beyond its limit: each of the calls that may run at once by the
  * longest reply. Declared, so that it can be planned with.
  */
-export function overdraftOf(
+export function overdraftMaxOf(
   { meter, enforcement }: Limit,
   { limits, replyTokensMax }: SubjectLimits,
 ): number | null {

@@ -51,6 +51,7 @@ test("limits are the account's and its keys', and follow calls without projectio
       resets_at: null,
       enforcement: 'soft',
       overdraft: 0,
+      overdraft_max: 0,
     },
     {
       subject: `account/${ana.me.account.id}`,
@@ -64,6 +65,7 @@ test("limits are the account's and its keys', and follow calls without projectio
       ...begins,
       enforcement: 'hard',
       overdraft: 0,
+      overdraft_max: 0,
     },
     expect.objectContaining({
       subject: `key/${key.id}`,

@@ -201,7 +201,7 @@ describe('a soft quota', () => {
     };
     await Promise.all(Array.from({ length: 10 }, (_, number) => caller(number)));
     const { limits } = await fleet.usage(tenant.secret);
-    const overdraft = limits.find(({ meter }) => meter === 'tokens')?.overdraft ?? 0;
+    const overdraft = limits.find(({ meter }) => meter === 'tokens')?.overdraft_max ?? 0;
     expect(overdraft).toBe(8 * 2_000);
     const events = await fleet.settledLog();
     const charges = chargesOf(events, { meter: 'tokens', account: tenant.account });

@@ -140,7 +140,7 @@ test('GET /v1/usage reports every limit of a key with the usage of the log', asy
     row.window,
     row.limit,
     row.enforcement,
-    row.overdraft,
+    row.overdraft_max,
   ]);
   expect(rows).toEqual([
     ['account', 'concurrent', 'now', 7, 'soft', 0],
@@ -220,6 +220,7 @@ test('the body of a 429 has the limit, what remains of it, and when it resets', 
     used: 0,
     reserved: 0,
     remaining: 300,
+    overdraft: 0,
     resets_at: nextMonth,
   });
   expect(first.header('x-quota-reset')).toBe(nextMonth);

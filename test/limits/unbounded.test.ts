@@ -78,6 +78,17 @@ describe('under a hard quota', () => {
   });
 });
 
+test('a hard limit that a provider exceeds all the same shows its true overdraft', async () => {
+  const { secret } = await fleet.tenant('exceeded', HARD);
+  const path = '/v1/responses';
+  const reply = await fleet.chat(0, { key: secret, path, body: { model: MODEL, ...BODIES[path] } });
+  expect(reply.status).toBe(200);
+  const { limits } = await fleet.settledUsage(secret);
+  expect(limits).toMatchObject([
+    { limit: LIMIT, used: 50_003, remaining: 0, overdraft: 50_003 - LIMIT, overdraft_max: 0 },
+  ]);
+});
+
 test('without a hard quota each of them is relayed', async () => {
   for (const [path, more] of UNBOUNDED) {
     const reply = await fleet.chat(0, { path, body: { model: MODEL, ...BODIES[path], ...more } });

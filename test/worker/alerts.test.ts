@@ -33,7 +33,7 @@ afterEach(async () => {
     `delete from daybook.alert;
     delete from daybook.alert_look;
     delete from daybook.job_status;
-    truncate projection.quota_window, projection.key, projection.request`,
+    truncate projection.quota_window, projection.quota_terms, projection.key, projection.request`,
   );
   await client.query('update daybook.projection set position = daybook.head(0::smallint), is_live = true');
 });
@@ -119,6 +119,34 @@ describe('quotas', () => {
     expect(await alerts()).toHaveLength(130);
     // What has not changed since is not read again.
     expect(await watchQuotas(client)).toBeGreaterThan(0);
+  });
+
+  test('raise an alert once when a hard limit is exceeded, and none for a soft or lowered one', async () => {
+    const terms = (subject: string, cap: number, position: number, until: number | null, isHard = true) =>
+      client.query(
+        `insert into projection.quota_terms (subject, meter, window_kind, position, until_position, cap,
+            reset_position, from_minute, is_hard)
+          values ($1, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, $2, $3, $4, 0, ${MONTH_START} + $6, $5)`,
+        [subject, position, until, cap, isHard, position > 1 ? 5 : -5],
+      );
+    await terms('key/exceeded', 1_000, 1, null);
+    await terms('key/within', 1_000, 1, null);
+    await terms('key/soft', 1_000, 1, null, false);
+    await terms('key/lowered', 2_000, 1, 3);
+    await terms('key/lowered', 1_000, 3, null);
+    await terms('key/hardened', 1_000, 1, 3, false);
+    await terms('key/hardened', 1_000, 3, null);
+    for (const used of [1_001, 1_500]) {
+      for (const name of ['exceeded', 'soft', 'lowered', 'hardened']) await use(`key/${name}`, used, used);
+      await use('key/within', 1_000, used);
+      await reach(used);
+      await atOnce(watchQuotas);
+    }
+    const { rows } = await client.query(
+      `select details->'overdraft' as overdraft, details->>'subject' as subject from daybook.alert
+        where kind = 'overdraft'`,
+    );
+    expect(rows).toEqual([{ overdraft: 1, subject: 'key/exceeded' }]);
   });
 
   test('raise no alerts while their projection is rebuilt', async () => {

@@ -1,7 +1,14 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
-import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts/alerts.ts';
+import {
+  overdraftAlert,
+  overdraftTopic,
+  quotaAlert,
+  type QuotaFigures,
+  QUOTA_PERCENTS,
+  quotaTopics,
+} from '#db/alerts/alerts.ts';
 import { countOf, db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
@@ -11,6 +18,16 @@ import { countOf, db, rowOf, rowsOf } from '#db/schema/query.ts';
  */
 const WINDOWS_MAX = 5_000;
 const LOOK_MS = 5_000;
+
+/** The largest cap in force during a window `q`; null where one was soft. Later terms are not looked at. */
+const HARD_CAP = sql<number | null>`(
+  select case when bool_and(t.is_hard) then max(t.cap) end::float8 from projection.quota_terms t
+    where t.subject = q.subject and t.meter = q.meter and t.window_kind = q.window_kind
+      and t.reset_position = q.reset_position
+      and not exists (select from projection.quota_terms n where n.subject = q.subject and n.meter = q.meter
+        and n.window_kind = q.window_kind and n.position >= t.until_position
+        and n.from_minute <= q.window_start)
+  )`;
 
 /**
  * The windows above one position up to another that are used enough, with the last position that was looked
@@ -53,11 +70,13 @@ export const changedQuotas = (after: string, upTo: string) =>
       sql<number | null>`q.reset_position::float8`.as('reset_position'),
       sql<number | null>`q.cap::float8`.as('cap'),
       sql<number | null>`q.used::float8`.as('used'),
+      HARD_CAP.as('hard_cap'),
     ])
     .orderBy('q.position');
 
 /**
- * Raises an alert for each quota that has crossed another threshold. Only windows that changed since
+ * Raises an alert for each quota that has crossed another threshold, and for each hard one that was
+ * exceeded. Only windows that changed since
  * the last run are read; later changes are left to the next run. If two runs overlap, the alert's
  * topic makes sure that it is raised once.
  * @returns the milliseconds until the next run.
@@ -76,10 +95,15 @@ export async function watchQuotas(client: ClientBase): Promise<number> {
   if (state === undefined || Number(state.looked ?? 0) >= Number(state.reached)) return LOOK_MS;
   const rows = await rowsOf(client, changedQuotas(state.looked ?? '0', state.reached));
   const used = rows.filter((row): row is typeof row & QuotaFigures => row.subject !== null);
-  const raised = await readRaised(client, used.flatMap(quotaTopics));
+  const raised = await readRaised(
+    client,
+    used.flatMap((quota) => [...quotaTopics(quota), overdraftTopic(quota)]),
+  );
   await raiseAlerts(
     client,
-    used.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null),
+    used
+      .flatMap((quota) => [quotaAlert(quota, raised, state.now.getTime()), overdraftAlert(quota, raised)])
+      .filter((alert) => alert !== null),
   );
   const isAll = (rows[0]?.count ?? 0) < WINDOWS_MAX;
   await countOf(

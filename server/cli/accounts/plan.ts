@@ -10,7 +10,7 @@ import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
 import { checkPlanName, requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
-import { overdraftOf } from '#server/relay/usage-report.ts';
+import { overdraftMaxOf } from '#server/relay/usage-report.ts';
 
 /** `daybook plan …` */
 export function planCommands(program: Command): void {
@@ -115,7 +115,7 @@ function describePlan({ name, state, version, terms }: Plan, accounts: number): 
     .filter(({ enforcement }) => enforcement === 'soft')
     .map((limit) => ({
       quota: `${limit.meter}/${limit.window}`,
-      tokens: overdraftOf({ ...limit, meter: 'tokens' }, subject),
+      tokens: overdraftMaxOf({ ...limit, meter: 'tokens' }, subject),
     }));
   return { name, state, version, accounts, terms, overdrafts };
 }

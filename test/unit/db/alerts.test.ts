@@ -36,6 +36,7 @@ describe('a quota', () => {
     window_start: windowStart('day', minuteOf(NOW_MS)),
     reset_position: 0,
     cap: 1_000,
+    hard_cap: null,
     used: 0,
     ...changes,
   });

@@ -19,7 +19,8 @@ const row: LimitRow = {
   window_started_at: '2026-05-04T00:00:00.000Z',
   resets_at: '2026-05-05T00:00:00.000Z',
   enforcement: 'soft',
-  overdraft: null,
+  overdraft: 0,
+  overdraft_max: null,
 };
 
 test('windows end when the relay’s windows end', () => {

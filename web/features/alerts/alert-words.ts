@@ -9,6 +9,7 @@ import { showCost, showCount, showDuration } from '../../lib/format/show.ts';
 /** Each kind of alert with its description. */
 export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
   quota: { name: 'Quota usage', about: 'A quota reaches 50, 80 or 100%.' },
+  overdraft: { name: 'Exceeded hard limits', about: 'More of a hard limit is used than it allows.' },
   key_expiring: { name: 'Expiring keys', about: 'A key expires in seven days, and again in one day.' },
   upstream_failing: {
     name: 'Failing upstreams',
@@ -36,14 +37,24 @@ const failureRate = ({ failed, ended }: AlertRow['details']): string =>
 const lag = ({ ms, events }: AlertRow['details']): string =>
   `${typeof ms === 'number' ? showDuration(ms) : '?'} (${count(events)} events)`;
 
+/** The limit, with its key where it is one of a key. */
+function limitOf({ subject, meter, window }: AlertRow['details']): string {
+  const key = text(subject).startsWith('key/') ? `Key ${text(subject).slice('key/'.length)}: ` : '';
+  return `${key}${limitTitle({ meter, window } as Parameters<typeof limitTitle>[0])}`;
+}
+
 /** The alert in one sentence. Account and time are shown next to it. */
 export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'state' | 'details'>): string {
   switch (kind) {
     case 'quota': {
-      const { percent, meter, window, limit, used, subject } = details;
-      const key = text(subject).startsWith('key/') ? `Key ${text(subject).slice('key/'.length)}: ` : '';
-      const name = limitTitle({ meter, window } as Parameters<typeof limitTitle>[0]);
-      return `${key}${name}: ${text(percent)}% used (${amount(meter, used)} of ${amount(meter, limit)}).`;
+      const { percent, meter, limit, used } = details;
+      const share = `${amount(meter, used)} of ${amount(meter, limit)}`;
+      return `${limitOf(details)}: ${text(percent)}% used (${share}).`;
+    }
+    case 'overdraft': {
+      const { meter, limit, used, overdraft } = details;
+      const share = `${amount(meter, used)} used of ${amount(meter, limit)}`;
+      return `${limitOf(details)}: hard limit exceeded by ${amount(meter, overdraft)} (${share}).`;
     }
     case 'key_expiring': {
       const { key_name: name, key, days } = details;

@@ -8,11 +8,12 @@ export function LimitItem({ row }: { row: LimitRow }) {
   return <QuotaBar row={row} isOwnerKnown note={enforcementOf(row)} />;
 }
 
-function enforcementOf({ meter, window, enforcement, overdraft }: LimitRow): string {
+function enforcementOf({ meter, window, enforcement, overdraft, overdraft_max: most }: LimitRow): string {
   if (meter === 'concurrent') return 'Frees up as requests finish.';
   if (window === 'minute') return 'Resets every minute.';
+  if (overdraft > 0) return `Exceeded by ${showAmount(meter, overdraft, showShort)}.`;
   if (enforcement === 'hard') return 'Hard limit: never exceeded. Replies are capped at the remaining quota.';
-  if (overdraft === 0) return 'Hard limit: each request is counted before it starts.';
-  const most = overdraft === null ? '' : ` by up to ${showAmount(meter, overdraft, showShort)}`;
-  return `Soft limit: in-flight requests finish and may exceed it${most}.`;
+  if (most === 0) return 'Hard limit: each request is counted before it starts.';
+  const byMost = most === null ? '' : ` by up to ${showAmount(meter, most, showShort)}`;
+  return `Soft limit: in-flight requests finish and may exceed it${byMost}.`;
 }

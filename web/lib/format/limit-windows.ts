@@ -32,6 +32,7 @@ export function atTime(row: LimitRow, nowMs: number): LimitRow {
     used: 0,
     reserved: 0,
     remaining: row.limit,
+    overdraft: 0,
     window_started_at: new Date(fromMs).toISOString(),
     resets_at: endMs === null ? null : new Date(endMs).toISOString(),
   };
