@@ -28,12 +28,21 @@ export type HeadFacts = {
   requestId: string | null;
   /** The id of an edge in front of the provider, which only its support can resolve. */
   edgeId: string | null;
+  /** The id of the reply where it isn't the provider's but ours. */
+  generatedId: string | null;
   statedCost: number | null;
 };
 
 /** Headers with the provider's id of a request, the first that is set counts. */
-const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'apim-request-id', 'x-amzn-requestid'] as const;
+export const REQUEST_ID_HEADERS = [
+  'x-request-id',
+  'request-id',
+  'apim-request-id',
+  'x-amzn-requestid',
+] as const;
 const EDGE_ID_HEADER = 'cf-ray';
+/** The id that a bridge gives to a reply whose provider has none. */
+export const GENERATED_ID_HEADER = 'x-daybook-generated-id';
 /** LiteLLM's, in dollars. */
 const COST_HEADER = 'x-litellm-response-cost';
 
@@ -44,6 +53,7 @@ export function headFacts(headers: Record<string, string | string[] | undefined>
   return {
     requestId,
     edgeId: providerText(headers[EDGE_ID_HEADER]),
+    generatedId: providerText(headers[GENERATED_ID_HEADER]),
     statedCost: typeof cost === 'string' ? nanousdOf(cost) : null,
   };
 }
@@ -55,11 +65,12 @@ export function headFacts(headers: Record<string, string | string[] | undefined>
 export function allFacts(facts: Readonly<ReplyFacts>, head: HeadFacts, redactor: Redactor): ReplyFacts {
   const free = (text: string | null): string | null =>
     text !== null && redactor.text(text) === text ? text : null;
+  const ofReply = facts.providerRequest === head.generatedId ? null : facts.providerRequest;
   return {
     answeredModel: free(facts.answeredModel),
     finishReason: free(facts.finishReason),
     serviceTier: free(facts.serviceTier),
-    providerRequest: free(head.requestId) ?? free(facts.providerRequest) ?? free(head.edgeId),
+    providerRequest: free(head.requestId) ?? free(ofReply) ?? free(head.edgeId),
     statedCost: facts.statedCost ?? head.statedCost,
   };
 }

@@ -18,6 +18,7 @@ import { loadModels, type Models, PackageError } from '#server/providers/bridge/
 import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 import { checkAddresses } from '#server/providers/bridge/supported.ts';
 import { boundedFetch, overWire, Wire } from '#server/providers/bridge/wire.ts';
+import { GENERATED_ID_HEADER, REQUEST_ID_HEADERS } from '#server/wire/reply-facts.ts';
 import { Redactor } from '#server/wire/redactor.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 
@@ -81,7 +82,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
     } catch (error) {
       // A complete reply that could not be read has cost something, and is reported as one that was cut.
       if (wire.answered && !call.parsed.sse && mapError(error, redactor).kind === 'broken')
-        exchange.head(200, headOf(false, asking, []));
+        exchange.head(200, headOf(false, asking, [], name, undefined));
       throw error;
     } finally {
       wire.close();
@@ -147,14 +148,14 @@ async function complete({ model, asking, name, exchange, redactor }: Carrying): 
   };
   const completion = completionOf(generated, own);
   if (!completion) return refuse(exchange, 502, null, errorInBand(null, redactor));
-  exchange.head(200, headOf(false, asking, generated.warnings));
+  exchange.head(200, headOf(false, asking, generated.warnings, name, generated.response?.headers));
   exchange.data(JSON.stringify(completion));
   exchange.end();
 }
 
 /** One part at a time, and none while the handler takes nothing: the provider is made to wait, too. */
 async function streamed({ model, asking, name, exchange, wire, redactor }: Carrying): Promise<void> {
-  const { stream } = await model.doStream({ ...asking.options, abortSignal: exchange.signal });
+  const { stream, response } = await model.doStream({ ...asking.options, abortSignal: exchange.signal });
   const reader = stream.getReader();
   const chunks = new Chunks(name);
   let warnings: Warning[] = [];
@@ -173,7 +174,8 @@ async function streamed({ model, asking, name, exchange, wire, redactor }: Carry
         return exchange.end();
       }
       const events = chunks.take(part);
-      if (events !== '' && !exchange.begun) exchange.head(200, headOf(true, asking, warnings));
+      if (events !== '' && !exchange.begun)
+        exchange.head(200, headOf(true, asking, warnings, name, response?.headers));
       if (events !== '') exchange.data(events);
       if (chunks.failed) break;
     }
@@ -192,12 +194,18 @@ function headOf(
   sse: boolean,
   { unsupported }: ModelCall,
   warnings: readonly Warning[],
+  { id }: ReplyName,
+  headers: Record<string, string> = {},
 ): Record<string, string> {
   const names = [...new Set([...unsupported, ...unsupportedBy(warnings)])]
     .filter((name) => /^[\w.-]{1,64}$/.test(name))
     .slice(0, DROPPED_MAX);
   return {
     'content-type': sse ? 'text/event-stream' : 'application/json',
+    [GENERATED_ID_HEADER]: id,
+    ...Object.fromEntries(
+      REQUEST_ID_HEADERS.flatMap((name) => (headers[name] ? [[name, headers[name]]] : [])),
+    ),
     ...(names.length > 0 ? { 'x-daybook-unsupported': names.join(', ') } : {}),
   };
 }

@@ -8,7 +8,9 @@ export type LanguageModel = {
   /** Addresses that the provider fetches by itself, as patterns for each media type. */
   readonly supportedUrls?: SupportedUrls | PromiseLike<SupportedUrls>;
   doGenerate(options: SendOptions): PromiseLike<Generated>;
-  doStream(options: SendOptions): PromiseLike<{ stream: ReadableStream<StreamPart> }>;
+  doStream(
+    options: SendOptions,
+  ): PromiseLike<{ stream: ReadableStream<StreamPart>; response?: ReplyHeaders | undefined }>;
 };
 
 export type Specification = 'v3' | 'v4';
@@ -85,8 +87,10 @@ export type Generated = {
   finishReason: FinishReason;
   usage: ModelUsage;
   warnings: Warning[];
-  response?: ResponseMetadata;
+  response?: ResponseMetadata & ReplyHeaders;
 };
+/** The headers of the provider's reply, by their names in lower case. */
+type ReplyHeaders = { headers?: Record<string, string> | undefined };
 type ResponseMetadata = {
   id?: string | undefined;
   timestamp?: Date | undefined;
@@ -151,6 +155,8 @@ export type ModelUsage = {
     cacheWrite?: number | undefined;
   };
   outputTokens: { total?: number | undefined; text?: number | undefined; reasoning?: number | undefined };
+  /** The provider's own report, in its own shape. */
+  raw?: Record<string, unknown> | undefined;
 };
 
 export type Warning =

@@ -44,10 +44,12 @@ export function finishOf(
 
 /** Usage in OpenAI's shape; null where the provider has not reported both totals. */
 export function usageOf(usage: ModelUsage | undefined): object | null {
-  const input = usage?.inputTokens.total;
-  const output = usage?.outputTokens.total;
+  const billed = billedUnits(usage?.raw);
+  const input = billed?.input_tokens ?? usage?.inputTokens.total;
+  const output = billed?.output_tokens ?? usage?.outputTokens.total;
   if (usage === undefined || input === undefined || output === undefined) return null;
   const { cacheRead = 0, cacheWrite = 0 } = usage.inputTokens;
+  const { raw = {} } = usage;
   return {
     prompt_tokens: input,
     completion_tokens: output,
@@ -55,9 +57,35 @@ export function usageOf(usage: ModelUsage | undefined): object | null {
     prompt_tokens_details: {
       cached_tokens: cacheRead,
       ...(cacheWrite > 0 ? { cache_write_tokens: cacheWrite } : {}),
+      ...modalities(raw['promptTokensDetails']),
     },
-    completion_tokens_details: { reasoning_tokens: usage.outputTokens.reasoning ?? 0 },
+    completion_tokens_details: {
+      reasoning_tokens: usage.outputTokens.reasoning ?? 0,
+      ...modalities(raw['candidatesTokensDetails']),
+    },
+    ...Object.fromEntries(RAW_MEMBERS.filter((name) => raw[name]).map((name) => [name, raw[name]])),
   };
+}
+
+/** Cohere charges for fewer tokens than its models read, and reports both. */
+function billedUnits(raw: ModelUsage['raw']): { input_tokens?: number; output_tokens?: number } | null {
+  const billed = raw?.['billed_units'];
+  return typeof billed === 'object' ? billed : null;
+}
+
+/** Members of Anthropic's report that packages leave out of theirs, in the same words as gateways. */
+const RAW_MEMBERS = ['cache_creation', 'server_tool_use', 'service_tier'] as const;
+
+/** Google's counts of each modality, of which the convention has names for two. */
+function modalities(details: unknown): { audio_tokens?: number; image_tokens?: number } {
+  const found: { audio_tokens?: number; image_tokens?: number } = {};
+  if (!Array.isArray(details)) return found;
+  for (const each of details as ({ modality?: unknown; tokenCount?: unknown } | null)[]) {
+    if (typeof each?.tokenCount !== 'number') continue;
+    if (each.modality === 'AUDIO') found.audio_tokens = each.tokenCount;
+    if (each.modality === 'IMAGE') found.image_tokens = each.tokenCount;
+  }
+  return found;
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Usage } from '#db/money.ts';
+import { asRecord } from '#server/providers/openai/counts.ts';
 import { statedCost } from '#server/providers/openai/usage-details.ts';
 import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import { modelText, NO_FACTS, providerText, type ReplyFacts } from '#server/wire/reply-facts.ts';
@@ -22,6 +23,8 @@ export class ReplyRecord {
       this.usage = parsed === 'implausible' ? null : parsed;
     }
     this.facts.statedCost = statedCost(value) ?? this.facts.statedCost;
+    // OpenRouter reports the tier of the provider behind it here.
+    this.facts.serviceTier = providerText(asRecord(value)?.['service_tier']) ?? this.facts.serviceTier;
   }
 
   /** Takes the id, the model and the service tier of an object; those that it lacks stay as they are. */

@@ -101,7 +101,7 @@ export class ChatSse extends PassthroughSse {
       endsInError(data['choices'])
     )
       this.#failed = true;
-    if (hasUsage) this.#record.report(data['usage'] ?? groq?.['usage']);
+    if (hasUsage) this.#record.report(data['usage'] ?? groq?.['usage'] ?? usageOfChoice(data['choices']));
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 
@@ -147,6 +147,11 @@ function hasUsageObject(event: string): boolean {
 /** An error as an object, or by its text alone. */
 function hasError(error: unknown): boolean {
   return typeof error === 'string' ? error !== '' : typeof error === 'object' && error !== null;
+}
+
+/** Moonshot reports usage in the last chunk's choice. */
+function usageOfChoice(choices: unknown): unknown {
+  return Array.isArray(choices) ? asRecord(choices[0])?.['usage'] : null;
 }
 
 function endsInError(choices: unknown): boolean {

@@ -44,7 +44,7 @@ describe.each([
     text: 'The tide turns at noon — 潮汐.',
     reported: usage(14, 6),
   },
-  { name: 'cohere', fixture: 'cohere-text.sse', text: 'The tide turns at noon.', reported: usage(80, 8) },
+  { name: 'cohere', fixture: 'cohere-text.sse', text: 'The tide turns at noon.', reported: usage(14, 6) },
   {
     name: 'anthropic',
     fixture: 'anthropic-text.sse',
@@ -150,7 +150,7 @@ describe('tool calls', () => {
 
 test.each([
   { fixture: 'google-text.json', name: 'google', reported: usage(14, 6) },
-  { fixture: 'cohere-text.json', name: 'cohere', reported: usage(80, 8), reasoning: 'Noon is high water.' },
+  { fixture: 'cohere-text.json', name: 'cohere', reported: usage(14, 6), reasoning: 'Noon is high water.' },
   { fixture: 'anthropic-text.json', name: 'anthropic', reported: { total_tokens: 150 } },
 ])('a complete reply is a chat completion: $fixture', async ({ fixture, name, reported, reasoning }) => {
   provider.answers.push({ fixture });
