@@ -1,6 +1,7 @@
 import { Client } from 'pg';
 import { withTimeout, type Store } from '#db/postgres/connect.ts';
 import { END_REASONS, EVENT_CODES, type EventType, USAGE_SOURCES } from '#db/events/events.ts';
+import { ROUTE_CODES } from '#db/limits/limits.ts';
 import { SHARD } from '#db/log/append.ts';
 import { type ColumnName, FIELDS } from '#db/log/columns.ts';
 import { BUCKET_BOUNDS_MS, BUCKETS } from '#db/projections/buckets.ts';
@@ -42,11 +43,11 @@ const MODEL = `(array['${MODELS.join("','")}'])[1 + floor(${MODELS.length} * pow
 /** `$1` is the day's beginning, `$2` the position before it, `$3` how many requests it has. */
 const REQUESTS = `
   insert into projection.request (request, position, end_position, accepted_at, ended_at,
-      hold_tokens, cost_nanousd, terms_position, instance, admitted_minute, body_bytes,
+      hold_tokens, cost_nanousd, upstream_cost_nanousd, terms_position, instance, admitted_minute, body_bytes,
       input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms,
       price_version, rejected_count,
-      status, end_reason, usage_source, attempt_count, retry_count, sse,
-      account, key, model, upstream, error_code)
+      status, end_reason, usage_source, attempt_count, retry_count, route, sse,
+      account, key, model, upstream, error_code, end_user, session, tags)
   select
       -- In order of time, like those of UUIDv7.
       (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0')
@@ -55,6 +56,8 @@ const REQUESTS = `
       case when refused then at else at + duration_ms * interval '1 millisecond' end,
       case when not refused then input_tokens + 1024 end,
       case when not refused then input_tokens * 2 + output_tokens * 8 end,
+      -- A failed attempt of a few calls was billed too.
+      case when not refused and luck < 0.02 then input_tokens * 4 + output_tokens * 8 end,
       case when not refused then 1 end, 1,
       case when not refused then floor(extract(epoch from at) / 60)::integer end,
       case when not refused then input_tokens * 4 end,
@@ -69,10 +72,15 @@ const REQUESTS = `
         when luck < 0.998 then ${END_REASONS.quota_exceeded}
         else ${END_REASONS.internal_error} end,
       case when not refused then ${USAGE_SOURCES.provider} end, case when not refused then 1 end, null,
-      case when not refused then luck < 0.7 end, 'Acct' || lpad(rank::text, 4, '0'),
+      ${ROUTE_CODES['/v1/chat/completions']}, case when not refused then luck < 0.7 end,
+      'Acct' || lpad(rank::text, 4, '0'),
       'K' || lpad(rank::text, 4, '0') || lpad(floor((${KEY_COUNT}) * power(random(), 2))::text, 3, '0'),
       case when not refused then ${MODEL} end, case when not refused then 'one' end,
-      case when refused then 'rate_limit_exceeded' end
+      case when refused then 'rate_limit_exceeded' end,
+      -- Half of the calls say whom they are for; of a tenth of them it is known in which session.
+      case when luck > 0.5 then 'EndUser' || lpad(floor(10000 * power(random(), 2))::text, 9, '0') end,
+      case when luck > 0.9 then 'Session' || lpad(floor(100000 * random())::text, 9, '0') end,
+      case when luck > 0.9 then 'Tag' || lpad(floor(20 * power(random(), 2))::text, 13, '0') end
     from (
       select n, floor(${ACCOUNTS} * power(random(), 3))::integer as rank,
           random() as luck, random() < 0.015 as refused,
@@ -95,12 +103,16 @@ const histogram = (column: string): string =>
 const SUMMED = [
   'refused',
   'unpriced',
+  'estimated',
   'input_tokens',
   'cache_read_tokens',
+  'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
   'cost_nanousd',
+  'upstream_cost_nanousd',
+  'estimated_cost_nanousd',
 ];
 const NAMES = [...ENDED_OUTCOMES, ...SUMMED, 'duration_counts', 'first_byte_counts'].join(', ');
 const FIGURES_OF_REQUESTS = [
@@ -109,11 +121,14 @@ const FIGURES_OF_REQUESTS = [
   ),
   'coalesce(sum(rejected_count), 0)',
   'count(*) filter (where cost_nanousd is null and end_reason is not null)',
-  ...['input_tokens', 'cache_read_tokens', 'output_tokens', 'reasoning_tokens'].map(
+  '0',
+  ...['input_tokens', 'cache_read_tokens', 'cache_write_tokens', 'output_tokens', 'reasoning_tokens'].map(
     (name) => `coalesce(sum(${name}), 0)`,
   ),
   '0',
   'coalesce(sum(cost_nanousd), 0)',
+  'coalesce(sum(coalesce(upstream_cost_nanousd, cost_nanousd)), 0)',
+  '0',
   histogram('duration_bucket'),
   histogram('first_byte_bucket'),
 ].join(', ');
@@ -132,7 +147,8 @@ const fromRequests = (table: string, unit: Unit, by: readonly string[]): string 
   `insert into projection.${table} (${[unit, ...by].join(', ')}, ${NAMES})
     select date_bin('1 ${unit}', ended_at, 'epoch'), ${[...by, FIGURES_OF_REQUESTS].join(', ')}
       from (select ended_at, account, key, coalesce(model, '') as model, end_reason, rejected_count,
-            input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, cost_nanousd,
+            input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
+            cost_nanousd, upstream_cost_nanousd,
             ${bucketOf('duration_ms')} as duration_bucket, ${bucketOf('first_byte_ms')} as first_byte_bucket
           from projection.request where accepted_at >= $1::timestamptz - interval '5 minutes'
             and ended_at >= $1 and accepted_at < $2 and ended_at < $2) r
@@ -234,7 +250,7 @@ const line = (type: EventType, fields: Partial<Record<ColumnName, string>>): str
 };
 const own = (...names: readonly ColumnName[]) => Object.fromEntries(names.map((name) => [name, name]));
 const CALL = own('request', 'account', 'key', 'model');
-const ACCEPTED = line('request.accepted', { ...CALL, ...own('sse', 'body_bytes', 'hold_tokens') });
+const ACCEPTED = line('request.accepted', { ...CALL, ...own('route', 'sse', 'body_bytes', 'hold_tokens') });
 const SETTLED = line('request.settled', {
   ...CALL,
   ...own('status', 'end_reason', 'usage_source', 'input_tokens', 'cache_read_tokens', 'output_tokens'),

@@ -169,6 +169,8 @@ const admission = {
 };
 /** The route that a call came by. */
 const route = z.enum(RELAYED_ROUTES);
+/** The same on the events that follow an acceptance, so that each can be filtered alone. */
+const laterRoute = { route: route.optional() };
 /** What a request may spend until it settles, or until a `request.extended` says more. */
 const hold = { hold_tokens: Count, hold_cost_nanousd: Count.optional() };
 
@@ -188,12 +190,14 @@ const RequestAccepted = z.object({
 const RequestExtended = z.object({
   type: z.literal('request.extended'),
   ...call,
+  ...laterRoute,
   ...hold,
   ...admission,
 });
 
 const ending = {
   ...call,
+  ...laterRoute,
   end_reason: z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]),
   usage_source: z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]),
   ...admission,

@@ -35,6 +35,7 @@ const REJECTED = 'request.rejected';
 const CALL = [ACCEPTED, EXTENDED, SETTLED, ABANDONED] as const;
 const ALL = [...CALL, REJECTED] as const;
 const HOLD = [ACCEPTED, EXTENDED, ABANDONED] as const;
+const LATER = [EXTENDED, SETTLED, ABANDONED] as const;
 const END = [SETTLED, ABANDONED] as const;
 
 export const COLUMNS = [
@@ -47,7 +48,7 @@ export const COLUMNS = [
   { name: 'account', type: 'text', needed: ALL, control: 'optional' },
   { name: 'key', type: 'text', needed: ALL, control: 'optional' },
   { name: 'model', type: 'text', needed: CALL, optional: [REJECTED], control: 'optional' },
-  { name: 'route', type: 'int2', needed: [ACCEPTED, REJECTED], codes: ROUTE_CODES },
+  { name: 'route', type: 'int2', needed: [ACCEPTED, REJECTED], optional: LATER, codes: ROUTE_CODES },
   { name: 'end_user', type: 'text', optional: ALL },
   { name: 'session', type: 'text', optional: ALL },
   { name: 'tags', type: 'text', optional: ALL, isList: true },

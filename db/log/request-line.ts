@@ -33,9 +33,7 @@ export function requestLine(event: RequestEvent): string {
   cells[AT.request] = event.request;
   cells[AT.account] = textCell(event.account);
   cells[AT.key] = textCell(event.key);
-  if (event.type === 'request.accepted' || event.type === 'request.rejected') {
-    cells[AT.route] = String(ROUTE_CODES[event.route]);
-  }
+  if (event.route !== undefined) cells[AT.route] = String(ROUTE_CODES[event.route]);
   if (event.end_user !== undefined) cells[AT.end_user] = textCell(event.end_user);
   if (event.session !== undefined) cells[AT.session] = textCell(event.session);
   if (event.tags !== undefined) cells[AT.tags] = textCell(event.tags.join(' '));
@@ -230,6 +228,8 @@ type Call = Exclude<RequestEvent, EventOf<'request.rejected'>>;
 /** What each event of a call may have. Assigned, since spreading it costs twice as much. */
 function addAdmission(event: Call, cells: Cells): void {
   addAttribution(event, cells);
+  const route = cells[AT.route];
+  if (route != null && event.type !== 'request.accepted') event.route = nameOf(ROUTE_OF, route);
   const terms_position = cells[AT.terms_position];
   if (terms_position != null) event.terms_position = number(terms_position);
   const admitted_minute = cells[AT.admitted_minute];

@@ -28,8 +28,9 @@ const CARRY_ON = `with updated as (
         hold_tokens = coalesce(excluded.hold_tokens, r.hold_tokens),
         hold_cost_nanousd = case when excluded.hold_tokens is null
           then r.hold_cost_nanousd else excluded.hold_cost_nanousd end,
-        cost_nanousd = excluded.cost_nanousd,
+        cost_nanousd = excluded.cost_nanousd, upstream_cost_nanousd = excluded.upstream_cost_nanousd,
         input_tokens = excluded.input_tokens, cache_read_tokens = excluded.cache_read_tokens,
+        cache_write_tokens = excluded.cache_write_tokens,
         output_tokens = excluded.output_tokens, reasoning_tokens = excluded.reasoning_tokens,
         first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms,
         price_version = excluded.price_version,

@@ -598,12 +598,14 @@ create table projection.request (
   hold_tokens bigint,
   hold_cost_nanousd bigint,
   cost_nanousd bigint,
+  upstream_cost_nanousd bigint,
   terms_position bigint,
   instance integer not null,
   admitted_minute integer,
   body_bytes integer,
   input_tokens integer,
   cache_read_tokens integer,
+  cache_write_tokens integer,
   output_tokens integer,
   reasoning_tokens integer,
   first_byte_ms integer,
@@ -615,12 +617,16 @@ create table projection.request (
   usage_source smallint,
   attempt_count smallint,
   retry_count smallint,
+  route smallint,
   sse boolean,
   account text collate "C" not null,
   key text collate "C" not null,
   model text collate "C",
   upstream text collate "C",
   error_code text collate "C",
+  end_user text collate "C",
+  session text collate "C",
+  tags text collate "C",
   constraint request_pkey PRIMARY KEY (request)
 ) partition by range (request);
 CREATE INDEX request_account ON ONLY projection.request USING btree (account, accepted_at);
@@ -647,12 +653,16 @@ create table projection.usage_day (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_day_pkey PRIMARY KEY (account, day, key, model)
@@ -669,12 +679,16 @@ create table projection.usage_day_account (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_day_account_pkey PRIMARY KEY (account, day)
@@ -691,12 +705,16 @@ create table projection.usage_hour (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_pkey PRIMARY KEY (account, hour)
@@ -715,12 +733,16 @@ create table projection.usage_hour_key (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_key_pkey PRIMARY KEY (account, hour, key, model)
@@ -736,12 +758,16 @@ create table projection.usage_hour_total (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_total_pkey PRIMARY KEY (hour)
@@ -759,12 +785,16 @@ create table projection.usage_minute (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_minute_pkey PRIMARY KEY (account, minute, key, model)
@@ -780,12 +810,16 @@ create table projection.usage_minute_total (
   relay_failed bigint default 0 not null,
   refused bigint default 0 not null,
   unpriced bigint default 0 not null,
+  estimated bigint default 0 not null,
   input_tokens bigint default 0 not null,
   cache_read_tokens bigint default 0 not null,
+  cache_write_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
   reasoning_tokens bigint default 0 not null,
   abandoned_tokens bigint default 0 not null,
   cost_nanousd bigint default 0 not null,
+  upstream_cost_nanousd bigint default 0 not null,
+  estimated_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_minute_total_pkey PRIMARY KEY (minute)
@@ -1210,12 +1244,15 @@ begin
       hold_tokens bigint,
       hold_cost_nanousd bigint,
       cost_nanousd bigint,
+      -- Null: the same as `cost_nanousd`.
+      upstream_cost_nanousd bigint,
       terms_position bigint,
       instance integer not null,
       admitted_minute integer,
       body_bytes integer,
       input_tokens integer,
       cache_read_tokens integer,
+      cache_write_tokens integer,
       output_tokens integer,
       reasoning_tokens integer,
       first_byte_ms integer,
@@ -1227,12 +1264,17 @@ begin
       usage_source smallint,
       attempt_count smallint,
       retry_count smallint,
+      route smallint,
       sse boolean,
       account text collate "C" not null,
       key text collate "C" not null,
       model text collate "C",
       upstream text collate "C",
-      error_code text collate "C"
+      error_code text collate "C",
+      -- Pseudonyms; the tags are words, one space apart.
+      end_user text collate "C",
+      session text collate "C",
+      tags text collate "C"
     ) partition by range (request);
     -- By time, since a request's id begins with the time of its making; db/projections/request-partitions.ts
     -- creates partitions ahead, and retention drops whole ones. Here is what none of them covers: requests
@@ -1259,6 +1301,8 @@ begin
     --   completed … relay_failed: endings by outcome (db/projections/outcomes.ts);
     --   refused: rejected requests;
     --   unpriced: endings without a cost;
+    --   estimated: endings whose usage the provider did not report, and estimated_cost_nanousd: their cost;
+    --   upstream_cost_nanousd: the cost of all attempts, where cost_nanousd is what accounts are charged;
     --   abandoned_tokens: holds that stay charged without a usage report;
     --   duration_counts, first_byte_counts: histograms with the bounds of db/projections/buckets.ts.
     create table usage_minute (
@@ -1274,12 +1318,16 @@ begin
       relay_failed bigint not null default 0,
       refused bigint not null default 0,
       unpriced bigint not null default 0,
+      estimated bigint not null default 0,
       input_tokens bigint not null default 0,
       cache_read_tokens bigint not null default 0,
+      cache_write_tokens bigint not null default 0,
       output_tokens bigint not null default 0,
       reasoning_tokens bigint not null default 0,
       abandoned_tokens bigint not null default 0,
       cost_nanousd bigint not null default 0,
+      upstream_cost_nanousd bigint not null default 0,
+      estimated_cost_nanousd bigint not null default 0,
       duration_counts bigint[] not null,
       first_byte_counts bigint[] not null,
       primary key (account, minute, key, model)
@@ -1983,8 +2031,8 @@ begin
     select position, (fields).* from daybook.events_of(_dead, _from)
   ), reservation as (
     -- The newest hold of each request: of its acceptance or of its last extension.
-    select distinct on (a.request) a.request, a.account, a.key, a.model, a.end_user, a.session, a.tags,
-        a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position, a.position
+    select distinct on (a.request) a.request, a.account, a.key, a.model, a.route, a.end_user, a.session,
+        a.tags, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position, a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
@@ -2004,7 +2052,7 @@ begin
   select count(*), array_agg(c.tokens), array_agg(c.cost_nanousd), array_agg(c.position),
       array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
         'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
-        'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
+        'route', c.route, 'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
         'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
         'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
-import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { RELAYED_ROUTES, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METER_NAMES } from '#db/limits/meters.ts';
 import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 import { Outcome, RequestFilter } from '#server/contract/requests.ts';
@@ -49,6 +49,7 @@ const attribution = {
   tags: z.array(z.string()).optional(),
 };
 const call = { request: z.uuid(), account: z.string(), key: z.string(), model: z.string(), ...attribution };
+const route = z.enum(RELAYED_ROUTES);
 const placed = { position: Position, at: Time };
 const admission = { admitted_minute: Count.optional(), terms_position: Count.optional() };
 
@@ -57,7 +58,7 @@ const Started = z.object({
   type: z.literal('started'),
   ...placed,
   ...call,
-  route: z.string(),
+  route,
   sse: z.boolean(),
   body_bytes: Count,
   hold_tokens: Count,
@@ -78,6 +79,7 @@ const Settled = z.object({
   type: z.literal('settled'),
   ...placed,
   ...call,
+  route: route.optional(),
   outcome: Outcome.exclude(['refused']),
   end_reason: names<EndReason>(END_REASONS),
   usage_source: names<UsageSource>(USAGE_SOURCES),
@@ -86,9 +88,15 @@ const Settled = z.object({
   status: Count.optional(),
   input_tokens: Count.optional(),
   cache_read_tokens: Count.optional(),
+  cache_write_tokens: Count.optional(),
   output_tokens: Count.optional(),
   reasoning_tokens: Count.optional(),
+  /** What the account is charged. */
   cost_nanousd: Count.optional(),
+  /**
+   * What all attempts cost the operator, where that is another amount. Only for administrators and auditors.
+   */
+  upstream_cost_nanousd: Count.optional(),
   price_version: Count.optional(),
   attempt_count: Count.optional(),
   first_byte_ms: Count.optional(),
@@ -108,13 +116,16 @@ const Refused = z.object({
   request: z.uuid(),
   account: z.string(),
   key: z.string(),
-  route: z.string(),
+  route,
   model: z.string().optional(),
   ...attribution,
   error_code: z.string(),
   status: Count,
   rejected_count: Count,
 });
+
+/** A sum of money, as a decimal string. */
+const Sum = z.string().regex(/^\d+$/);
 
 /**
  * Usage added by the settled and rejected calls of this message, per key and model, as in the usage report.
@@ -131,13 +142,17 @@ export const UsageDelta = z.object({
   relay_failed: Count,
   refused: Count,
   unpriced: Count,
+  estimated: Count,
   input_tokens: Count,
   cache_read_tokens: Count,
+  cache_write_tokens: Count,
   output_tokens: Count,
   reasoning_tokens: Count,
   abandoned_tokens: Count,
-  /** A sum, as a decimal string. */
-  cost_nanousd: z.string().regex(/^\d+$/),
+  cost_nanousd: Sum,
+  /** Only for administrators and auditors. */
+  upstream_cost_nanousd: Sum.optional(),
+  estimated_cost_nanousd: Sum,
 });
 export type UsageDelta = z.infer<typeof UsageDelta>;
 const Usage = z.object({ type: z.literal('usage'), rows: z.array(UsageDelta) });

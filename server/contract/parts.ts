@@ -4,6 +4,8 @@ import { z } from 'zod';
 
 export const Id = z.string().regex(/^[0-9A-Za-z]{8}$/, 'must be an id of eight letters and digits');
 export const Model = z.string().min(1).max(256);
+/** An end user, a session or a tag, as lists and the log have it. */
+export const PseudonymText = z.string().regex(/^[0-9A-Za-z]{16}$/, 'must be 16 letters and digits');
 
 /** ISO 8601: a time with its zone, or a date, which is its midnight in UTC. */
 export const Time = z

@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import type { EndReason, UsageSource } from '#db/events/events.ts';
-import type { WindowKind } from '#db/limits/limits.ts';
+import { UpstreamName } from '#db/events/parts.ts';
+import { type CallFilter, type FilteredCall, STATUS_CLASSES } from '#db/fold/call-filter.ts';
+import { RELAYED_ROUTES, type WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 import { OUTCOMES } from '#db/projections/outcomes.ts';
-import { Id, Model, Time, Format, type Freshness } from '#server/contract/parts.ts';
+import { Id, Model, PseudonymText, Time, Format, type Freshness } from '#server/contract/parts.ts';
 
 /**
  * Requests as the read API and the live feed return them, and the filter that lists, feed and exports share.
@@ -14,17 +16,30 @@ import { Id, Model, Time, Format, type Freshness } from '#server/contract/parts.
 export const Outcome = z.enum(OUTCOMES);
 export type Outcome = z.infer<typeof Outcome>;
 
-/** A filter of requests; an absent field matches all. */
+/** The filter of requests as parameters of a query. `CallFilter` describes its fields. */
 export const RequestFilter = z.strictObject({
   account: Id.optional(),
   key: Id.optional(),
   model: Model.optional(),
+  route: z.enum(RELAYED_ROUTES).optional(),
+  upstream: UpstreamName.optional(),
+  end_user: PseudonymText.optional(),
+  session: PseudonymText.optional(),
+  tag: PseudonymText.optional(),
   /** `running`, or an outcome. */
   outcome: z.enum([...Outcome.options, 'running']).optional(),
-  /** The HTTP status sent to the client. */
-  status: z.coerce.number().int().min(100).max(599).optional(),
-});
-export type RequestFilter = z.infer<typeof RequestFilter>;
+  status: z
+    .union(
+      [z.enum(STATUS_CLASSES), z.coerce.number().int().min(100).max(599)],
+      'must be an HTTP status such as 429, or a class such as 4xx',
+    )
+    .optional(),
+  error_code: z
+    .string()
+    .regex(/^[a-z_]{1,64}$/, 'must be an error code')
+    .optional(),
+} satisfies Record<keyof CallFilter, z.ZodType>);
+export type RequestFilter = CallFilter;
 
 /** The most requests of one page. */
 export const PAGE_LIMIT_MAX = 200;
@@ -43,28 +58,25 @@ export const RequestListQuery = RequestFilter.extend({
 export type RequestListQuery = z.infer<typeof RequestListQuery>;
 
 /** One request of a list. Null: not known yet, or not applicable. */
-export type RequestRow = {
+export type RequestRow = FilteredCall & {
   request: string;
   accepted_at: string;
   /** Null while the request is running. */
   ended_at: string | null;
-  account: string;
-  key: string;
-  model: string | null;
-  upstream: string | null;
-  outcome: Outcome | 'running';
   end_reason: EndReason | null;
-  /** The rejection's error code, and the number of identical rejections in this row. */
-  error_code: string | null;
+  /** The number of identical rejections in this row. */
   rejected_count: number | null;
-  status: number | null;
   sse: boolean | null;
   input_tokens: number | null;
   cache_read_tokens: number | null;
+  cache_write_tokens: number | null;
   output_tokens: number | null;
   reasoning_tokens: number | null;
   usage_source: UsageSource | null;
+  /** What the account is charged. */
   cost_nanousd: number | null;
+  /** What all attempts cost the operator. Only in replies to administrators and auditors. */
+  upstream_cost_nanousd?: number | null;
   first_byte_ms: number | null;
   duration_ms: number | null;
   attempt_count: number | null;

@@ -47,14 +47,23 @@ export type UsageFigures = {
   refused: number;
   input_tokens: number;
   cache_read_tokens: number;
+  cache_write_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
   /** Holds that stay charged, since the use of their calls is unknown. */
   abandoned_tokens: number;
-  /** A sum of money may exceed the integers that a JSON number has exactly: it is a decimal string. */
+  /**
+   * What accounts are charged. A sum of money may exceed the integers that a JSON number has exactly: it is a
+   * decimal string.
+   */
   cost_nanousd: string;
+  /** What all attempts cost the operator. Only in replies to administrators and auditors. */
+  upstream_cost_nanousd?: string;
   /** Requests without a cost, since their model has no price. */
   unpriced: number;
+  /** Requests whose usage was counted or estimated, since the provider did not report it; and their cost. */
+  estimated: number;
+  estimated_cost_nanousd: string;
 } & Partial<UsagePercentiles>;
 
 /** From histograms, with their resolution. Null: no data. */
@@ -84,4 +93,10 @@ export type UsageReport = Freshness & {
   rows_omitted?: number;
 };
 /** Usage of the current month, in UTC. */
-export type MonthUsage = { requests: number; tokens: number; cost_nanousd: string };
+export type MonthUsage = {
+  requests: number;
+  tokens: number;
+  cost_nanousd: string;
+  /** The part of the cost that is estimated. */
+  estimated_cost_nanousd: string;
+};

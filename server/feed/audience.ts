@@ -1,6 +1,6 @@
-import { matches } from '#server/contract/filter.ts';
+import { FILTER_FIELDS, type FilteredCall, matchesCall } from '#db/fold/call-filter.ts';
 import type { FrameOf, LiveMessage } from '#server/contract/frames.ts';
-import { RequestFilter } from '#server/contract/requests.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 /**
@@ -19,8 +19,6 @@ export type Audience = {
 /** A frame about one call, or about several identical rejections. */
 export type CallFrame = FrameOf<'started' | 'progress' | 'settled' | 'refused'>;
 
-const FILTER_FIELDS = Object.keys(RequestFilter.shape) as (keyof RequestFilter)[];
-
 export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = false): Audience {
   const id = JSON.stringify([
     isSignedIn,
@@ -37,31 +35,67 @@ export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = fal
  */
 export function wants({ scope, filter }: Audience, frame: CallFrame): boolean {
   const isEnding = frame.type === 'settled' && filter.outcome === 'running';
-  return (
-    isWithin(scope, frame) && matches(isEnding ? { ...filter, outcome: undefined } : filter, rowOf(frame))
-  );
+  return isWithin(scope, frame) && matchesFrame(isEnding ? { ...filter, outcome: undefined } : filter, frame);
 }
 
 /** Whether a settled or rejected call matches the filter. */
 export function counts({ scope, filter }: Audience, frame: CallFrame): boolean {
-  return isWithin(scope, frame) && matches(filter, rowOf(frame));
+  return isWithin(scope, frame) && matchesFrame(filter, frame);
 }
 
 function isWithin({ account, key }: Scope, frame: CallFrame): boolean {
   return (account === null || account === frame.account) && (key === null || key === frame.key);
 }
 
+/** Whether the call of a frame, as of then, matches. */
+function matchesFrame(filter: RequestFilter, frame: CallFrame): boolean {
+  // Progress doesn't say whose call it is. Clients ignore progress of calls that they don't have.
+  if (frame.type === 'progress') {
+    const { account, key, model, outcome, status, upstream, error_code } = filter;
+    return matchesCall({ account, key, model, outcome, status, upstream, error_code }, callOf(frame));
+  }
+  return matchesCall(filter, callOf(frame));
+}
+
+const UNKNOWN = {
+  route: null,
+  upstream: null,
+  end_user: null,
+  session: null,
+  tags: [],
+  status: null,
+  error_code: null,
+} as const satisfies Partial<FilteredCall>;
+
 /** The fields that the filter reads, as in the request's row. */
-function rowOf(frame: CallFrame): Parameters<typeof matches>[1] {
-  const { account, key } = frame;
+function callOf(frame: CallFrame): FilteredCall {
+  const { account, key, model = null } = frame;
+  if (frame.type === 'progress') return { ...UNKNOWN, account, key, model, outcome: 'running' };
+  const { route = null, end_user = null, session = null, tags = [] } = frame;
+  const call: FilteredCall = {
+    ...UNKNOWN,
+    account,
+    key,
+    model,
+    route,
+    end_user,
+    session,
+    tags,
+    outcome: 'running',
+  };
   switch (frame.type) {
     case 'started':
-    case 'progress':
-      return { account, key, model: frame.model, outcome: 'running', status: null };
+      return call;
     case 'settled':
-      return { account, key, model: frame.model, outcome: frame.outcome, status: frame.status ?? null };
+      call.outcome = frame.outcome;
+      call.status = frame.status ?? null;
+      call.upstream = frame.upstream ?? null;
+      return call;
     case 'refused':
-      return { account, key, model: null, outcome: 'refused', status: frame.status };
+      call.outcome = 'refused';
+      call.status = frame.status;
+      call.error_code = frame.error_code;
+      return call;
   }
 }
 

@@ -2,6 +2,7 @@ import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import { type Audience, type CallFrame, counts, messageBytes, wants } from '#server/feed/audience.ts';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
+import { hasUpstreamCost, seesUpstreamCost, withoutUpstreamCost } from '#server/read/operator-fields.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { usageDeltaOf } from '#server/feed/usage-delta.ts';
 
@@ -18,7 +19,13 @@ const OF_PEOPLE = /^(member|session|invitation|registration)\./;
 /** Of these, notices without an account are for readers of all accounts. */
 const OF_THE_SERVICE = /^(invitation|registration)\./;
 
-type Item = { position: number; frame: CallFrame | FrameOf<'notice'>; json: string | null };
+type Item = {
+  position: number;
+  frame: CallFrame | FrameOf<'notice'>;
+  json: string | null;
+  /** With the costs of the operator; null where it is the same, or not serialized yet. */
+  operatorJson: string | null;
+};
 
 /**
  * A page of the log as frames. Each event becomes a frame once and is serialized at most once, for all
@@ -41,7 +48,7 @@ export class LivePage {
     for (const placed of events) {
       const frame = frameOf(placed);
       if (frame === null) continue;
-      const item: Item = { position: placed.position, frame, json: null };
+      const item: Item = { position: placed.position, frame, json: null, operatorJson: null };
       this.#items.push(item);
       const account = frame.account ?? null;
       const ofAccount = this.#ofAccount.get(account);
@@ -55,12 +62,13 @@ export class LivePage {
     const items = this.#candidates(audience.scope).filter(
       ({ position, frame }) => position > after && this.#isFor(audience, frame),
     );
+    const isOperator = seesUpstreamCost(audience.scope);
     const messages: Buffer[] = [];
     for (let from = 0; from < items.length; from += MESSAGE_FRAMES_MAX) {
       const part = items.slice(from, from + MESSAGE_FRAMES_MAX);
       const isLast = from + MESSAGE_FRAMES_MAX >= items.length;
-      const frames = part.map(jsonOf);
-      const rows = usageDeltaOf(endings(part, audience));
+      const frames = part.map(isOperator ? operatorJsonOf : jsonOf);
+      const rows = usageDeltaOf(endings(part, audience), isOperator);
       if (rows.length > 0) frames.push(JSON.stringify({ type: 'usage', rows } satisfies Frame));
       messages.push(messageBytes(isLast ? this.position : (part.at(-1) as Item).position, this.#at, frames));
     }
@@ -90,8 +98,14 @@ export class LivePage {
 }
 
 function jsonOf(item: Item): string {
-  item.json ??= JSON.stringify(item.frame);
+  item.json ??= JSON.stringify(withoutUpstreamCost(item.frame));
   return item.json;
+}
+
+function operatorJsonOf(item: Item): string {
+  if (!hasUpstreamCost(item.frame)) return jsonOf(item);
+  item.operatorJson ??= JSON.stringify(item.frame);
+  return item.operatorJson;
 }
 
 function* endings(items: readonly Item[], audience: Audience): Generator<FrameOf<'settled' | 'refused'>> {

@@ -3,7 +3,12 @@ import type { ClientBase } from 'pg';
 import { db, rowsOf } from '#db/schema/query.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 
-export const NO_USAGE: MonthUsage = { requests: 0, tokens: 0, cost_nanousd: '0' };
+export const NO_USAGE: MonthUsage = {
+  requests: 0,
+  tokens: 0,
+  cost_nanousd: '0',
+  estimated_cost_nanousd: '0',
+};
 
 // Counts as floating-point numbers, which are exact up to 2^53.
 const FIGURES = [
@@ -12,6 +17,7 @@ const FIGURES = [
   ),
   sql<number>`sum(input_tokens + output_tokens)::float8`.as('tokens'),
   sql<string>`sum(cost_nanousd)::text`.as('cost_nanousd'),
+  sql<string>`sum(estimated_cost_nanousd)::text`.as('estimated_cost_nanousd'),
 ] as const;
 
 const monthOf = (nowMs: number) =>

@@ -10,6 +10,7 @@ import { REQUEST_DETAIL_EVENTS_MAX, REQUEST_DETAIL_LOOK_MAX } from '#server/read
 import type { Freshness } from '#server/contract/parts.ts';
 import type { RequestDetail, RequestEvent, RequestQuota } from '#server/contract/requests.ts';
 import type { Source } from '#server/read/store.ts';
+import { seesUpstreamCost, withoutUpstreamCost } from '#server/read/operator-fields.ts';
 import { numberOf, REQUEST_COLUMNS, requestRow } from '#server/read/request-row.ts';
 import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -36,7 +37,8 @@ export async function readRequestDetail(
   for (const condition of subjectConditions(scope, {})) query = query.where(condition);
   const record = await rowOf(client, query);
   if (record === undefined) return null;
-  const { position: first_position, ...row } = requestRow(record);
+  const isOperator = seesUpstreamCost(scope);
+  const { position: first_position, ...row } = requestRow(record, isOperator);
   const { events, hasAll } = await eventsOf(client, request, first_position, row.end_position);
   return {
     object: 'request',
@@ -47,7 +49,7 @@ export async function readRequestDetail(
     admitted_minute: record.admitted_minute === null ? null : timeOf(record.admitted_minute),
     terms_position: numberOf(record.terms_position),
     price_version: record.price_version,
-    events,
+    events: events.map((placed) => requestEvent(placed, isOperator)),
     has_all_events: hasAll,
     quotas:
       record.admitted_minute === null
@@ -68,7 +70,7 @@ async function eventsOf(
   request: string,
   first: number,
   last: number | null,
-): Promise<{ events: RequestEvent[]; hasAll: boolean }> {
+): Promise<{ events: Placed[]; hasAll: boolean }> {
   const end = last ?? (await readHead(client));
   const read = (from: number, to: number): Promise<Read[]> =>
     readRequest(client, request, { from, to }, REQUEST_DETAIL_EVENTS_MAX);
@@ -79,15 +81,15 @@ async function eventsOf(
   const placed = rows.flatMap((row) => (row instanceof UnreadableEventError ? [] : [row]));
   // Events of an old request may be in the archive.
   const isThere = placed[0]?.position === first && (last === null || placed.at(-1)?.position === last);
-  return { events: placed.map(requestEvent), hasAll: isNear && isThere && placed.length === rows.length };
+  return { events: placed, hasAll: isNear && isThere && placed.length === rows.length };
 }
 
-/** Leaves out fields that the row has already. */
-function requestEvent({ position, at, event }: Placed): RequestEvent {
-  const { type, ...fields } = event;
-  const own = Object.entries(fields).filter(
-    ([name]) => !['request', 'account', 'key', 'model'].includes(name),
-  );
+const OF_THE_ROW = new Set(['request', 'account', 'key', 'model', 'route', 'end_user', 'session', 'tags']);
+
+/** Leaves out fields that the row has already, and costs that the reader may not see. */
+function requestEvent({ position, at, event }: Placed, isOperator: boolean): RequestEvent {
+  const { type, ...fields } = isOperator || 'actor' in event ? event : withoutUpstreamCost(event);
+  const own = Object.entries(fields).filter(([name]) => !OF_THE_ROW.has(name));
   return { position, at: at.toISOString(), type, ...Object.fromEntries(own) };
 }
 

@@ -1,21 +1,27 @@
 import type { Response } from 'express';
 import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX } from '#server/read/bounds.ts';
+import { isEstimated } from '#db/fold/estimated.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
-import { csvLine } from '#db/csv.ts';
+import { type Cell, csvLine } from '#db/csv.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
+import { seesUpstreamCost } from '#server/read/operator-fields.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import { listRequests, type PageResult, type PageQuery, REQUESTS } from '#server/read/request-list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-const COLUMNS: readonly (keyof RequestRow)[] = [
+const COLUMNS = [
   'request',
   'accepted_at',
   'ended_at',
   'account',
   'key',
   'model',
+  'route',
   'upstream',
+  'end_user',
+  'session',
+  'tags',
   'outcome',
   'end_reason',
   'error_code',
@@ -24,9 +30,11 @@ const COLUMNS: readonly (keyof RequestRow)[] = [
   'sse',
   'input_tokens',
   'cache_read_tokens',
+  'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
   'usage_source',
+  'estimated',
   'cost_nanousd',
   'first_byte_ms',
   'duration_ms',
@@ -36,7 +44,17 @@ const COLUMNS: readonly (keyof RequestRow)[] = [
   'hold_cost_nanousd',
   'position',
   'end_position',
-];
+] as const;
+/** For those who may see it, beside the charge. */
+const OPERATOR_COLUMNS = [...COLUMNS, 'upstream_cost_nanousd'] as const;
+
+/** The cells of a row. The tags are one space apart. */
+function cellsOf(row: RequestRow, columns: readonly (typeof OPERATOR_COLUMNS)[number][]): Cell[] {
+  return columns.map((name) => {
+    if (name === 'tags') return row.tags.join(' ');
+    return name === 'estimated' ? isEstimated(row.usage_source) : row[name];
+  });
+}
 
 /**
  * The same list as CSV, up to the limit of an export. Each step is read only after the client took the
@@ -49,19 +67,19 @@ export async function exportRequests(
   wanted: PageQuery,
   response: Response,
 ): Promise<ApiError | null> {
+  const columns = seesUpstreamCost(wanted.scope) ? OPERATOR_COLUMNS : COLUMNS;
   const read = (after: PageQuery['after'], limit: number) =>
     reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
   const first = await read(wanted.after, EXPORT_STEP_ROWS);
   if (first instanceof ApiError) return first;
 
   async function* lines(): AsyncGenerator<string> {
-    yield csvLine(COLUMNS);
+    yield csvLine(columns);
     let found: PageResult = (first as Exclude<typeof first, ApiError>).found;
     let count = 0;
     for (let step = 1; ; step++) {
       count += found.rows.length;
-      if (found.rows.length > 0)
-        yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
+      if (found.rows.length > 0) yield found.rows.map((row) => csvLine(cellsOf(row, columns))).join('');
       if (found.next === null || count >= EXPORT_ROWS_MAX || step >= EXPORT_STEPS_MAX) break;
       const next = await read(readCursor(found.next), Math.min(EXPORT_STEP_ROWS, EXPORT_ROWS_MAX - count));
       if (next instanceof ApiError) throw new ExportCutError(next);

@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely';
 import { END_REASON_OF, type EndReason, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import { ROUTE_OF } from '#db/limits/limits.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import type { RequestTable } from '#db/schema/tables.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
@@ -16,8 +17,10 @@ export const REQUEST_COLUMNS = [
   'hold_tokens',
   'hold_cost_nanousd',
   'cost_nanousd',
+  'upstream_cost_nanousd',
   'input_tokens',
   'cache_read_tokens',
+  'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
   'first_byte_ms',
@@ -28,18 +31,22 @@ export const REQUEST_COLUMNS = [
   'usage_source',
   'attempt_count',
   'retry_count',
+  'route',
   'sse',
   'account',
   'key',
   'model',
   'upstream',
   'error_code',
+  'end_user',
+  'session',
+  'tags',
 ] as const satisfies readonly (keyof RequestTable)[];
 
 export type RequestRecord = Pick<Selectable<RequestTable>, (typeof REQUEST_COLUMNS)[number]>;
 
-/** A request as a row of a list. */
-export function requestRow(record: RequestRecord): RequestRow {
+/** A request as a row of a list. @param hasUpstreamCost whether the reader may see the operator's cost. */
+export function requestRow(record: RequestRecord, hasUpstreamCost: boolean): RequestRow {
   const endReason = END_REASON_OF.get(record.end_reason ?? NaN) ?? null;
   return {
     request: record.request,
@@ -48,7 +55,11 @@ export function requestRow(record: RequestRecord): RequestRow {
     account: record.account,
     key: record.key,
     model: record.model,
+    route: ROUTE_OF.get(record.route ?? NaN) ?? null,
     upstream: record.upstream,
+    end_user: record.end_user,
+    session: record.session,
+    tags: record.tags?.split(' ') ?? [],
     outcome: outcomeOf(record, endReason),
     end_reason: endReason,
     error_code: record.error_code,
@@ -57,10 +68,14 @@ export function requestRow(record: RequestRecord): RequestRow {
     sse: record.sse,
     input_tokens: record.input_tokens,
     cache_read_tokens: record.cache_read_tokens,
+    cache_write_tokens: record.cache_write_tokens,
     output_tokens: record.output_tokens,
     reasoning_tokens: record.reasoning_tokens,
     usage_source: USAGE_SOURCE_OF.get(record.usage_source ?? NaN) ?? null,
     cost_nanousd: numberOf(record.cost_nanousd),
+    ...(hasUpstreamCost
+      ? { upstream_cost_nanousd: numberOf(record.upstream_cost_nanousd ?? record.cost_nanousd) }
+      : {}),
     first_byte_ms: record.first_byte_ms,
     duration_ms: record.duration_ms,
     attempt_count: record.attempt_count,

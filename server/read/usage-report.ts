@@ -15,6 +15,7 @@ import type {
   UsagePercentiles,
 } from '#server/contract/usage.ts';
 import type { Source } from '#server/read/store.ts';
+import { seesUpstreamCost } from '#server/read/operator-fields.ts';
 import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { UsagePlan } from '#server/read/usage-plan.ts';
@@ -40,11 +41,14 @@ const COUNTS = [
   'refused',
   'input_tokens',
   'cache_read_tokens',
+  'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
   'unpriced',
+  'estimated',
 ] as const;
+const COSTS = ['cost_nanousd', 'upstream_cost_nanousd', 'estimated_cost_nanousd'] as const;
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 
 // Sums of counts as floating-point numbers, which are exact up to 2^53. Sums of money may be greater.
@@ -53,7 +57,7 @@ const sumOf = (value: RawBuilder<unknown>): RawBuilder<number> =>
 const SUMS = [
   ...COUNTS.map((name) => sql`${sumOf(sql.ref(name))} as ${sql.ref(name)}`),
   // A numeric comes as text.
-  sql`coalesce(sum(cost_nanousd), 0) as cost_nanousd`,
+  ...COSTS.map((name) => sql`coalesce(sum(${sql.ref(name)}), 0) as ${sql.ref(name)}`),
 ];
 const TIMES = HISTOGRAMS.map((name) => {
   const sums = Array.from({ length: BUCKETS }, (_, index) =>
@@ -63,9 +67,9 @@ const TIMES = HISTOGRAMS.map((name) => {
 });
 const ENDED = sql`completed + client_disconnected + upstream_failed + cut_short + relay_failed`;
 
-type Sums = Record<(typeof COUNTS)[number], number> & { cost_nanousd: string } & Partial<
-    Record<(typeof HISTOGRAMS)[number], number[]>
-  >;
+type Sums = Record<(typeof COUNTS)[number], number> &
+  Record<(typeof COSTS)[number], string> &
+  Partial<Record<(typeof HISTOGRAMS)[number], number[]>>;
 /** The sums of one group, or of all; every column is computed. */
 type Grouped = Sums & {
   is_total: boolean;
@@ -90,7 +94,7 @@ export async function reportUsage(
   ];
   const hasTimes = query.percentiles ?? groups.length === 0;
   const sums = hasTimes ? [...SUMS, ...TIMES] : SUMS;
-  const named = [...COUNTS, 'cost_nanousd', ...(hasTimes ? HISTOGRAMS : [])].map((name) => sql.ref(name));
+  const named = [...COUNTS, ...COSTS, ...(hasTimes ? HISTOGRAMS : [])].map((name) => sql.ref(name));
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups].map((name) => sql.ref(name));
   const inBuckets =
     bucket === null ? sql`` : sql`, date_trunc(${sql.lit(bucket)}, ${time}, 'UTC') as bucket_at`;
@@ -112,28 +116,32 @@ export async function reportUsage(
       ])} limit ${sql.lit(USAGE_ROWS_MAX + 1)}`,
   );
   const [total, ...parts] = rows as [Grouped, ...Grouped[]];
+  const isOperator = seesUpstreamCost(scope);
   return {
     scope: { account: scope.account ?? query.account ?? null, key: scope.key ?? query.key ?? null },
     from: new Date(plan.fromMs).toISOString(),
     to: new Date(plan.toMs).toISOString(),
     bucket,
     group_by: [...groups],
-    totals: figures(total),
+    totals: figures(total, isOperator),
     ...(apart.length > 0
-      ? { rows: parts.map((part) => rowOf(part, plan)), rows_omitted: total.count - 1 - parts.length }
+      ? {
+          rows: parts.map((part) => rowOf(part, plan, isOperator)),
+          rows_omitted: total.count - 1 - parts.length,
+        }
       : {}),
   };
 }
 
-function rowOf(part: Grouped, { groups }: UsagePlan): UsageRow {
+function rowOf(part: Grouped, { groups }: UsagePlan, isOperator: boolean): UsageRow {
   return {
     ...(part.bucket_at ? { from: part.bucket_at.toISOString() } : {}),
     ...Object.fromEntries(groups.map((group) => [group, part[group]])),
-    ...figures(part),
+    ...figures(part, isOperator),
   };
 }
 
-function figures(sums: Sums): UsageFigures {
+function figures(sums: Sums, isOperator: boolean): UsageFigures {
   const { duration_counts: durations, first_byte_counts: firstBytes } = sums;
   const { completed, client_disconnected, upstream_failed, cut_short, relay_failed } = sums;
   return {
@@ -146,11 +154,15 @@ function figures(sums: Sums): UsageFigures {
     refused: sums.refused,
     input_tokens: sums.input_tokens,
     cache_read_tokens: sums.cache_read_tokens,
+    cache_write_tokens: sums.cache_write_tokens,
     output_tokens: sums.output_tokens,
     reasoning_tokens: sums.reasoning_tokens,
     abandoned_tokens: sums.abandoned_tokens,
     cost_nanousd: sums.cost_nanousd,
+    ...(isOperator ? { upstream_cost_nanousd: sums.upstream_cost_nanousd } : {}),
     unpriced: sums.unpriced,
+    estimated: sums.estimated,
+    estimated_cost_nanousd: sums.estimated_cost_nanousd,
     ...(durations && firstBytes ? times(durations, firstBytes) : {}),
   };
 }

@@ -64,7 +64,15 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
 
 /** The event that the reservation of a call has grown. */
 export function extendedEvent(
-  { request, account, key, model, admitted_minute = 0, terms_position = 0 }: EventOf<'request.accepted'>,
+  {
+    request,
+    account,
+    key,
+    model,
+    route,
+    admitted_minute = 0,
+    terms_position = 0,
+  }: EventOf<'request.accepted'>,
   { tokens, cost }: Amounts,
 ): EventOf<'request.extended'> {
   return {
@@ -73,6 +81,7 @@ export function extendedEvent(
     account,
     key,
     model,
+    route,
     hold_tokens: tokens,
     hold_cost_nanousd: cost,
     admitted_minute,

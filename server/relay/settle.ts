@@ -27,7 +27,7 @@ export function settledEvent(
   durationMs: number,
   price: Price | undefined,
 ): EventOf<'request.settled'> {
-  const { request, account, key, model, admitted_minute, terms_position } = accepted;
+  const { request, account, key, model, route, admitted_minute, terms_position } = accepted;
   const { usage, facts, firstByteMs } = ending;
   // Field by field, because this is made for every call and each spread would be an object more.
   const event: EventOf<'request.settled'> = {
@@ -36,6 +36,7 @@ export function settledEvent(
     account,
     key,
     model,
+    route,
     status: ending.status,
     end_reason: ending.reason,
     usage_source: ending.source,

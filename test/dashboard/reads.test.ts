@@ -26,7 +26,8 @@ beforeAll(async () => {
     const call = accepted({ account: me.account.id, key });
     calls.set(me.account.id, call);
     await writer.append([call]);
-    await writer.append([settled(call)]);
+    const costs = { cost_nanousd: 70, upstream_cost_nanousd: 90, stated_cost_nanousd: 50 };
+    await writer.append([settled(call, { ...costs, usage_source: 'counted' })]);
   }
   await projectAll(relay.store);
 });
@@ -57,6 +58,25 @@ test('members see requests and usage of their account, overseers of all', async 
   expect(await used(ana)).toEqual([{ account: ana.me.account.id, key: null }, 1]);
   expect((await used(ana, `?account=${ben.me.account.id}`))[1]).toBe(0);
   expect(await used(auditor)).toEqual([{ account: null, key: null }, 2]);
+});
+
+test('members see charges only; administrators and auditors see the upstream cost too', async () => {
+  const { request } = callOf(ana);
+  const paths = ['/api/requests', `/api/requests/${request}`, '/api/usage?group_by=model', '/api/usage'];
+  for (const path of [...paths, '/api/requests?format=csv', '/api/usage?format=csv']) {
+    const text = async (client: SignedInClient): Promise<string> =>
+      JSON.stringify((await client.get(path)).body);
+    expect(await text(ana)).not.toMatch(/upstream_cost|stated_cost/);
+    expect(await text(ana)).toMatch(/cost_nanousd/);
+    for (const overseer of [administrator, auditor])
+      expect(await text(overseer)).toMatch(/upstream_cost_nanousd/);
+  }
+  const { body: own } = await ana.get<UsageReport>('/api/usage');
+  expect(own.totals).toMatchObject({ cost_nanousd: '70', estimated: 1, estimated_cost_nanousd: '70' });
+  const { body: all } = await auditor.get<UsageReport>('/api/usage');
+  expect(all.totals).toMatchObject({ cost_nanousd: '140', upstream_cost_nanousd: '180' });
+  const { body: page } = await auditor.get<RequestPage>('/api/requests');
+  expect(page.data[0]).toMatchObject({ cost_nanousd: 70, upstream_cost_nanousd: 90 });
 });
 
 test("a member reads details of own requests; another account's are not found", async () => {

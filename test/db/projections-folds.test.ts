@@ -12,12 +12,8 @@ import { usage } from '#db/projections/usage.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs, openWriter, type Writer } from '../support/log/log-writer.ts';
 import { foldRequests, foldUsage, type Row, type Rows } from '../support/projections/projection-fold.ts';
-import {
-  anyHistory,
-  DIGEST,
-  type HistoryStep,
-  HistoryWriter,
-} from '../support/projections/arbitrary-history.ts';
+import { DIGEST, HistoryWriter } from '../support/projections/arbitrary-history.ts';
+import { anyHistory, type HistoryStep } from '../support/projections/history-steps.ts';
 import { foldQuotas } from '../support/projections/projection-quotas.ts';
 
 /** The tables are what the log says, whatever happened and however it was cut into ranges. */

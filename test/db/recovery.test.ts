@@ -63,12 +63,13 @@ test('recovery ends each open request of a dead instance once', async () => {
   const log = await readLog(database);
   expect(log.slice(0, before.length)).toEqual(before);
   const found = log.slice(before.length).map(({ event }) => event);
-  const expected = open.map(({ request, account, key, model, hold_tokens }) => ({
+  const expected = open.map(({ request, account, key, model, route, hold_tokens }) => ({
     type: 'request.abandoned',
     request,
     account,
     key,
     model,
+    route,
     end_reason: 'abandoned',
     usage_source: 'estimated',
     hold_tokens,
@@ -146,6 +147,7 @@ test('recovery charges extended holds, under the terms and in the minute of the 
     account: 'Account1',
     key: 'Key00001',
     model: 'm',
+    route: '/v1/chat/completions',
     end_reason: 'abandoned',
     usage_source: 'estimated',
   };

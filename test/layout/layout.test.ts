@@ -217,7 +217,7 @@ describe('the checker', () => {
         tree({
           'web/a.tsx': [
             "import type { A } from '#server/contract/requests.ts';",
-            "import { matches } from '#server/contract/filter.ts';",
+            "import { LIVE_VERSION } from '#server/contract/live-protocol.ts';",
           ].join('\n'),
         }),
       ),

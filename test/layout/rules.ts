@@ -31,7 +31,7 @@ const PAGE_VALUES = [
   'db/limits/meters.ts',
   'db/money.ts',
   'db/projections/buckets.ts',
-  'server/contract/filter.ts',
+  'db/fold/call-filter.ts',
   'server/contract/live-protocol.ts',
   'web/',
 ];

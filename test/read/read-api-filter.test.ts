@@ -1,122 +1,156 @@
 import * as fc from 'fast-check';
-import { Client } from 'pg';
+import type { Response } from 'express';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { END_REASONS, type EndReason, type RequestEvent } from '#db/events/events.ts';
-import { uuidv7 } from '#db/ids.ts';
-import { matches } from '#server/contract/filter.ts';
-import { type RequestFilter, Outcome } from '#server/contract/requests.ts';
+import type { Placed } from '#db/events/events.ts';
+import { FILTER_FIELDS, matchesCall, STATUS_CLASSES } from '#db/fold/call-filter.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { OUTCOME_OF, OUTCOMES } from '#db/projections/outcomes.ts';
+import type { LiveMessage } from '#server/contract/frames.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
+import { audienceOf } from '#server/feed/audience.ts';
+import { LivePage } from '#server/feed/page.ts';
+import type { WithReply } from '#server/http/respond.ts';
 import { readCursor } from '#server/read/cursor.ts';
+import { exportRequests } from '#server/read/request-export.ts';
 import { listRequests } from '#server/read/request-list.ts';
+import { ReadStore } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, openLivingWriter, settled } from '../support/log/log-writer.ts';
+import { connectAs, openLivingWriter, readLog } from '../support/log/log-writer.ts';
+import { HistoryWriter } from '../support/projections/arbitrary-history.ts';
+import {
+  anyHistory,
+  END_USERS,
+  MODELS,
+  SESSIONS,
+  TAGS,
+  UPSTREAMS,
+} from '../support/projections/history-steps.ts';
 import { projectAll } from '../support/projections/projected.ts';
+import { rowAfter } from '../../web/features/requests/live-rows.ts';
 
-/** The filter of lists in SQL against the one of the feed in TypeScript, on the same requests. */
+/** One filter: of lists, exports and the live feed, against a reference that reads the log's events. */
 
-const ACCOUNTS = ['Account1', 'Account2'];
-const KEYS: Record<string, string[]> = { Account1: ['Key00001', 'Key00002'], Account2: ['Key00003'] };
-const MODELS = ['a', 'b', '@cf/c'];
+const HISTORIES = 16;
 
 let store: TestDatabase;
 let client: Client;
+let reads: ReadStore;
+let log: Placed[];
+let accounts: string[];
+let keys: string[];
 
 beforeAll(async () => {
   store = await createDatabase();
-  const writer = await openLivingWriter(store);
-  const requests = fc.sample(oneRequest, { numRuns: 300, seed: 7 });
-  for (const events of requests) await writer.append(events.slice(0, 1));
-  await writer.append(requests.flatMap((events) => events.slice(1)));
-  await writer[Symbol.asyncDispose]();
+  await using writer = await openLivingWriter(store);
+  for (const steps of fc.sample(anyHistory, { numRuns: HISTORIES }))
+    await new HistoryWriter(writer).write(steps);
   await projectAll(store);
+  log = await readLog(store);
   client = await connectAs(store, 'relay');
+  reads = new ReadStore(store.config('relay'));
+  const calls = log.flatMap(({ event }) => ('request' in event && 'key' in event ? [event] : []));
+  accounts = [...new Set(calls.map(({ account }) => account))];
+  keys = [...new Set(calls.map(({ key }) => key))];
 });
 
 afterAll(async () => {
+  await reads?.close();
   await client?.end();
   await store?.[Symbol.asyncDispose]();
 });
 
-const subject = fc
-  .constantFrom(...ACCOUNTS)
-  .chain((account) => fc.constantFrom(...(KEYS[account] as string[])).map((key) => ({ account, key })));
-const status = fc.constantFrom(200, 403, 429, 499, 502);
-const oneRequest: fc.Arbitrary<RequestEvent[]> = fc
-  .record({
-    subject,
-    model: fc.constantFrom(...MODELS),
-    status,
-    end: fc.option(fc.constantFrom(...(Object.keys(END_REASONS) as EndReason[])), { freq: 6 }),
-    isRefused: fc.integer({ max: 4, min: 0 }),
-  })
-  .map(({ subject: who, model, status: code, end, isRefused }) => {
-    if (isRefused === 0)
-      return [
-        {
-          type: 'request.rejected',
-          route: '/v1/chat/completions',
-          request: uuidv7(),
-          ...who,
-          error_code: 'insufficient_quota',
-          status: code,
-          rejected_count: 2,
-        },
-      ];
-    const begun = accepted({ ...who, model });
-    if (end === null) return [begun];
-    const { request, account, key } = begun;
-    return [
-      begun,
-      end === 'abandoned'
-        ? {
-            type: 'request.abandoned',
-            request,
-            account,
-            key,
-            model,
-            end_reason: end,
-            usage_source: 'none',
-            hold_tokens: 5,
-          }
-        : settled(begun, { end_reason: end, status: code }),
-    ];
-  });
-
-const anyFilter: fc.Arbitrary<RequestFilter> = fc
+const ALL: Scope = { account: null, key: null };
+const pick = fc.nat(1_000);
+/** The values that each field is filtered by. */
+const valuesOf = (): Required<{ [Field in keyof RequestFilter]: readonly RequestFilter[Field][] }> => ({
+  account: accounts,
+  key: keys,
+  model: [...MODELS, 'unknown'],
+  route: RELAYED_ROUTES,
+  upstream: UPSTREAMS,
+  end_user: [...END_USERS, 'EndUser999999999'],
+  session: SESSIONS,
+  tag: TAGS,
+  outcome: [...OUTCOMES, 'running'],
+  status: [200, 403, 429, 499, 502, ...STATUS_CLASSES],
+  error_code: ['rate_limit_exceeded', 'model_not_permitted'],
+});
+const anyFilter = fc
   .record(
-    {
-      account: fc.constantFrom(...ACCOUNTS, 'Account9'),
-      key: fc.constantFrom(...Object.values(KEYS).flat()),
-      model: fc.constantFrom(...MODELS, 'z'),
-      outcome: fc.constantFrom(...Outcome.options, 'running' as const),
-      status,
-    },
-    { requiredKeys: ['account', 'key', 'model', 'outcome', 'status'] },
+    Object.fromEntries(FILTER_FIELDS.map((field) => [field, pick])) as Record<
+      keyof RequestFilter,
+      typeof pick
+    >,
   )
-  // Two fields at most: with more hardly any request fits.
-  .chain((filter) =>
-    fc
-      .subarray(Object.keys(filter) as (keyof RequestFilter)[], { maxLength: 2 })
-      .map((fields) => Object.fromEntries(fields.map((field) => [field, filter[field]])) as RequestFilter),
-  );
-const anyScope: fc.Arbitrary<Scope> = fc.oneof(
-  fc.constant({ account: null, key: null }),
-  fc.constantFrom(...ACCOUNTS).map((account) => ({ account, key: null })),
-  subject,
+  .map((indexes): RequestFilter => {
+    const values = valuesOf();
+    return Object.fromEntries(
+      FILTER_FIELDS.map((field) => [field, values[field][indexes[field] % values[field].length]]),
+    );
+  });
+/** Two fields at most: with more hardly any request matches. */
+const fewFields: fc.Arbitrary<RequestFilter> = anyFilter.chain((filter) =>
+  fc
+    .subarray(Object.keys(filter) as (keyof RequestFilter)[], { maxLength: 2 })
+    .map((fields) => Object.fromEntries(fields.map((field) => [field, filter[field]])) as RequestFilter),
 );
+const anyScope: fc.Arbitrary<Scope> = fc.oneof(
+  fc.constant(ALL),
+  pick.map((index) => ({ account: accounts[index % accounts.length] as string, key: null })),
+);
+
+type Call = Record<keyof RequestFilter, unknown> & { request: string; tags: readonly string[] };
+
+/** The calls of the log after its last event, by their own fields: said otherwise than the code says it. */
+function callsOf(events: readonly Placed[]): Call[] {
+  const calls = new Map<string, Call>();
+  for (const { event } of events) {
+    if (event.type === 'request.accepted' || event.type === 'request.rejected') {
+      const { request, account, key, model, route, end_user, session, tags = [] } = event;
+      const isRejected = event.type === 'request.rejected';
+      const rejection = isRejected ? { status: event.status, error_code: event.error_code } : {};
+      const call = { request, account, key, model, route, end_user, session, tags, ...rejection };
+      calls.set(request, {
+        ...({ upstream: undefined, status: undefined, error_code: undefined, tag: undefined } as const),
+        ...call,
+        outcome: isRejected ? 'refused' : 'running',
+      });
+    } else if (event.type === 'request.settled' || event.type === 'request.abandoned') {
+      const call = calls.get(event.request) as Call;
+      call.outcome = OUTCOME_OF[event.end_reason];
+      if (event.type === 'request.settled')
+        Object.assign(call, { status: event.status, upstream: event.upstream });
+    }
+  }
+  return [...calls.values()];
+}
+
+const isMeant = (call: Call, scope: Scope, filter: RequestFilter): boolean =>
+  (scope.account === null || scope.account === call.account) &&
+  Object.entries(filter).every(([field, value]) => {
+    if (field === 'tag') return call.tags.includes(value as string);
+    if (field === 'status' && typeof value === 'string')
+      return typeof call.status === 'number' && `${call.status}`.startsWith(value.slice(0, 1));
+    return call[field as keyof RequestFilter] === value;
+  });
 
 async function listAll(scope: Scope, filter: RequestFilter, limit: number, lookMax?: number) {
   const rows = [];
+  const wanted = {
+    scope,
+    filter,
+    fromMs: 0,
+    toMs: null,
+    limit,
+    ...(lookMax === undefined ? {} : { lookMax }),
+  };
   for (let after = null; ;) {
-    const page = await listRequests(client, {
-      scope,
-      filter,
-      fromMs: 0,
-      toMs: null,
-      after,
-      limit,
-      ...(lookMax === undefined ? {} : { lookMax }),
-    });
+    const page = await listRequests(client, { ...wanted, after });
     expect(page.rows.length).toBeLessThanOrEqual(limit);
     rows.push(...page.rows);
     if (page.next === null) return rows;
@@ -124,42 +158,88 @@ async function listAll(scope: Scope, filter: RequestFilter, limit: number, lookM
   }
 }
 
-test('Postgres and the feed apply the same filter, for every reader and page size', async () => {
-  const all = await listAll({ account: null, key: null }, {}, 200);
-  expect(all).toHaveLength(300);
-  for (const outcome of [...Outcome.options, 'running'])
-    expect(all.some((row) => row.outcome === outcome)).toBe(true);
+/** The first column of the export. */
+async function exported(scope: Scope, filter: RequestFilter): Promise<string[]> {
+  const server = createServer((_request, response) => {
+    (response as unknown as WithReply).reply = { requestId: 'one', extraHeaders: [] };
+    const wanted = { scope, filter, fromMs: 0, toMs: null, after: null, limit: 50 };
+    void exportRequests(reads, wanted, response as unknown as Response);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  try {
+    const reply = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    const [head, ...lines] = (await reply.text()).trimEnd().split('\r\n');
+    expect(head?.includes('upstream_cost_nanousd')).toBe(scope.account === null);
+    return lines.map((line) => line.slice(0, 36));
+  } finally {
+    server.close();
+  }
+}
+
+/** Fields that change with the end of a call: the feed sends its beginning where that matched. */
+const OF_ENDS = ['upstream', 'outcome', 'status', 'error_code'] as const;
+
+/** The requests that a page of the dashboard lists after the log was replayed through the live feed. */
+function replayed(scope: Scope, filter: RequestFilter): string[] {
+  const audience = audienceOf(scope, filter);
+  const rows = new Map<string, NonNullable<ReturnType<typeof rowAfter>>>();
+  for (let from = 0; from < log.length; from += 7)
+    for (const bytes of new LivePage(log.slice(from, from + 7), () => null).messagesFor(audience, 0)) {
+      const { frames } = JSON.parse(bytes.toString()) as LiveMessage;
+      if (scope.account !== null) expect(bytes.toString()).not.toMatch(/upstream_cost/);
+      for (const frame of frames) {
+        if (!('request' in frame)) continue;
+        const row = rowAfter(frame, rows.get(frame.request));
+        if (row !== null) rows.set(frame.request, row);
+      }
+    }
+  if (OF_ENDS.every((field) => filter[field] === undefined)) return [...rows.keys()];
+  return [...rows.values()].filter((row) => matchesCall(filter, row)).map(({ request }) => request);
+}
+
+test('lists, exports, the live feed and the log agree on any filter', async () => {
+  const calls = callsOf(log);
+  expect(new Set(calls.map(({ outcome }) => outcome)).size).toBeGreaterThan(4);
+  const namesOf = (scope: Scope, filter: RequestFilter): string[] =>
+    calls.flatMap((call) => (isMeant(call, scope, filter) ? [call.request] : [])).toSorted();
+  for (const [field, values] of Object.entries(valuesOf()))
+    for (const value of values) {
+      const filter: RequestFilter = { [field]: value };
+      const listed = await listAll(ALL, filter, 200, 1_000);
+      expect(listed.map(({ request }) => request).toSorted(), `${field} ${value}`).toEqual(
+        namesOf(ALL, filter),
+      );
+    }
   let found = 0;
   await fc.assert(
     fc.asyncProperty(
       anyScope,
-      anyFilter,
+      fewFields,
       fc.constantFrom(3, 20, 200),
       fc.constantFrom(9, 40, 1_000),
       async (scope, filter, limit, lookMax) => {
-        const expected = all.filter(
-          (row) =>
-            (scope.account === null || scope.account === row.account) &&
-            (scope.key === null || scope.key === row.key) &&
-            matches(filter, row),
-        );
+        const expected = namesOf(scope, filter);
         found += expected.length;
-        expect(await listAll(scope, filter, limit, lookMax)).toEqual(expected);
+        const listed = await listAll(scope, filter, limit, lookMax);
+        expect(listed.map(({ request }) => request).toSorted()).toEqual(expected);
+        for (const row of listed) expect('upstream_cost_nanousd' in row).toBe(scope.account === null);
+        expect((await exported(scope, filter)).toSorted()).toEqual(expected);
+        expect(replayed(scope, filter).toSorted()).toEqual(expected);
       },
     ),
     { numRuns: 80 },
   );
-  expect(found).toBeGreaterThan(300);
+  expect(found).toBeGreaterThan(100);
 });
 
 test('a page is of the time that was asked for, to the millisecond', async () => {
-  const all = await listAll({ account: null, key: null }, {}, 200);
+  const all = await listAll(ALL, {}, 200);
   const [fromMs, toMs] = [
-    Date.parse(all[200]?.accepted_at as string),
-    Date.parse(all[40]?.accepted_at as string),
+    Date.parse(all[Math.floor(all.length / 2)]?.accepted_at as string),
+    Date.parse(all[Math.floor(all.length / 8)]?.accepted_at as string),
   ];
   const { rows } = await listRequests(client, {
-    scope: { account: null, key: null },
+    scope: ALL,
     filter: {},
     fromMs,
     toMs,
@@ -169,6 +249,7 @@ test('a page is of the time that was asked for, to the millisecond', async () =>
   expect(rows.map(({ request }) => request)).toEqual(
     all
       .filter(({ accepted_at: at }) => Date.parse(at) >= fromMs && Date.parse(at) < toMs)
+      .slice(0, 200)
       .map(({ request }) => request),
   );
 });

@@ -49,7 +49,9 @@ const call = ({ account, key }: Tenant, changes = {}) => accepted({ account, key
 
 test('a key lists its running, ended and rejected requests, newest first, with all fields', async () => {
   const one = await tenant('all kinds');
-  const [ended, running, cut] = [call(one, { model: 'm-1', retry_count: 2 }), call(one), call(one)];
+  const whom = { end_user: 'EndUser000000001', tags: ['Tag0000000000001', 'Tag0000000000002'] };
+  const ended = call(one, { model: 'm-1', retry_count: 2, ...whom });
+  const [running, cut] = [call(one), call(one)];
   await writer.append([ended, running, cut]);
   const refusal = {
     type: 'request.rejected' as const,
@@ -62,7 +64,15 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     rejected_count: 7,
   };
   const at = await writer.append([
-    settled(ended, { cost_nanousd: 5, price_version: 3, cache_read_tokens: 4, reasoning_tokens: 2 }),
+    settled(ended, {
+      cost_nanousd: 5,
+      upstream_cost_nanousd: 4,
+      stated_cost_nanousd: 3,
+      price_version: 3,
+      cache_read_tokens: 4,
+      cache_write_tokens: 6,
+      reasoning_tokens: 2,
+    }),
     settled(cut, { end_reason: 'upstream_disconnected', usage_source: 'counted', status: 200 }),
     refusal,
   ]);
@@ -81,7 +91,11 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     account: one.account,
     key: one.key,
     model: 'm-1',
+    route: '/v1/chat/completions',
     upstream: 'one',
+    end_user: 'EndUser000000001',
+    session: null,
+    tags: ['Tag0000000000001', 'Tag0000000000002'],
     outcome: 'completed',
     end_reason: 'completed',
     error_code: null,
@@ -90,6 +104,7 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     sse: true,
     input_tokens: 10,
     cache_read_tokens: 4,
+    cache_write_tokens: 6,
     output_tokens: 20,
     reasoning_tokens: 2,
     usage_source: 'provider',

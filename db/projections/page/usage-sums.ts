@@ -1,4 +1,5 @@
-import { END_REASON_OF, EVENT_CODES } from '#db/events/events.ts';
+import { END_REASON_OF, EVENT_CODES, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import { isEstimated } from '#db/fold/estimated.ts';
 import { AT } from '#db/log/columns.ts';
 import type { Cells } from '#db/log/line.ts';
 import { bucketOf, BUCKETS } from '#db/projections/buckets.ts';
@@ -15,12 +16,16 @@ const REJECTED = EVENT_CODES['request.rejected'];
 export const SUMS = [
   ...OUTCOMES,
   'unpriced',
+  'estimated',
   'input_tokens',
   'cache_read_tokens',
+  'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
   'cost_nanousd',
+  'upstream_cost_nanousd',
+  'estimated_cost_nanousd',
 ] as const;
 type Sum = (typeof SUMS)[number];
 const SUM_AT = Object.fromEntries(SUMS.map((name, index) => [name, index])) as Record<Sum, number>;
@@ -58,7 +63,16 @@ export type KeyUse = {
 };
 
 const MINUTE_US = 60_000_000;
-const TOKEN_COLUMNS = ['input_tokens', 'cache_read_tokens', 'output_tokens', 'reasoning_tokens'] as const;
+const TOKEN_COLUMNS = [
+  'input_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+] as const;
+const ESTIMATED: ReadonlySet<string> = new Set(
+  [...USAGE_SOURCE_OF].flatMap(([code, source]) => (isEstimated(source) ? [String(code)] : [])),
+);
 const OUTCOME_AT: ReadonlyMap<string, number> = new Map(
   [...END_REASON_OF].map(([code, reason]) => [String(code), SUM_AT[OUTCOME_OF[reason]]]),
 );
@@ -115,8 +129,14 @@ function count(figures: number[], type: number, cells: Cells, cost: string | nul
     figures[at] = addExactly(figures[at] as number, by);
   };
   if (cost != null) add(SUM_AT.cost_nanousd, integerOf(cost));
+  const upstreamCost = cells[AT.upstream_cost_nanousd] ?? cost;
+  if (upstreamCost != null) add(SUM_AT.upstream_cost_nanousd, integerOf(upstreamCost));
   const endReason = cells[AT.end_reason];
   if (endReason != null) {
+    if (ESTIMATED.has(cells[AT.usage_source] as string)) {
+      add(SUM_AT.estimated, 1);
+      if (cost != null) add(SUM_AT.estimated_cost_nanousd, integerOf(cost));
+    }
     const outcomeAt = OUTCOME_AT.get(endReason);
     if (outcomeAt !== undefined) add(outcomeAt, 1);
     if (cost == null) add(SUM_AT.unpriced, 1);

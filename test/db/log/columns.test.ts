@@ -83,13 +83,7 @@ describe('in SQL', () => {
     const ofRequests = COLUMNS.filter((column) => 'needed' in column || 'optional' in column);
     const missing = ofRequests.map(({ name }) => name).filter((name) => !names.has(name));
     expect(missing).toEqual([
-      'route',
-      'end_user',
-      'session',
-      'tags',
-      'cache_write_tokens',
       'body',
-      'upstream_cost_nanousd',
       'stated_cost_nanousd',
       'credential',
       'answered_model',

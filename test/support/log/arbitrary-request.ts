@@ -15,10 +15,12 @@ const attribution = {
   tags: fc.array(pseudonym, { minLength: 1, maxLength: TAGS_MAX }),
 };
 const call = { request, account: id, key: id, model: modelName, ...attribution };
+const anyRoute = fc.constantFrom(...RELAYED_ROUTES);
 const providerText = fc.stringMatching(/^[\x20-\x7e]{1,128}$/);
 const CALL = ['type', 'request', 'account', 'key', 'model'] as const;
 const ending = {
   ...call,
+  route: anyRoute,
   ...admission,
   end_reason: fc.constantFrom(...(Object.keys(END_REASONS) as (keyof typeof END_REASONS)[])),
   usage_source: fc.constantFrom(...(Object.keys(USAGE_SOURCES) as (keyof typeof USAGE_SOURCES)[])),
@@ -43,12 +45,12 @@ export const ANY_REQUEST: Made<RequestEvent> = {
       ...hold,
       ...admission,
       retry_count: int2,
-      route: fc.constantFrom(...RELAYED_ROUTES),
+      route: anyRoute,
     },
     { requiredKeys: [...CALL, 'route', 'sse', 'body_bytes', 'hold_tokens'] },
   ),
   'request.extended': fc.record(
-    { type: one('request.extended' as const), ...call, ...hold, ...admission },
+    { type: one('request.extended' as const), ...call, route: anyRoute, ...hold, ...admission },
     { requiredKeys: [...CALL, 'hold_tokens'] },
   ),
   'request.settled': fc.record(
@@ -99,7 +101,7 @@ export const ANY_REQUEST: Made<RequestEvent> = {
     {
       type: one('request.rejected' as const),
       ...call,
-      route: fc.constantFrom(...RELAYED_ROUTES),
+      route: anyRoute,
       error_code: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),
       status: fc.constantFrom(403, 429),
       rejected_count: fc.oneof(one(1), fc.integer({ min: 1, max: INT4_MAX })),

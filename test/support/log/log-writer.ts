@@ -83,7 +83,7 @@ export function accepted(changes: Partial<EventOf<'request.accepted'>> = {}): Ev
 
 /** The ending of an accepted request. */
 export function settled(
-  { request, account, key, model }: EventOf<'request.accepted'>,
+  { request, account, key, model, route, end_user, session, tags }: EventOf<'request.accepted'>,
   changes: Partial<EventOf<'request.settled'>> = {},
 ): EventOf<'request.settled'> {
   return {
@@ -92,6 +92,10 @@ export function settled(
     account,
     key,
     model,
+    route,
+    ...(end_user === undefined ? {} : { end_user }),
+    ...(session === undefined ? {} : { session }),
+    ...(tags === undefined ? {} : { tags }),
     end_reason: 'completed',
     usage_source: 'provider',
     upstream: 'one',
@@ -109,10 +113,11 @@ export function settled(
 
 /** An accepted request that is given more to spend; `changes` say how much. */
 export function extended(
-  { request, account, key, model, hold_tokens }: EventOf<'request.accepted'>,
+  { request, account, key, model, route, hold_tokens }: EventOf<'request.accepted'>,
   changes: Partial<EventOf<'request.extended'>> = {},
 ): EventOf<'request.extended'> {
-  return { type: 'request.extended', request, account, key, model, hold_tokens: hold_tokens * 2, ...changes };
+  const call = { request, account, key, model, route };
+  return { type: 'request.extended', ...call, hold_tokens: hold_tokens * 2, ...changes };
 }
 
 export function registered(

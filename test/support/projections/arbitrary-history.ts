@@ -1,17 +1,9 @@
-import * as fc from 'fast-check';
-import {
-  type ControlEvent,
-  END_REASONS,
-  type EndReason,
-  type EventOf,
-  type PlanTerms,
-  type RequestEvent,
-} from '#db/events/events.ts';
+import type { ControlEvent, EventOf, PlanTerms, RequestEvent } from '#db/events/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
-import { BUCKET_BOUNDS_MS } from '#db/projections/buckets.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import type { Writer } from '../log/log-writer.ts';
+import type { HistoryStep } from './history-steps.ts';
 
 /**
  * Made-up histories of a few accounts, in which everything happens in an order in which it can: calls
@@ -22,110 +14,6 @@ import type { Writer } from '../log/log-writer.ts';
 const ACCOUNTS = 3;
 const KEYS = 4;
 const PLANS = 2;
-/** Some windows are over when their calls go on, and some when their terms begin. */
-const MINUTES_AGO = [0, 0, 0, 1, 61, 1_500, 45_000];
-
-const count = fc.oneof(fc.nat(9), fc.nat(5_000));
-const amount = fc.oneof(fc.nat(9), fc.nat(1_000_000));
-const quotas = fc.uniqueArray(
-  fc.record({
-    meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
-    window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
-    limit: fc.nat(3),
-    enforcement: fc.constantFrom('soft' as const, 'hard' as const),
-  }),
-  { maxLength: 3, selector: ({ meter, window }) => `${meter} ${window}` },
-);
-const terms: fc.Arbitrary<PlanTerms> = fc.record(
-  { quotas, requests_per_minute: fc.nat(100) },
-  { requiredKeys: [] },
-);
-const windows = fc.constantFrom('keep' as const, 'keep' as const, 'reset' as const);
-const whose = fc.nat(11);
-
-const step = fc.oneof(
-  {
-    weight: 8,
-    arbitrary: fc.record({
-      kind: fc.constant('accept' as const),
-      whose,
-      model: fc.constantFrom('m', 'model "\\{two}'),
-      sse: fc.boolean(),
-      count,
-      hold: amount,
-      cost: fc.option(amount, { nil: undefined }),
-      ago: fc.option(fc.constantFrom(...MINUTES_AGO), { freq: 12 }),
-      /** How many changes of terms it missed. */
-      behind: fc.constantFrom(0, 0, 0, 1, 4, 100),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('extend' as const),
-      which: fc.nat(20),
-      hold: amount,
-      cost: fc.option(amount, { nil: undefined }),
-    }),
-  },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      kind: fc.constant('settle' as const),
-      which: fc.nat(20),
-      reason: fc.constantFrom(...(Object.keys(END_REASONS) as EndReason[])),
-      input: count,
-      output: count,
-      cost: fc.option(amount, { nil: undefined }),
-      first: fc.option(fc.oneof(count, fc.constantFrom(...BUCKET_BOUNDS_MS)), { nil: undefined }),
-      duration: fc.oneof(fc.nat(200_000), fc.constantFrom(...BUCKET_BOUNDS_MS)),
-    }),
-  },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('abandon' as const), which: fc.nat(20) }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constant('refuse' as const),
-      whose,
-      times: fc.integer({ min: 1, max: 500 }),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('plan' as const), whose, terms, windows }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('retire' as const), whose }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('put' as const), whose, isOn: fc.boolean(), windows }),
-  },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('override' as const), whose, terms, windows }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('restrict' as const), whose, terms, windows }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      kind: fc.constant('adjust' as const),
-      whose,
-      which: fc.nat(2),
-      units: fc.integer({ min: -3, max: 3 }).filter((units) => units !== 0),
-      ago: fc.constantFrom(...MINUTES_AGO),
-      isOfKey: fc.boolean(),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      kind: fc.constant('turn' as const),
-      whose,
-      to: fc.constantFrom('rotated', 'revoked', 'expired', 'suspended', 'reinstated', 'priced'),
-      until: fc.option(fc.constant('2030-01-02T03:04:05.006Z'), { nil: undefined }),
-    }),
-  },
-);
-export type HistoryStep = typeof step extends fc.Arbitrary<infer T> ? T : never;
-
-export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, {
-  minLength: 1,
-  maxLength: 60,
-  size: 'max',
-});
 
 /** What every account has at first, so that most calls are charged to windows of all lengths. */
 const QUOTAS: NonNullable<PlanTerms['quotas']> = [
@@ -189,12 +77,14 @@ export class HistoryWriter {
         const key = this.#pick(this.#keys, each.whose);
         return this.#request({
           type: 'request.rejected',
-          route: '/v1/chat/completions',
+          route: each.route,
+          ...(each.model === undefined ? {} : { model: each.model }),
+          ...each.attribution,
           request: uuidv7(),
           account: this.#accountOf(key),
           key,
-          error_code: 'rate_limit_exceeded',
-          status: 429,
+          error_code: each.error,
+          status: each.error === 'rate_limit_exceeded' ? 429 : 403,
           rejected_count: each.times,
         });
       }
@@ -214,6 +104,8 @@ export class HistoryWriter {
   #accept({
     whose: who,
     model,
+    route,
+    attribution: whom,
     sse,
     count: bytes,
     hold,
@@ -227,7 +119,8 @@ export class HistoryWriter {
     const admission = ago === null ? {} : { admitted_minute: minuteOf(Date.now()) - ago, terms_position };
     const event = {
       type: 'request.accepted' as const,
-      route: '/v1/chat/completions' as const,
+      route,
+      ...whom,
       request: uuidv7(),
       account: this.#accountOf(key),
       key,
@@ -242,12 +135,17 @@ export class HistoryWriter {
   }
 
   #goOn(call: Running, each: HistoryStep & { kind: 'extend' | 'settle' | 'abandon' }): void {
-    const { request, account, key, model, admitted_minute, terms_position } = call;
+    const { request, account, key, model, route, end_user, session, tags, admitted_minute, terms_position } =
+      call;
     const same = {
       request,
       account,
       key,
       model,
+      route,
+      ...(end_user === undefined ? {} : { end_user }),
+      ...(session === undefined ? {} : { session }),
+      ...(tags === undefined ? {} : { tags }),
       ...(admitted_minute === undefined ? {} : { admitted_minute, terms_position: terms_position ?? 0 }),
     };
     if (each.kind === 'extend') {
@@ -267,19 +165,21 @@ export class HistoryWriter {
         ...call.hold,
       });
     }
-    const { reason, input, output, cost, first, duration } = each;
+    const { reason, source, status, upstream, input, output, cost, upstreamCost, first, duration } = each;
     this.#request({
       type: 'request.settled',
       ...same,
       end_reason: reason,
-      usage_source: 'provider',
-      upstream: 'one',
-      status: 200,
+      usage_source: source,
+      ...(upstream === undefined ? {} : { upstream }),
+      status,
       input_tokens: input,
       cache_read_tokens: Math.floor(input / 2),
+      ...(input % 3 === 0 ? { cache_write_tokens: Math.floor(input / 3) } : {}),
       output_tokens: output,
       reasoning_tokens: Math.floor(output / 3),
       ...(cost === undefined ? {} : { cost_nanousd: cost, price_version: 3 }),
+      ...(upstreamCost === undefined ? {} : { upstream_cost_nanousd: upstreamCost }),
       attempt_count: 1,
       ...(first === undefined ? {} : { first_byte_ms: first }),
       duration_ms: duration,

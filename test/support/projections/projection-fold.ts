@@ -1,5 +1,6 @@
 import { END_REASONS, type EventOf, type Placed, USAGE_SOURCES } from '#db/events/events.ts';
 import { bucketOf, BUCKETS } from '#db/projections/buckets.ts';
+import { ROUTE_CODES } from '#db/limits/limits.ts';
 import { OUTCOME_OF, OUTCOMES } from '#db/projections/outcomes.ts';
 
 /**
@@ -25,6 +26,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
       const { account, key, model, sse, body_bytes, hold_tokens } = event;
       request.set(event.request, {
         ...EMPTY,
+        ...whoseColumns(event),
         ...{
           request: event.request,
           position,
@@ -53,6 +55,8 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
       const { account, key, error_code, status, rejected_count } = event;
       request.set(event.request, {
         ...EMPTY,
+        ...whoseColumns(event),
+        model: event.model ?? null,
         ...{
           request: event.request,
           position,
@@ -82,12 +86,23 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
   return { request, running_request: running };
 }
 
+/** The route and whom a call is for, of its first event. */
+function whoseColumns(event: EventOf<'request.accepted' | 'request.rejected'>): Row {
+  return {
+    route: ROUTE_CODES[event.route],
+    end_user: event.end_user ?? null,
+    session: event.session ?? null,
+    tags: event.tags?.join(' ') ?? null,
+  };
+}
+
 const EMPTY: Row = Object.fromEntries(
-  `request position end_position accepted_at ended_at
-   hold_tokens hold_cost_nanousd cost_nanousd terms_position instance admitted_minute body_bytes
-   input_tokens cache_read_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
-   rejected_count status end_reason usage_source attempt_count retry_count sse
-   account key model upstream error_code`
+  `request position end_position accepted_at ended_at hold_tokens hold_cost_nanousd
+   cost_nanousd upstream_cost_nanousd terms_position instance admitted_minute body_bytes
+   input_tokens cache_read_tokens cache_write_tokens output_tokens reasoning_tokens
+   first_byte_ms duration_ms price_version rejected_count status end_reason usage_source
+   attempt_count retry_count route sse account key model upstream error_code end_user session
+   tags`
     .split(/\s+/)
     .map((name) => [name, null]),
 );
@@ -113,6 +128,8 @@ function settledColumns(event: EventOf<'request.settled'>): Row {
       duration_ms,
     },
     first_byte_ms: event.first_byte_ms ?? null,
+    cache_write_tokens: event.cache_write_tokens ?? null,
+    upstream_cost_nanousd: event.upstream_cost_nanousd ?? null,
     upstream: event.upstream ?? null,
     price_version: event.price_version ?? null,
   };
@@ -122,12 +139,16 @@ type Figures = Record<string, number> & { duration_counts: number[]; first_byte_
 const SUMS = [
   ...OUTCOMES,
   'unpriced',
+  'estimated',
   'input_tokens',
   'cache_read_tokens',
+  'cache_write_tokens',
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
   'cost_nanousd',
+  'upstream_cost_nanousd',
+  'estimated_cost_nanousd',
 ];
 const noFigures = (): Figures =>
   Object.assign(Object.fromEntries(SUMS.map((name) => [name, 0])), {
@@ -163,7 +184,7 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
     }
     if (!isEnding(event) && event.type !== 'request.rejected') continue;
     const { account, key } = event;
-    const model = isEnding(event) ? event.model : '';
+    const model = event.model ?? '';
     const from = (ms: number): Date => new Date(at.getTime() - (at.getTime() % ms));
     for (const figures of [
       figuresOf(tables.usage_minute, { minute: from(60_000), account, key, model }),
@@ -197,9 +218,16 @@ function count(figures: Figures, event: Ending | EventOf<'request.rejected'>): v
   const cost = costOf(event);
   if (cost === null) add('unpriced', 1);
   else add('cost_nanousd', cost);
+  const upstreamCost = event.type === 'request.settled' ? event.upstream_cost_nanousd : undefined;
+  add('upstream_cost_nanousd', upstreamCost ?? cost ?? 0);
+  if (!['provider', 'none'].includes(event.usage_source)) {
+    add('estimated', 1);
+    add('estimated_cost_nanousd', cost ?? 0);
+  }
   if (event.type === 'request.abandoned') return add('abandoned_tokens', event.hold_tokens);
   for (const name of ['input_tokens', 'cache_read_tokens', 'output_tokens', 'reasoning_tokens'] as const)
     add(name, event[name]);
+  add('cache_write_tokens', event.cache_write_tokens ?? 0);
   const tally = (counts: number[], ms: number | undefined): void => {
     if (ms !== undefined) counts[bucketOf(ms)] = (counts[bucketOf(ms)] as number) + 1;
   };

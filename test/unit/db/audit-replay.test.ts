@@ -16,12 +16,8 @@ import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
 import { LogInMemory } from '../../support/log/log-in-memory.ts';
 import { accepted, extended, registered, settled, suspended } from '../../support/log/log-writer.ts';
 import { foldRequests, foldUsage } from '../../support/projections/projection-fold.ts';
-import {
-  anyHistory,
-  DIGEST,
-  HistoryWriter,
-  type HistoryStep,
-} from '../../support/projections/arbitrary-history.ts';
+import { DIGEST, HistoryWriter } from '../../support/projections/arbitrary-history.ts';
+import { anyHistory, type HistoryStep } from '../../support/projections/history-steps.ts';
 import { foldQuotas } from '../../support/projections/projection-quotas.ts';
 
 const HOUR_MS = 3_600_000;

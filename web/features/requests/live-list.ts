@@ -1,4 +1,4 @@
-import { matches } from '#server/contract/filter.ts';
+import { matchesCall } from '#db/fold/call-filter.ts';
 import type { Frame } from '#server/contract/frames.ts';
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { compareRows, rowAfter } from './live-rows.ts';
@@ -97,7 +97,7 @@ export class LiveList {
       live.row = row;
       return true;
     }
-    if (!fetched && (!this.#isOpen || !matches(this.#filter, row))) return false;
+    if (!fetched && (!this.#isOpen || !matchesCall(this.#filter, row))) return false;
     this.#live.set(row.request, { row, sequence: ++this.#sequence });
     this.#trim();
     return true;
@@ -163,14 +163,14 @@ export class LiveList {
     const rows: RequestRow[] = [];
     let newCount = 0;
     const add = (row: RequestRow): void => {
-      const isKept = pause?.requests.has(row.request) === true || matches(this.#filter, row);
+      const isKept = pause?.requests.has(row.request) === true || matchesCall(this.#filter, row);
       if (isKept && (floor === null || row.accepted_at > floor)) rows.push(row);
     };
     for (const row of fetched) add(newer(this.#live.get(row.request)?.row, row) ?? row);
     for (const { row, sequence } of this.#live.values()) {
       if (this.#fetchedByRequest.has(row.request)) continue;
       if (pause && sequence > pause.sequence) {
-        if (matches(this.#filter, row)) newCount++;
+        if (matchesCall(this.#filter, row)) newCount++;
         // Rows older than the fetched range come with their page.
       } else if (reachesTo === null || row.accepted_at >= reachesTo) add(row);
     }

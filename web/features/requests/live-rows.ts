@@ -1,11 +1,17 @@
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
 
+type CallFrame = FrameOf<'started' | 'settled' | 'refused'>;
+
 /** Applies live frames to rows of the request list. Pure. */
 
 const EMPTY_ROW = {
   ended_at: null,
+  route: null,
   upstream: null,
+  end_user: null,
+  session: null,
+  tags: [],
   end_reason: null,
   error_code: null,
   rejected_count: null,
@@ -13,6 +19,7 @@ const EMPTY_ROW = {
   sse: null,
   input_tokens: null,
   cache_read_tokens: null,
+  cache_write_tokens: null,
   output_tokens: null,
   reasoning_tokens: null,
   usage_source: null,
@@ -30,10 +37,20 @@ const EMPTY_ROW = {
 const createdAt = (request: string): string =>
   new Date(Number.parseInt(request.replace('-', '').slice(0, 12), 16)).toISOString();
 
+type Whose = Pick<RequestRow, 'route' | 'end_user' | 'session' | 'tags'>;
+
+const whoseOf = (frame: CallFrame): Whose => ({
+  route: frame.route ?? null,
+  end_user: frame.end_user ?? null,
+  session: frame.session ?? null,
+  tags: frame.tags ?? [],
+});
+
 function startedRow(frame: FrameOf<'started'>): RequestRow {
   const { request, account, key, model, position, at, sse, hold_tokens } = frame;
   return {
     ...EMPTY_ROW,
+    ...whoseOf(frame),
     request,
     account,
     key,
@@ -52,6 +69,7 @@ function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): R
   const { request, account, key, model, at, position, outcome, end_reason, usage_source } = frame;
   const began = known ?? {
     ...EMPTY_ROW,
+    ...whoseOf(frame),
     request,
     account,
     key,
@@ -59,6 +77,7 @@ function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): R
     position,
     accepted_at: createdAt(request),
   };
+  const cost = (end_reason === 'abandoned' ? frame.hold_cost_nanousd : frame.cost_nanousd) ?? null;
   return {
     ...began,
     outcome,
@@ -70,31 +89,29 @@ function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): R
     status: frame.status ?? null,
     input_tokens: frame.input_tokens ?? null,
     cache_read_tokens: frame.cache_read_tokens ?? null,
+    cache_write_tokens: frame.cache_write_tokens ?? null,
     output_tokens: frame.output_tokens ?? null,
     reasoning_tokens: frame.reasoning_tokens ?? null,
-    cost_nanousd: frame.cost_nanousd ?? null,
+    cost_nanousd: cost,
+    // Absent where it is the same, and for those who may not see it; `upstreamCost` of the list knows.
+    ...(frame.upstream_cost_nanousd === undefined
+      ? {}
+      : { upstream_cost_nanousd: frame.upstream_cost_nanousd }),
     first_byte_ms: frame.first_byte_ms ?? null,
     duration_ms: frame.duration_ms ?? null,
     attempt_count: frame.attempt_count ?? null,
   };
 }
 
-function refusedRow({
-  request,
-  account,
-  key,
-  at,
-  position,
-  error_code,
-  status,
-  rejected_count,
-}: FrameOf<'refused'>): RequestRow {
+function refusedRow(frame: FrameOf<'refused'>): RequestRow {
+  const { request, account, key, model = null, at, position, error_code, status, rejected_count } = frame;
   return {
     ...EMPTY_ROW,
+    ...whoseOf(frame),
     request,
     account,
     key,
-    model: null,
+    model,
     position,
     end_position: position,
     accepted_at: at,

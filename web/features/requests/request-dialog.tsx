@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { matches } from '#server/contract/filter.ts';
+import { matchesCall } from '#db/fold/call-filter.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { RequestFilter, RequestDetail } from '#server/contract/requests.ts';
 import { ApiError } from '../../lib/api/api.ts';
@@ -35,7 +35,7 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
   const lookAgain = (detail: RequestDetail | undefined): number | false => {
     if (detail?.outcome !== 'running') return false;
     if (hasEnded) return ENDING_LOOK_MS;
-    return matches(filter, detail) && !hasMissed ? false : UNHEARD_LOOK_MS;
+    return matchesCall(filter, detail) && !hasMissed ? false : UNHEARD_LOOK_MS;
   };
   const { data, error, refetch } = useQuery({
     ...requestQuery(request),

@@ -14,6 +14,7 @@ export type RecentRequest = Pick<
   | 'input_tokens'
   | 'output_tokens'
   | 'cost_nanousd'
+  | 'usage_source'
   | 'duration_ms'
 > & { at: string };
 
@@ -29,6 +30,7 @@ export const recentRequestOf = ({
   input_tokens,
   output_tokens,
   cost_nanousd,
+  usage_source,
   duration_ms,
   accepted_at,
   ended_at,
@@ -43,6 +45,7 @@ export const recentRequestOf = ({
   input_tokens,
   output_tokens,
   cost_nanousd,
+  usage_source,
   duration_ms,
   at: ended_at ?? accepted_at,
 });
@@ -55,19 +58,21 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
     const { error_code, rejected_count } = frame;
     return {
       ...call,
-      model: null,
+      model: frame.model ?? null,
       outcome: 'refused',
       error_code,
       rejected_count,
       input_tokens: null,
       output_tokens: null,
       cost_nanousd: null,
+      usage_source: null,
       duration_ms: null,
     };
   }
   const {
     model,
     outcome,
+    usage_source,
     input_tokens = null,
     output_tokens = null,
     cost_nanousd = null,
@@ -82,6 +87,7 @@ export function recentRequestOfFrame(frame: Ending): RecentRequest {
     input_tokens,
     output_tokens,
     cost_nanousd,
+    usage_source,
     duration_ms,
   };
 }

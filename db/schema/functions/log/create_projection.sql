@@ -17,12 +17,15 @@ begin
       hold_tokens bigint,
       hold_cost_nanousd bigint,
       cost_nanousd bigint,
+      -- Null: the same as `cost_nanousd`.
+      upstream_cost_nanousd bigint,
       terms_position bigint,
       instance integer not null,
       admitted_minute integer,
       body_bytes integer,
       input_tokens integer,
       cache_read_tokens integer,
+      cache_write_tokens integer,
       output_tokens integer,
       reasoning_tokens integer,
       first_byte_ms integer,
@@ -34,12 +37,17 @@ begin
       usage_source smallint,
       attempt_count smallint,
       retry_count smallint,
+      route smallint,
       sse boolean,
       account text collate "C" not null,
       key text collate "C" not null,
       model text collate "C",
       upstream text collate "C",
-      error_code text collate "C"
+      error_code text collate "C",
+      -- Pseudonyms; the tags are words, one space apart.
+      end_user text collate "C",
+      session text collate "C",
+      tags text collate "C"
     ) partition by range (request);
     -- By time, since a request's id begins with the time of its making; db/projections/request-partitions.ts
     -- creates partitions ahead, and retention drops whole ones. Here is what none of them covers: requests
@@ -66,6 +74,8 @@ begin
     --   completed … relay_failed: endings by outcome (db/projections/outcomes.ts);
     --   refused: rejected requests;
     --   unpriced: endings without a cost;
+    --   estimated: endings whose usage the provider did not report, and estimated_cost_nanousd: their cost;
+    --   upstream_cost_nanousd: the cost of all attempts, where cost_nanousd is what accounts are charged;
     --   abandoned_tokens: holds that stay charged without a usage report;
     --   duration_counts, first_byte_counts: histograms with the bounds of db/projections/buckets.ts.
     create table usage_minute (
@@ -81,12 +91,16 @@ begin
       relay_failed bigint not null default 0,
       refused bigint not null default 0,
       unpriced bigint not null default 0,
+      estimated bigint not null default 0,
       input_tokens bigint not null default 0,
       cache_read_tokens bigint not null default 0,
+      cache_write_tokens bigint not null default 0,
       output_tokens bigint not null default 0,
       reasoning_tokens bigint not null default 0,
       abandoned_tokens bigint not null default 0,
       cost_nanousd bigint not null default 0,
+      upstream_cost_nanousd bigint not null default 0,
+      estimated_cost_nanousd bigint not null default 0,
       duration_counts bigint[] not null,
       first_byte_counts bigint[] not null,
       primary key (account, minute, key, model)
