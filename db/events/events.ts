@@ -70,7 +70,7 @@ const AccountReinstated = Control.extend({ type: z.literal('account.reinstated')
 export const Windows = z.enum(['keep', 'reset']);
 
 /** The models and limits of an account; an absent field means no limit. */
-export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape });
+export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, ...price.ChargingShape });
 export type PlanTerms = z.infer<typeof PlanTerms>;
 
 /** Whose calls and usage a key may read: its own, or those of its whole account. */
@@ -226,8 +226,12 @@ const RequestSettled = z.object({
   upstream_cost_nanousd: Count.optional(),
   /** What the provider says that it charges, where it does. */
   stated_cost_nanousd: Count.optional(),
-  /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
+  /** The version of the `model.priced` event that the charge was reckoned with; 0: a built-in price. */
   price_version: Count.optional(),
+  /** The plan whose price it was; absent: the provider's. */
+  price_plan: PlanName.optional(),
+  /** Parts with usage that had no price and are in no cost. */
+  unpriced: price.Unpriced.optional(),
   attempt_count: Count,
   /**
    * Each of them, where there was more than one. The usage and the cost are the last one's: it is charged

@@ -38,7 +38,7 @@ export function streamOf(event: ControlEvent): string {
     case 'plan.retired':
       return `plan/${event.plan}`;
     case 'model.priced':
-      return `model/${event.model}`;
+      return event.plan === undefined ? `model/${event.model}` : `plan_price/${event.plan}/${event.model}`;
     // Not the stream of its price: requests state the price version by which they were charged.
     case 'model.defined':
     case 'model.retired':
@@ -81,6 +81,7 @@ type EventsOfKind = {
   key: KeyEvent;
   plan: PlanEvent;
   model: EventOf<'model.priced'>;
+  plan_price: EventOf<'model.priced'>;
   dispatch: ModelEvent;
   upstream: UpstreamEvent;
   member: MemberEvent;

@@ -96,7 +96,7 @@ export const COLUMNS_ARE_COMPLETE: [Exclude<keyof EventColumns, ColumnName>] ext
 
 /** The fields of request events that have no columns: they are rare, and in the JSON of `body`. */
 export const BODY_FIELDS = {
-  'request.settled': ['attempts', 'usage_details'],
+  'request.settled': ['attempts', 'usage_details', 'price_plan', 'unpriced'],
 } as const satisfies Partial<{ [T in RequestType]: readonly (keyof EventOf<T>)[] }>;
 
 /** Fields by name, with the kind of value that their columns hold. */

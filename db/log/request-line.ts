@@ -181,9 +181,11 @@ export function requestEvent(cells: Cells): RequestEvent | null {
       if (price_version != null) event.price_version = number(price_version);
       const body = cells[AT.body];
       if (body != null) {
-        const { attempts, usage_details } = parseSettlement(body);
+        const { attempts, usage_details, price_plan, unpriced } = parseSettlement(body);
         if (attempts !== undefined) event.attempts = attempts;
         if (usage_details !== undefined) event.usage_details = usage_details;
+        if (price_plan !== undefined) event.price_plan = price_plan;
+        if (unpriced !== undefined) event.unpriced = unpriced;
       }
       return event;
     }

@@ -11,8 +11,9 @@ import type { ControlEvent, EventOf, KeyTerms, Placed, PlanTerms } from '#db/eve
 import { evolveAccount } from '#db/fold/account.ts';
 import { evolveKey } from '#db/fold/key.ts';
 import { evolvePlan } from '#db/fold/plan.ts';
+import { streamOf } from '#db/events/streams.ts';
 import { evolvePrice } from '#db/fold/price.ts';
-import type { Prices } from '#db/money.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import type { AccountTable, KeyTable, ModelPriceTable, PlanTable } from '#db/schema/tables.ts';
 
 /**
@@ -36,7 +37,7 @@ type JsonRow<Table, Known extends Partial<Record<keyof Table, unknown>>> = {
 export type AccountRow = JsonRow<AccountTable, { state: 'active' | 'suspended'; override: PlanTerms | null }>;
 export type KeyRow = JsonRow<KeyTable, { terms: KeyTerms | null }>;
 export type PlanRow = JsonRow<PlanTable, { terms: PlanTerms }>;
-export type PriceRow = JsonRow<ModelPriceTable, { prices: Prices }>;
+export type PriceRow = JsonRow<ModelPriceTable, { terms: PriceTerms }>;
 
 type PriceEvent = EventOf<'model.priced'>;
 
@@ -114,8 +115,16 @@ export function planAfter(row: PlanRow | undefined, placed: Placed<PlanEvent>): 
 }
 
 export function priceAfter(_: PriceRow | undefined, placed: Placed<PriceEvent>): PriceRow {
-  const { pattern, prices, source, version } = evolvePrice(placed);
-  return { model: pattern, prices, source, version, position: placed.position };
+  const { pattern, plan, terms, source, version } = evolvePrice(placed);
+  return {
+    stream: streamOf(placed.event),
+    model: pattern,
+    plan,
+    terms,
+    source,
+    version,
+    position: placed.position,
+  };
 }
 
 /** Selects the events of each table. */

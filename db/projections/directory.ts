@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { streamOf } from '#db/events/streams.ts';
 import { accountAfter, isOf, keyAfter, planAfter, priceAfter } from '#db/projections/directory-rows.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
 import type { EventPage } from '#db/projections/page/page.ts';
@@ -77,9 +78,9 @@ export const directory: Projection = {
     });
     await fold(client, events, {
       name: 'model_price',
-      idColumn: 'model',
+      idColumn: 'stream',
       isOf: isOf.model_price,
-      idOf: ({ model }) => model,
+      idOf: streamOf,
       after: priceAfter,
     });
   },

@@ -517,12 +517,14 @@ create table projection.key_use (
 ) with (fillfactor=70);
 
 create table projection.model_price (
-  model text collate "C" not null,
-  prices jsonb not null,
+  stream text collate "C" not null,
+  model text not null,
+  plan text,
+  terms jsonb not null,
   source text not null,
   version integer not null,
   "position" bigint not null,
-  constraint model_price_pkey PRIMARY KEY (model)
+  constraint model_price_pkey PRIMARY KEY (stream)
 );
 
 create table projection.open_hold (
@@ -1486,8 +1488,11 @@ begin
       position bigint not null
     );
     create table model_price (
-      model text collate "C" primary key,
-      prices jsonb not null,
+      -- Of its events: a model has a price of its provider, and one for each plan.
+      stream text collate "C" primary key,
+      model text not null,
+      plan text,
+      terms jsonb not null,
       source text not null,
       version integer not null,
       position bigint not null

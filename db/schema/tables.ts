@@ -376,8 +376,10 @@ export type KeyUseTable = {
 };
 
 export type ModelPriceTable = {
+  stream: string;
   model: string;
-  prices: Json;
+  plan: string | null;
+  terms: Json;
   source: string;
   version: number;
   position: Int8;

@@ -1,12 +1,12 @@
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
-import { ApiError } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { countsCost } from '#server/relay/call-estimate.ts';
 import { checkKey } from '#server/access/authenticate.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
+import { authorizePriceOf } from '#server/access/authorize-price.ts';
 
 /** A hypothetical call. */
 export type DryRunCall = {
@@ -37,9 +37,7 @@ export function dryRun(
       : authorize(key, { route, origin, address }, readModel)) ??
     (model === null ? null : authorizeModel(key, model, readModel)) ??
     (model === null ? null : serve(model)) ??
-    (model === null || readModel.prices.find(model) || !readModel.limitsOf(key).some(countsCost)
-      ? null
-      : new ApiError('model_not_priced', { param: 'model' }))
+    (model === null ? null : authorizePriceOf(key, model, readModel))
   );
 }
 

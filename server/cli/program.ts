@@ -32,7 +32,7 @@ const GROUPS: readonly Group[] = [
   { names: ['key'], load: async () => (await import('#server/cli/keys/key.ts')).keyCommands },
   {
     names: ['price', 'prices'],
-    load: async () => (await import('#server/cli/upstreams/price.ts')).priceCommands,
+    load: async () => (await import('#server/cli/prices/price.ts')).priceCommands,
   },
   {
     names: ['setup-link', 'member'],

@@ -1,18 +1,18 @@
 import { z } from 'zod';
-import { ModelName } from '#db/events/parts.ts';
-import { PricesShape } from '#db/events/price-events.ts';
-import type { Prices } from '#db/money.ts';
+import { ModelName, PlanName } from '#db/events/parts.ts';
+import { PriceShape } from '#db/events/price-events.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import { ModelTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
 
 /**
- * `GET /api/models`, a list: models that the account's calls may use, with prices in nano-dollars per
- * million tokens.
+ * `GET /api/models`, a list: models that the account's calls may use, with what the account is charged, in
+ * nano-dollars.
  */
 export type ModelRow = {
   id: string;
   upstream: string;
-  prices: Prices | null;
+  price: PriceTerms | null;
 };
 /**
  * One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model with its own routing.
@@ -26,10 +26,18 @@ export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms 
  * nowhere.
  */
 export const RetireModel = z.strictObject({ model: ModelName });
-/** One in `GET /api/prices`, a list by name; auditors may read it. Nano-dollars per million tokens. */
-export type PriceRow = { model: string; prices: Prices; source: string; version: number };
+/**
+ * One in `GET /api/prices`, a list by name; auditors may read it. `plan`: whose accounts are charged this;
+ * null: it is what the provider charges.
+ */
+export type PriceRow = PriceTerms & {
+  model: string;
+  plan: string | null;
+  source: string;
+  version: number;
+};
 /** `PUT /api/prices` */
-export const PutPrice = z.strictObject({ model: ModelName, prices: PricesShape });
+export const PutPrice = z.strictObject({ model: ModelName, plan: PlanName.optional(), ...PriceShape });
 /**
  * `POST /api/prices/import` → {@link PriceImportResult}: from the installed price list. `providers`: empty
  * means those of the configured upstreams.
@@ -45,8 +53,8 @@ export type PriceImportResult = Change & {
   source: string;
   providers: string[];
   dry_run: boolean;
-  changed: { model: string; before: Prices | null; after: Prices; notes: readonly string[] }[];
-  kept_manual: { model: string; set: Prices; offered: Prices }[];
+  changed: { model: string; before: PriceTerms | null; after: PriceTerms; notes: readonly string[] }[];
+  kept_manual: { model: string; set: PriceTerms; offered: PriceTerms }[];
   unchanged: number;
   skipped: { provider: string; model: string; reason: string }[];
 };

@@ -158,8 +158,9 @@ export class ControlLog {
     return (await this.#foldApplied('dispatch', name)).directory.model(name);
   }
 
-  async loadPrice(pattern: string): Promise<Price | undefined> {
-    return (await this.#foldApplied('model', pattern)).prices.get(pattern);
+  async loadPrice(pattern: string, plan: string | null = null): Promise<Price | undefined> {
+    const [kind, id] = plan === null ? ['model', pattern] : ['plan_price', `${plan}/${pattern}`];
+    return (await this.#foldApplied(kind, id)).prices.get(pattern, plan);
   }
 
   /** The prices set for exactly these names and patterns. */

@@ -8,7 +8,7 @@ import { publicId } from '#db/ids.ts';
 import { withInstance } from '#db/instances/instance-session.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import { ConflictError } from '#db/log/append.ts';
-import type { Prices } from '#db/money.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { PRICES_APPEND_MAX } from '#server/control/bounds.ts';
 import { type AccountRef, type BatchNumbers, ControlLog } from '#server/control/control-log.ts';
@@ -256,11 +256,16 @@ export class Control extends ControlLog {
     }, claim);
   }
 
-  /** Sets the price of a model. */
-  setPrice(pattern: string, prices: Prices): Promise<Change> {
+  /**
+   * Sets the price of a model.
+   * @param plan whose accounts are charged this; null: it is what the provider charges.
+   */
+  setPrice(pattern: string, terms: PriceTerms, plan: string | null = null): Promise<Change> {
     return this.decide(async () => {
-      const price = await this.loadPrice(pattern);
-      const event = setPrice(price, { pattern, prices, source: MANUAL, actor: this.#actor });
+      if (plan !== null && (await this.loadPlan(plan))?.state !== 'active')
+        throw new DecisionError('not_found', `There is no plan "${plan}".`);
+      const price = await this.loadPrice(pattern, plan);
+      const event = setPrice(price, { pattern, plan, terms, source: MANUAL, actor: this.#actor });
       return { events: event === null ? [] : [event], version: (price?.version ?? 0) + 1 };
     });
   }

@@ -4,12 +4,12 @@ import { evolveModel, type Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
 import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
-import type { Prices } from '#db/money.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, retireModel } from '#server/decide/model.ts';
 import { checkPlanName, definePlan } from '#server/decide/plan.ts';
-import { MANUAL, setPrice } from '#server/decide/price.ts';
+import { MANUAL, sameTerms, setPrice } from '#server/decide/price.ts';
 import {
   addCredential,
   addUpstream,
@@ -23,7 +23,7 @@ export type DesiredState = {
   upstreams?: ReadonlyMap<string, DesiredUpstream>;
   models?: ReadonlyMap<string, ModelTerms>;
   plans?: ReadonlyMap<string, PlanTerms>;
-  prices?: ReadonlyMap<string, Prices>;
+  prices?: ReadonlyMap<string, PriceTerms>;
 };
 export type DesiredUpstream = {
   terms: UpstreamTerms;
@@ -234,12 +234,13 @@ class Planner {
     });
   }
 
-  #setPrice(pattern: string, prices: Prices): void {
+  #setPrice(pattern: string, terms: PriceTerms): void {
     const before = this.#before.price(pattern);
-    const fields = changesOf(before?.prices ?? {}, prices);
     // An equal price is unchanged, whatever its source.
-    if (fields.length === 0) return;
-    const event = setPrice(before, { pattern, prices, source: MANUAL, actor: this.#command.actor });
+    if (before && sameTerms(before.terms, terms)) return;
+    const fields = changesOf(fieldsOf(before?.terms), fieldsOf(terms));
+    const { actor } = this.#command;
+    const event = setPrice(before, { pattern, plan: null, terms, source: MANUAL, actor });
     if (!event) return;
     this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
     this.#plan.differences.push({
@@ -291,6 +292,10 @@ class Planner {
 
 /** Placeholders for the fields that an event gets when it is appended. */
 const NOT_STORED = { at: new Date(0), position: 0 };
+
+/** The parts of a base rate, and the rules. */
+const fieldsOf = (terms: PriceTerms | undefined): object =>
+  terms ? { ...terms.base, ...(terms.rules ? { rules: terms.rules } : {}) } : {};
 
 const ending = (last4: string): string => (last4 === '' ? '(set)' : `…${last4}`);
 

@@ -33,6 +33,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import { logRoutes } from '#server/http/log-routes.ts';
 import { authorizeModel } from '#server/access/authorize.ts';
+import { authorizePriceOf } from '#server/access/authorize-price.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -193,7 +194,9 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     const key = identify(relay, request, MODELS);
     if (key instanceof ApiError) return sendApiError(request, response, key);
     const models = (await modelList.read()).filter(
-      ({ model }) => authorizeModel(key, model, relay.readModel) === null,
+      ({ model }) =>
+        authorizeModel(key, model, relay.readModel) === null &&
+        authorizePriceOf(key, model, relay.readModel) === null,
     );
     sendJson(response, 200, {
       object: 'list',

@@ -6,6 +6,17 @@ import { limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Permissions, permissionsOf } from '#db/limits/permissions.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 
+/** How the calls of an account are charged. A key has no terms of its own for it. */
+export type Pricing = {
+  /** The plan whose prices count; null: none. */
+  plan: string | null;
+  /** In basis points. */
+  markup: number;
+  /** Whether models without a price may be called under a cost quota. */
+  allowsUnpriced: boolean;
+};
+export const NO_PRICING: Pricing = { plan: null, markup: 0, allowsUnpriced: false };
+
 /** The terms of an account or a key, compiled for the hot path. Pure. */
 export type Access = {
   /** False if no call is allowed, because the account's plan is retired. */
@@ -16,6 +27,7 @@ export type Access = {
   networks: AddressSet | null;
   /** Null: nothing is limited. */
   limits: SubjectLimits | null;
+  pricing: Pricing;
 };
 
 /**
@@ -30,6 +42,11 @@ export function accessOfAccount(account: Account, plan: Plan | undefined): Acces
     permissions: permissionsOf(terms),
     networks: null,
     limits: limitsIn(terms, `account/${account.id}`, account.resetPosition, position),
+    pricing: {
+      plan: account.plan,
+      markup: terms.markup ?? 0,
+      allowsUnpriced: terms.unpriced_models === 'free',
+    },
   };
 }
 
@@ -41,6 +58,7 @@ export function accessOfKey({ id, terms, resetPosition, termsPosition }: Key): A
     permissions: permissionsOf(terms),
     networks: terms.networks === undefined ? null : networksOf(terms.networks),
     limits: limitsIn(terms, `key/${id}`, resetPosition, termsPosition),
+    pricing: NO_PRICING,
   };
 }
 

@@ -1,14 +1,8 @@
-import {
-  findProvider,
-  type MatchLogic,
-  type ModelInfo,
-  type ModelPrice,
-  type Provider,
-} from '@pydantic/genai-prices';
+import { findProvider, type MatchLogic, type ModelInfo, type Provider } from '@pydantic/genai-prices';
 import { readFileSync } from 'node:fs';
 import { MODEL_NAME } from '#db/events/parts.ts';
-import { PRICE_MAX, type Prices } from '#db/money.ts';
 import type { Offer } from '#server/decide/price.ts';
+import { listPrice } from '#server/read-model/list-price.ts';
 
 /**
  * The price list that is installed with Daybook, as of its release. It is never fetched from the network, and
@@ -78,7 +72,7 @@ function readList(
   const skipped: Skipped[] = [];
   const skip = (model: string, why: string): number => skipped.push({ provider: provider.id, model, why });
   for (const model of provider.models) {
-    const priced = priceOf(model, at);
+    const priced = readPrice(model, at);
     const { patterns, others } = patternsOf(provider, model);
     if (typeof priced === 'string') skip(model.id, priced);
     else if (patterns.length === 0)
@@ -103,7 +97,7 @@ function readOne(
   for (const provider of providers) {
     const found = model.includes('*') ? undefined : modelNamed(provider, model);
     if (!found) continue;
-    const priced = priceOf(found, at);
+    const priced = readPrice(found, at);
     return typeof priced === 'string'
       ? { provider: provider.id, model, why: priced }
       : { pattern: model, source, ...priced };
@@ -151,60 +145,12 @@ function patternsOf(provider: Provider, model: ModelInfo): { patterns: string[];
   return { patterns: [...new Set(usable)], others };
 }
 
-/** The price of a model at a time, or why it can't be expressed as token prices. */
-function priceOf(model: ModelInfo, at: Date): { prices: Prices; notes: string[] } | string {
-  const { lists, notes } = listsAt(model, at);
-  const dearest = (name: string): number | null => {
-    const prices = lists.map((list) => basePrice(list[name])).filter((price) => price !== null);
-    return prices.length === lists.length ? Math.max(...prices) : null;
+/** The price of a model, with notes about it; or why it has none. */
+function readPrice(model: ModelInfo, at: Date): Pick<Offer, 'terms' | 'notes'> | string {
+  const read = listPrice(model, at);
+  if (typeof read === 'string') return read;
+  return {
+    terms: read.terms,
+    notes: read.unsupported.map(({ part, reason }) => `not imported: ${part}: ${reason}`),
   };
-  const input = dearest('input_mtok');
-  const output = dearest('output_mtok');
-  if (input === null || output === null) return 'not priced per input and output token';
-  const prices = {
-    input,
-    cached_input: dearest('cache_read_mtok') ?? input,
-    output,
-    reasoning: dearest('output_reasoning_mtok') ?? output,
-  };
-  if (Object.values(prices).some((price) => !Number.isSafeInteger(price) || price < 0 || price > PRICE_MAX))
-    return 'its price is out of range';
-  const tierStart = lists.flatMap(tierStarts).toSorted((a, b) => a - b)[0];
-  if (tierStart !== undefined)
-    notes.push(`base tier: the provider charges more above ${tierStart} input tokens`);
-  if (lists.some((list) => 'requests_kcount' in list)) notes.push('the provider also charges per request');
-  return { prices, notes };
-}
-
-/** The price lists in effect at a time: more than one if they vary with the time of day. */
-function listsAt({ prices }: ModelInfo, at: Date): { lists: ModelPrice[]; notes: string[] } {
-  if (!Array.isArray(prices)) return { lists: [prices], notes: [] };
-  const notes: string[] = [];
-  const lists: ModelPrice[] = [];
-  let from = '';
-  for (const { constraint, prices: list } of prices) {
-    if (constraint?.type === 'time_of_date') lists.push(list);
-    else if (constraint && new Date(constraint.start_date) > at)
-      notes.push(`the provider changes it on ${constraint.start_date}`);
-    // Of the lists with a start date, the latest that has started is in effect; the first list has no date.
-    else if ((constraint?.start_date ?? '') >= from) {
-      from = constraint?.start_date ?? '';
-      lists[0] = list;
-    }
-  }
-  if (lists.length > 1) notes.push('the price varies with the time of day: the highest is used');
-  return { lists, notes };
-}
-
-/** Nano-dollars for a million tokens, of the base tier. The list has them as dollars in binary fractions. */
-function basePrice(price: ModelPrice[string]): number | null {
-  const dollars = typeof price === 'object' ? price.base : price;
-  return dollars === undefined ? null : Math.round(dollars * 1e9);
-}
-
-function tierStarts(list: ModelPrice): number[] {
-  return ['input_mtok', 'output_mtok', 'cache_read_mtok'].flatMap((name) => {
-    const price = list[name];
-    return typeof price === 'object' ? price.tiers.map(({ start }) => start) : [];
-  });
 }

@@ -10,6 +10,7 @@ const KINDS = [
   'key',
   'plan',
   'model',
+  'plan_price',
   'dispatch',
   'upstream',
   'member',
@@ -57,9 +58,10 @@ export class UnappliedEvents {
     if (this.#bySubject.size === 0) return undefined;
     return (
       this.of('dispatch', name) ??
-      this.#bySubject
-        .values()
-        .find(({ subject }) => subject.startsWith(PRICE) && isPriceOf(subject.slice(PRICE.length), name))
+      this.#bySubject.values().find(({ subject }) => {
+        const pattern = PRICE.exec(subject)?.[1];
+        return pattern !== undefined && isPriceOf(pattern, name);
+      })
     );
   }
 
@@ -69,7 +71,8 @@ export class UnappliedEvents {
   }
 }
 
-const PRICE = 'model/';
+/** The stream of a price, or of a plan's price. */
+const PRICE = /^(?:model|plan_price\/[^/]*)\/(.*)$/;
 
 function isPriceOf(pattern: string, name: string): boolean {
   const [priced, called] = [pattern.toLowerCase(), name.toLowerCase()];

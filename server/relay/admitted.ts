@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import type { Price } from '#db/fold/price.ts';
+import type { CallPrice } from '#db/pricing/charge.ts';
 import type { RelayedRoute, SubjectLimits } from '#db/limits/limits.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
@@ -27,7 +27,7 @@ export type Admitted = {
   targets: readonly Target[];
   subjects: readonly SubjectLimits[];
   termsPosition: number;
-  price: Price | undefined;
+  price: CallPrice | null;
   estimate: CallEstimate;
   hold: Reservation;
   /** Its share of this process' memory. */

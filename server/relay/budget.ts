@@ -1,6 +1,6 @@
 import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage } from '#db/limits/meters.ts';
-import { costBound } from '#db/money.ts';
+import { costBound } from '#db/pricing/bound.ts';
 import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import { type CallEstimate, replyTokensMax } from '#server/relay/call-estimate.ts';
@@ -78,8 +78,8 @@ export class Budget {
   }
 
   #amounts(more: number): Amounts {
-    const { promptTokens, prices } = this.#options.estimate;
-    const cost = (tokens: number): number => (prices ? costBound(promptTokens, tokens, prices) : 0);
+    const { promptTokens, cost: bound } = this.#options.estimate;
+    const cost = (tokens: number): number => (bound ? costBound(bound, promptTokens, tokens) : 0);
     return { tokens: more, cost: cost(this.#held + more) - cost(this.#held) };
   }
 }

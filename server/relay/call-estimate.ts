@@ -1,6 +1,7 @@
 import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
-import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
+import { type CostBound, costBound, outputTokensFor } from '#db/pricing/bound.ts';
+import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
@@ -31,20 +32,23 @@ export type CallEstimate = {
   choices: number;
   /** The call's own limit for one choice, if it has one. */
   ownLimit: number | null;
-  prices: Prices | null;
+  /** What the call can cost; null where nothing is known of the model's price: it then costs nothing. */
+  cost: CostBound | null;
 };
 
 /**
  * @param subjects the limits that the call is charged to.
- * @param prices null where nothing is known of the model's price: it then costs nothing.
+ * @param price null where the model has none.
  * @param completionEstimate tokens of the whole reply, all choices together.
+ * @param minute now, in minutes since 1970.
  */
 export function estimateCall(
   body: Buffer,
   asked: ParsedRequest,
   subjects: readonly SubjectLimits[],
-  prices: Prices | null,
+  price: CallPrice | null,
   completionEstimate: number,
+  minute: number,
 ): CallEstimate {
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
@@ -54,9 +58,10 @@ export function estimateCall(
     subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body),
   );
   const promptTokens = isHard ? Math.min(TOKENS_MAX, promptBound(body)) : promptLikely;
+  const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute);
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
-    cost: prices ? costBound(promptTokens, completion, prices) : 0,
+    cost: cost ? costBound(cost, promptTokens, completion) : 0,
   });
   const common = {
     isHard,
@@ -64,7 +69,7 @@ export function estimateCall(
     promptLikely: Math.min(promptLikely, promptTokens),
     choices,
     ownLimit,
-    prices,
+    cost,
   };
   if (isHard) {
     const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
@@ -91,12 +96,12 @@ export function callSize(
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
 export function tokenLimitOf(
-  { isHard, promptTokens, choices, ownLimit, prices }: CallEstimate,
+  { isHard, promptTokens, choices, ownLimit, cost }: CallEstimate,
   hold: Reservation,
 ): number | null {
   if (!isHard) return null;
   const byTokens = hold.tokens - promptTokens;
-  const byCost = prices ? outputTokensFor(hold.cost, promptTokens, prices) : Infinity;
+  const byCost = cost ? outputTokensFor(cost, hold.cost, promptTokens) : Infinity;
   const limit = Math.floor(Math.min(byTokens, byCost) / choices);
   return ownLimit !== null && ownLimit <= limit ? null : limit;
 }

@@ -1,7 +1,7 @@
 import type { EndReason, EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Amounts } from '#db/limits/meters.ts';
-import { costBound } from '#db/money.ts';
+import { costBound } from '#db/pricing/bound.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import { whenProbed } from '#server/http/half-closed.ts';
@@ -333,11 +333,11 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   chargeAt(outputTokens: number): Amounts | null {
-    const { promptTokens, prices, isHard } = this.#admitted.estimate;
+    const { promptTokens, cost, isHard } = this.#admitted.estimate;
     if (this.#budget === null || isHard) return null;
     return {
       tokens: promptTokens + outputTokens,
-      cost: prices ? costBound(promptTokens, outputTokens, prices) : 0,
+      cost: cost ? costBound(cost, promptTokens, outputTokens) : 0,
     };
   }
 

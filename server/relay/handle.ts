@@ -1,13 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
+import { minuteOf } from '#db/limits/windows.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { rejectUnbounded } from '#server/limits/unbounded-request.ts';
-import { countsCost, estimateCall } from '#server/relay/call-estimate.ts';
+import { estimateCall } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
+import { authorizePrice } from '#server/access/authorize-price.ts';
+import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
 import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
 import type { RejectedCall } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
@@ -113,14 +116,16 @@ async function admit(
   if (targets instanceof ApiError) return refused(targets);
   const subjects = readModel.limitsOf(key);
   const termsPosition = readModel.termsPosition(key);
-  const price = readModel.prices.find(model);
-  if (!price && subjects.some(countsCost))
-    return refused(new ApiError('model_not_priced', { param: 'model' }));
+  const pricing = pricingOf(readModel, key.account);
+  const price = callPriceOf(readModel, pricing, model);
+  const unpriced = authorizePrice(price, pricing, subjects);
+  if (unpriced) return refused(unpriced);
   // The client has disconnected, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
   const replyTokens = relay.estimates.estimate(key.id, model);
-  const estimate = estimateCall(body.bytes, parsed, subjects, price?.prices ?? null, replyTokens);
+  const minute = minuteOf(readModel.nowMs());
+  const estimate = estimateCall(body.bytes, parsed, subjects, price, replyTokens, minute);
   const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, parsed.model) : null;
   if (unbounded) return refused(unbounded);
   const decision = instance.limits.admit(subjects, estimate.need);

@@ -1,6 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
-import type { Price } from '#db/fold/price.ts';
-import { costOf } from '#db/money.ts';
+import { type CallPrice, chargeOf } from '#db/pricing/charge.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import type { CallEnd } from '#server/relay/reply-usage.ts';
 
@@ -25,7 +24,7 @@ export function settledEvent(
   ending: CallEnd,
   attempted: AttemptSummary,
   durationMs: number,
-  price: Price | undefined,
+  price: CallPrice | null,
 ): EventOf<'request.settled'> {
   const { request, account, key, model, route, admitted_minute, terms_position } = accepted;
   const { usage, facts, firstByteMs } = ending;
@@ -61,8 +60,17 @@ export function settledEvent(
   if (terms_position !== undefined) event.terms_position = terms_position;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);
   if (price) {
-    event.cost_nanousd = costOf(usage, price.prices);
-    event.price_version = price.version;
+    const call = {
+      minute: admitted_minute ?? 0,
+      serviceTier: event.service_tier,
+      upstream: event.upstream,
+    };
+    const { charge, upstreamCost, version, unpriced } = chargeOf(price, usage, call);
+    event.cost_nanousd = charge;
+    event.price_version = version;
+    if (upstreamCost !== undefined) event.upstream_cost_nanousd = upstreamCost;
+    if (price.sell !== undefined && price.plan !== null) event.price_plan = price.plan;
+    if (unpriced !== undefined) event.unpriced = unpriced;
   }
   return event;
 }

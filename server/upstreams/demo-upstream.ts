@@ -5,14 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import { http } from '#db/node-http.ts';
 import type { UpstreamConfig } from '#server/process/config.ts';
+import { DEMO_MODELS } from '#server/upstreams/demo-models.ts';
 
 /**
  * A provider that needs no credential, so that the first call works before another is configured. It uses
- * OpenAI's format over a real socket on the loopback address, and echoes the last message. `daybook-demo`
- * replies, `daybook-demo-fail` replies 500, `daybook-demo-cut` closes the connection mid-reply.
+ * OpenAI's format over a real socket on the loopback address, and echoes the last message.
  */
-export const DEMO_MODELS = ['daybook-demo', 'daybook-demo-fail', 'daybook-demo-cut'];
-
 const WORD_PAUSE_MS = 40;
 const ECHO_CHARACTERS_MAX = 2_000;
 

@@ -81,7 +81,7 @@ const MORE = [
   'plans:',
   '  free: {requests_per_minute: 60}',
   'prices:',
-  '  gpt-4o*: {input: 2.50, cached_input: 1.25, output: 10}',
+  '  gpt-4o*: {input: 2.50, cache_read: 1.25, output: 10}',
 ];
 const WHOLE = [...UPSTREAM, ...CREDENTIALS, ...MODELS, ...MORE];
 
@@ -106,9 +106,8 @@ describe('a file that declares a relay', () => {
     + requests_per_minute: 60
 + price "gpt-4o*"
     + input: 2500000000
-    + cached_input: 1250000000
+    + cache_read: 1250000000
     + output: 10000000000
-    + reasoning: 10000000000
 `);
     expect(await events()).toEqual([]);
   });

@@ -23,64 +23,84 @@ afterAll(async () => {
 const env = () => ({ DAYBOOK_DATA: dataDir, DATABASE_URL: database.url });
 const { daybook, json } = commandLine(env);
 
-const nanodollars = (input: number, cached: number, output: number, reasoning: number): object => ({
-  input_nanousd: input,
-  cached_input_nanousd: cached,
-  output_nanousd: output,
-  reasoning_nanousd: reasoning,
-});
-
 describe('the command line', () => {
   test('says how to begin where there are no prices', async () => {
     expect(await json('price', 'list')).toEqual([]);
     expect((await daybook('price', 'list')).stdout).toContain('price import');
   });
 
-  test('sets prices, each part as told or as its whole', async () => {
-    expect(await json('price', 'set', 'house-*', '--input', '2.50', '--output', '10')).toEqual({
+  const MINI = {
+    base: { input: 150_000_000, cache_read: 75_000_000, output: 600_000_000, reasoning: 1 },
+  };
+  const MINI_OPTIONS = [
+    '--input',
+    '0.15',
+    '--cache-read',
+    '0.075',
+    '--output',
+    '0.6',
+    '--reasoning',
+    '0.000000001',
+  ];
+  const HOUSE = {
+    base: { input: 2_500_000_000, output: 10_000_000_000, web_search: 10_000_000, per_request: 5_000_000 },
+    rules: [
+      { when: { service_tier: 'batch' }, rate: { input: 1_250_000_000, output: 5_000_000_000 } },
+      { when: { input_tokens_above: 200_000 }, rate: { input: 5_000_000_000 } },
+      { when: { hours: { from: '16:30', to: '00:30' } }, rate: { input: 2_000_000_000 } },
+    ],
+  };
+
+  test('sets prices with classes, units, fees and rules', async () => {
+    const options = [
+      ...['--input', '2.50', '--output', '10', '--web-search', '0.01', '--per-request', '0.005'],
+      ...['--rule', 'service_tier=batch input=1.25 output=5', '--rule', 'input_tokens_above=200000 input=5'],
+      ...['--rule', 'hours=16:30-00:30 input=2'],
+    ];
+    expect(await json('price', 'set', 'house-*', ...options)).toEqual({
       model: 'house-*',
-      ...nanodollars(2_500_000_000, 2_500_000_000, 10_000_000_000, 10_000_000_000),
+      plan: null,
+      ...HOUSE,
     });
-    const all = ['--input', '0.15', '--cached-input', '0.075', '--output', '0.6', '--reasoning', '0.000001'];
-    expect(await json('price', 'set', 'gpt-4o', ...all)).toEqual({
-      model: 'gpt-4o',
-      ...nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000),
-    });
-    const said = await daybook('price', 'set', 'gpt-4o', ...all);
+    expect(await json('price', 'set', 'gpt-4o', ...MINI_OPTIONS)).toMatchObject({ model: 'gpt-4o', ...MINI });
+    const said = await daybook('price', 'set', 'gpt-4o', ...MINI_OPTIONS);
     expect(said).toMatchObject({
       code: 0,
       stderr: '',
-      stdout:
-        'Price of gpt-4o: input 0.15, cached input 0.075, output 0.60, reasoning 0.000001, ' +
-        'in US dollars per million tokens.\n',
+      stdout: 'Price of gpt-4o: input 0.15, cache_read 0.075, output 0.60, reasoning 0.000000001.\n',
     });
   });
 
   test('lists them, and a price that is set again to what it is has no new version', async () => {
     expect(await json('price', 'list')).toEqual([
-      {
-        model: 'gpt-4o',
-        ...nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000),
-        source: 'manual',
-        version: 1,
-      },
-      {
-        model: 'house-*',
-        ...nanodollars(2_500_000_000, 2_500_000_000, 10_000_000_000, 10_000_000_000),
-        source: 'manual',
-        version: 1,
-      },
+      { model: 'gpt-4o', plan: null, ...MINI, source: 'manual', version: 1 },
+      { model: 'house-*', plan: null, ...HOUSE, source: 'manual', version: 1 },
     ]);
-    expect((await daybook('price', 'list')).stdout).toMatch(
-      /^MODEL +INPUT[^\n]+\ngpt-4o +0\.15 +0\.075 +0\.60 +0\.000001 +manual\nhouse-\* /,
+    expect((await daybook('price', 'list')).stdout).toBe(
+      [
+        'MODEL    INPUT  CACHE READ  CACHE WRITE  OUTPUT  REASONING    SOURCE',
+        'gpt-4o   0.15   0.075       -            0.60    0.000000001  manual',
+        'house-*  2.50   -           -            10.00   -            manual',
+        '  web_search 0.01, per_request 0.005',
+        '  service tier batch: input 1.25, output 5.00',
+        '  above 200000 input tokens: input 5.00',
+        '  16:30 to 00:30 UTC: input 2.00',
+        '',
+      ].join('\n'),
     );
   });
 
   test.each([
     ['--input', ['price', 'set', 'm', '--input', '2,50', '--output', '1']],
-    ['--cached-input', ['price', 'set', 'm', '--input', '1', '--cached-input', '-1', '--output', '1']],
+    ['--cache-read', ['price', 'set', 'm', '--input', '1', '--cache-read', '-1', '--output', '1']],
     ['--output', ['price', 'set', 'm', '--input', '1', '--output', '1000.01']],
     ['--reasoning', ['price', 'set', 'm', '--input', '1', '--output', '1', '--reasoning', '0.0000000001']],
+    ['must have a price', ['price', 'set', 'm']],
+    ['NAME=VALUE', ['price', 'set', 'm', '--input', '1', '--rule', 'batch input=1']],
+    ['input_tokens', ['price', 'set', 'm', '--input', '1', '--rule', 'input_tokens=5 input=1']],
+    ['must have a condition', ['price', 'set', 'm', '--input', '1', '--rule', 'input=1']],
+    ['a time in UTC', ['price', 'set', 'm', '--input', '1', '--rule', 'hours=24:00-1:00 input=1']],
+    ['no plan "nobody"', ['price', 'set', 'm', '--input', '1', '--plan', 'nobody']],
     ['not at its end', ['price', 'set', '*m', '--input', '1', '--output', '1']],
     ['no provider "nobody"', ['price', 'import', '--provider', 'nobody']],
     ['Name a provider', ['price', 'import']],
@@ -139,7 +159,7 @@ describe('the command line', () => {
       providers: ['openai'],
       dry_run: false,
       changed: [{ model: 'gpt-4o-mini', before: null }],
-      kept_manual: [{ model: 'gpt-4o', set: nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000) }],
+      kept_manual: [{ model: 'gpt-4o', set: MINI }],
       unchanged: 0,
       skipped: [{ provider: 'openai', model: 'nonesuch', why: 'not in the list' }],
     });
@@ -170,7 +190,7 @@ describe('the command line', () => {
 
   test('replaces what was set by hand when it is told to', async () => {
     expect(await json('price', 'import', '--provider', 'openai', '--replace-manual')).toMatchObject({
-      changed: [{ model: 'gpt-4o', before: nanodollars(150_000_000, 75_000_000, 600_000_000, 1_000) }],
+      changed: [{ model: 'gpt-4o', before: MINI }],
       kept_manual: [],
     });
     const listed = await json<{ model: string; source: string; version: number }[]>('price', 'list');

@@ -218,11 +218,11 @@ test("an account's models are its plan's, with prices, and empty for a retired p
   ]);
   await define('narrow', { models: ['*-fail'] });
   await administrator.put(`/api/accounts/${account}/plan`, { plan: 'narrow' });
-  const prices = { input: 1, cached_input: 0, output: 2_500_000, reasoning: 3 };
+  const base = { input: 1, cache_read: 0, output: 2_500_000, reasoning: 3 };
   expect(
-    (await administrator.put<Change>('/api/prices', { model: 'daybook-*', prices })).body.event?.type,
+    (await administrator.put<Change>('/api/prices', { model: 'daybook-*', base })).body.event?.type,
   ).toBe('model.priced');
-  expect(await models()).toEqual([{ id: 'daybook-demo-fail', upstream: 'demo', prices }]);
+  expect(await models()).toEqual([{ id: 'daybook-demo-fail', upstream: 'demo', price: { base } }]);
   // A key that names more than its plan has gets no more by it.
   const { body: key } = await ben.post<{ id: string }>('/api/keys', {
     name: 'wide',
@@ -242,22 +242,23 @@ test("an account's models are its plan's, with prices, and empty for a retired p
 });
 
 test('a price is set by hand, unchanged by an equal one, and rejected if invalid', async () => {
-  const prices = { input: 10, cached_input: 5, output: 20, reasoning: 20 };
+  const base = { input: 10, cache_read: 5, output: 20 };
   const set = (body: object) => administrator.put<Change>('/api/prices', body);
   expect([
-    (await set({ model: 'mine', prices })).body.event?.type,
-    (await set({ model: 'mine', prices })).body.event,
+    (await set({ model: 'mine', base })).body.event?.type,
+    (await set({ model: 'mine', base })).body.event,
   ]).toEqual(['model.priced', null]);
   expect((await administrator.get<List<PriceRow>>('/api/prices')).body.data).toContainEqual({
     model: 'mine',
-    prices,
+    plan: null,
+    base,
     source: 'manual',
     version: 1,
   });
   for (const body of [
-    { model: 'a*b', prices },
-    { model: 'mine', prices: { ...prices, input: -1 } },
-    { model: 'mine', prices: { ...prices, input: 0.5 } },
+    { model: 'a*b', base },
+    { model: 'mine', base: { ...base, input: -1 } },
+    { model: 'mine', base: { ...base, input: 0.5 } },
     { model: 'mine' },
   ]) {
     expect(await set(body)).toMatchObject({ status: 400, code: 'invalid_value' });
@@ -265,8 +266,8 @@ test('a price is set by hand, unchanged by an equal one, and rejected if invalid
 });
 
 test('a price import shows changes first, keeps manual prices, and is idempotent', async () => {
-  const prices = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
-  await administrator.put('/api/prices', { model: 'gpt-4o', prices });
+  const base = { input: 1, output: 1 };
+  await administrator.put('/api/prices', { model: 'gpt-4o', base });
   const take = async (more: object) =>
     (await administrator.post<PriceImportResult>('/api/prices/import', { providers: ['openai'], ...more }))
       .body;
@@ -276,7 +277,7 @@ test('a price import shows changes first, keeps manual prices, and is idempotent
     providers: ['openai'],
     dry_run: true,
     event: null,
-    kept_manual: [{ model: 'gpt-4o', set: prices }],
+    kept_manual: [{ model: 'gpt-4o', set: { base } }],
   });
   expect(trial.changed.length).toBeGreaterThan(10);
   const taken = await take({ dry_run: false });
@@ -287,8 +288,8 @@ test('a price import shows changes first, keeps manual prices, and is idempotent
     unchanged: taken.changed.length + taken.unchanged,
   });
   const listed = (await administrator.get<List<PriceRow>>('/api/prices')).body.data;
-  expect(listed.find(({ model }) => model === taken.changed[0]?.model)?.prices).toEqual(
-    taken.changed[0]?.after,
+  expect(listed.find(({ model }) => model === taken.changed[0]?.model)).toMatchObject(
+    taken.changed[0]?.after ?? {},
   );
   expect(
     await administrator.post('/api/prices/import', { dry_run: true, providers: ['nobody'] }),

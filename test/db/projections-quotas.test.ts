@@ -38,10 +38,12 @@ test(
     await using fleet = await startFleet({ upstreams: [upstream], instances: 2 });
     await fleet.control((control) =>
       control.setPrice('s:*', {
-        input: 1_000_000,
-        cached_input: 500_000,
-        output: 4_000_000,
-        reasoning: 4_000_000,
+        base: {
+          input: 1_000_000,
+          cache_read: 500_000,
+          output: 4_000_000,
+          reasoning: 4_000_000,
+        },
       }),
     );
     const { secret, key } = await fleet.tenant('charged', plan(1_000_000));

@@ -54,6 +54,12 @@ const FIELDS = new Map<string, readonly string[]>(
 );
 const COLUMN_FIELDS = new Set(['type', 'account', 'key']);
 
+/** The stream of a type; prices of plans have others. */
+function streams(event: ControlEvent): string {
+  if (event.type !== 'model.priced') return code(streamOf(event));
+  return `${code(`model/${event.model}`)}, ${code(streamOf(event))}`;
+}
+
 function typesTable(): string {
   const rows = Object.entries(EVENT_CODES)
     .toSorted(([, one], [, other]) => one - other)
@@ -63,7 +69,7 @@ function typesTable(): string {
       return [
         String(number),
         code(type),
-        isControl ? code(streamOf(named(type as EventType))) : '',
+        isControl ? streams(named(type as EventType)) : '',
         isControl ? list(fields.filter((name) => !COLUMN_FIELDS.has(name))) : '',
       ];
     });

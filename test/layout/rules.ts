@@ -16,6 +16,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
     'db/limits/limits.ts',
     'db/limits/meters.ts',
     'db/money.ts',
+    'db/pricing/',
     'db/projections/buckets.ts',
     'db/events/upstream-events.ts',
     'db/limits/windows.ts',
@@ -30,6 +31,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
 const PAGE_VALUES = [
   'db/limits/meters.ts',
   'db/money.ts',
+  'db/pricing/',
   'db/projections/buckets.ts',
   'db/fold/call-filter.ts',
   'server/contract/live-protocol.ts',
@@ -64,6 +66,7 @@ const PURE = [
   'db/events/usage-events.ts',
   'db/events/member-events.ts',
   'db/money.ts',
+  'db/pricing/',
   'db/projections/buckets.ts',
   'db/projections/outcomes.ts',
   'db/events/streams.ts',

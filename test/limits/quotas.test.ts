@@ -17,7 +17,7 @@ let fleet: Fleet;
 const VARIED = 'varied';
 /** They fail, or break off. */
 const BROKEN = ['s:status=500', 's:tokens=20,end=cut@2'];
-const PRICES = { input: 1_000_000, cached_input: 500_000, output: 4_000_000, reasoning: 4_000_000 };
+const PRICES = { base: { input: 1_000_000, cache_read: 500_000, output: 4_000_000 } };
 const HELLO = [{ role: 'user', content: 'Hello' }];
 const CALLERS = 24;
 /** The long form spends quotas that take thousands of calls. */

@@ -19,10 +19,12 @@ beforeAll(async () => {
   fleet = await startFleet({ upstreams: [upstream] });
   await fleet.control((control) =>
     control.setPrice('s:*', {
-      input: 1_000_000,
-      cached_input: 1_000_000,
-      output: 2_000_000,
-      reasoning: 2_000_000,
+      base: {
+        input: 1_000_000,
+        cache_read: 1_000_000,
+        output: 2_000_000,
+        reasoning: 2_000_000,
+      },
     }),
   );
 });

@@ -62,11 +62,10 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     await made(
       administrator.put('/api/prices', {
         model,
-        prices: {
-          input: 250_000 * (index + 1),
-          cached_input: 25_000 * (index + 1),
-          output: 2_000_000 * (index + 1),
-          reasoning: 2_000_000 * (index + 1),
+        base: {
+          input: 250_000_000 * (index + 1),
+          cache_read: 25_000_000 * (index + 1),
+          output: 2_000_000_000 * (index + 1),
         },
       }),
     );

@@ -8,6 +8,7 @@ import {
   isUpstreamEvent,
 } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { streamOf } from '#db/events/streams.ts';
 import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
@@ -75,7 +76,7 @@ export class Subjects {
           this.#setAccount(applyPlanEvent(account, { event, at, position, version }), position, at);
       }
     } else if (event.type === 'model.priced') {
-      this.prices.set(event.model, evolvePrice({ event, at, position, version }));
+      this.prices.set(streamOf(event), evolvePrice({ event, at, position, version }));
     } else if (isUpstreamEvent(event)) {
       const upstream = evolveUpstream(this.upstreams.get(event.upstream), { event, at, position, version });
       if (upstream) this.upstreams.set(upstream.name, upstream);

@@ -3,8 +3,9 @@ import { basename } from 'node:path';
 import { isMap, isNode, LineCounter, parseDocument, type Document } from 'yaml';
 import { z } from 'zod';
 import { PlanTerms } from '#db/events/events.ts';
-import { parseDollars, type Prices } from '#db/money.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
+import { PriceFault, PriceInFile, priceFromFile } from '#server/cli/prices/price-file.ts';
 import { readSecretFile } from '#server/cli/input.ts';
 import { describeIssue } from '#server/cli/accounts/terms-file.ts';
 import type { Section, DesiredState, DesiredUpstream } from '#server/decide/apply.ts';
@@ -27,14 +28,6 @@ const Sections = z.strictObject({
   prices: Named.optional(),
 });
 const Credentials = z.array(z.strictObject({ label: z.string(), secret: z.string() }));
-const Dollars = z.union([z.number(), z.string()]);
-const PricesInFile = z.strictObject({
-  input: Dollars,
-  cached_input: Dollars.optional(),
-  output: Dollars,
-  reasoning: Dollars.optional(),
-});
-
 type Path = readonly PropertyKey[];
 export type AppliedFile = { wanted: DesiredState; placeOf: (section: Section, name: string) => string };
 
@@ -85,7 +78,7 @@ class ApplyFile {
         this.#check(PlanTerms, value, path),
       );
     if (sections.prices)
-      wanted.prices = this.#each('prices', sections.prices, (value, path) => this.#prices(value, path));
+      wanted.prices = this.#each('prices', sections.prices, (value, path) => this.#price(value, path));
     return { wanted, placeOf: (section, name) => this.#place([section, name]) };
   }
 
@@ -147,28 +140,12 @@ class ApplyFile {
     return secret;
   }
 
-  #prices(value: unknown, path: Path): Prices {
-    const {
-      input,
-      cached_input = input,
-      output,
-      reasoning = output,
-    } = this.#check(PricesInFile, value, path);
-    const read = (field: string, dollars: number | string): number => {
-      const price = parseDollars(String(dollars));
-      if (price === null)
-        throw this.#fault(
-          [...path, field],
-          `${field} is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`,
-        );
-      return price;
-    };
-    return {
-      input: read('input', input),
-      cached_input: read('cached_input', cached_input),
-      output: read('output', output),
-      reasoning: read('reasoning', reasoning),
-    };
+  #price(value: unknown, path: Path): PriceTerms {
+    try {
+      return priceFromFile(this.#check(PriceInFile, value, path));
+    } catch (error) {
+      throw error instanceof PriceFault ? this.#fault([...path, ...error.path], error.message) : error;
+    }
   }
 
   #check<T extends z.ZodType>(schema: T, value: unknown, path: Path): z.infer<T> {

@@ -1,7 +1,9 @@
 import type { ModelRow } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
+import { authorizePrice } from '#server/access/authorize-price.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import { callPriceOf, pricingOf, termsForPlan } from '#server/read-model/call-price.ts';
 
 /** Route for the models that the member's account may use, with prices. A key may be restricted to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
@@ -10,14 +12,17 @@ export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): Api
       const account = readModel.account(id);
       if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
       const access = readModel.accountAccess(account);
+      const pricing = pricingOf(readModel, id);
+      const limits = access?.limits ? [access.limits] : [];
       const mayUse = (model: string): boolean =>
-        access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true));
+        (access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true))) &&
+        authorizePrice(callPriceOf(readModel, pricing, model), pricing, limits) === null;
       const data = (await modelList.read())
         .filter(({ model }) => mayUse(model))
         .map(({ model, upstream }): ModelRow => ({
           id: model,
           upstream,
-          prices: readModel.prices.find(model)?.prices ?? null,
+          price: termsForPlan(readModel.prices, pricing, model),
         }));
       return { object: 'list', data };
     }),

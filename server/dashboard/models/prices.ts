@@ -16,18 +16,20 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
   return [
     route('get', '/api/prices', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
-      const data = readModel.prices.all.map(({ pattern, prices, source, version }): PriceRow => ({
+      const data = readModel.prices.all.map(({ pattern, plan, terms, source, version }): PriceRow => ({
         model: pattern,
-        prices,
+        plan,
+        ...terms,
         source,
         version,
       }));
       return { object: 'list', data };
     }),
 
-    route('put', '/api/prices', ADMINISTRATORS, PutPrice, ({ body }, who) =>
-      makeChange(dashboard, who, (control) => control.setPrice(body.model, body.prices)),
-    ),
+    route('put', '/api/prices', ADMINISTRATORS, PutPrice, ({ body }, who) => {
+      const { model, plan, ...terms } = body;
+      return makeChange(dashboard, who, (control) => control.setPrice(model, terms, plan));
+    }),
 
     route('post', '/api/prices/import', ADMINISTRATORS, ImportPrices, async ({ body }, who) => {
       const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
@@ -56,13 +58,13 @@ function describe(
     changed: plan.changes.map(({ event, before, offer }) => ({
       model: event.model,
       before,
-      after: event.prices,
+      after: offer.terms,
       notes: offer.notes,
     })),
     kept_manual: plan.kept.map(({ offer, price }) => ({
       model: offer.pattern,
-      set: price.prices,
-      offered: offer.prices,
+      set: price.terms,
+      offered: offer.terms,
     })),
     unchanged: plan.unchanged,
     skipped: skipped.map(({ why, ...model }) => ({ ...model, reason: why })),

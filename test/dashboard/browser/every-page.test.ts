@@ -189,7 +189,7 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
         const { body: key } = await administrator.post<{ id: string; secret: string }>('/api/keys', { name });
         await administrator.put('/api/prices', {
           model: text,
-          prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+          base: { input: 1, output: 1 },
         });
         // The demo echoes the text; every other request fails with the model's name in the error.
         const { requestId } = await chat({

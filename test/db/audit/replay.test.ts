@@ -67,10 +67,12 @@ describe('audit commands on a log of real requests', () => {
     relay = await startRelay({ upstreams: [upstream] });
     await relay.control((control) =>
       control.setPrice('s:*', {
-        input: 1_000_000,
-        cached_input: 500_000,
-        output: 4_000_000,
-        reasoning: 4_000_000,
+        base: {
+          input: 1_000_000,
+          cache_read: 500_000,
+          output: 4_000_000,
+          reasoning: 4_000_000,
+        },
       }),
     );
     await relay.control((control) => control.definePlan('audited', TERMS, 'keep'));

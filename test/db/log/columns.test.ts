@@ -168,6 +168,7 @@ describe('a request event', () => {
     route: '/v1/responses',
     attempts: [attemptAt('one')],
     usage_details: { audio_input_tokens: 7, web_searches: 1 },
+    unpriced: ['web_search'],
     tags: ['0123456789abcdef'],
   };
   const fieldsOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown][] => {

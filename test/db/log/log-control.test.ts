@@ -47,10 +47,10 @@ test('every control event comes back as it went in, whatever its names hold', as
 test('the prices of a model stand in the log under its name, and plans under no account', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
-  const prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 10_000_000 };
+  const base = { input: 2_500_000, cache_read: 1_250_000, output: 10_000_000 };
   await writer.control([
     {
-      event: { type: 'model.priced', model: 'gpt-4o*', prices, source: 'manual', actor: 'command-line' },
+      event: { type: 'model.priced', model: 'gpt-4o*', base, source: 'manual', actor: 'command-line' },
       version: 1,
     },
     { event: { type: 'plan.defined', plan: 'basic', terms: {}, actor: 'command-line' }, version: 1 },

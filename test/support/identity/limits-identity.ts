@@ -192,8 +192,8 @@ class Audit {
     if (amount === null || enforcement === 'hard') return 0;
     const tokens = terms.concurrent * terms.replyTokensMax;
     if (amount === 'tokens') return tokens;
-    const prices = this.#prices.find(model)?.prices;
-    return prices ? Math.ceil((tokens * Math.max(prices.output, prices.reasoning)) / MILLION) : 0;
+    const base = this.#prices.find(model)?.terms.base;
+    return base ? Math.ceil((tokens * Math.max(base.output ?? 0, base.reasoning ?? 0)) / MILLION) : 0;
   }
 
   #judge({ name, subject, limit }: Charge, open: Open, position: number, request: string): void {

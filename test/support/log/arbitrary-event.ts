@@ -11,7 +11,7 @@ import {
 import { QUOTA_WINDOWS, ROUTES } from '#db/limits/limits.ts';
 import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';
-import { PRICE_MAX } from '#db/money.ts';
+import { MARKUP_MAX, MARKUP_MIN } from '#db/pricing/parts.ts';
 import { type Made, madeOfUpstreams } from '../upstream/arbitrary-upstream.ts';
 import {
   INT4_MAX,
@@ -31,6 +31,7 @@ import {
   perhaps,
   few,
 } from './arbitrary-parts.ts';
+import { anyRate, anyRule } from './arbitrary-price.ts';
 import { ANY_REQUEST } from './arbitrary-request.ts';
 
 /**
@@ -69,14 +70,17 @@ const terms = {
   quotas,
   reply_tokens_max: fc.integer({ min: 1, max: 10_000_000 }),
 };
-export const anyPlanTerms: fc.Arbitrary<PlanTerms> = perhaps(terms);
+export const anyPlanTerms: fc.Arbitrary<PlanTerms> = perhaps({
+  ...terms,
+  markup: fc.integer({ min: MARKUP_MIN, max: MARKUP_MAX }),
+  unpriced_models: fc.constantFrom('reject' as const, 'free' as const),
+});
 export const anyKeyTerms: fc.Arbitrary<KeyTerms> = perhaps({
   ...terms,
   networks: few(fc.oneof(fc.ipV4(), fc.constantFrom('10.0.0.0/8', '2001:db8::/32', '::1', '192.0.2.7/32'))),
   reads: fc.constantFrom(...Reads.options),
 });
 const windows = fc.constantFrom('keep' as const, 'reset' as const);
-const price = fc.oneof(fc.nat(PRICE_MAX), fc.constantFrom(0, PRICE_MAX));
 
 const UPSTREAM = madeOfUpstreams({ actor, id, slug, modelName });
 const CONTROL: Made<ControlEvent> = {
@@ -206,16 +210,18 @@ const CONTROL: Made<ControlEvent> = {
     actor,
   }),
   'plan.retired': fc.record({ type: one('plan.retired' as const), plan: slug, actor }),
-  'model.priced': fc.record({
-    type: one('model.priced' as const),
-    model: modelName,
-    prices: fc.record(
-      { input: price, cached_input: price, output: price, reasoning: price },
-      { noNullPrototype: true },
-    ),
-    source: fc.constantFrom('manual', 'genai-prices 0.1.8'),
-    actor,
-  }),
+  'model.priced': fc.record(
+    {
+      type: one('model.priced' as const),
+      model: modelName,
+      plan: slug,
+      base: anyRate,
+      rules: fc.array(anyRule, { minLength: 1, maxLength: 3 }),
+      source: fc.constantFrom('manual', 'genai-prices 0.1.8'),
+      actor,
+    },
+    { requiredKeys: ['type', 'model', 'base', 'source', 'actor'], noNullPrototype: true },
+  ),
   'usage.adjusted': fc.record(
     {
       type: one('usage.adjusted' as const),

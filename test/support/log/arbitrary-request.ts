@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { PRICED_PARTS } from '#db/pricing/parts.ts';
 import { END_REASONS, type RequestEvent, TAGS_MAX, USAGE_SOURCES } from '#db/events/events.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { anyTries, type Made } from '../upstream/arbitrary-upstream.ts';
@@ -83,6 +84,8 @@ export const ANY_REQUEST: Made<RequestEvent> = {
       service_tier: providerText,
       provider_request: providerText,
       attempts: anyTries(slug, id),
+      price_plan: slug,
+      unpriced: fc.subarray([...PRICED_PARTS], { minLength: 1 }),
     },
     {
       requiredKeys: [

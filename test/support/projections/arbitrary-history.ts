@@ -245,7 +245,7 @@ export class HistoryWriter {
         return {
           type: 'model.priced',
           model: `${plan}*`,
-          prices: { input: each.whose, cached_input: 0, output: 2, reasoning: 3 },
+          base: { input: each.whose, cache_read: 0, output: 2, reasoning: 3 },
           source: 'manual',
           actor: 'test',
         };

@@ -41,7 +41,8 @@ test('an event without one of its required fields, or with a wrong one, is refus
   ]);
   const optionalIn: Partial<Record<Event['type'], readonly string[]>> = {
     'member.added': ['invitation'],
-    'request.settled': ['upstream', 'credential'],
+    'request.settled': ['upstream', 'credential', 'price_plan', 'unpriced'],
+    'model.priced': ['plan', 'rules'],
     'request.rejected': ['model'],
     'usage.adjusted': ['key', 'corrects'],
   };
@@ -104,7 +105,9 @@ test('control events belong to the stream of their subject', () => {
       // There is one registration and one log, and one stream of each; who has read the log is a stream of
       // its own.
       const only = event.type === 'log.read' ? 'log/readings' : subject;
-      expect(streamOf(event)).toBe(id === undefined ? only : `${stream}/${id}`);
+      const ofPlan = event.type === 'model.priced' && event.plan !== undefined;
+      if (ofPlan) expect(streamOf(event)).toBe(`plan_price/${event.plan}/${event.model}`);
+      else expect(streamOf(event)).toBe(id === undefined ? only : `${stream}/${id}`);
       expect(id === undefined).toBe(subject === 'registration' || subject === 'log');
     }),
   );

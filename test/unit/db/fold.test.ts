@@ -184,7 +184,7 @@ describe('an account', () => {
       .filter(({ type }) => type.startsWith('plan.') || type.startsWith('account.'))
       .map((event): ControlEvent => ('account' in event ? { ...event, account: 'Account1' } : event))
       .map((event): ControlEvent =>
-        'plan' in event && event.plan !== null
+        'plan' in event && event.plan != null
           ? { ...event, plan: event.plan.length % 2 ? 'free' : 'paid' }
           : event,
       )

@@ -1,7 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
-import { costBound, costOf, type Prices } from '#db/money.ts';
+import { costBound, highestCost } from '#db/pricing/bound.ts';
+import type { CallPrice } from '#db/pricing/charge.ts';
+import { costOf, roundCost } from '#db/pricing/cost.ts';
+import { scheduleOf } from '#db/pricing/schedule.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
@@ -25,12 +28,16 @@ const subject = (limits: Limit[], replyTokensMax: number | null = null): Subject
 });
 const HARD = [subject([limit('tokens', 'hard')])];
 const SOFT = [subject([limit('tokens')])];
-const PRICES: Prices = {
-  input: 2_500_000,
-  cached_input: 1_250_000,
-  output: 10_000_000,
-  reasoning: 12_000_000,
+const SCHEDULE = scheduleOf({
+  base: { input: 2_500_000, cache_read: 1_250_000, output: 10_000_000, reasoning: 12_000_000 },
+});
+const PRICE: CallPrice = {
+  cost: { schedule: SCHEDULE, version: 1 },
+  sell: undefined,
+  plan: null,
+  markup: 0,
 };
+const MINUTE = 30_000_000;
 
 function chatOf(more: object): { body: Buffer; chat: ParsedRequest } {
   const body = Buffer.from(
@@ -49,7 +56,7 @@ describe('under a soft limit a request reserves its expected usage', () => {
     fc.assert(
       fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
         const { body, chat } = chatOf({ max_tokens, n });
-        const { need, isHard } = estimateCall(body, chat, SOFT, null, estimate);
+        const { need, isHard } = estimateCall(body, chat, SOFT, null, estimate, MINUTE);
         const completion = Math.min(estimate, max_tokens === null ? Infinity : max_tokens * n);
         expect(isHard).toBe(false);
         expect(need.wanted).toEqual({ tokens: promptEstimate(body) + completion, cost: 0 });
@@ -60,7 +67,7 @@ describe('under a soft limit a request reserves its expected usage', () => {
 
   test('and the upstream gets no token limit', () => {
     const { body, chat } = chatOf({});
-    const reckoning = estimateCall(body, chat, SOFT, PRICES, 500);
+    const reckoning = estimateCall(body, chat, SOFT, PRICE, 500, MINUTE);
     expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 });
@@ -81,8 +88,9 @@ describe('under a hard quota', () => {
             body,
             chat,
             [subject([limit('tokens', 'hard'), limit('cost_nanousd', 'hard')], most)],
-            PRICES,
+            PRICE,
             500,
+            MINUTE,
           );
           const { minimum, wanted } = reckoning.need;
           const between = (from: number, to: number, at: number): number =>
@@ -98,7 +106,7 @@ describe('under a hard quota', () => {
           if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
           const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
           expect(worst.input + worst.output).toBeLessThanOrEqual(held.tokens);
-          expect(costOf(worst, PRICES)).toBeLessThanOrEqual(held.cost);
+          expect(roundCost(costOf(worst, SCHEDULE.base))).toBeLessThanOrEqual(held.cost);
         },
       ),
     );
@@ -106,21 +114,23 @@ describe('under a hard quota', () => {
 
   test('a request whose whole need is reserved keeps its own max_tokens', () => {
     const { body, chat } = chatOf({ max_tokens: 123 });
-    const reckoning = estimateCall(body, chat, HARD, PRICES, 500);
+    const reckoning = estimateCall(body, chat, HARD, PRICE, 500, MINUTE);
     expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 
   test('the reserved cost covers the most expensive use of the tokens', () => {
     const { body, chat } = chatOf({ max_tokens: 100 });
-    const { need } = estimateCall(body, chat, HARD, PRICES, 500);
-    expect(need.wanted.cost).toBe(costBound(promptBound(body), 100, PRICES));
+    const { need } = estimateCall(body, chat, HARD, PRICE, 500, MINUTE);
+    expect(need.wanted.cost).toBe(
+      costBound(highestCost(SCHEDULE, 0, promptBound(body), MINUTE), promptBound(body), 100),
+    );
   });
 });
 
 test('a reservation fits into the log whatever a request asks for', () => {
   const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
   for (const subjects of [HARD, SOFT, []]) {
-    const { need } = estimateCall(body, chat, subjects, PRICES, TOKENS_MAX);
+    const { need } = estimateCall(body, chat, subjects, PRICE, TOKENS_MAX, MINUTE);
     expect(need.wanted.tokens).toBeLessThanOrEqual(TOKENS_MAX);
     expect(Number.isSafeInteger(need.wanted.cost)).toBe(true);
   }

@@ -237,7 +237,7 @@ describe('a violation is found when', () => {
       type: 'model.priced',
       actor,
       model: 'm',
-      prices: { input: 0, cached_input: 0, output: 3_000_000, reasoning: 1 },
+      base: { input: 0, output: 3_000_000, reasoning: 1 },
       source: 'manual',
     };
     const cost = call({ terms_position: 4, hold_cost_nanousd: 60 });

@@ -233,7 +233,7 @@ describe('who listens to changes', () => {
     happened({
       type: 'model.priced',
       model: 'a',
-      prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+      base: { input: 1, output: 1 },
       source: 'manual',
       actor,
     });

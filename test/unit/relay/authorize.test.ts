@@ -258,8 +258,8 @@ describe('a key', () => {
 
   test('is judged in a dry run as a call with it would be', () => {
     // Quotas in money need a price for whatever is called.
-    const each = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
-    happened({ type: 'model.priced', model: '*', prices: each, source: 'manual', actor });
+    const base = { input: 1, output: 1 };
+    happened({ type: 'model.priced', model: '*', base, source: 'manual', actor });
     fc.assert(
       fc.property(
         withModels(anyPlanTerms),

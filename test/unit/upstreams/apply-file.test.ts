@@ -54,10 +54,7 @@ describe('a file that declares a relay', () => {
       ]),
     });
     expect(wanted.prices?.get('gpt-4o*')).toEqual({
-      input: 2_500_000_000,
-      cached_input: 2_500_000_000,
-      output: 10_000_000_000,
-      reasoning: 1_000,
+      base: { input: 2_500_000_000, output: 10_000_000_000, reasoning: 1_000 },
     });
     expect('models' in wanted).toBe(false);
   });

@@ -1,17 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PRICE_MAX, type Prices } from '#db/money.ts';
+import { PRICE_MAX } from '#db/money.ts';
+import type { Rate } from '#db/pricing/parts.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
-import { priceFor, readTyped, typedFrom } from '../../../web/features/models/price-match.ts';
+import { NO_PRICE, priceFor, readTyped, typedFrom } from '../../../web/features/models/price-match.ts';
 import { storedAs } from '../../support/log/stored.ts';
 
 const amount = fc.nat(PRICE_MAX);
-const prices: fc.Arbitrary<Prices> = fc.record({
-  input: amount,
-  cached_input: amount,
-  output: amount,
-  reasoning: amount,
-});
+const anyBase: fc.Arbitrary<Rate> = fc.record(
+  {
+    input: amount,
+    cache_read: amount,
+    cache_write_5m: amount,
+    cache_write_1h: amount,
+    output: amount,
+    reasoning: amount,
+    web_search: amount,
+  },
+  { requiredKeys: ['input'], noNullPrototype: true },
+);
 /** Few letters, so that names meet. */
 const name = fc.string({ unit: fc.constantFrom('a', 'b', 'A', '-'), minLength: 1, maxLength: 4 });
 
@@ -34,40 +41,44 @@ describe('prices on the page', () => {
               {
                 type: 'model.priced',
                 model: each,
-                prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+                base: { input: 1, output: 1 },
                 source: 'manual',
                 actor: 'command-line',
               },
               1,
             ),
           );
-        const rows = table.all.map(({ pattern: text, ...rest }) => ({ model: text, ...rest }));
+        const rows = table.all.map(({ pattern: text, terms, plan, source, version }) => ({
+          model: text,
+          plan,
+          ...terms,
+          source,
+          version,
+        }));
         expect(priceFor(model, rows)?.model).toBe(table.find(model)?.pattern);
       }),
     );
   });
 
-  test('round-trip through typed text exactly', () => {
+  test('round-trip through typed text exactly, with the parts and rules that are not typed', () => {
+    const rules = [{ when: { service_tier: 'batch' }, rate: { input: 1 } }];
     fc.assert(
-      fc.property(prices, (each) => {
-        expect(readTyped(typedFrom(each))).toEqual({ prices: each });
+      fc.property(anyBase, (base) => {
+        expect(readTyped(typedFrom(base), { base, rules })).toEqual({ terms: { base, rules } });
+        expect(readTyped(typedFrom(base), { base })).toEqual({ terms: { base } });
       }),
     );
   });
 
-  test('unset, cached input defaults to input, and reasoning to output', () => {
-    expect(readTyped({ input: '$2.50', cached_input: ' ', output: '10', reasoning: '' })).toEqual({
-      prices: {
-        input: 2_500_000_000,
-        cached_input: 2_500_000_000,
-        output: 10_000_000_000,
-        reasoning: 10_000_000_000,
-      },
+  test('a field that is emptied has no price of its own any more', () => {
+    const before = { base: { input: 1, cache_read: 2, output: 3, web_search: 4 } };
+    expect(readTyped({ ...NO_PRICE, input: '$2.50', cache_read: ' ', output: '10' }, before)).toEqual({
+      terms: { base: { input: 2_500_000_000, output: 10_000_000_000, web_search: 4 } },
     });
   });
 
   test('an error is shown at its own field only', () => {
-    const read = readTyped({ input: '2,50', cached_input: '', output: '', reasoning: '0.0000000001' });
-    expect('wrong' in read && Object.keys(read.wrong)).toEqual(['input', 'output', 'reasoning']);
+    const read = readTyped({ ...NO_PRICE, input: '2,50', reasoning: '0.0000000001' }, null);
+    expect('wrong' in read && Object.keys(read.wrong)).toEqual(['input', 'reasoning']);
   });
 });

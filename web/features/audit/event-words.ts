@@ -151,9 +151,15 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
     case 'plan.retired':
       return `Plan ${quoted(event.plan)} retired.`;
     case 'model.priced': {
-      const { input, output } = event.prices;
-      const prices = `${showCost(input)} input, ${showCost(output)} output`;
-      return `Model ${quoted(event.model)} price set: ${prices} per million tokens.`;
+      const { base, rules, plan } = event;
+      const { input, output } = base;
+      const parts = [
+        input === undefined ? [] : `${showCost(input)} input`,
+        output === undefined ? [] : `${showCost(output)} output`,
+        rules === undefined ? [] : `${rules.length} ${rules.length === 1 ? 'rule' : 'rules'}`,
+      ].flat();
+      const of = plan === undefined ? '' : ` on plan ${quoted(plan)}`;
+      return `Model ${quoted(event.model)} price${of} set: ${parts.join(', ')} per million tokens.`;
     }
     case 'model.defined': {
       const { terms } = event;

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
-import { formatDollars } from '#db/money.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import type { PriceImportResult } from '#server/contract/models.ts';
 import { api, ApiError } from '../../lib/api/api.ts';
 import { modelsQuery, pricesQuery } from '../../lib/api/queries.ts';
@@ -11,13 +11,12 @@ import { Checkbox, TextField } from '../../ui/form/field.tsx';
 import { Badge, Waiting } from '../../ui/layout/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
+import { showTerms } from './price-match.ts';
 
-type Prices = PriceImportResult['changed'][number]['after'];
 type Wanted = { providers: string[]; replace_manual: boolean };
 
 const SHOWN_MAX = 200;
-const inShort = ({ input, cached_input, output, reasoning }: Prices): string =>
-  [input, cached_input, output, reasoning].map(formatDollars).join(' / ');
+const inShort = (terms: PriceTerms): string => showTerms(terms, showCount);
 const providersOf = (text: string): string[] => text.split(/[,\s]+/).filter((each) => each !== '');
 
 const importPrices = (wanted: Wanted, dryRun: boolean): Promise<PriceImportResult> =>
@@ -126,9 +125,7 @@ function Found({
         {`${source} (${providers.join(', ') || 'no provider'}): `}
         {counts.join(', ')}.
       </p>
-      <p className="text-xs text-muted">
-        US dollars per million tokens: input / cached input / output / reasoning
-      </p>
+      <p className="text-xs text-muted">US dollars: of tokens and characters per million, of others each</p>
       <Lines
         title="Added"
         lines={added.map(({ model, after, notes }) => ({ model, text: inShort(after), notes }))}

@@ -1,6 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
 import { formatDollars } from '#db/money.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import type { PriceRow, ModelRow } from '#server/contract/models.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
@@ -20,7 +21,7 @@ type ModelsProps = {
 /** Available models with their effective price and its source. */
 export function Models({ models, prices, onSet }: ModelsProps) {
   const [onlyUnpriced, setOnlyUnpriced] = useState(false);
-  const unpriced = models.data?.filter((row) => row.prices === null).length ?? 0;
+  const unpriced = models.data?.filter((row) => row.price === null).length ?? 0;
   return (
     <Card
       title="Models"
@@ -46,7 +47,7 @@ export function Models({ models, prices, onSet }: ModelsProps) {
         {(rows) => (
           <Table
             label="Models"
-            rows={onlyUnpriced && unpriced > 0 ? rows.filter((row) => row.prices === null) : rows}
+            rows={onlyUnpriced && unpriced > 0 ? rows.filter((row) => row.price === null) : rows}
             keyOf={({ id }) => id}
             columns={columns(prices, onSet)}
             empty={<NoModels />}
@@ -69,14 +70,17 @@ function NoModels() {
 const dollars = (price: number | undefined) =>
   price === undefined ? <span className="text-muted">–</span> : formatDollars(price);
 
+const termsOf = (row: PriceRow | null): PriceTerms | null =>
+  row && (row.rules ? { base: row.base, rules: row.rules } : { base: row.base });
+
 function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Column<ModelRow>[] {
   const set: Column<ModelRow>[] = onSet
     ? [
-        actionsColumn(({ id, prices: now }) => (
+        actionsColumn(({ id }) => (
           <Button
             look="quiet"
             className="-my-1.5 max-md:px-1"
-            onClick={() => onSet({ model: id, now })}
+            onClick={() => onSet({ model: id, plan: null, now: termsOf(priceFor(id, prices)) })}
             aria-label={`Set price of ${id}`}
           >
             <span>
@@ -89,7 +93,7 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
   return [
     {
       head: 'Model',
-      cell: ({ id, prices: now }) => (
+      cell: ({ id, price: now }) => (
         <>
           <code className="font-mono text-xs wrap-anywhere">{id}</code>
           <p className="text-xs md:hidden">
@@ -99,13 +103,23 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
       ),
     },
     { head: 'Upstream', cell: ({ upstream }) => upstream, isExtra: true },
-    { head: 'Input', align: 'right', cell: ({ prices: now }) => dollars(now?.input) },
-    { head: 'Cached', align: 'right', cell: ({ prices: now }) => dollars(now?.cached_input), isExtra: true },
-    { head: 'Output', align: 'right', cell: ({ prices: now }) => dollars(now?.output) },
-    { head: 'Reasoning', align: 'right', cell: ({ prices: now }) => dollars(now?.reasoning), isExtra: true },
+    { head: 'Input', align: 'right', cell: ({ price: now }) => dollars(now?.base.input) },
+    {
+      head: 'Cache read',
+      align: 'right',
+      cell: ({ price: now }) => dollars(now?.base.cache_read ?? now?.base.input),
+      isExtra: true,
+    },
+    { head: 'Output', align: 'right', cell: ({ price: now }) => dollars(now?.base.output) },
+    {
+      head: 'Reasoning',
+      align: 'right',
+      cell: ({ price: now }) => dollars(now?.base.reasoning ?? now?.base.output),
+      isExtra: true,
+    },
     {
       head: 'Price',
-      cell: ({ id, prices: now }) => <Price now={now} row={priceFor(id, prices)} model={id} />,
+      cell: ({ id, price: now }) => <Price now={now} row={priceFor(id, prices)} model={id} />,
       isExtra: true,
     },
     ...set,
@@ -113,7 +127,7 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
 }
 
 /** The source of the effective price. */
-function Price({ now, row, model }: { now: ModelRow['prices']; row: PriceRow | null; model: string }) {
+function Price({ now, row, model }: { now: ModelRow['price']; row: PriceRow | null; model: string }) {
   if (now === null) return <Badge tone="warn">No price set</Badge>;
   if (row === null) return null;
   return (

@@ -28,14 +28,18 @@ export function ModelsPage() {
     <>
       <PageHead
         title="Models and prices"
-        about="Available models and their prices in US dollars per million tokens."
+        about="Available models and their prices in US dollars: of tokens per million, of other units each."
       >
         {isAdministrator && (
           <>
             <Button icon="download" onClick={() => setImports(true)}>
               Import prices
             </Button>
-            <Button look="primary" icon="plus" onClick={() => setWanted({ model: '', now: null })}>
+            <Button
+              look="primary"
+              icon="plus"
+              onClick={() => setWanted({ model: '', plan: null, now: null })}
+            >
               Set price
             </Button>
           </>

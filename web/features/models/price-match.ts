@@ -1,14 +1,20 @@
-import { costOf, formatDollars, parseDollars, type Prices } from '#db/money.ts';
+import { formatDollars, parseDollars } from '#db/money.ts';
+import { costOf, roundCost } from '#db/pricing/cost.ts';
+import type { Conditions, PriceTerms, Rate, RatePart } from '#db/pricing/parts.ts';
+import { scheduleOf } from '#db/pricing/schedule.ts';
 import type { PriceRow } from '#server/contract/models.ts';
 
 /** Price lookup by model name, and parsing of typed prices. Pure. */
 
-/** The effective price of a model: an exact match, else the longest matching prefix. Case-insensitive. */
+/**
+ * The provider's price of a model: an exact match, else the longest matching prefix. Case-insensitive.
+ */
 export function priceFor(model: string, prices: readonly PriceRow[]): PriceRow | null {
   const name = model.toLowerCase();
   let best: PriceRow | null = null;
   let bestLength = -1;
   for (const row of prices) {
+    if (row.plan !== null) continue;
     const pattern = row.model.toLowerCase();
     if (pattern === name && !pattern.endsWith('*')) return row;
     const length = pattern.length - 1;
@@ -18,21 +24,31 @@ export function priceFor(model: string, prices: readonly PriceRow[]): PriceRow |
   return best;
 }
 
-/** Fields of a price in dollars per million tokens. */
-export const PRICE_FIELDS = ['input', 'cached_input', 'output', 'reasoning'] as const;
+/** The parts that the page edits, in dollars per million tokens. The command line sets the others. */
+export const PRICE_FIELDS = ['input', 'cache_read', 'cache_write_5m', 'output', 'reasoning'] as const;
 export type PriceField = (typeof PRICE_FIELDS)[number];
 export type TypedPrices = Record<PriceField, string>;
 
-export const NO_PRICE: TypedPrices = { input: '', cached_input: '', output: '', reasoning: '' };
+/** The field whose price a field has while it is empty. */
+export const DEFAULTS: Partial<Record<PriceField, PriceField>> = {
+  cache_read: 'input',
+  cache_write_5m: 'input',
+  reasoning: 'output',
+};
 
-/** A price as typed text. A field that equals its default is empty. */
-export function typedFrom({ input, cached_input, output, reasoning }: Prices): TypedPrices {
-  return {
-    input: formatDollars(input),
-    cached_input: cached_input === input ? '' : formatDollars(cached_input),
-    output: formatDollars(output),
-    reasoning: reasoning === output ? '' : formatDollars(reasoning),
-  };
+export const NO_PRICE: TypedPrices = {
+  input: '',
+  cache_read: '',
+  cache_write_5m: '',
+  output: '',
+  reasoning: '',
+};
+
+/** A base rate as typed text. A part without a price of its own is empty. */
+export function typedFrom(base: Rate): TypedPrices {
+  return Object.fromEntries(
+    PRICE_FIELDS.map((field) => [field, base[field] === undefined ? '' : formatDollars(base[field])]),
+  ) as TypedPrices;
 }
 
 const WRONG = 'Enter dollars from 0 to 1000 with at most nine decimals, such as 2.50.';
@@ -40,24 +56,78 @@ const WRONG = 'Enter dollars from 0 to 1000 with at most nine decimals, such as 
 /**
  * Parses typed prices to whole nano-dollars, or returns an error per field. Exact: no floating-point
  * arithmetic.
+ * @param before the price that is edited; its other parts and its rules stay.
  */
 export function readTyped(
   typed: TypedPrices,
-): { prices: Prices } | { wrong: Partial<Record<PriceField, string>> } {
-  const defaults: Partial<Record<PriceField, PriceField>> = { cached_input: 'input', reasoning: 'output' };
-  const read = (field: PriceField): number | null => {
+  before: PriceTerms | null,
+): { terms: PriceTerms } | { wrong: Partial<Record<PriceField, string>> } {
+  const base: Rate = { ...before?.base };
+  const wrong: Partial<Record<PriceField, string>> = {};
+  for (const field of PRICE_FIELDS) {
     const text = typed[field].trim().replace(/^\$\s*/, '');
-    const other = defaults[field];
-    return text === '' && other !== undefined ? read(other) : parseDollars(text);
-  };
-  const values = PRICE_FIELDS.map((field) => [field, read(field)] as const);
-  const wrong = values.filter(
-    ([field, value]) => value === null && (defaults[field] === undefined || typed[field].trim() !== ''),
-  );
-  if (wrong.length > 0) return { wrong: Object.fromEntries(wrong.map(([field]) => [field, WRONG])) };
-  return { prices: Object.fromEntries(values) as Prices };
+    const price = parseDollars(text);
+    // Models that return vectors have no output; a price without input is of images or audio.
+    if (text === '' && (field !== 'input' || base.media_hour !== undefined || base.image !== undefined))
+      delete base[field];
+    else if (price === null) wrong[field] = WRONG;
+    else base[field] = price;
+  }
+  if (Object.keys(wrong).length > 0) return { wrong };
+  return { terms: before?.rules === undefined ? { base } : { base, rules: before.rules } };
 }
 
 /** The cost of a request with 10,000 input and 1,000 output tokens, as an example. */
-export const exampleCost = (prices: Prices): number =>
-  costOf({ input: 10_000, cached: 0, output: 1_000, reasoning: 0 }, prices);
+export const exampleCost = (terms: PriceTerms): number =>
+  roundCost(costOf({ input: 10_000, cached: 0, output: 1_000, reasoning: 0 }, scheduleOf(terms).base));
+
+const PART_NAMES: Record<RatePart, string> = {
+  input: 'input',
+  cache_read: 'cache read',
+  cache_write_5m: 'cache write',
+  cache_write_1h: '1-hour cache write',
+  output: 'output',
+  reasoning: 'reasoning',
+  audio_input: 'audio input',
+  audio_output: 'audio output',
+  image_input: 'image input',
+  image_output: 'image output',
+  characters: 'million characters',
+  media_hour: 'hour of audio or video',
+  image: 'image',
+  web_search: 'web search',
+  tool_call: 'tool call',
+  per_request: 'request',
+  minimum: 'minimum per request',
+};
+
+/** A rate in words: `input 2.50, output 10.00`. */
+export function showRate(rate: Rate, except: readonly RatePart[] = []): string {
+  return (Object.keys(PART_NAMES) as RatePart[])
+    .filter((part) => rate[part] !== undefined && !except.includes(part))
+    .map((part) => `${PART_NAMES[part]} ${formatDollars(rate[part] ?? 0)}`)
+    .join(', ');
+}
+
+/** Conditions in words: `service tier batch, above 200,000 input tokens`. */
+export function showConditions(when: Conditions, count: (value: number) => string): string {
+  const { service_tier, input_tokens_above, valid_from, valid_to, hours, upstream } = when;
+  return [
+    service_tier === undefined ? [] : [`service tier ${service_tier}`],
+    input_tokens_above === undefined ? [] : [`above ${count(input_tokens_above)} input tokens`],
+    valid_from === undefined ? [] : [`from ${valid_from}`],
+    valid_to === undefined ? [] : [`until ${valid_to}`],
+    hours === undefined ? [] : [`${hours.from} to ${hours.to} UTC`],
+    upstream === undefined ? [] : [`upstream ${upstream}`],
+  ]
+    .flat()
+    .join(', ');
+}
+
+/** A price in one line, with its rules. */
+export function showTerms({ base, rules = [] }: PriceTerms, count: (value: number) => string): string {
+  return [
+    showRate(base),
+    ...rules.map(({ when, rate }) => `${showConditions(when, count)}: ${showRate(rate)}`),
+  ].join('; ');
+}

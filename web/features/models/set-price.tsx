@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
-import type { PriceRow } from '#server/contract/models.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
 import { api } from '../../lib/api/api.ts';
 import { modelsQuery, pricesQuery } from '../../lib/api/queries.ts';
 import { showCost, showCount } from '../../lib/format/show.ts';
@@ -10,6 +10,7 @@ import { TextField } from '../../ui/form/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import {
+  DEFAULTS,
   exampleCost,
   NO_PRICE,
   PRICE_FIELDS,
@@ -20,11 +21,12 @@ import {
 } from './price-match.ts';
 
 /** The model to price; empty if not chosen yet. */
-export type PriceWanted = { model: string; now: PriceRow['prices'] | null };
+export type PriceWanted = { model: string; plan: string | null; now: PriceTerms | null };
 
 const LABELS: Record<PriceField, readonly [label: string, hint: string]> = {
   input: ['Input', 'Prompt tokens'],
-  cached_input: ['Cached input', 'Defaults to input'],
+  cache_read: ['Cache read', 'Defaults to input'],
+  cache_write_5m: ['Cache write', 'Defaults to input'],
   output: ['Output', 'Reply tokens'],
   reasoning: ['Reasoning', 'Defaults to output'],
 };
@@ -32,12 +34,19 @@ const LABELS: Record<PriceField, readonly [label: string, hint: string]> = {
 /** Sets the price of a model or of a name prefix for new requests. */
 export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: () => void }) {
   const [model, setModel] = useState(wanted.model);
-  const [typed, setTyped] = useState<TypedPrices>(wanted.now === null ? NO_PRICE : typedFrom(wanted.now));
+  const [typed, setTyped] = useState<TypedPrices>(
+    wanted.now === null ? NO_PRICE : typedFrom(wanted.now.base),
+  );
   const [isSent, setSent] = useState(false);
-  const read = readTyped(typed);
+  const read = readTyped(typed, wanted.now);
   const wrong = 'wrong' in read && isSent ? read.wrong : {};
   const put = useChange(
-    (prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }),
+    (terms: PriceTerms) =>
+      api<Change>('PUT', '/api/prices', {
+        model: model.trim(),
+        ...(wanted.plan === null ? {} : { plan: wanted.plan }),
+        ...terms,
+      }),
     {
       done: `Price of ${model.trim()} set.`,
       invalidates: [pricesQuery.queryKey, modelsQuery.queryKey],
@@ -47,7 +56,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
   const send = (event: FormEvent): void => {
     event.preventDefault();
     setSent(true);
-    if ('prices' in read) put.mutate(read.prices);
+    if ('terms' in read) put.mutate(read.terms);
   };
   return (
     <Dialog onClose={onClose} title={wanted.model === '' ? 'Set price' : <>Price of {wanted.model}</>}>
@@ -78,13 +87,11 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
                 key={field}
                 label={LABELS[field][0]}
                 hint={LABELS[field][1]}
-                error={wrong[field] ?? fieldError(put.error, `prices.${field}`)}
+                error={wrong[field] ?? fieldError(put.error, `base.${field}`)}
                 inputMode="decimal"
                 autoComplete="off"
-                placeholder={
-                  field === 'cached_input' ? typed.input : field === 'reasoning' ? typed.output : '2.50'
-                }
-                required={field === 'input' || field === 'output'}
+                placeholder={typed[DEFAULTS[field] ?? field] || '2.50'}
+                required={field === 'input'}
                 value={typed[field]}
                 onChange={({ target }) => setTyped({ ...typed, [field]: target.value })}
               />
@@ -92,22 +99,25 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
           </div>
         </fieldset>
         <p className="min-h-10 rounded-lg bg-sunken px-3 py-2">
-          {'prices' in read ? (
+          {'terms' in read ? (
             <>
               Example: {showCount(10_000)} input and {showCount(1_000)} output tokens cost{' '}
-              {showCost(exampleCost(read.prices))}.
+              {showCost(exampleCost(read.terms))}.
             </>
           ) : (
             <span className="text-muted">Enter prices to see an example.</span>
           )}
         </p>
+        {wanted.now?.rules !== undefined && (
+          <p className="text-xs text-muted">
+            The {showCount(wanted.now.rules.length)} rules of this price stay as they are. To change them or
+            other parts, run <code className="font-mono text-xs">daybook price set</code>.
+          </p>
+        )}
         <p className="text-xs text-muted">
           Applies to new requests. Recorded requests keep the price they were charged at.
         </p>
-        <FormProblem
-          error={put.error}
-          fields={['model', ...PRICE_FIELDS.map((field) => `prices.${field}`)]}
-        />
+        <FormProblem error={put.error} fields={['model', ...PRICE_FIELDS.map((field) => `base.${field}`)]} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={put.isPending}>

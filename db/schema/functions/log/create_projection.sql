@@ -259,8 +259,11 @@ begin
       position bigint not null
     );
     create table model_price (
-      model text collate "C" primary key,
-      prices jsonb not null,
+      -- Of its events: a model has a price of its provider, and one for each plan.
+      stream text collate "C" primary key,
+      model text not null,
+      plan text,
+      terms jsonb not null,
       source text not null,
       version integer not null,
       position bigint not null
