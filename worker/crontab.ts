@@ -11,6 +11,7 @@ const ITEMS: CronItem[] = [
   // Each by itself, so that one that fails doesn't stop the others.
   { task: 'watch_projections', match: '* * * * *' },
   { task: 'watch_upstreams', match: '* * * * *' },
+  { task: 'watch_usage_reports', match: '* * * * *' },
   { task: 'watch_keys', match: '* * * * *' },
   { task: 'watch_jobs', match: '* * * * *' },
   // No more often: one event a minute is what a login may add to the log for each kind of reading.

@@ -20,7 +20,7 @@ import { recoverInstanceTask } from './tasks/recover-instance.ts';
 import { retentionsOf, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchJobs } from './tasks/watch-jobs.ts';
-import { watchKeys, watchProjections, watchUpstreams } from './tasks/watch-service.ts';
+import { watchKeys, watchProjections, watchUpstreams, watchUsageReports } from './tasks/watch-service.ts';
 import type { JobReports } from './job-status.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { readTarget } from './webhook-target.ts';
@@ -112,6 +112,7 @@ function reportedTasks(
       }),
     watch_projections: (_payload, helpers) => helpers.withPgClient(watchProjections),
     watch_upstreams: (_payload, helpers) => helpers.withPgClient(watchUpstreams),
+    watch_usage_reports: (_payload, helpers) => helpers.withPgClient(watchUsageReports),
     watch_keys: (_payload, helpers) => helpers.withPgClient(watchKeys),
     watch_jobs: (_payload, helpers) => helpers.withPgClient(watchJobs),
     retain: () =>

@@ -12,6 +12,7 @@ export const ALERT_KINDS = [
   'overdraft',
   'key_expiring',
   'upstream_failing',
+  'implausible_usage',
   'projector_behind',
   'job_failing',
 ] as const;
@@ -190,6 +191,33 @@ export function upstreamAlert({ upstream, ended, failed }: UpstreamFigures, last
   return changes
     ? lasting('upstream_failing', upstreamTopic(upstream), last, { upstream, ended, failed })
     : null;
+}
+
+/** Calls whose upstream reported an impossible usage, and that were estimated. */
+type ImplausibleFigures = { upstream: string; model: string; calls: number };
+
+/** Of each model of an upstream, one a day. */
+export const implausibleTopic = (
+  { upstream, model }: Pick<ImplausibleFigures, 'upstream' | 'model'>,
+  nowMs: number,
+): string => `implausible_usage/${upstream}/${new Date(nowMs).toISOString().slice(0, 10)}/${model}`;
+
+/** @param raised topics that were raised. */
+export function implausibleAlert(
+  figures: ImplausibleFigures,
+  raised: ReadonlyMap<string, number>,
+  nowMs: number,
+): Alert | null {
+  const topic = implausibleTopic(figures, nowMs);
+  if (raised.has(topic)) return null;
+  return {
+    topic,
+    ordinal: 1,
+    kind: 'implausible_usage',
+    state: 'raised',
+    account: null,
+    details: { ...figures },
+  };
 }
 
 /**

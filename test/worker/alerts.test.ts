@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { closeClient } from '#db/postgres/connect.ts';
-import { END_REASONS, type EndReason } from '#db/events/events.ts';
+import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { explainMonitor, MONITORS } from '../../bench/tables/monitors.ts';
@@ -9,7 +9,12 @@ import { JobReports } from '../../worker/job-status.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { watchQuotas } from '../../worker/tasks/watch-quotas.ts';
 import { watchJobs } from '../../worker/tasks/watch-jobs.ts';
-import { watchKeys, watchProjections, watchUpstreams } from '../../worker/tasks/watch-service.ts';
+import {
+  watchKeys,
+  watchProjections,
+  watchUpstreams,
+  watchUsageReports,
+} from '../../worker/tasks/watch-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { accepted, connectAs, openWriter } from '../support/log/log-writer.ts';
 
@@ -197,6 +202,29 @@ test("a failing upstream raises one alert, and one on recovery; client errors do
   await atOnce(watchUpstreams);
   await watchUpstreams(client);
   expect(await alerts()).toEqual(['upstream_failing raised bad', 'upstream_failing recovered bad']);
+});
+
+test('implausible usage raises one alert a day for each model of an upstream', async () => {
+  const call = (upstream: string, model: string, source: UsageSource) =>
+    client.query(
+      `insert into projection.request (request, position, end_position, accepted_at, ended_at,
+          instance, account, key, upstream, model, end_reason, usage_source)
+        values (gen_random_uuid(), 1, 1, clock_timestamp(), clock_timestamp(),
+          1, 'Account1', 'Key00001', $1, $2, 1, $3)`,
+      [upstream, model, USAGE_SOURCES[source]],
+    );
+  await call('good', 'tide', 'provider');
+  await call('silent', 'tide', 'estimated');
+  for (const model of ['tide', 'tide', 'moon']) await call('bad', model, 'implausible');
+  await atOnce(watchUsageReports);
+  await watchUsageReports(client);
+  const { rows } = await client.query(
+    "select details from daybook.alert where kind = 'implausible_usage' order by details->>'model'",
+  );
+  expect(rows).toEqual([
+    { details: { upstream: 'bad', model: 'moon', calls: 1 } },
+    { details: { upstream: 'bad', model: 'tide', calls: 2 } },
+  ]);
 });
 
 test('projection lag is alerted by the age of unprojected events, not by idle time', async () => {

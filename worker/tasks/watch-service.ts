@@ -6,12 +6,14 @@ import {
   keyAlert,
   KEY_NOTICE_DAYS,
   keyTopics,
+  implausibleAlert,
+  implausibleTopic,
   PROJECTOR_TOPIC,
   projectorAlert,
   upstreamAlert,
   upstreamTopic,
 } from '#db/alerts/alerts.ts';
-import { END_REASONS, type EndReason } from '#db/events/events.ts';
+import { END_REASONS, type EndReason, USAGE_SOURCES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
 
@@ -26,6 +28,8 @@ const KEYS_MAX = 1_000;
 /** An upstream's failure rate is that of the last minutes and, at a high rate, of the newest calls. */
 const UPSTREAM_MINUTES = 5;
 const CALLS_MAX = 20_000;
+/** Models per run that are alerted for; an upstream that reports wrong usage may have many. */
+const IMPLAUSIBLE_MAX = 100;
 
 /** End reasons that are certainly the upstream's fault. An upstream that rejects a call is healthy. */
 const FAULTS: readonly EndReason[] = [
@@ -51,19 +55,26 @@ export const endingKeys = (days: number) =>
     .where('k.expires_at', '<=', sql<Date>`statement_timestamp() + ${days} * interval '1 day'`)
     .orderBy('k.expires_at')
     .limit(KEYS_MAX);
-/** The newest calls of each upstream that have ended, and how many of them failed by its fault. */
-export function upstreamFigures() {
-  const faults = FAULTS.map((reason) => END_REASONS[reason]);
-  const newest = db
+/** The newest calls of all upstreams that have ended. */
+const newestCalls = () =>
+  db
     .selectFrom('projection.request')
-    .select(({ ref }) => [ref('upstream').$notNull().as('upstream'), 'end_reason'])
+    .select(({ ref }) => [
+      ref('upstream').$notNull().as('upstream'),
+      ref('model').$notNull().as('model'),
+      'end_reason',
+      'usage_source',
+    ])
     .where('accepted_at', '>', sql<Date>`statement_timestamp() - ${UPSTREAM_MINUTES} * interval '1 minute'`)
     .where('end_reason', 'is not', null)
     .where('upstream', 'is not', null)
     .orderBy('accepted_at', 'desc')
     .limit(CALLS_MAX);
+/** The newest calls of each upstream that have ended, and how many of them failed by its fault. */
+export function upstreamFigures() {
+  const faults = FAULTS.map((reason) => END_REASONS[reason]);
   return db
-    .selectFrom(newest.as('newest'))
+    .selectFrom(newestCalls().as('newest'))
     .select([
       'upstream',
       sql<number>`count(*)::int`.as('ended'),
@@ -71,6 +82,15 @@ export function upstreamFigures() {
     ])
     .groupBy('upstream');
 }
+/** How many of the newest calls reported a usage that is not possible, by upstream and model. */
+export const implausibleFigures = () =>
+  db
+    .selectFrom(newestCalls().as('newest'))
+    .select(['upstream', 'model', sql<number>`count(*)::int`.as('calls')])
+    .select(sql<Date>`statement_timestamp()`.as('now'))
+    .where('usage_source', '=', USAGE_SOURCES.implausible)
+    .groupBy(['upstream', 'model'])
+    .limit(IMPLAUSIBLE_MAX);
 /** The age of the first event not yet projected; the last projected event can be much older. */
 export function unprojected() {
   const slowest = db
@@ -104,6 +124,19 @@ export async function watchUpstreams(client: ClientBase): Promise<void> {
   await raise(
     client,
     rows.map((figures) => upstreamAlert(figures, raised.get(upstreamTopic(figures.upstream)) ?? 0)),
+  );
+}
+
+/** Raises an alert for each model whose upstream reports a usage that is not possible, once a day. */
+export async function watchUsageReports(client: ClientBase): Promise<void> {
+  const rows = await rowsOf(client, implausibleFigures());
+  const raised = await readRaised(
+    client,
+    rows.map((row) => implausibleTopic(row, row.now.getTime())),
+  );
+  await raise(
+    client,
+    rows.map(({ now, ...figures }) => implausibleAlert(figures, raised, now.getTime())),
   );
 }
 

@@ -15,6 +15,10 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
     name: 'Failing upstreams',
     about: 'Half of at least 20 requests within five minutes failed, and when it recovers.',
   },
+  implausible_usage: {
+    name: 'Implausible usage',
+    about: 'An upstream reports more usage of a model than is possible; once a day.',
+  },
   projector_behind: {
     name: 'Delayed figures',
     about: 'Lists and figures are more than a minute old, and when they have caught up.',
@@ -64,6 +68,11 @@ export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'sta
       return state === 'recovered'
         ? `Upstream ${text(details['upstream'])} recovered.`
         : `Upstream ${text(details['upstream'])} is failing: ${failureRate(details)} within five minutes.`;
+    case 'implausible_usage':
+      return (
+        `Upstream ${text(details['upstream'])} reported implausible usage of ${text(details['model'])} ` +
+        `(${count(details['calls'])} requests); their usage is estimated.`
+      );
     case 'projector_behind':
       return state === 'recovered'
         ? 'Lists and figures have caught up with the event log.'
