@@ -18,10 +18,11 @@ const FILL_KEYS = `insert into projection.key (id, account, name, last4, created
         case when n < ${KEYS} - 8640 then now() end, 1, n
       from generate_series(1, ${KEYS}) n`;
 const FILL_WINDOWS = `insert into projection.quota_window (cap, used, reset_position, position, window_start,
-      meter, window_kind, is_hard, subject, account)
+      meter, window_kind, per, is_hard, subject, holder, account)
     select 1000, n % 1000, 0, n * ${REQUESTS_PER_WINDOW},
         (extract(epoch from now()) / 60)::integer - ($1::integer - n) / 40,
-        ${METERS.tokens.code}, ${WINDOW_KINDS.hour}, false,
+        ${METERS.tokens.code}, ${WINDOW_KINDS.hour}, 0, false,
+        'account/Acct' || lpad((n % ${ACCOUNTS})::text, 4, '0') || n,
         'account/Acct' || lpad((n % ${ACCOUNTS})::text, 4, '0') || n,
         'Acct' || lpad((n % ${ACCOUNTS})::text, 4, '0')
       from generate_series(1, $1::integer) n`;

@@ -88,7 +88,7 @@ export function quotaAlert(
       limit: quota.cap,
       used: quota.used,
       window_starts_at: new Date(quota.window_start * 60_000).toISOString(),
-      window_ends_at: new Date(endMs).toISOString(),
+      window_ends_at: endMs === Infinity ? null : new Date(endMs).toISOString(),
     },
   };
 }

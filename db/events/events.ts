@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/events/codes.ts';
 import {
-  AccountName,
+  Admission,
   Control,
   Count,
   Digest,
@@ -16,6 +16,7 @@ import {
   UpstreamName,
 } from '#db/events/parts.ts';
 import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
+import * as account from '#db/events/account-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
@@ -57,14 +58,6 @@ export const END_REASON_OF = namesByCode(END_REASONS);
 export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4, implausible: 5 } as const;
 export type UsageSource = keyof typeof USAGE_SOURCES;
 export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
-
-const AccountRegistered = Control.extend({
-  type: z.literal('account.registered'),
-  account: Id,
-  name: AccountName,
-});
-const AccountSuspended = Control.extend({ type: z.literal('account.suspended'), account: Id });
-const AccountReinstated = Control.extend({ type: z.literal('account.reinstated'), account: Id });
 
 /** Whether usage of the running windows counts against the new limits, or they begin at zero. */
 export const Windows = z.enum(['keep', 'reset']);
@@ -160,13 +153,6 @@ const attribution = {
 
 /** Which call it is, and for what. */
 const call = { request: RequestId, account: Id, key: Id, model: ModelName, ...attribution };
-/** The fields that link a request to its limits. */
-const admission = {
-  /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
-  admitted_minute: Count.optional(),
-  /** The position of the newest control event that its terms come from, or 0. */
-  terms_position: Count.optional(),
-};
 /** The route that a call came by. */
 const route = z.enum(RELAYED_ROUTES);
 /** The same on the events that follow an acceptance, so that each can be filtered alone. */
@@ -180,7 +166,7 @@ const RequestAccepted = z.object({
   sse: z.boolean(),
   body_bytes: Count,
   ...hold,
-  ...admission,
+  ...Admission,
   /** The client's own retry count (`x-stainless-retry-count`), if it was sent. */
   retry_count: Count.optional(),
   route,
@@ -192,7 +178,7 @@ const RequestExtended = z.object({
   ...call,
   ...laterRoute,
   ...hold,
-  ...admission,
+  ...Admission,
 });
 
 const ending = {
@@ -200,7 +186,7 @@ const ending = {
   ...laterRoute,
   end_reason: z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]),
   usage_source: z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]),
-  ...admission,
+  ...Admission,
 };
 const RequestSettled = z.object({
   type: z.literal('request.settled'),
@@ -271,9 +257,9 @@ const RequestRejected = z.object({
 });
 
 export const Event = z.discriminatedUnion('type', [
-  AccountRegistered,
-  AccountSuspended,
-  AccountReinstated,
+  account.AccountRegistered,
+  account.AccountSuspended,
+  account.AccountReinstated,
   AccountPlanChanged,
   AccountTermsOverridden,
   KeyCreated,

@@ -39,3 +39,19 @@ export type RegistrationPolicy = (typeof REGISTRATION_POLICIES)[number];
 /** Who caused a control event: `command-line`, `first-start`, `worker`, `registration`, or `member/<id>`. */
 const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
 export const Control = z.object({ actor: Actor });
+
+/** The levels of accounts: an account, its parent and that one's. */
+export const ACCOUNT_LEVELS = 3;
+/** The fields that link a request to its limits. */
+export const Admission = {
+  /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
+  admitted_minute: Count.optional(),
+  /** The position of the newest control event that its terms come from, or 0. */
+  terms_position: Count.optional(),
+  /** The parent of its account, and that one's: the call is charged to them, too. */
+  parents: z
+    .array(Id)
+    .min(1)
+    .max(ACCOUNT_LEVELS - 1)
+    .optional(),
+};

@@ -13,9 +13,9 @@ import { retryTransaction } from '#db/postgres/retry-transaction.ts';
  * leases.
  */
 
-/** The identity of an allowance: one limit of an account or key in one window. */
+/** The identity of an allowance: one limit of one subject in one window. */
 export type AllowanceName = {
-  /** `account/<id>` or `key/<id>`. */
+  /** Its name; see db/limits/subjects.ts. */
   subject: string;
   meter: Meter;
   window: WindowKind;
@@ -41,6 +41,8 @@ export type LeaseLine = AllowanceName & {
   held: number;
   /** Whether it keeps no free units, since the limit is near. */
   strict: boolean;
+  /** Whether the lease is idle and ends, if it has no units left: recovery then skips it. */
+  closes: boolean;
   /** Units wanted in addition to those that the requests need; 0 for none. */
   stock: number;
 };
@@ -86,7 +88,7 @@ export function compareNames(left: AllowanceName, right: AllowanceName): number 
   );
 }
 
-const PARAMETERS = Array.from({ length: 20 }, (_, index) => `$${index + 1}`).join(',');
+const PARAMETERS = Array.from({ length: 21 }, (_, index) => `$${index + 1}`).join(',');
 const EXCHANGE = `select allowance, cap, granted, free, near, used, held, recallable, own_returned, own_used,
   own_overdrawn, grants, now from daybook.exchange(${PARAMETERS})`;
 
@@ -120,6 +122,7 @@ function columns({ lines, requests }: LeaseRequest): Buffer[] {
   const kind = new ArrayColumn('int2');
   const start = new ArrayColumn('int4');
   const strict = new ArrayColumn('bool');
+  const closes = new ArrayColumn('bool');
   const numbers = [
     'reset',
     'cap',
@@ -141,6 +144,7 @@ function columns({ lines, requests }: LeaseRequest): Buffer[] {
     kind.addInt2(WINDOW_KINDS[line.window]);
     start.addInt4(line.start);
     strict.addBool(line.strict);
+    closes.addBool(line.closes);
     for (const name of numbers) int8[name].addInt8(line[name]);
   }
   const request = new ArrayColumn('int4');
@@ -170,6 +174,7 @@ function columns({ lines, requests }: LeaseRequest): Buffer[] {
     overdrawn,
     held,
     strict,
+    closes,
     stock,
     request,
     needLine,

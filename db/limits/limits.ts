@@ -1,20 +1,30 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/events/codes.ts';
 import { type Meter, QUOTA_METERS } from '#db/limits/meters.ts';
+import { type Per, PER_NAMES } from '#db/limits/subjects.ts';
 
 /** Permissions and limits: the shapes of terms, and the limits in force. Pure. */
 
 /**
- * The window of a limit: a minute for rates, a UTC calendar window for quotas, `none` for concurrent
- * requests. The numbers are stored and never change meaning.
+ * The window of a limit: a minute for rates, a UTC calendar window or a lifetime for quotas, `none` for
+ * concurrent requests. The numbers are stored and never change meaning.
  */
-export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, month: 5 } as const;
+export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, month: 5, lifetime: 6 } as const;
 export type WindowKind = keyof typeof WINDOW_KINDS;
 export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
 /** The windows of quotas. */
-export const QUOTA_WINDOWS = ['hour', 'day', 'week', 'month'] as const satisfies readonly WindowKind[];
+export const QUOTA_WINDOWS = [
+  'hour',
+  'day',
+  'week',
+  'month',
+  'lifetime',
+] as const satisfies readonly WindowKind[];
 export type QuotaWindowKind = (typeof QUOTA_WINDOWS)[number];
+const QUOTA_WINDOW_SET: ReadonlySet<WindowKind> = new Set(QUOTA_WINDOWS);
+/** Whether a limit of this window is a quota: it adds up, unlike a rate or the concurrent requests. */
+export const isQuotaWindow = (window: WindowKind): window is QuotaWindowKind => QUOTA_WINDOW_SET.has(window);
 
 /**
  * `soft`: an admitted reply is never cut, and may overdraw the limit. `hard`: the limit is never exceeded.
@@ -76,13 +86,25 @@ export const PermissionsShape = {
 export const Networks = list(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()]));
 
 const Amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
-const Quota = z.strictObject({
-  meter: z.enum(QUOTA_METERS),
-  window: z.enum(QUOTA_WINDOWS),
-  limit: Amount,
-  enforcement: z.enum(['soft', 'hard']).default('soft'),
-});
+const Quota = z
+  .strictObject({
+    meter: z.enum(QUOTA_METERS),
+    window: z.enum(QUOTA_WINDOWS),
+    /** Counts each end user, session or tag apart; absent: all calls of the account or key together. */
+    per: z.enum(PER_NAMES).optional(),
+    limit: Amount,
+    enforcement: z.enum(['soft', 'hard']).default('soft'),
+  })
+  // An account is used for years: usage that never ends would only ever be reset by hand.
+  .refine(({ window, per }) => window !== 'lifetime' || per !== undefined, {
+    path: ['window'],
+    message: `can be lifetime only with per: ${PER_NAMES.join(', ')}`,
+  });
 export type Quota = z.infer<typeof Quota>;
+
+/** What identifies a quota among those of its terms. */
+const nameOfQuota = ({ meter, window, per }: Pick<Quota, 'meter' | 'window' | 'per'>): string =>
+  `${meter} ${window} ${per ?? ''}`;
 
 export const LimitsShape = {
   requests_per_minute: Amount.optional(),
@@ -92,7 +114,7 @@ export const LimitsShape = {
     .array(Quota)
     .max(QUOTAS_MAX)
     .refine(
-      (quotas) => new Set(quotas.map(({ meter, window }) => `${meter} ${window}`)).size === quotas.length,
+      (quotas) => new Set(quotas.map(nameOfQuota)).size === quotas.length,
       'names a meter and window twice',
     )
     .optional(),
@@ -110,9 +132,12 @@ export type Limit = {
   reset: number;
 };
 
-/** The limits of one account or key in force. A new object whenever they change. */
+/** A limit of terms: of their holder, or of each of its end users, sessions or tags. */
+export type TermsLimit = Limit & { per: Per | null };
+
+/** The limits of one subject in force. `limits` is a new array whenever they change. */
 export type SubjectLimits = {
-  /** `account/<id>` or `key/<id>`. */
+  /** Its name; see db/limits/subjects.ts. */
   subject: string;
   limits: readonly Limit[];
   /** The position of the newest control event that they come from. */
@@ -129,24 +154,35 @@ type LimitTerms = {
 };
 
 /**
- * The limits of terms.
+ * The limits of terms that count all calls of their holder together.
  * @param reset the position of the control event that last reset the windows.
  */
 export function limitsOf(terms: LimitTerms, reset: number): Limit[] {
-  const rate = (meter: Meter, window: WindowKind, cap: number | undefined): Limit[] =>
+  return termsLimits(terms, reset).flatMap(({ per, ...limit }) => (per === null ? [limit] : []));
+}
+
+/** The limits of terms that count each subject of a kind apart. */
+export function limitsPer(terms: LimitTerms, reset: number, kind: Per): Limit[] {
+  return termsLimits(terms, reset).flatMap(({ per, ...limit }) => (per === kind ? [limit] : []));
+}
+
+/** All limits of terms. */
+export function termsLimits(terms: LimitTerms, reset: number): TermsLimit[] {
+  const rate = (meter: Meter, window: WindowKind, cap: number | undefined): TermsLimit[] =>
     cap === undefined
       ? []
-      : [{ meter, window, cap, enforcement: 'soft', reset: window === 'none' ? 0 : reset }];
+      : [{ meter, window, cap, enforcement: 'soft', reset: window === 'none' ? 0 : reset, per: null }];
   return [
     ...rate('concurrent', 'none', terms.concurrent_requests),
     ...rate('requests', 'minute', terms.requests_per_minute),
     ...rate('tokens', 'minute', terms.tokens_per_minute),
-    ...(terms.quotas ?? []).map(({ meter, window, limit, enforcement }) => ({
+    ...(terms.quotas ?? []).map(({ meter, window, per = null, limit, enforcement }) => ({
       meter,
       window,
       cap: limit,
       enforcement,
       reset,
+      per,
     })),
   ];
 }

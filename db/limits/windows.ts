@@ -1,8 +1,9 @@
 import type { WindowKind } from '#db/limits/limits.ts';
 
 /**
- * Windows of the UTC calendar in whole minutes since 1970, as the log stores them. Weeks
- * begin on Monday. Pure; `daybook.window_start` in SQL is its twin, and a test holds them together.
+ * Windows of the UTC calendar in whole minutes since 1970, as the log stores them, and lifetimes, which are
+ * one window. Weeks begin on Monday. Pure; `daybook.window_start` in SQL is its twin, and a test holds them
+ * together.
  */
 const HOUR = 60;
 const DAY = 24 * HOUR;
@@ -15,10 +16,11 @@ export function minuteOf(ms: number): number {
   return Math.floor(ms / 60_000);
 }
 
-/** The first minute of the window that a minute lies in; 0 for `none`, whose window never ends. */
+/** The first minute of the window that a minute lies in; 0 for `none` and `lifetime`, which never end. */
 export function windowStart(kind: WindowKind, minute: number): number {
   switch (kind) {
     case 'none':
+    case 'lifetime':
       return 0;
     case 'minute':
       return minute;
@@ -35,10 +37,11 @@ export function windowStart(kind: WindowKind, minute: number): number {
   }
 }
 
-/** The first minute after the window that begins at `start`; Infinity for `none`. */
+/** The first minute after the window that begins at `start`; Infinity where it never ends. */
 export function windowEnd(kind: WindowKind, start: number): number {
   switch (kind) {
     case 'none':
+    case 'lifetime':
       return Infinity;
     case 'minute':
       return start + 1;

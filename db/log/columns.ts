@@ -52,6 +52,7 @@ export const COLUMNS = [
   { name: 'end_user', type: 'text', optional: ALL },
   { name: 'session', type: 'text', optional: ALL },
   { name: 'tags', type: 'text', optional: ALL, isList: true },
+  { name: 'parents', type: 'text', optional: CALL, isList: true },
   { name: 'upstream', type: 'text', optional: [SETTLED] },
   { name: 'sse', type: 'bool', needed: [ACCEPTED] },
   { name: 'body_bytes', type: 'int4', needed: [ACCEPTED] },

@@ -46,6 +46,7 @@ export function requestLine(event: RequestEvent): string {
   }
 
   cells[AT.model] = textCell(event.model);
+  if (event.parents !== undefined) cells[AT.parents] = textCell(event.parents.join(' '));
   if (event.admitted_minute !== undefined)
     cells[AT.admitted_minute] = integer(event.admitted_minute, INT4_MAX);
   if (event.terms_position !== undefined) cells[AT.terms_position] = integer(event.terms_position);
@@ -232,6 +233,8 @@ function addAdmission(event: Call, cells: Cells): void {
   addAttribution(event, cells);
   const route = cells[AT.route];
   if (route != null && event.type !== 'request.accepted') event.route = nameOf(ROUTE_OF, route);
+  const parents = cells[AT.parents];
+  if (parents != null) event.parents = parents.split(' ');
   const terms_position = cells[AT.terms_position];
   if (terms_position != null) event.terms_position = number(terms_position);
   const admitted_minute = cells[AT.admitted_minute];

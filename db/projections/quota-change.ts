@@ -4,6 +4,7 @@ import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { type Meter, METER_OF, METERS } from '#db/limits/meters.ts';
+import { holderName, perCode, perOf } from '#db/limits/subjects.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
 import type { QuotaSourceTable, QuotaTermsTable } from '#db/schema/tables.ts';
 
@@ -15,23 +16,25 @@ const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position
   select p.subject, p.account, p.plan, p.quotas, p.reset_position from quota_source p
     where p.subject = any (array(select 'plan/' || a.plan from quota_source a
       where a.subject = any($1) and a.plan is not null))`;
-const IN_FORCE = `select subject, meter, window_kind, cap, is_hard, reset_position, position, from_minute
+const IN_FORCE = `select subject, meter, window_kind, per, cap, is_hard, reset_position, position,
+    from_minute
   from quota_terms where subject = any($1) and until_position is null`;
 const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position)
     select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[])
   on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas,
     reset_position = excluded.reset_position`;
 const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_hard, reset_position,
-      position, until_position, from_minute)
+      position, until_position, from_minute, per)
     select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::boolean[],
-      $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[])
-  on conflict (subject, meter, window_kind, position) do update set until_position = excluded.until_position`;
+      $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[], $10::smallint[])
+  on conflict (subject, per, meter, window_kind, position)
+    do update set until_position = excluded.until_position`;
 
 type TermsRow = Omit<Selectable<QuotaTermsTable>, 'until_position'>;
 
 /**
  * Applies the control events of a range to `quota_source` and `quota_terms`.
- * @returns the subjects with a changed quota.
+ * @returns the accounts and keys with a changed quota, by the names of holders.
  */
 export async function changeTerms(
   client: ClientBase,
@@ -42,8 +45,8 @@ export async function changeTerms(
   const plans = new Set<string>();
   for (const { event } of events) {
     if (!isTermsEvent(event)) continue;
-    if ('key' in event) subjects.add(`key/${event.key}`);
-    else if ('account' in event) subjects.add(`account/${event.account}`);
+    if ('key' in event) subjects.add(holderName('key', event.key));
+    else if ('account' in event) subjects.add(holderName('account', event.account));
     if ('plan' in event && event.plan !== null) subjects.add(`plan/${event.plan}`);
     if ('plan' in event && !('account' in event)) plans.add(event.plan);
   }
@@ -70,7 +73,7 @@ export async function changeTerms(
     values: [[...subjects]],
   });
   for (const row of rows) {
-    const { subject, meter, window_kind, cap, is_hard, reset_position, position, from_minute } = row;
+    const { subject, meter, window_kind, per, cap, is_hard, reset_position, position, from_minute } = row;
     terms.restoreInterval({
       subject,
       limit: {
@@ -79,6 +82,7 @@ export async function changeTerms(
         cap: Number(cap),
         enforcement: is_hard ? 'hard' : 'soft',
         reset: Number(reset_position),
+        per: perOf(per),
       },
       position: Number(position),
       until: null,
@@ -117,6 +121,7 @@ async function write(client: ClientBase, terms: QuotaTerms): Promise<void> {
       intervals.map(({ position }) => position),
       intervals.map(({ until }) => until),
       intervals.map(({ fromMinute }) => fromMinute),
+      intervals.map(({ limit }) => perCode(limit.per)),
     ],
   });
 }

@@ -3,13 +3,16 @@ import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { type Limit, limitsOf, type Quota, type WindowKind } from '#db/limits/limits.ts';
+import { isQuotaWindow, type Quota, type TermsLimit, termsLimits } from '#db/limits/limits.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
-/** A quota of a subject, in force for calls whose terms are of `position` or later, but before `until`. */
+/**
+ * A quota of an account or key, in force for calls whose terms are of `position` or later, and before
+ * `until`.
+ */
 export type QuotaInterval = {
   subject: string;
-  limit: Limit;
+  limit: TermsLimit;
   position: number;
   /** Null: still in force. */
   until: number | null;
@@ -39,7 +42,7 @@ export class QuotaTerms {
   readonly #accounts = new Map<string, Account>();
   readonly #plans = new Map<string, Plan>();
   readonly #keys = new Map<string, Key>();
-  /** The intervals in force, by subject, meter and window. */
+  /** The intervals in force, by holder, then by meter, window and kind of subject. */
   readonly #open = new Map<string, Map<string, QuotaInterval>>();
   /** The intervals that are new or have ended. */
   readonly #changed = new Set<QuotaInterval>();
@@ -103,7 +106,7 @@ export class QuotaTerms {
       const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
       if (!key) return;
       this.#keys.set(key.id, key);
-      this.#note(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minute);
+      this.#note(`key/${key.id}`, termsLimits(key.terms ?? {}, key.resetPosition), position, minute);
     } else if ('account' in event) {
       const account = evolveAccount(this.#accounts.get(event.account), { event, at, position, version });
       if (account) this.#noteAccount(account, position, minute);
@@ -124,19 +127,19 @@ export class QuotaTerms {
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
     this.#note(
       `account/${account.id}`,
-      limitsOf(accountTerms(account, plan), account.resetPosition),
+      termsLimits(accountTerms(account, plan), account.resetPosition),
       position,
       minute,
     );
   }
 
   /** Sets the limits of a subject. Only intervals that differ end and begin. */
-  #note(subject: string, limits: readonly Limit[], position: number, fromMinute: number): void {
+  #note(subject: string, limits: readonly TermsLimit[], position: number, fromMinute: number): void {
     this.#touched.add(subject);
     const open = this.#open.get(subject) ?? new Map<string, QuotaInterval>();
     this.#open.set(subject, open);
     const quotas = new Map(
-      limits.filter(({ window }) => QUOTA_WINDOWS.has(window)).map((limit) => [nameOf(limit), limit]),
+      limits.filter(({ window }) => isQuotaWindow(window)).map((limit) => [nameOf(limit), limit]),
     );
     for (const [name, interval] of open) {
       if (isSame(interval.limit, quotas.get(name))) continue;
@@ -168,9 +171,8 @@ const KEY = {
   version: 0,
 };
 
-const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
-const nameOf = ({ meter, window }: Limit): string => `${meter} ${window}`;
-const isSame = (one: Limit, other: Limit | undefined): boolean =>
+const nameOf = ({ meter, window, per }: TermsLimit): string => `${meter} ${window} ${per ?? ''}`;
+const isSame = (one: TermsLimit, other: TermsLimit | undefined): boolean =>
   other !== undefined &&
   one.cap === other.cap &&
   one.enforcement === other.enforcement &&

@@ -4,8 +4,9 @@ import { adjustedSubject } from '#db/events/usage-events.ts';
 import { RequestOrderError } from '#db/fold/request.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS } from '#db/limits/meters.ts';
+import { holderOf, perCode } from '#db/limits/subjects.ts';
 import { AT } from '#db/log/columns.ts';
-import { chargesOf } from '#db/projections/page/charges.ts';
+import { chargesOf, holdersOf } from '#db/projections/page/charges.ts';
 import type { EventPage, PageEvent } from '#db/projections/page/page.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { changeTerms } from '#db/projections/quota-change.ts';
@@ -15,11 +16,12 @@ const EXTENDED = EVENT_CODES['request.extended'];
 const ENDED = `${EVENT_CODES['request.settled']}, ${EVENT_CODES['request.abandoned']}`;
 
 const WINDOW = 'subject, meter, window_kind, window_start, reset_position';
+/** What follows from the subject. */
+const OWNER = 'holder, per, account';
 const MINUTE = (at: string): string => `floor(extract(epoch from ${at}) / 60)::integer`;
 
 /** A list with an element for each meter of quotas; its units are in a column of its name. */
 const forEachMeter = (element: (meter: string) => string): string => QUOTA_METERS.map(element).join(', ');
-const UNIT_COLUMNS = forEachMeter((meter) => meter);
 /** Parameters that are arrays, each of a column. */
 function parameters(columns: Readonly<Record<string, string>>) {
   const types = Object.values(columns);
@@ -37,15 +39,21 @@ const LIFE = parameters({
   at: 'timestamptz',
   request: 'uuid',
   account: 'text',
+  parents: 'text',
   key: 'text',
+  end_user: 'text',
+  session: 'text',
+  tags: 'text',
   admitted_minute: 'integer',
   terms: 'bigint',
   ...UNITS,
 });
-/** The sums of those that do. */
+/** The sums of those that do, by subject. */
 const WHOLE = parameters({
+  subject: 'text',
+  holder: 'text',
+  per: 'smallint',
   account: 'text',
-  key: 'text',
   admitted_minute: 'integer',
   terms: 'bigint',
   position: 'bigint',
@@ -56,14 +64,14 @@ const unitsOf = (code: string, table: string): string => {
   const cases = QUOTA_METERS.map((name) => `when ${METERS[name].code} then ${table}.${name}`);
   return `case ${code} ${cases.join(' ')} end`;
 };
-/** The subjects that a call is charged to: its account and its key. */
-const bySubject = (columns: string, table: string): string =>
-  `select 'account/' || account as subject, ${columns} from ${table}
-      union all select 'key/' || key, ${columns} from ${table}`;
+/** The subjects that a call is charged to. */
+const subjectsOf = (call: string): string =>
+  `daybook.subjects_of(${call}.account, ${call}.parents, ${call}.key, ${call}.end_user, ${call}.session,
+        ${call}.tags)`;
 
-/** The quotas among `terms` that were in force for a call. */
+/** The quotas among `terms` that were in force for a call of a subject. */
 const IN_FORCE = (call: string): string =>
-  `t.subject = ${call}.subject and t.position <= ${call}.terms
+  `t.subject = ${call}.holder and t.per = ${call}.per and t.position <= ${call}.terms
         and (t.until_position is null or t.until_position > ${call}.terms)`;
 
 /**
@@ -73,7 +81,7 @@ const IN_FORCE = (call: string): string =>
 const NEWEST = (windows: string, terms: string): string => `
   select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')})
       w.*, t.cap as newest_cap, t.is_hard as newest_is_hard, t.position as newest_position
-    from ${windows} w join ${terms} t on t.subject = w.subject and t.meter = w.meter
+    from ${windows} w join ${terms} t on t.subject = w.holder and t.per = w.per and t.meter = w.meter
       and t.window_kind = w.window_kind and t.reset_position = w.reset_position
     order by ${WINDOW.replace(/\w+/g, 'w.$&')},
       daybook.window_start(t.window_kind, t.from_minute) <= w.window_start desc,
@@ -103,9 +111,9 @@ const CHARGES = `with life as materialized (
       order by a.position, e.position
   ),
   whole as (
-    select account, key, admitted_minute, terms, max(end_position) as position,
-        ${forEachMeter((meter) => `sum(settled_${meter})::bigint as ${meter}`)}
-      from begun where end_position is not null group by account, key, admitted_minute, terms
+    select s.subject, s.holder, s.per, s.account, b.admitted_minute, b.terms, b.end_position as position,
+        ${forEachMeter((meter) => `b.settled_${meter} as ${meter}`)}
+      from begun b cross join lateral ${subjectsOf('b')} s where b.end_position is not null
     union all
     select ${WHOLE.names} from unnest(${WHOLE.place(LIFE.count + 1)}) as w (${WHOLE.names})
   ),
@@ -113,11 +121,14 @@ const CHARGES = `with life as materialized (
   charge as materialized (
     select c.request, c.position, c.subject, t.meter, t.window_kind,
         daybook.window_start(t.window_kind, c.admitted_minute) as window_start,
-        t.reset_position, c.account, 0 as before, ${unitsOf('t.meter', 'c')} as held, true as is_new
-      from (${bySubject(`request, position, account, admitted_minute, terms, ${UNIT_COLUMNS}`, 'running')}) c
+        t.reset_position, c.holder, c.per, c.account, 0 as before, ${unitsOf('t.meter', 'c')} as held,
+        true as is_new
+      from (select s.subject, s.holder, s.per, s.account, r.request, r.position, r.admitted_minute, r.terms,
+          ${forEachMeter((meter) => `r.${meter}`)}
+        from running r cross join lateral ${subjectsOf('r')} s) c
       join terms t on ${IN_FORCE('c')}
     union all
-    select request, position, ${WINDOW}, account, held, held, false
+    select request, position, ${WINDOW}, ${OWNER}, held, held, false
       from open_hold where request = any (array(select request from life where type <> ${ACCEPTED}))
   ),
   ending as (select distinct on (request) * from life where type in (${ENDED}) order by request, position),
@@ -143,31 +154,30 @@ const CHARGES = `with life as materialized (
       where request = any (array(select request from changed where end_position is not null))
   ),
   opened as (
-    insert into open_hold (request, position, ${WINDOW}, account, held)
-      select request, position, ${WINDOW}, account, after from changed where end_position is null
+    insert into open_hold (request, position, ${WINDOW}, ${OWNER}, held)
+      select request, position, ${WINDOW}, ${OWNER}, after from changed where end_position is null
       on conflict (request, position, subject, meter, window_kind) do update set held = excluded.held
   ),
   delta as (
-    select ${WINDOW}, max(account) as account, sum(used)::bigint as used, sum(held)::bigint as held,
+    select ${WINDOW}, ${OWNER}, sum(used)::bigint as used, sum(held)::bigint as held,
         max(position) as position
       from (
         select w.subject, t.meter, t.window_kind,
-            daybook.window_start(t.window_kind, w.admitted_minute) as window_start,
-            t.reset_position, w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
-          from (${bySubject(`account, admitted_minute, terms, position, ${UNIT_COLUMNS}`, 'whole')}) w
-          join terms t on ${IN_FORCE('w')}
+            daybook.window_start(t.window_kind, w.admitted_minute) as window_start, t.reset_position,
+            w.holder, w.per, w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
+          from whole w join terms t on ${IN_FORCE('w')}
         union all
-        select ${WINDOW}, account, case when end_position is null then 0 else spent end,
+        select ${WINDOW}, ${OWNER}, case when end_position is null then 0 else spent end,
             case when end_position is null then after else 0 end - before,
             coalesce(end_position, grown_position, position)
           from changed
       ) d
-      group by ${WINDOW}
+      group by ${WINDOW}, ${OWNER}
   ),
   charged as (${NEWEST('delta', 'terms')}),
   added as (
-    insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
-      select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_hard
+    insert into quota_window as w (${WINDOW}, ${OWNER}, used, held, position, cap, is_hard)
+      select ${WINDOW}, ${OWNER}, used, held, greatest(position, newest_position), newest_cap, newest_is_hard
         from charged
       on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
         position = greatest(w.position, excluded.position)
@@ -175,12 +185,18 @@ const CHARGES = `with life as materialized (
   select from unnest($${LIFE.count + WHOLE.count + 2}::uuid[]) as sum(request)
     join open_hold on open_hold.request = sum.request limit 1`;
 
-/** Updates the caps of the windows of subjects whose quotas have changed. Ended windows keep theirs. */
-const RECAP = `with windows as (select * from quota_window where subject = any($1)),
+/**
+ * Updates the caps of the windows of accounts and keys whose quotas have changed. Ended windows keep theirs.
+ */
+const RECAP = `with windows as (
+    select * from quota_window where subject = any($1)
+    union all
+    select * from quota_window where holder = any($1) and per <> 0
+  ),
   terms as (select * from quota_terms where subject = any($1)),
   newest as (${NEWEST('windows', 'terms')})
-  insert into quota_window as w (${WINDOW}, account, cap, is_hard, position)
-    select ${WINDOW}, account, newest_cap, newest_is_hard, newest_position from newest
+  insert into quota_window as w (${WINDOW}, ${OWNER}, cap, is_hard, position)
+    select ${WINDOW}, ${OWNER}, newest_cap, newest_is_hard, newest_position from newest
       where (cap, is_hard) is distinct from (newest_cap, newest_is_hard) or newest_position > position
     on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard,
       position = greatest(w.position, excluded.position)`;
@@ -190,18 +206,18 @@ const RECAP = `with windows as (select * from quota_window where subject = any($
  * nothing, also where the same page has terms of that quota after it.
  */
 const ADJUST = `with delta as (
-    select ${WINDOW}, max(account) as account, sum(amount)::bigint as used, max(position) as position
+    select ${WINDOW}, ${OWNER}, sum(amount)::bigint as used, max(position) as position
       from unnest($1::text[], $2::smallint[], $3::smallint[], $4::integer[], $5::bigint[], $6::text[],
-        $7::bigint[], $8::bigint[]) as a(${WINDOW}, account, amount, position)
-      where exists (select from quota_terms t where t.subject = a.subject and t.meter = a.meter
-        and t.window_kind = a.window_kind and t.reset_position = a.reset_position
+        $7::smallint[], $8::text[], $9::bigint[], $10::bigint[]) as a(${WINDOW}, ${OWNER}, amount, position)
+      where exists (select from quota_terms t where t.subject = a.holder and t.per = a.per
+        and t.meter = a.meter and t.window_kind = a.window_kind and t.reset_position = a.reset_position
         and t.position < a.position)
-      group by ${WINDOW}
+      group by ${WINDOW}, ${OWNER}
   ),
-  terms as (select * from quota_terms where subject = any($1)),
+  terms as (select * from quota_terms where subject = any($6)),
   charged as (${NEWEST('delta', 'terms')})
-  insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_hard)
-    select ${WINDOW}, account, used, 0, greatest(position, newest_position), newest_cap, newest_is_hard
+  insert into quota_window as w (${WINDOW}, ${OWNER}, used, held, position, cap, is_hard)
+    select ${WINDOW}, ${OWNER}, used, 0, greatest(position, newest_position), newest_cap, newest_is_hard
       from charged
     on conflict (${WINDOW}) do update set used = w.used + excluded.used,
       position = greatest(w.position, excluded.position)`;
@@ -210,10 +226,9 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
   const { life, whole, wholeRequests } = chargesOf(events);
   if (life.length + whole.length === 0) return;
   const cell = (at: number) => life.map(({ event }) => event.cells[at] ?? null);
-  const [accounts, keys] = [cell(AT.account), cell(AT.key)];
-  const subjects = new Set([
-    ...[...accounts, ...whole.map(({ account }) => account)].map((account) => `account/${account}`),
-    ...[...keys, ...whole.map(({ key }) => key)].map((key) => `key/${key}`),
+  const holders = new Set([
+    ...life.flatMap(({ event }) => holdersOf(event.cells)),
+    ...whole.map(({ holder }) => holder),
   ]);
   const { rowCount } = await client.query({
     name: 'project_quotas',
@@ -223,18 +238,24 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
       life.map(({ event }) => event.type),
       life.map(({ event }) => event.at),
       cell(AT.request),
-      accounts,
-      keys,
+      cell(AT.account),
+      cell(AT.parents),
+      cell(AT.key),
+      cell(AT.end_user),
+      cell(AT.session),
+      cell(AT.tags),
       cell(AT.admitted_minute),
       life.map(({ event }) => event.cells[AT.terms_position] ?? '0'),
       ...QUOTA_METERS.map((_, index) => life.map(({ units }) => units[index])),
+      whole.map(({ subject }) => subject),
+      whole.map(({ holder }) => holder),
+      whole.map(({ per }) => per),
       whole.map(({ account }) => account),
-      whole.map(({ key }) => key),
       whole.map(({ admittedMinute }) => admittedMinute),
       whole.map(({ terms }) => terms),
       whole.map(({ position }) => position),
       ...QUOTA_METERS.map((_, index) => whole.map(({ units }) => units[index])),
-      [...subjects],
+      [...holders],
       wholeRequests,
     ],
   });
@@ -247,6 +268,7 @@ async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[
     event.type === 'usage.adjusted' ? [{ ...event, position }] : [],
   );
   if (rows.length === 0) return;
+  const subjects = rows.map((event) => holderOf(adjustedSubject(event)));
   await client.query({
     name: 'project_quotas_adjust',
     text: ADJUST,
@@ -256,6 +278,8 @@ async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[
       rows.map(({ window }) => WINDOW_KINDS[window]),
       rows.map(({ window_start }) => window_start),
       rows.map(({ reset_position }) => reset_position),
+      subjects.map(({ holder }) => holder),
+      subjects.map(({ per }) => perCode(per)),
       rows.map(({ account }) => account),
       rows.map(({ amount }) => amount),
       rows.map(({ position }) => position),
@@ -269,10 +293,10 @@ export const quotas: Projection = {
   tables: ['quota_window', 'quota_terms', 'quota_source', 'open_hold'],
   kept: [{ table: 'quota_window', time: 'begins_at' }],
   async apply(client: ClientBase, { events, control }: EventPage): Promise<void> {
-    const subjects = control.length === 0 ? [] : await changeTerms(client, control);
+    const holders = control.length === 0 ? [] : await changeTerms(client, control);
     await charge(client, events);
     await adjust(client, control);
-    if (subjects.length > 0)
-      await client.query({ name: 'project_quotas_recap', text: RECAP, values: [subjects] });
+    if (holders.length > 0)
+      await client.query({ name: 'project_quotas_recap', text: RECAP, values: [holders] });
   },
 };

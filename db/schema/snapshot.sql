@@ -19,6 +19,7 @@ create type daybook.event_fields as (
   end_user text collate "C",
   session text collate "C",
   tags text collate "C",
+  parents text collate "C",
   upstream text collate "C",
   sse boolean,
   body_bytes integer,
@@ -535,7 +536,9 @@ create table projection.open_hold (
   window_start integer not null,
   meter smallint not null,
   window_kind smallint not null,
+  per smallint not null,
   subject text collate "C" not null,
+  holder text collate "C" not null,
   account text collate "C" not null,
   constraint open_hold_pkey PRIMARY KEY (request, "position", subject, meter, window_kind)
 ) with (fillfactor=70);
@@ -567,9 +570,10 @@ create table projection.quota_terms (
   from_minute integer not null,
   meter smallint not null,
   window_kind smallint not null,
+  per smallint not null,
   is_hard boolean not null,
   subject text collate "C" not null,
-  constraint quota_terms_pkey PRIMARY KEY (subject, meter, window_kind, "position")
+  constraint quota_terms_pkey PRIMARY KEY (subject, per, meter, window_kind, "position")
 );
 
 create table projection.quota_window (
@@ -579,17 +583,24 @@ create table projection.quota_window (
   reset_position bigint not null,
   "position" bigint not null,
   window_start integer not null,
-  begins_at timestamp with time zone generated always as (to_timestamp(((window_start)::double precision * (60)::double precision))) stored not null,
+  begins_at timestamp with time zone generated always as (
+CASE window_kind
+    WHEN 6 THEN 'infinity'::timestamp with time zone
+    ELSE to_timestamp(((window_start)::double precision * (60)::double precision))
+END) stored not null,
   meter smallint not null,
   window_kind smallint not null,
+  per smallint not null,
   is_hard boolean not null,
   subject text collate "C" not null,
+  holder text collate "C" not null,
   account text collate "C" not null,
   constraint quota_window_pkey PRIMARY KEY (subject, meter, window_kind, window_start, reset_position)
 ) with (fillfactor=70);
 CREATE INDEX quota_window_account ON projection.quota_window USING btree (account, window_start);
 CREATE INDEX quota_window_begin ON projection.quota_window USING btree (begins_at);
-CREATE INDEX quota_window_position ON projection.quota_window USING btree ("position");
+CREATE INDEX quota_window_holder ON projection.quota_window USING btree (holder) WHERE (per <> 0);
+CREATE INDEX quota_window_position ON projection.quota_window USING btree ("position") WHERE (per = 0);
 
 create table projection.request (
   request uuid not null,
@@ -1153,25 +1164,31 @@ begin
           jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_nanousd', o.cost_nanousd)), true
       from appended a join unnest(_open, _tokens, _cost_nanousd) as o(position, tokens, cost_nanousd)
         using (position)
-  ), open_lease as (
+  ), charge_subject as materialized (
+    select c.fields, c.is_open, c.position, s.subject
+      from charge c cross join lateral daybook.subjects_of((c.fields).account, (c.fields).parents,
+        (c.fields).key, (c.fields).end_user, (c.fields).session, (c.fields).tags) s
+  ), open_lease as materialized (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
+        (select min(n.reset_position) from daybook.allowance n
+          where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
+            and n.window_start = a.window_start and n.reset_position > a.reset_position
+        ) as next_reset_position,
         l.granted - l.returned > l.used
           and a.window_start >= daybook.window_start(a.window_kind, _now) as is_live
       from daybook.lease l join daybook.allowance a on a.id = l.allowance
       where l.instance = _instance and not l.closed
   ), spent as (
     select l.allowance, sum(daybook.charged_units(l.meter, c.fields))::bigint as units
-      from open_lease l join charge c
-        on l.subject in ('account/' || (c.fields).account, 'key/' || (c.fields).key)
+      from open_lease l join charge_subject c
+        on l.subject = c.subject
         and (c.is_open or c.position > l.position)
         and l.window_start = daybook.window_start(l.window_kind, (c.fields).admitted_minute)
         and coalesce((c.fields).terms_position, 0) >= l.since_terms
       where l.is_live
         -- Of windows that were reset a request belongs to the newest one that its terms knew.
-        and l.reset_position = (select max(n.reset_position) from open_lease n
-          where n.subject = l.subject and n.meter = l.meter and n.window_kind = l.window_kind
-            and n.window_start = l.window_start
-            and n.reset_position <= coalesce((c.fields).terms_position, 0))
+        and l.reset_position <= coalesce((c.fields).terms_position, 0)
+        and (l.next_reset_position is null or l.next_reset_position > coalesce((c.fields).terms_position, 0))
       group by l.allowance
   ), closing as (
     select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,
@@ -1398,18 +1415,26 @@ begin
       position bigint not null,
       -- Minutes since 1970, as in the log; and the same as a time, by which old windows are found.
       window_start integer not null,
-      begins_at timestamptz not null
-        generated always as (to_timestamp(window_start::double precision * 60)) stored,
+      -- A lifetime (6) is never old.
+      begins_at timestamptz not null generated always as (
+        case window_kind when 6 then 'infinity'::timestamptz
+          else to_timestamp(window_start::double precision * 60) end) stored,
       meter smallint not null,
       window_kind smallint not null,
+      -- What its holder's terms count apart: 0 nothing, 1 end users, 2 sessions, 3 tags.
+      per smallint not null,
       is_hard boolean not null,
-      -- `account/<id>` or `key/<id>`, and the account that it belongs to.
+      -- The subject, the account or key whose terms limit it (`account/<id>` or `key/<id>`), and the account
+      -- that it belongs to. See daybook.subjects_of.
       subject text collate "C" not null,
+      holder text collate "C" not null,
       account text collate "C" not null,
       primary key (subject, meter, window_kind, window_start, reset_position)
     ) with (fillfactor = 70);
     create index quota_window_account on quota_window (account, window_start);
-    create index quota_window_position on quota_window (position);
+    -- Readers follow the windows of accounts and keys; those of end users, sessions and tags are many.
+    create index quota_window_position on quota_window (position) where per = 0;
+    create index quota_window_holder on quota_window (holder) where per <> 0;
     create index quota_window_begin on quota_window (begins_at);
 
     -- The history of a subject's quotas: a request is charged to the quotas in force at the position of its
@@ -1422,9 +1447,11 @@ begin
       from_minute integer not null,
       meter smallint not null,
       window_kind smallint not null,
+      per smallint not null,
       is_hard boolean not null,
+      -- The account or key whose terms they are.
       subject text collate "C" not null,
-      primary key (subject, meter, window_kind, position)
+      primary key (subject, per, meter, window_kind, position)
     );
     -- The state onto which the next change of terms is folded: accounts with their plan and the quotas that
     -- override it, plans and keys with theirs; null if the terms have no quotas.
@@ -1445,7 +1472,9 @@ begin
       window_start integer not null,
       meter smallint not null,
       window_kind smallint not null,
+      per smallint not null,
       subject text collate "C" not null,
+      holder text collate "C" not null,
       account text collate "C" not null,
       primary key (request, position, subject, meter, window_kind)
     ) with (fillfactor = 70);
@@ -1590,7 +1619,7 @@ BEGIN ATOMIC
 END;
 
 CREATE OR REPLACE FUNCTION daybook.events(_after bigint DEFAULT 0, _up_to bigint DEFAULT '9223372036854775807'::bigint)
- RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, route smallint, end_user text, session text, tags text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cache_read_tokens integer, cache_write_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_nanousd bigint, cost_nanousd bigint, upstream_cost_nanousd bigint, stated_cost_nanousd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text, credential text, answered_model text, finish_reason text, service_tier text, provider_request text)
+ RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, route smallint, end_user text, session text, tags text, parents text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cache_read_tokens integer, cache_write_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_nanousd bigint, cost_nanousd bigint, upstream_cost_nanousd bigint, stated_cost_nanousd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text, credential text, answered_model text, finish_reason text, service_tier text, provider_request text)
  LANGUAGE sql
  STABLE
 BEGIN ATOMIC
@@ -1607,6 +1636,7 @@ BEGIN ATOMIC
      (e.f).end_user AS end_user,
      (e.f).session AS session,
      (e.f).tags AS tags,
+     (e.f).parents AS parents,
      (e.f).upstream AS upstream,
      (e.f).sse AS sse,
      (e.f).body_bytes AS body_bytes,
@@ -1658,11 +1688,11 @@ BEGIN ATOMIC
     FROM ((daybook.log l
       CROSS JOIN LATERAL string_to_table(l.events, '
 '::text) WITH ORDINALITY e(line, number))
-      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, route, end_user, session, tags, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_nanousd, cost_nanousd, upstream_cost_nanousd, stated_cost_nanousd, admitted_minute, price_version, rejected_count, error_code, credential, answered_model, finish_reason, service_tier, provider_request))
+      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, route, end_user, session, tags, parents, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_nanousd, cost_nanousd, upstream_cost_nanousd, stated_cost_nanousd, admitted_minute, price_version, rejected_count, error_code, credential, answered_model, finish_reason, service_tier, provider_request))
    WHERE ((l.shard = 0) AND (l.last_position >= events_of._from) AND (l.instance = events_of._instance) AND (((l.last_position - l.event_count) + e.number) >= events_of._from));
 END;
 
-CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT recallable boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT grants bigint[], OUT now timestamp with time zone)
+CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _closes boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT recallable boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT grants bigint[], OUT now timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1710,6 +1740,11 @@ begin
     if not found then
       _l := row(_a.id, _instance, 0, 0, 0, 0, 0, _position, _since[_i], false, false)::daybook.lease;
       insert into daybook.lease select _l.*;
+      _a.sharers := _a.sharers + 1;
+    elsif _l.closed then
+      -- The instance closed it while it was idle. Its totals continue.
+      _l.closed := false;
+      _l.since_terms := _since[_i];
       _a.sharers := _a.sharers + 1;
     end if;
     if _terms[_i] > _a.terms_position then
@@ -1793,6 +1828,11 @@ begin
     _l.granted := granted[_i];
     -- The instance's own report counts only while the allowance is near exhaustion.
     _l.is_strict := _strict[_i] and _a.near;
+    -- Of an idle lease that has no units left, recovery has nothing to do.
+    if _closes[_i] and _l.held = 0 and _l.granted - _l.returned = _l.used then
+      _l.closed := true;
+      _a.sharers := _a.sharers - 1;
+    end if;
     update daybook.allowance a set cap = _a.cap,
         ceiling = greatest(_a.cap - _a.adjusted, _a.granted - _a.returned),
         granted = _a.granted, returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used,
@@ -1801,7 +1841,7 @@ begin
       where a.id = _a.id;
     update daybook.lease l set granted = _l.granted, returned = _l.returned, used = _l.used,
         overdrawn = _l.overdrawn, held = _l.held, position = _l.position, since_terms = _l.since_terms,
-        is_strict = _l.is_strict
+        is_strict = _l.is_strict, closed = _l.closed
       where l.allowance = _a.id and l.instance = _instance;
     recallable := recallable || (_a.near and exists (select from daybook.lease l
       where l.allowance = _a.id and l.instance <> _instance and not l.is_strict and not l.closed
@@ -2037,7 +2077,8 @@ begin
   ), reservation as (
     -- The newest hold of each request: of its acceptance or of its last extension.
     select distinct on (a.request) a.request, a.account, a.key, a.model, a.route, a.end_user, a.session,
-        a.tags, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position, a.position
+        a.tags, a.parents, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position,
+        a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
@@ -2058,6 +2099,7 @@ begin
       array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
         'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
         'route', c.route, 'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
+        'parents', c.parents,
         'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
         'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines
@@ -2141,6 +2183,46 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.subjects_of(_account text, _parents text, _key text, _end_user text, _session text, _tags text)
+ RETURNS TABLE(holder text, per smallint, subject text, account text)
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT h.holder,
+     p.per,
+         CASE p.per
+             WHEN 0 THEN h.holder
+             ELSE ((p.kind || h.scope) || p.pseudonym)
+         END AS "case",
+     h.account
+    FROM (( SELECT ('account/'::text || a.id) AS holder,
+             (('/'::text || a.id) || '/'::text) AS scope,
+             a.id AS account
+            FROM string_to_table(concat_ws(' '::text, subjects_of._account, subjects_of._parents), ' '::text) a(id)
+         UNION ALL
+          SELECT ('key/'::text || subjects_of._key),
+             (((('/'::text || subjects_of._account) || '/'::text) || subjects_of._key) || '/'::text),
+             subjects_of._account AS _account) h
+      CROSS JOIN ( SELECT (0)::smallint AS per,
+             NULL::text AS kind,
+             NULL::text AS pseudonym
+         UNION ALL
+          SELECT (1)::smallint AS int2,
+             'end_user'::text,
+             subjects_of._end_user AS _end_user
+           WHERE (subjects_of._end_user IS NOT NULL)
+         UNION ALL
+          SELECT (2)::smallint AS int2,
+             'session'::text,
+             subjects_of._session AS _session
+           WHERE (subjects_of._session IS NOT NULL)
+         UNION ALL
+          SELECT DISTINCT (3)::smallint AS int2,
+             'tag'::text,
+             t.tag
+            FROM string_to_table(subjects_of._tags, ' '::text) t(tag)) p);
+END;
+
 CREATE OR REPLACE FUNCTION daybook.test_webhook(_webhook text)
  RETURNS uuid
  LANGUAGE plpgsql
@@ -2206,6 +2288,7 @@ BEGIN ATOMIC
              WHEN 3 THEN (_minute - (_minute % 1440))
              WHEN 4 THEN (_minute - ((_minute + 4320) % 10080))
              WHEN 5 THEN ((EXTRACT(epoch FROM date_trunc('month'::text, (to_timestamp(((_minute * (60)::bigint))::double precision) AT TIME ZONE 'UTC'::text))) / (60)::numeric))::integer
+             WHEN 6 THEN 0
              ELSE NULL::integer
          END AS "case";
 END;
@@ -2306,8 +2389,8 @@ grant execute on function daybook.end_outside_sessions(integer,integer,integer) 
 revoke all on function daybook.events(bigint,bigint) from public;
 grant execute on function daybook.events(bigint,bigint) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.events_of(integer,bigint) from public;
-revoke all on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) from public;
-grant execute on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) to daybook_relay, daybook_worker;
+revoke all on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) from public;
+grant execute on function daybook.exchange(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],bigint[],boolean[],boolean[],bigint[],integer[],integer[],bigint[],bigint[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.fence_instance(integer) from public;
 grant execute on function daybook.fence_instance(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.first_position() from public;
@@ -2343,6 +2426,8 @@ revoke all on function daybook.request_recovery(integer) from public;
 grant execute on function daybook.request_recovery(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.retire_instance(integer) from public;
 grant execute on function daybook.retire_instance(integer) to daybook_relay, daybook_worker;
+revoke all on function daybook.subjects_of(text,text,text,text,text,text) from public;
+grant execute on function daybook.subjects_of(text,text,text,text,text,text) to daybook_auditor, daybook_worker;
 revoke all on function daybook.test_webhook(text) from public;
 grant execute on function daybook.test_webhook(text) to daybook_relay;
 revoke all on function daybook.thin_checkpoints() from public;

@@ -393,7 +393,9 @@ export type OpenHoldTable = {
   window_start: number;
   meter: number;
   window_kind: number;
+  per: number;
   subject: string;
+  holder: string;
   account: string;
 };
 
@@ -421,6 +423,7 @@ export type QuotaTermsTable = {
   from_minute: number;
   meter: number;
   window_kind: number;
+  per: number;
   is_hard: boolean;
   subject: string;
 };
@@ -435,8 +438,10 @@ export type QuotaWindowTable = {
   begins_at: GeneratedAlways<Date>;
   meter: number;
   window_kind: number;
+  per: number;
   is_hard: boolean;
   subject: string;
+  holder: string;
   account: string;
 };
 
@@ -748,6 +753,7 @@ export type Functions = {
     end_user: string;
     session: string;
     tags: string;
+    parents: string;
     upstream: string;
     sse: boolean;
     body_bytes: number;
@@ -821,6 +827,12 @@ export type Functions = {
   'daybook.recover_instance': number;
   'daybook.register_instance': number;
   'daybook.request_recovery': boolean;
+  'daybook.subjects_of': {
+    holder: string;
+    per: number;
+    subject: string;
+    account: string;
+  };
   'daybook.test_webhook': string;
   'daybook.window_start': number;
   'daybook.write_batch': Int8;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
+import type { WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 
 /**
@@ -19,7 +20,7 @@ export type LimitRow = {
   subject: string;
   key_name: string | null;
   meter: Meter;
-  window: 'none' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+  window: WindowKind;
   limit: number;
   used: number;
   reserved: number;

@@ -4,6 +4,7 @@ import { UpstreamName } from '#db/events/parts.ts';
 import { type CallFilter, type FilteredCall, STATUS_CLASSES } from '#db/fold/call-filter.ts';
 import { RELAYED_ROUTES, type WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
+import type { SubjectKind } from '#db/limits/subjects.ts';
 import { OUTCOMES } from '#db/projections/outcomes.ts';
 import { Id, Model, PseudonymText, Time, Format, type Freshness } from '#server/contract/parts.ts';
 
@@ -110,11 +111,13 @@ export type RequestEvent = { position: number; at: string; type: string } & Reco
 
 /** A quota window that the request was charged to. */
 export type RequestQuota = {
-  scope: 'account' | 'key';
+  /** Whose usage the quota counts. */
+  scope: SubjectKind;
   meter: Meter;
   window: WindowKind;
   from: string;
-  to: string;
+  /** Null: the window never ends. */
+  to: string | null;
   limit: number;
   used: number;
   reserved: number;

@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely';
 import { DatabaseError } from 'pg';
 import { WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
 import { type Meter, METER_OF } from '#db/limits/meters.ts';
+import { PER_HOLDER } from '#db/limits/subjects.ts';
 import type { QuotaWindowTable } from '#db/schema/tables.ts';
 import { QUOTAS_EVERY_MS, QUOTAS_READ_MAX } from '#server/feed/bounds.ts';
 import type { FeedStore } from '#server/feed/store.ts';
@@ -20,8 +21,8 @@ export type QuotaWatchOptions = {
 };
 
 /**
- * Reports changed quota windows, read after the projector has advanced, at most four times a second. They
- * show the projections' state, which enforcement never uses.
+ * Reports changed quota windows of accounts and keys, read after the projector has advanced, at most four
+ * times a second. They show the projections' state, which enforcement never uses.
  */
 export class QuotaWatch {
   readonly #options: QuotaWatchOptions;
@@ -79,7 +80,8 @@ type Window = Selectable<QuotaWindowTable>;
 
 const READ = `select position, subject, account, meter, window_kind, window_start,
     cap, used, held, reset_position, is_hard
-  from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
+  from projection.quota_window where position > $1 and per = ${PER_HOLDER}
+    and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
 
 type Asked = Parameters<Parameters<FeedStore['run']>[0]>[0];

@@ -13,6 +13,7 @@ import { minuteOf } from '#db/limits/windows.ts';
 import {
   EXHAUSTED_FOR_MS,
   LEASE_REQUEST_CALLS_MAX,
+  LEASE_REQUEST_LINES_MAX,
   RECALL_WAIT_MS,
   SETTLING_WAIT_MS,
   STOCK_CALLS,
@@ -28,7 +29,7 @@ import { Reservation } from '#server/limits/reservation.ts';
  *
  * ## The lease scheme
  *
- * An allowance is one limit of an account or key in one window; its units are kept in Postgres. An
+ * An allowance is one limit of one subject in one window; its units are kept in Postgres. An
  * instance leases some units in advance and admits calls from its lease without any I/O. Far from
  * the limit a lease is a stock for some seconds. Near the limit (`near`, within 5 % of the cap, with
  * hysteresis) Postgres grants only the units that a waiting call needs, and instances return
@@ -106,9 +107,13 @@ const NOT_REQUESTED = { awaitsRecall: false, minute: 0, counters: [], reserved: 
 type InFlight = { counters: Counter[]; calls: Waiting[] };
 
 export class AdmissionController {
-  readonly leases = new Leases();
+  readonly leases: Leases;
   #waiting: Waiting[] = [];
   #inFlight: InFlight | null = null;
+
+  constructor(leases: Leases = new Leases()) {
+    this.leases = leases;
+  }
 
   /** When the next lease request is due: now, after a pause for recalls, or not at all. */
   get urgency(): 'none' | 'after_pause' | 'now' {
@@ -124,12 +129,13 @@ export class AdmissionController {
 
   /**
    * Admits a call, or queues it.
-   * @param subjects whose limits it is charged to: its account, its key.
+   * @param subjects whose limits it is charged to: its account, its key, its end user. Each occurs once.
    * @param nowMs Postgres' time, in milliseconds since 1970: it decides the windows.
    * @param decide called later with the outcome, when the return value is null.
    */
   admit(subjects: readonly SubjectLimits[], need: CallNeed, nowMs: number, decide: Decide): Outcome | null {
-    const counters = this.#counters(subjects, nowMs);
+    if (this.leases.lacksPlace(subjects)) return { kind: 'unavailable' };
+    const counters = this.countersOf(subjects, nowMs);
     const exhausted = counters.find((counter) => isExhausted(counter, need, nowMs));
     if (exhausted)
       return { kind: 'short', counter: exhausted, minimum: unitsReserved(exhausted.meter, need.minimum) };
@@ -160,11 +166,6 @@ export class AdmissionController {
       decide,
     });
     return false;
-  }
-
-  /** The counters of these limits, in the windows of this moment. */
-  countersOf(subjects: readonly SubjectLimits[], nowMs: number): readonly Counter[] {
-    return subjects.flatMap((each) => this.leases.of(each, nowMs));
   }
 
   /** Once a second. */
@@ -230,6 +231,7 @@ export class AdmissionController {
     for (const counter of counters) counter.returnSurplus();
     this.#waiting.unshift(...waitOn);
     for (const decide of decisions) decide();
+    this.leases.dropClosed(counters);
   }
 
   /** The request in flight may or may not have been applied. Its calls are rejected, its reports repeated. */
@@ -259,26 +261,40 @@ export class AdmissionController {
   #decideLocally(nowMs: number): Waiting[] {
     const calls: Waiting[] = [];
     const decisions: (() => void)[] = [];
-    for (const each of this.#waiting.splice(0, LEASE_REQUEST_CALLS_MAX)) {
+    const lines = new Set<Counter>();
+    let next = 0;
+    // A call of many subjects needs a line for each of their limits.
+    while (next < LEASE_REQUEST_CALLS_MAX && lines.size < LEASE_REQUEST_LINES_MAX) {
+      const each = this.#waiting[next];
+      if (each === undefined) break;
+      next++;
       each.minute = minuteOf(nowMs);
-      each.counters = each.grows ? growing(each.grows, nowMs) : this.#counters(each.subjects, nowMs);
+      each.counters = each.grows ? growing(each.grows, nowMs) : this.countersOf(each.subjects, nowMs);
       each.reserved = each.counters.map((counter) => {
         const wanted = unitsReserved(counter.meter, each.need.wanted);
         return !counter.strict && counter.reserve(wanted) ? wanted : 0;
       });
-      const reservation = shortCounters(each).length === 0 ? admitted(each, []) : null;
+      const short = shortCounters(each);
+      for (const counter of short) lines.add(counter);
+      const reservation = short.length === 0 ? admitted(each, []) : null;
       if (reservation) decisions.push(() => each.decide(reservation));
       else calls.push(each);
     }
+    this.#waiting.splice(0, next);
     for (const decide of decisions) decide();
     return calls;
   }
 
-  #counters(subjects: readonly SubjectLimits[], nowMs: number): readonly Counter[] {
-    const [first, second] = subjects;
+  /** The counters of these limits, in the windows of this moment. */
+  countersOf(subjects: readonly SubjectLimits[], nowMs: number): readonly Counter[] {
+    const [first] = subjects;
     if (!first) return [];
     const counters = this.leases.of(first, nowMs);
-    return second ? [...counters, ...this.leases.of(second, nowMs)] : counters;
+    if (subjects.length === 1) return counters;
+    const all = [...counters];
+    for (let index = 1; index < subjects.length; index++)
+      for (const counter of this.leases.of(subjects[index] as SubjectLimits, nowMs)) all.push(counter);
+    return all;
   }
 }
 
@@ -363,7 +379,7 @@ function leastOf(counters: readonly Counter[], reserved: readonly number[], want
   return least;
 }
 
-/** The counters that had too few free units for a call. */
+/** Those that had too few free units for a call. */
 function shortCounters({ counters, reserved, need }: Waiting): Counter[] {
   return counters.filter(
     (counter, index) => reserved[index] === 0 && unitsReserved(counter.meter, need.wanted) > 0,

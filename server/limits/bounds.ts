@@ -35,8 +35,20 @@ export const EXHAUSTED_FOR_MS = 20;
 export const PREFETCH_MS = 3_000;
 /** Leases of ended windows are kept this long: a clock that is set back finds its reservations again. */
 export const ENDED_KEPT_MINUTES = 2;
-/** An account or key without a call for this long returns its leases. */
+/** A subject without a call for this long returns its leases. */
 export const SUBJECT_IDLE_MS = 60_000;
+/** The same where there are very many subjects: longer than most calls of one agent are apart. */
+export const SUBJECT_IDLE_MS_MIN = 1_000;
+/**
+ * So many subjects (accounts, keys, end users, sessions, tags) an instance usually keeps counters of at most:
+ * from half of them on, idle ones are dropped earlier. About 30 MB.
+ */
+export const SUBJECTS_USUAL = 20_000;
+/**
+ * With counters of so many subjects, calls of others are rejected with 503 until some are idle. About 150 MB;
+ * only more than this many end users within some seconds reach it.
+ */
+export const SUBJECTS_MAX = 100_000;
 /** How often usage is reported when no call waits for it. Recovery reads the log from the last report. */
 export const REPORT_EVERY_MS = 10_000;
 /** Counters refreshed per exchange for `GET /v1/usage` and the dashboard, beside those that calls need. */
@@ -106,6 +118,11 @@ assertIncreasing(
   'A waiting call must be able to request a lease again before it is rejected.',
 );
 assertIncreasing({ STOCK_MS, SUBJECT_IDLE_MS }, 'The leases of a busy account must not be returned as idle.');
+assertIncreasing({ SUBJECT_IDLE_MS_MIN, SUBJECT_IDLE_MS }, 'Many subjects must not be kept longer than few.');
+assertIncreasing(
+  { LEASE_REQUEST_LINES_MAX, SUBJECTS_USUAL, SUBJECTS_MAX },
+  'Idle subjects must be dropped before there is no place for others.',
+);
 assertIncreasing(
   { LEASE_REQUEST_LINES_MAX, LEASE_REQUEST_CALLS_MAX, WAITING_MAX },
   'Waiting calls must fit into few exchanges.',

@@ -39,6 +39,8 @@ export class Counter implements AllowanceName {
   demand = 0;
   /** The units of the last call: the next one will need about as many. */
   lastReserved = 0;
+  /** The reservations that include it, also with no units. */
+  reservations = 0;
   #reservedThisSecond = 0;
   readonly #onReportDue: (counter: Counter) => void;
   #granted = 0;
@@ -48,6 +50,8 @@ export class Counter implements AllowanceName {
   #held = 0;
   /** Recalled since the last report: the response to that report does not end it. */
   #isRecalled = false;
+  /** No call has needed it for a while: it returns its units, and the lease ends. */
+  #closes = false;
 
   /** @param onReportDue called when a report should be part of the next lease request. */
   constructor(
@@ -89,14 +93,20 @@ export class Counter implements AllowanceName {
     return Math.max(0, this.reported.free + this.free);
   }
 
-  /** Whether everything was reported and no units are free or held. */
+  /** Whether everything was reported, no units are free or held, and no reservation includes it. */
   get isSettled(): boolean {
-    return this.#held === 0 && this.free === 0 && !this.unreported;
+    return this.#held === 0 && this.free === 0 && !this.unreported && this.reservations === 0;
+  }
+
+  /** Whether it was closed, has returned everything, and no call has needed it since. */
+  get isClosed(): boolean {
+    return this.#closes && this.isSettled;
   }
 
   /** Moves units from free to held. @returns false, without a change, when too few are free. */
   reserve(units: number): boolean {
     if (units > this.free) return false;
+    this.#closes = false;
     this.#held += units;
     this.#reservedThisSecond += units;
     this.lastReserved = units;
@@ -149,6 +159,13 @@ export class Counter implements AllowanceName {
     this.reportSoon();
   }
 
+  /** Returns its units and ends the lease, unless a call needs it before the next report. */
+  close(): void {
+    if (this.#closes) return;
+    this.#closes = true;
+    this.reportSoon();
+  }
+
   /** Returns units of a strict lease that became free after its last report. */
   returnSurplus(): void {
     if (this.strict && this.free > 0) this.reportSoon();
@@ -172,8 +189,9 @@ export class Counter implements AllowanceName {
    * @param short the stock that would be useful for calls like the short ones; null where no call is short.
    */
   report(short: number | null): LeaseLine {
-    const stock = this.#stock(short ?? 0);
-    if (this.strict || short !== null) this.#returned += this.free;
+    if (short !== null || this.#held > 0 || this.reservations > 0) this.#closes = false;
+    const stock = this.#closes ? 0 : this.#stock(short ?? 0);
+    if (this.strict || this.#closes || short !== null) this.#returned += this.free;
     this.#isRecalled = false;
     // Totals continue those in Postgres, which are unknown until the first response: an earlier
     // lease of the same allowance may have reported some.
@@ -193,6 +211,7 @@ export class Counter implements AllowanceName {
       overdrawn: isKnown ? this.#overdrawn : 0,
       held: this.#held,
       strict: this.strict,
+      closes: this.#closes,
       stock: this.strict ? 0 : stock,
     };
   }

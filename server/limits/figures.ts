@@ -1,10 +1,12 @@
 import type { WindowKind } from '#db/limits/limits.ts';
+import { parseSubject, type SubjectKind } from '#db/limits/subjects.ts';
 import type { Meter } from '#db/limits/meters.ts';
 import type { Counter } from '#server/limits/counter.ts';
 
 /** One limit in the API and on pages. `held` are the units reserved by running calls. */
 export type Figures = {
-  scope: 'account' | 'key';
+  /** Whose usage the limit counts. */
+  scope: SubjectKind;
   meter: Meter;
   /** `now` for concurrent requests. */
   window: Exclude<WindowKind, 'none'> | 'now';
@@ -24,7 +26,7 @@ export function figuresOf(counter: Counter): Figures {
   // Near the limit nothing is leased that is not reserved, and `leased` includes the latest grants.
   const held = counter.strict ? leased : counter.reported.held;
   return {
-    scope: counter.subject.startsWith('key/') ? 'key' : 'account',
+    scope: parseSubject(counter.subject).kind,
     meter: counter.meter,
     window: counter.window === 'none' ? 'now' : counter.window,
     limit: counter.cap,

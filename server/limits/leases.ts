@@ -2,22 +2,26 @@ import type { LeaseLineResponse } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import {
-  LEASE_REQUEST_LINES_MAX,
   ENDED_KEPT_MINUTES,
-  SUBJECT_IDLE_MS,
+  LEASE_REQUEST_LINES_MAX,
   PREFETCH_MS,
   REPORT_EVERY_MS,
+  SUBJECT_IDLE_MS,
+  SUBJECT_IDLE_MS_MIN,
+  SUBJECTS_MAX,
+  SUBJECTS_USUAL,
 } from '#server/limits/bounds.ts';
 import { Counter } from '#server/limits/counter.ts';
 
 /**
- * All leases of this instance, by account or key, limit and window. Pure.
+ * All leases of this instance, by subject, limit and window. Pure.
  *
- * A lease begins with the first call that needs it, or shortly before its window if its account is
- * busy. It ends with its window, or when its account has been idle and its units were returned.
+ * A lease begins with the first call that needs it, or shortly before its window if its subject is
+ * busy. It ends with its window, or when its subject has been idle and its units were returned. The more
+ * subjects there are, the sooner one counts as idle, so that memory is bounded with any number of end users.
  */
 
-/** The counters of an account's or a key's limits in the current windows. */
+/** The counters of a subject's limits in the current windows. */
 type Subject = {
   limits: SubjectLimits;
   counters: Counter[];
@@ -33,7 +37,23 @@ export class Leases {
   /** The counters whose report is due. */
   readonly #due = new Set<Counter>();
   readonly #onReportDue = (counter: Counter): void => void this.#due.add(counter);
+  readonly #idleMs: number;
   #reportedMs = 0;
+
+  /** @param idleMs how long a subject's leases are kept without a call, where there are not very many. */
+  constructor(idleMs: number = SUBJECT_IDLE_MS) {
+    this.#idleMs = idleMs;
+  }
+
+  /** The subjects with counters. */
+  get subjects(): number {
+    return this.#subjects.size;
+  }
+
+  /** Whether there is no place for limits of a subject that has no counters yet. */
+  lacksPlace(limits: readonly SubjectLimits[]): boolean {
+    return this.#subjects.size >= SUBJECTS_MAX && limits.some(({ subject }) => !this.#subjects.has(subject));
+  }
 
   /** Whether a report should be sent now. */
   get isReportDue(): boolean {
@@ -44,7 +64,7 @@ export class Leases {
   of(limits: SubjectLimits, nowMs: number): readonly Counter[] {
     const known = this.#subjects.get(limits.subject);
     // A clock that was set back finds the windows of before.
-    if (known && known.limits === limits && known.fromMs <= nowMs && nowMs < known.untilMs) {
+    if (known && isSame(known.limits, limits) && known.fromMs <= nowMs && nowMs < known.untilMs) {
       known.lastUseMs = nowMs;
       return known.counters;
     }
@@ -57,14 +77,19 @@ export class Leases {
     return counters;
   }
 
-  /** Takes the counters for the next lease request: the needed ones, and those whose report is due. */
+  /**
+   * Takes the counters for the next lease request: the needed ones, and those whose report is due. There is
+   * place for as many of these as are needed, so that leases end as fast as they begin.
+   */
   takeDue(needed: Iterable<Counter>, nowMs: number): Counter[] {
     const reporting = new Set(needed);
+    const most = Math.max(LEASE_REQUEST_LINES_MAX, 2 * reporting.size);
     const minute = minuteOf(nowMs);
     for (const counter of this.#due) {
       // A window that has ended needs no report.
       if (counter.end <= minute) this.#due.delete(counter);
-      else if (reporting.size < LEASE_REQUEST_LINES_MAX) reporting.add(counter);
+      else if (reporting.size < most) reporting.add(counter);
+      else break;
     }
     for (const counter of reporting) this.#due.delete(counter);
     return [...reporting];
@@ -76,12 +101,21 @@ export class Leases {
     this.#byAllowance.set(line.allowance, counter);
   }
 
+  /** Drops the subjects of these counters that are closed. No lease request is in flight. */
+  dropClosed(counters: readonly Counter[]): void {
+    for (const counter of counters) {
+      if (!counter.isClosed) continue;
+      const subject = this.#subjects.get(counter.subject);
+      if (subject?.counters.every(({ isClosed }) => isClosed)) this.#dropSubject(counter.subject, subject);
+    }
+  }
+
   /** Another instance needs the free units of this lease. */
   recall(allowance: number): void {
     this.#byAllowance.get(allowance)?.recall();
   }
 
-  /** The usage of this account or key was adjusted: its exhausted limits may have free units. */
+  /** The usage of this subject was adjusted: its exhausted limits may have free units. */
   usageAdjusted(subject: string): void {
     for (const counter of this.#subjects.get(subject)?.counters ?? []) counter.reportSoon();
   }
@@ -106,10 +140,11 @@ export class Leases {
       if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isInFlight))
         this.#drop(counter);
     }
+    const idleMs = this.#idleNowMs();
     const isDue = Math.abs(nowMs - this.#reportedMs) >= REPORT_EVERY_MS;
     if (isDue) this.#reportedMs = nowMs;
     for (const [name, subject] of this.#subjects) {
-      if (Math.abs(nowMs - subject.lastUseMs) > SUBJECT_IDLE_MS) {
+      if (Math.abs(nowMs - subject.lastUseMs) > idleMs) {
         if (!isInFlight) this.#releaseIdle(name, subject);
         continue;
       }
@@ -120,6 +155,13 @@ export class Leases {
       const aheadMs = subject.untilMs - nowMs;
       if (aheadMs > 0 && aheadMs <= PREFETCH_MS) this.#prefetch(subject);
     }
+  }
+
+  /** How long a subject's leases are kept without a call, now. */
+  #idleNowMs(): number {
+    const excess = (this.#subjects.size - SUBJECTS_USUAL / 2) / (SUBJECTS_USUAL / 2);
+    if (excess <= 0) return this.#idleMs;
+    return Math.max(SUBJECT_IDLE_MS_MIN, this.#idleMs * (1 - excess));
   }
 
   #at({ subject, limits, position }: SubjectLimits, minute: number): Counter[] {
@@ -147,18 +189,27 @@ export class Leases {
     }
   }
 
-  /** Returns the leases of an idle account or key, and drops them once that is reported. */
+  /** Closes the leases of an idle subject, and drops them once that is reported. */
   #releaseIdle(name: string, subject: Subject): void {
-    for (const counter of subject.counters) if (counter.held === 0 && !counter.isSettled) counter.recall();
-    if (!subject.counters.every((counter) => counter.isSettled)) return;
+    for (const counter of subject.counters)
+      if (counter.held === 0 && counter.reservations === 0) counter.close();
+    if (subject.counters.every(({ isClosed }) => isClosed)) this.#dropSubject(name, subject);
+  }
+
+  #dropSubject(name: string, { counters }: Subject): void {
     this.#subjects.delete(name);
-    for (const counter of subject.counters) this.#drop(counter);
+    for (const counter of counters) this.#drop(counter);
   }
 
   #drop(counter: Counter): void {
     this.#counters.delete(nameOf(counter));
     if (counter.allowance !== null) this.#byAllowance.delete(counter.allowance);
   }
+}
+
+/** Whether they are the same version of a subject's limits. */
+function isSame(one: SubjectLimits, other: SubjectLimits): boolean {
+  return one.limits === other.limits && one.position === other.position;
 }
 
 function nameOf({

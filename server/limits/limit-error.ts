@@ -1,4 +1,5 @@
 import { METERS } from '#db/limits/meters.ts';
+import { whoseOf } from '#db/limits/subjects.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import type { Shortage } from '#server/limits/admission-controller.ts';
@@ -21,9 +22,10 @@ export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
 
 function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const limit = figuresOf(counter);
-  const whose = `The ${limit.scope}'s`;
+  const whose = whoseOf(limit.scope);
   const units = METERS[counter.meter].units[1];
-  const per = `${units} per ${counter.window}`;
+  const isLifetime = counter.window === 'lifetime';
+  const per = isLifetime ? `${units} in its lifetime` : `${units} per ${counter.window}`;
   const headers = rateHeaders([counter], nowMs);
   // Waiting would not help a call that is larger than the whole limit.
   const tooLarge = minimum > counter.cap && counter.cap > 0;
@@ -57,16 +59,17 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const message = tooLarge
     ? `${whose} quota of ${counter.cap} ${per} is below the ${minimum} that this request may need. ` +
       'Send a smaller request, limit the reply with max_tokens, or ask the administrator for a larger quota.'
-    : `Quota ${limit.remaining > 0 ? 'too low' : 'exceeded'} until ${limit.resets_at}. ` +
+    : `Quota ${limit.remaining > 0 ? 'too low' : 'exceeded'}` +
+      `${isLifetime ? ", and it doesn't reset" : ` until ${limit.resets_at}`}. ` +
       `${whose} quota is ${counter.cap} ${per}: ${limit.used} used, ` +
       `${limit.reserved} reserved by running requests, ${limit.remaining} free; ` +
       `this request needs ${minimum}. ` +
-      'Wait for the reset, or ask the administrator for a larger quota.';
+      `${isLifetime ? 'Ask' : 'Wait for the reset, or ask'} the administrator for a larger quota.`;
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
   return new ApiError('insufficient_quota', {
     message,
     limit,
-    headers: [...headers, 'x-quota-reset', limit.resets_at ?? ''],
+    headers: limit.resets_at === null ? headers : [...headers, 'x-quota-reset', limit.resets_at],
     shouldRetry: false,
     ...(isSoon ? { retryAfterMs: waitMs } : {}),
   });

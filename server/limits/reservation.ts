@@ -18,6 +18,7 @@ export class Reservation {
     this.#units = units;
     this.#amounts = amounts;
     this.minute = minute;
+    for (const counter of counters) counter.reservations++;
   }
 
   get tokens(): number {
@@ -51,6 +52,7 @@ export class Reservation {
     if (this.#isOver) return;
     this.#isOver = true;
     this.counters.forEach((counter, index) => {
+      counter.reservations--;
       counter.settle(this.#units[index] as number, unitsSettled(counter.meter, usage));
     });
   }
@@ -59,6 +61,9 @@ export class Reservation {
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.counters.forEach((counter, index) => counter.release(this.#units[index] as number));
+    this.counters.forEach((counter, index) => {
+      counter.reservations--;
+      counter.release(this.#units[index] as number);
+    });
   }
 }

@@ -2,8 +2,16 @@ import type { PlanTerms } from '#db/events/events.ts';
 import { type Account, accountTerms } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
-import { limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
+import { type Limit, limitsOf, limitsPer, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Permissions, permissionsOf } from '#db/limits/permissions.ts';
+import {
+  type CallAttribution,
+  holderName,
+  PER,
+  PER_NAMES,
+  type Per,
+  subjectPrefix,
+} from '#db/limits/subjects.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 
 /** How the calls of an account are charged. A key has no terms of its own for it. */
@@ -25,10 +33,15 @@ export type Access = {
   permissions: Permissions | null;
   /** The networks that a key may be used from; null: any. */
   networks: AddressSet | null;
-  /** Null: nothing is limited. */
+  /** Of all calls together; null: nothing is limited. */
   limits: SubjectLimits | null;
   pricing: Pricing;
+  /** Of each end user, session or tag apart. */
+  limitsPer: readonly LimitsPer[];
 };
+
+/** The limits of each subject of a kind. `prefix` and its pseudonym are its name. */
+type LimitsPer = Omit<SubjectLimits, 'subject'> & { per: Per; prefix: string };
 
 /**
  * The compiled terms of an account with a plan or an override.
@@ -41,7 +54,7 @@ export function accessOfAccount(account: Account, plan: Plan | undefined): Acces
     isActive: account.plan === null || plan?.state === 'active',
     permissions: permissionsOf(terms),
     networks: null,
-    limits: limitsIn(terms, `account/${account.id}`, account.resetPosition, position),
+    ...limitsIn(terms, account.resetPosition, position, { account: account.id, key: null }),
     pricing: {
       plan: account.plan,
       markup: terms.markup ?? 0,
@@ -51,19 +64,51 @@ export function accessOfAccount(account: Account, plan: Plan | undefined): Acces
 }
 
 /** The compiled restrictions of a key; null for a key without any. */
-export function accessOfKey({ id, terms, resetPosition, termsPosition }: Key): Access | null {
+export function accessOfKey({ id, account, terms, resetPosition, termsPosition }: Key): Access | null {
   if (terms === null) return null;
   return {
     isActive: true,
     permissions: permissionsOf(terms),
     networks: terms.networks === undefined ? null : networksOf(terms.networks),
-    limits: limitsIn(terms, `key/${id}`, resetPosition, termsPosition),
+    ...limitsIn(terms, resetPosition, termsPosition, { account, key: id }),
     pricing: NO_PRICING,
   };
 }
 
-function limitsIn(terms: PlanTerms, subject: string, reset: number, position: number): SubjectLimits | null {
+function limitsIn(
+  terms: PlanTerms,
+  reset: number,
+  position: number,
+  { account, key }: { account: string; key: string | null },
+): Pick<Access, 'limits' | 'limitsPer'> {
+  const common = { position, replyTokensMax: terms.reply_tokens_max ?? null };
+  const subject = key === null ? holderName('account', account) : holderName('key', key);
   const limits = limitsOf(terms, reset);
-  if (limits.length === 0) return null;
-  return { subject, limits, position, replyTokensMax: terms.reply_tokens_max ?? null };
+  const apart = PER_NAMES.flatMap((per) => {
+    const each: readonly Limit[] = limitsPer(terms, reset, per);
+    return each.length === 0
+      ? []
+      : [{ ...common, limits: each, per, prefix: subjectPrefix(per, account, key) }];
+  });
+  return { limits: limits.length === 0 ? null : { ...common, subject, limits }, limitsPer: apart };
+}
+
+/** Adds the limits that a call is charged to by the terms of one account or key. */
+export function addLimits(
+  subjects: SubjectLimits[],
+  { limits: own, limitsPer: apart }: Access,
+  call: CallAttribution | undefined,
+): void {
+  if (own !== null) subjects.push(own);
+  if (call === undefined) return;
+  // Loops and an object per subject, because this is done for every call.
+  for (const { per, prefix, limits, position, replyTokensMax } of apart) {
+    const pseudonyms = PER[per].of(call);
+    for (let index = 0; index < pseudonyms.length; index++) {
+      const pseudonym = pseudonyms[index] as string;
+      // A tag that is named twice is charged once.
+      if (pseudonyms.indexOf(pseudonym) === index)
+        subjects.push({ subject: prefix + pseudonym, limits, position, replyTokensMax });
+    }
+  }
 }

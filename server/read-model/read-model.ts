@@ -8,8 +8,9 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolveRegistration, type Registration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
 import type { Stored } from '#db/fold/stored.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
+import type { CallAttribution } from '#db/limits/subjects.ts';
 import { type Read, UnreadableEventError } from '#db/log/read.ts';
-import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
+import { type Access, accessOfAccount, accessOfKey, addLimits } from '#server/read-model/access.ts';
 import { CATCH_UP_WAIT_MS, READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
@@ -331,15 +332,19 @@ export class ReadModel {
   }
 
   /**
-   * The limits that a key's calls are charged to: its account's and its own. Each is the same object until
-   * its terms change.
+   * The limits that a key's call is charged to, by the terms of its account and its own. The `limits` of each
+   * are the same array until its terms change.
+   * @param call who it is for; undefined: the limits of every call of the key.
    */
-  limitsOf(key: Key): readonly SubjectLimits[] {
+  limitsOf(key: Key, call?: CallAttribution): readonly SubjectLimits[] {
     const account = this.#accounts.get(key.account);
-    const ofAccount = (account && this.accountAccess(account)?.limits) ?? null;
-    const ofKey = this.keyAccess(key)?.limits ?? null;
-    if (ofAccount === null) return ofKey === null ? UNLIMITED : [ofKey];
-    return ofKey === null ? [ofAccount] : [ofAccount, ofKey];
+    const ofAccount = account === undefined ? null : this.accountAccess(account);
+    const ofKey = this.keyAccess(key);
+    if (ofAccount === null && ofKey === null) return UNLIMITED;
+    const subjects: SubjectLimits[] = [];
+    if (ofAccount !== null) addLimits(subjects, ofAccount, call);
+    if (ofKey !== null) addLimits(subjects, ofKey, call);
+    return subjects.length === 0 ? UNLIMITED : subjects;
   }
 
   /**

@@ -4,6 +4,7 @@ import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import type { Placed } from '#db/events/events.ts';
 import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METER_OF } from '#db/limits/meters.ts';
+import { holderName, parseSubject } from '#db/limits/subjects.ts';
 import { type Read, readHead, readRequest, UnreadableEventError } from '#db/log/read.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { REQUEST_DETAIL_EVENTS_MAX, REQUEST_DETAIL_LOOK_MAX } from '#server/read/bounds.ts';
@@ -121,7 +122,7 @@ async function quotasOf(
         join.onRef('q.window_kind', '=', 'wanted.kind').onRef('q.window_start', '=', 'wanted.start'),
       )
       .select(['q.subject', 'q.meter', 'q.window_kind', 'q.window_start', 'q.cap', 'q.used', 'q.held'])
-      .where('q.subject', 'in', [`account/${account}`, `key/${key}`])
+      .where('q.subject', 'in', [holderName('account', account), holderName('key', key)])
       .where('t.position', '<=', String(terms))
       .where((eb) => eb.or([eb('t.until_position', 'is', null), eb('t.until_position', '>', String(terms))]))
       .orderBy('q.subject')
@@ -134,11 +135,11 @@ async function quotasOf(
     if (window === undefined || of === undefined) return [];
     return [
       {
-        scope: subject.startsWith('key/') ? ('key' as const) : ('account' as const),
+        scope: parseSubject(subject).kind,
         meter: of,
         window,
         from: timeOf(window_start),
-        to: timeOf(windowEnd(window, window_start)),
+        to: window === 'lifetime' ? null : timeOf(windowEnd(window, window_start)),
         limit: Number(cap),
         used: Number(used),
         reserved: Number(held),

@@ -10,7 +10,15 @@ import { DeadError, type LogRow, nameOf, SimStore } from '../sim/store.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 
-const WHO = { account: 'Account1', key: 'Key00001', model: 'm' };
+const WHO = {
+  account: 'Account1',
+  key: 'Key00001',
+  model: 'm',
+  parents: ['Account2'],
+  end_user: 'U'.repeat(16),
+  session: 'S'.repeat(16),
+  tags: ['T'.repeat(16), 'V'.repeat(16)],
+};
 const KINDS = Object.keys(WINDOW_KINDS) as WindowKind[];
 
 /** A limit that the steps of a run are about. */
@@ -20,6 +28,10 @@ const LIMITS: readonly Limit[] = [
   { subject: 'account/Account1', meter: 'requests', window: 'hour' },
   { subject: 'account/Account1', meter: 'tokens', window: 'day' },
   { subject: 'key/Key00001', meter: 'cost_nanousd', window: 'month' },
+  { subject: 'account/Account2', meter: 'cost_nanousd', window: 'lifetime' },
+  { subject: `end_user/Account1/${WHO.end_user}`, meter: 'tokens', window: 'week' },
+  { subject: `session/Account1/Key00001/${WHO.session}`, meter: 'tokens', window: 'lifetime' },
+  { subject: `tag/Account2/${WHO.tags[1]}`, meter: 'requests', window: 'lifetime' },
 ];
 
 const amount = fc.oneof(fc.nat(3), fc.nat(40), fc.nat(1_000));
@@ -30,6 +42,7 @@ const lineStep = fc.record({
   /** What of its free units becomes used, overdrawn, held and returned, in thirds. */
   moves: fc.tuple(fc.nat(3), fc.nat(2), fc.nat(3)),
   strict: fc.boolean(),
+  closes: fc.boolean(),
   stock: amount,
 });
 const needStep = fc.record({ line: fc.nat(3), minimum: amount, more: amount });
@@ -150,6 +163,7 @@ class Both {
       isReset,
       moves,
       strict,
+      closes,
       stock,
     }: typeof lineStep extends fc.Arbitrary<infer T> ? T : never,
   ): Belief {
@@ -173,6 +187,7 @@ class Both {
         overdrawn: 0,
         held: 0,
         strict,
+        closes,
         stock,
       },
       granted: 0,
@@ -180,13 +195,13 @@ class Both {
     };
     this.#beliefs.set(key, belief);
     const { line } = belief;
-    Object.assign(line, { cap: terms.cap, terms: terms.position, strict, stock });
+    Object.assign(line, { cap: terms.cap, terms: terms.position, strict, closes, stock });
     line.held = Math.min(line.held, belief.granted - line.returned - line.used);
     const part = (thirds: number): number =>
       Math.floor(((belief.granted - line.returned - line.used - line.held) * thirds) / 3);
     line.used += part(moves[0]);
     line.held += part(moves[2]);
-    line.returned += strict ? part(3) : part(1);
+    line.returned += strict || closes ? part(3) : part(1);
     line.overdrawn += moves[1] === 2 ? 3 : 0;
     line.since -= moves[1] === 1 && line.since > 0 ? 1 : 0;
     return belief;
@@ -240,7 +255,8 @@ class Both {
     row: Pick<LogRow, 'type' | 'tokens' | 'cost' | 'minute' | 'terms' | 'request'>,
   ): Promise<void> {
     this.#position = await (this.#writers[instance] as Writer).append([event]);
-    const full: LogRow = { ...row, instance: instance + 1, account: WHO.account, key: WHO.key };
+    const { model: _model, ...who } = WHO;
+    const full: LogRow = { ...row, instance: instance + 1, ...who };
     expect(this.sim.append([full])).toBe(this.#position);
   }
 
@@ -371,6 +387,7 @@ test('the lock order of allowances is the same in Postgres and in the server', a
     overdrawn: 0,
     held: 0,
     strict: false,
+    closes: false,
     stock: 0,
   };
   const sorted = names.toSorted(compareNames);

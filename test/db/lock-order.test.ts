@@ -50,6 +50,7 @@ const lease = (start: number) => ({
   overdrawn: 0,
   held: 0,
   strict: false,
+  closes: false,
   stock: 100,
 });
 

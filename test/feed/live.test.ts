@@ -233,8 +233,9 @@ test('a projected quota change is sent to the viewers that it limits', async () 
     `with owner as (select account from daybook.events() where key = '${id}' limit 1)
      insert into projection.quota_window
        (cap, used, held, reset_position, position, window_start,
-        meter, window_kind, is_hard, subject, account)
-     select 10, ${row.used}, ${row.held}, 0, ${row.position}, 29_000_000, 2, 3, false, subject, account
+        meter, window_kind, per, is_hard, subject, holder, account)
+     select 10, ${row.used}, ${row.held}, 0, ${row.position}, 29_000_000,
+       2, 3, 0, false, subject, subject, account
      from owner, unnest(array['key/${id}', 'account/' || account]) subject`,
   );
   await ask(projector, "select pg_notify('daybook_projected', '1')");

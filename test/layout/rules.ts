@@ -15,6 +15,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
     'db/fold/',
     'db/limits/limits.ts',
     'db/limits/meters.ts',
+    'db/limits/subjects.ts',
     'db/money.ts',
     'db/pricing/',
     'db/projections/buckets.ts',
@@ -30,6 +31,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
 /** Modules that the page imports at run time. Of all others it may import types, which add no bytes. */
 const PAGE_VALUES = [
   'db/limits/meters.ts',
+  'db/limits/subjects.ts',
   'db/money.ts',
   'db/pricing/',
   'db/projections/buckets.ts',
@@ -54,12 +56,14 @@ const LAYERS = ['server/wire/', 'server/providers/', 'server/relay/'];
 const PURE = [
   'db/assert-increasing.ts',
   'db/events/codes.ts',
+  'db/events/account-events.ts',
   'db/events/parts.ts',
   'db/events/subjects.ts',
   'db/events/events.ts',
   'db/fold/',
   'db/limits/limits.ts',
   'db/limits/meters.ts',
+  'db/limits/subjects.ts',
   'db/events/log-events.ts',
   'db/events/price-events.ts',
   'db/events/usage-details.ts',

@@ -2,6 +2,7 @@ import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leas
 import { RECALL_PAUSE_MS } from '#server/limits/bounds.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
+import { Leases } from '#server/limits/leases.ts';
 import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { Clockwork } from './clockwork.ts';
@@ -28,6 +29,8 @@ export type Surroundings = {
 type Entry = { row: LogRow; written?: () => void; refused?: () => void };
 
 const TICK_MS = 1_000;
+/** Much less than a server's, so that leases end and begin again within a schedule. */
+const IDLE_MS = 400;
 /** What one turn of the event loop takes. */
 const TURN_MS = 0.05;
 
@@ -38,7 +41,7 @@ const TURN_MS = 0.05;
  */
 export class Instance {
   readonly id: number;
-  readonly admission = new AdmissionController();
+  readonly admission = new AdmissionController(new Leases(IDLE_MS));
   readonly counters = new Map<string, Counter>();
   /** What the store has given to calls in answers that are under way. */
   readonly transit = new Map<string, number>();
@@ -108,7 +111,7 @@ export class Instance {
   call(call: Call): void {
     const { world, subjects } = {
       world: this.#world,
-      subjects: this.#world.plans.subjects(this.version, call.key),
+      subjects: this.#world.plans.subjects(this.version, call),
     };
     call.terms = subjects.reduce((newest, { position }) => Math.max(newest, position), 0);
     const decide = (outcome: Outcome, isAtOnce = false): void => {
@@ -132,8 +135,7 @@ export class Instance {
       type,
       instance: this.id,
       request: call.request,
-      account: Plans.ACCOUNT,
-      key: call.key,
+      ...call.whose,
       tokens,
       cost,
       minute: hold.minute,

@@ -1,14 +1,15 @@
-import { type Limit, limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
+import { type Limit, type SubjectLimits, type TermsLimit, termsLimits } from '#db/limits/limits.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { Clockwork } from './clockwork.ts';
-import type { Version } from './truth.ts';
+import { type Charged, expectedSubjects } from '../support/subjects.ts';
+import type { Held, Version } from './truth.ts';
 
 /** One call of a schedule, from its arrival on. */
 export type Call = {
   request: string;
-  key: string;
+  whose: Charged;
   need: CallNeed;
   terms: number;
   isHard: boolean;
@@ -19,8 +20,8 @@ export type Call = {
   isSettling: boolean;
 };
 
-type Terms = Parameters<typeof limitsOf>[0];
-type Shape = { account: Terms; keys: Record<string, Terms | null> };
+type Terms = Parameters<typeof termsLimits>[0];
+type Quotas = NonNullable<Terms['quotas']>;
 
 /** Nano-dollars of a token. */
 const PRICE = 3;
@@ -31,22 +32,29 @@ const TOKEN_CAPS = [60, 150, 300, 500, 800, 1_200, 2_000, 10_000, 1_000_000];
 /** The limits of a schedule, how they change, and calls under them. */
 export class Plans {
   static readonly ACCOUNT = 'Account1';
+  static readonly PARENTS = ['Account2', 'Account3'];
   static readonly KEYS = ['Key00001', 'Key00002'];
   /** By how many tokens a reply may be longer than was reserved for it. */
   static readonly OVER_TOKENS = 60;
   static readonly OVERDRAFT = { tokens: Plans.OVER_TOKENS, cost: Plans.OVER_TOKENS * PRICE };
   readonly versions: Version[] = [];
   readonly #clockwork: Clockwork;
-  readonly #shape: Shape;
+  /** The terms of each holder that has some. */
+  readonly #shape: ReadonlyMap<string, Terms>;
   readonly #resets = { account: 0, key: 0 };
+  readonly #parents: readonly string[];
+  /** The limits of each holder for each kind of subject: the same array until they change. */
+  readonly #limits = new WeakMap<Held, Map<string | null, readonly Limit[]>>();
   #requests = 0;
 
   constructor(clockwork: Clockwork) {
     this.#clockwork = clockwork;
-    this.#shape = {
-      account: this.#terms(0.35),
-      keys: { Key00001: clockwork.chance(0.5) ? this.#terms(0.3) : null, Key00002: null },
-    };
+    const ofAccount = this.#terms(0.35);
+    const shape = new Map([[`account/${Plans.ACCOUNT}`, ofAccount]]);
+    if (clockwork.chance(0.5)) shape.set(`key/${Plans.KEYS[0]}`, this.#terms(0.3));
+    this.#parents = clockwork.chance(0.3) ? Plans.PARENTS.slice(0, clockwork.between(1, 2)) : [];
+    for (const parent of this.#parents) shape.set(`account/${parent}`, this.#terms(0.3));
+    this.#shape = shape;
     this.change(1, null);
   }
 
@@ -54,38 +62,56 @@ export class Plans {
   change(position: number, reset: 'account' | 'key' | null): void {
     if (reset) this.#resets[reset] = position;
     const before = this.versions.at(-1);
-    const of = (
-      subject: string,
-      terms: Terms | null | undefined,
-      isReset: number,
-      last: SubjectLimits | null | undefined,
-    ): SubjectLimits | null => {
-      if (!terms) return null;
-      if (last && !this.#clockwork.chance(0.7) && reset === null) return last;
-      const limits = limitsOf(terms, isReset).map((limit): Limit =>
+    const holders = new Map<string, Held>();
+    for (const [holder, terms] of this.#shape) {
+      const last = before?.holders.get(holder);
+      const isSame = last !== undefined && reset === null && !this.#clockwork.chance(0.7);
+      const isReset = this.#resets[holder.startsWith('key/') ? 'key' : 'account'];
+      const limits = termsLimits(terms, isReset).map((limit): TermsLimit =>
         before ? { ...limit, cap: this.#recap(limit.cap) } : limit,
       );
-      return { subject, limits, position, replyTokensMax: null };
-    };
-    const { account, keys } = this.#shape;
-    const key = of(`key/${Plans.KEYS[0]}`, keys['Key00001'], this.#resets.key, before?.keys['Key00001']);
-    this.versions.push({
-      position,
-      account: of(`account/${Plans.ACCOUNT}`, account, this.#resets.account, before?.account),
-      keys: { Key00001: key },
+      holders.set(holder, isSame ? last : { position, limits });
+    }
+    this.versions.push({ position, holders });
+  }
+
+  subjects(version: number, { whose }: Call): SubjectLimits[] {
+    const { holders } = this.versions[version] as Version;
+    return expectedSubjects(whose).flatMap(({ name: subject, holder, per }) => {
+      const held = holders.get(holder);
+      const limits = held ? this.#limitsOf(held, per) : [];
+      return held && limits.length > 0
+        ? [{ subject, limits, position: held.position, replyTokensMax: null }]
+        : [];
     });
   }
 
-  subjects(version: number, key: string): SubjectLimits[] {
-    const { account, keys } = this.versions[version] as Version;
-    return [account, keys[key]].filter((each) => each !== null && each !== undefined);
+  #limitsOf(held: Held, per: string | null): readonly Limit[] {
+    const known = this.#limits.get(held) ?? new Map<string | null, readonly Limit[]>();
+    this.#limits.set(held, known);
+    const limits = known.get(per) ?? held.limits.filter((limit) => limit.per === per);
+    known.set(per, limits);
+    return limits;
   }
 
   call(): Call {
     const clockwork = this.#clockwork;
     const key = clockwork.pick(Plans.KEYS);
-    const isHard = [this.#shape.account, this.#shape.keys[key]].some((terms) =>
-      terms?.quotas?.some(({ enforcement }) => enforcement === 'hard'),
+    const pseudonym = (): string | undefined =>
+      clockwork.chance(0.7) ? clockwork.pick(['A', 'B', 'C']) : undefined;
+    const tags = ['T', 'V', 'W'].filter(() => clockwork.chance(0.3));
+    const whose: Charged = {
+      account: Plans.ACCOUNT,
+      key,
+      ...(this.#parents.length > 0 ? { parents: this.#parents } : {}),
+      end_user: pseudonym(),
+      session: pseudonym(),
+      ...(tags.length > 0 ? { tags } : {}),
+    };
+    const isHard = [...this.#shape].some(
+      ([holder, terms]) =>
+        (holder.startsWith('account/') || holder === `key/${key}`) &&
+        terms.quotas?.some(({ enforcement }) => enforcement === 'hard'),
     );
     const prompt = clockwork.between(1, 20);
     const reply = clockwork.chance(0.1) ? clockwork.between(50, 400) : clockwork.between(5, 40);
@@ -96,7 +122,7 @@ export class Plans {
     const wanted = amounts(reply);
     return {
       request: String(++this.#requests).padStart(6, '0'),
-      key,
+      whose,
       need: { minimum: isHard ? amounts(Math.min(reply, 4)) : wanted, wanted },
       terms: 0,
       isHard,
@@ -133,10 +159,11 @@ export class Plans {
     const isHard = clockwork.chance(0.4);
     const enforcement = isHard ? 'hard' : 'soft';
     const quota = (
-      meter: 'requests' | 'tokens' | 'cost_nanousd',
-      window: 'hour' | 'day' | 'week' | 'month',
+      meter: Quotas[number]['meter'],
+      window: Quotas[number]['window'],
       limit: number | undefined,
-    ) => (limit === undefined ? [] : [{ meter, window, limit, enforcement } as const]);
+      per?: 'end_user' | 'session' | 'tag',
+    ): Quotas => (limit === undefined ? [] : [{ meter, window, limit, enforcement, per }]);
     const tokens = maybe(TOKEN_CAPS);
     const cost = maybe(TOKEN_CAPS);
     return {
@@ -151,6 +178,9 @@ export class Plans {
           cost === undefined ? undefined : cost * PRICE,
         ),
         ...quota('requests', 'hour', maybe(CAPS)),
+        ...quota('tokens', clockwork.pick(['hour', 'day']), maybe(TOKEN_CAPS), 'end_user'),
+        ...quota('requests', 'lifetime', maybe(CAPS), 'session'),
+        ...quota('tokens', 'lifetime', maybe(TOKEN_CAPS), 'tag'),
       ],
     };
   }

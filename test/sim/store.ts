@@ -8,6 +8,7 @@ import type {
 import type { Meter } from '#db/limits/meters.ts';
 import { windowStart } from '#db/limits/windows.ts';
 import { expectedAbandoned, expectedReserved, expectedSettled } from '../support/meters.ts';
+import { type Charged, expectedSubjects } from '../support/subjects.ts';
 
 /**
  * Allowances, leases and the log's requests as the store keeps them: a twin of `daybook.exchange`,
@@ -43,12 +44,10 @@ export type LeaseRow = {
 };
 
 /** What the log tells of a request. Its place in the list is its position, less one. */
-export type LogRow = {
+export type LogRow = Charged & {
   type: 'accepted' | 'extended' | 'settled' | 'abandoned' | 'control';
   instance: number;
   request: string;
-  account: string;
-  key: string;
   /** Of a settled request what it spent, else its hold. */
   tokens: number;
   cost: number;
@@ -148,7 +147,7 @@ export class SimStore {
 
     const answers = lines.map((line, index): LeaseLineResponse => {
       const { allowance, lease, wasNear, isRecalled } = line;
-      const { stock, strict } = told[index] as LeaseRequest['lines'][number];
+      const { stock, strict, closes } = told[index] as LeaseRequest['lines'][number];
       const threshold = Math.ceil(allowance.cap / 20);
       if (isRecalled) allowance.shortUntilMs = nowMs + SHORT_MS;
       const isShort = allowance.shortUntilMs >= nowMs;
@@ -162,6 +161,10 @@ export class SimStore {
       }
       allowance.near = line.free < threshold || isShort || (wasNear && line.free < 2 * threshold);
       lease.strict = strict && allowance.near;
+      if (closes && lease.held === 0 && lease.granted - lease.returned === lease.used) {
+        lease.closed = true;
+        allowance.sharers--;
+      }
       this.#check(allowance);
       const others = [...(this.leases.get(allowance.id) ?? [])]
         .filter(([id]) => id !== instance)
@@ -224,18 +227,19 @@ export class SimStore {
     for (const { allowance, lease } of own) {
       const { subject, meter, window, start, reset } = allowance.name;
       const charges = (row: LogRow): boolean => {
-        const known = own.filter(
-          ({ allowance: { name } }) =>
-            name.subject === subject && name.meter === meter && name.window === window,
+        const same = [...this.allowances.values()].filter(
+          ({ name }) =>
+            name.subject === subject &&
+            name.meter === meter &&
+            name.window === window &&
+            name.start === start,
         );
-        const resets = known.filter(
-          ({ allowance: { name } }) => name.start === start && name.reset <= row.terms,
-        );
+        const resets = same.map(({ name }) => name.reset).filter((each) => each <= row.terms);
         return (
-          (subject === `account/${row.account}` || subject === `key/${row.key}`) &&
+          expectedSubjects(row).some(({ name }) => name === subject) &&
           windowStart(window, row.minute) === start &&
           row.terms >= lease.since &&
-          reset === Math.max(...resets.map(({ allowance: { name } }) => name.reset))
+          reset === Math.max(...resets)
         );
       };
       const left = lease.granted - lease.returned;
@@ -303,6 +307,9 @@ export class SimStore {
         closed: false,
       };
       leases.set(instance, row);
+      allowance.sharers++;
+    } else if (row.closed) {
+      Object.assign(row, { closed: false, since });
       allowance.sharers++;
     }
     return row;

@@ -1,20 +1,19 @@
 import type { AllowanceName } from '#db/limits/leases.ts';
-import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import type { Limit, TermsLimit } from '#db/limits/limits.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { expectedOverdraft } from '../support/meters.ts';
+import { expectedSubjects } from '../support/subjects.ts';
 import { chargedUnits, type LogRow, nameOf, reservedUnits } from './store.ts';
 
-/** The limits from one position of the log on; those of the key hold for calls with that key alone. */
-export type Version = {
-  position: number;
-  account: SubjectLimits | null;
-  keys: Record<string, SubjectLimits | null>;
-};
+/** The terms of the accounts and keys from one position of the log on, by the names of holders. */
+export type Version = { position: number; holders: ReadonlyMap<string, Held> };
+/** The limits of one of them, and the position that they are from. */
+export type Held = { position: number; limits: readonly TermsLimit[] };
 
 /** By how much an instance may be ahead of Postgres after jumps. */
 const CLOCKS_APART_MS = 3_000;
 
-type Charge = { name: AllowanceName; limit: Limit };
+type Charge = { name: AllowanceName; limit: Limit; isOf: (version: Version) => readonly Limit[] };
 type Open = { charges: Charge[]; row: LogRow };
 
 /**
@@ -85,27 +84,24 @@ export class Truth {
     }
   }
 
-  #chargesOf({ account, key, minute, terms }: LogRow): Charge[] {
-    const version = this.#versions.findLast(({ position }) => position <= terms);
-    const subjects = [version?.account, version?.keys[key]].filter(
-      (subject) => subject?.subject === `account/${account}` || subject?.subject === `key/${key}`,
-    );
-    return subjects.flatMap((each) =>
-      (each?.limits ?? []).map((limit) => {
+  #chargesOf(row: LogRow): Charge[] {
+    const { minute, terms } = row;
+    const now = this.#versions.findLast(({ position }) => position <= terms);
+    return expectedSubjects(row).flatMap(({ name: subject, holder, per }) => {
+      const isOf = (version: Version): readonly Limit[] =>
+        version.holders.get(holder)?.limits.filter((limit) => limit.per === per) ?? [];
+      return (now ? isOf(now) : []).map((limit) => {
         const { meter, window, reset } = limit;
-        return {
-          limit,
-          name: { subject: each?.subject ?? '', meter, window, start: windowStart(window, minute), reset },
-        };
-      }),
-    );
+        return { limit, isOf, name: { subject, meter, window, start: windowStart(window, minute), reset } };
+      });
+    });
   }
 
   #hold({ charges, row }: Open, sign: 1 | -1): void {
     for (const { name } of charges) add(this.#held, nameOf(name), sign * reservedUnits(name.meter, row));
   }
 
-  #judge({ name, limit }: Charge, row: LogRow): void {
+  #judge({ name, limit, isOf }: Charge, row: LogRow): void {
     const key = nameOf(name);
     const total = (this.settled.get(key) ?? 0) + (this.#held.get(key) ?? 0);
     let cap = 0;
@@ -113,8 +109,7 @@ export class Truth {
       if (version.position >= this.#position) break;
       const next = this.#versions[this.#versions.indexOf(version) + 1];
       if (next && next.position <= row.terms) continue;
-      const subject = name.subject.startsWith('key/') ? version.keys[name.subject.slice(4)] : version.account;
-      const same = subject?.limits.find(
+      const same = isOf(version).find(
         ({ meter, window, reset }) => meter === name.meter && window === name.window && reset === name.reset,
       );
       cap = Math.max(cap, same?.cap ?? 0);

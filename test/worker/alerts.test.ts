@@ -77,9 +77,9 @@ describe('quotas', () => {
   const use = (subject: string, used: number, position: number) =>
     client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start,
-          meter, window_kind, is_hard, subject, account)
+          meter, window_kind, per, is_hard, subject, holder, account)
         values (1000, $2, 0, $3, ${MONTH_START},
-          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
+          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, 0, false, $1, $1, 'Account1')
         on conflict (subject, meter, window_kind, window_start, reset_position)
           do update set used = excluded.used, position = excluded.position`,
       [subject, used, position],
@@ -111,9 +111,9 @@ describe('quotas', () => {
   test('raise alerts for all subjects when there are more than one run checks', async () => {
     await client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start,
-          meter, window_kind, is_hard, subject, account)
-        select 10, case when n % 100 = 0 then 8 else 1 end, 0, 1 + n / 6000, ${MONTH_START}, 2, 5, false,
-          'key/' || n, 'Account1'
+          meter, window_kind, per, is_hard, subject, holder, account)
+        select 10, case when n % 100 = 0 then 8 else 1 end, 0, 1 + n / 6000, ${MONTH_START}, 2, 5, 0, false,
+          'key/' || n, 'key/' || n, 'Account1'
         from generate_series(1, 13000) n`,
     );
     await reach(2_000);
@@ -130,8 +130,9 @@ describe('quotas', () => {
     const terms = (subject: string, cap: number, position: number, until: number | null, isHard = true) =>
       client.query(
         `insert into projection.quota_terms (subject, meter, window_kind, position, until_position, cap,
-            reset_position, from_minute, is_hard)
-          values ($1, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, $2, $3, $4, 0, ${MONTH_START} + $6, $5)`,
+            reset_position, from_minute, is_hard, per)
+          values ($1, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, $2, $3, $4, 0,
+            ${MONTH_START} + $6, $5, 0)`,
         [subject, position, until, cap, isHard, position > 1 ? 5 : -5],
       );
     await terms('key/exceeded', 1_000, 1, null);

@@ -9,6 +9,8 @@ import {
   QUOTA_PERCENTS,
   quotaTopics,
 } from '#db/alerts/alerts.ts';
+import { WINDOW_KINDS } from '#db/limits/limits.ts';
+import { PER_HOLDER } from '#db/limits/subjects.ts';
 import { countOf, db, rowOf, rowsOf } from '#db/schema/query.ts';
 
 /**
@@ -22,17 +24,17 @@ const LOOK_MS = 5_000;
 /** The largest cap in force during a window `q`; null where one was soft. Later terms are not looked at. */
 const HARD_CAP = sql<number | null>`(
   select case when bool_and(t.is_hard) then max(t.cap) end::float8 from projection.quota_terms t
-    where t.subject = q.subject and t.meter = q.meter and t.window_kind = q.window_kind
+    where t.subject = q.holder and t.per = q.per and t.meter = q.meter and t.window_kind = q.window_kind
       and t.reset_position = q.reset_position
-      and not exists (select from projection.quota_terms n where n.subject = q.subject and n.meter = q.meter
-        and n.window_kind = q.window_kind and n.position >= t.until_position
+      and not exists (select from projection.quota_terms n where n.subject = q.holder and n.per = q.per
+        and n.meter = q.meter and n.window_kind = q.window_kind and n.position >= t.until_position
         and n.from_minute <= q.window_start)
   )`;
 
 /**
- * The windows above one position up to another that are used enough, with the last position that was looked
- * at and the number of windows. None lasts longer than a month. Without one that is used enough it is one
- * row, whose `subject` and what follows are null.
+ * The windows of accounts and keys above one position up to another that are used enough, with the last
+ * position that was looked at and the number of windows. None lasts longer than a month, or it never ends.
+ * Without one that is used enough it is one row, whose `subject` and what follows are null.
  */
 export const changedQuotas = (after: string, upTo: string) =>
   db
@@ -42,6 +44,8 @@ export const changedQuotas = (after: string, upTo: string) =>
         db
           .selectFrom('projection.quota_window')
           .selectAll()
+          // Of end users, sessions and tags there may be millions.
+          .where('per', '=', PER_HOLDER)
           .where('position', '>', after)
           .where('position', '<=', upTo)
           .orderBy('position')
@@ -53,9 +57,9 @@ export const changedQuotas = (after: string, upTo: string) =>
         .as('s'),
     )
     .leftJoin('seen as q', (join) =>
-      join
-        .on(sql<boolean>`q.used * 100.0 >= q.cap * ${sql.lit(Math.min(...QUOTA_PERCENTS))}::numeric`)
-        .on(sql<boolean>`q.window_start > extract(epoch from statement_timestamp()) / 60 - 32 * 24 * 60`),
+      join.on(sql<boolean>`q.used * 100.0 >= q.cap * ${sql.lit(Math.min(...QUOTA_PERCENTS))}::numeric`)
+        .on(sql<boolean>`(q.window_kind = ${sql.lit(WINDOW_KINDS.lifetime)}
+          or q.window_start > extract(epoch from statement_timestamp()) / 60 - 32 * 24 * 60)`),
     )
     .leftJoin('projection.account as a', 'a.id', 'q.account')
     .select([

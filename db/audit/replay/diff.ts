@@ -101,7 +101,7 @@ async function readWindows(client: ClientBase): Promise<TotalsByName> {
     client,
     db
       .selectFrom('projection.quota_window')
-      .select(['subject', 'meter', 'window_kind', 'begins_at', 'reset_position', 'cap', 'used', 'held']),
+      .select(['subject', 'meter', 'window_kind', 'window_start', 'reset_position', 'cap', 'used', 'held']),
   );
   return new Map(
     rows.map((row) => [
@@ -109,7 +109,7 @@ async function readWindows(client: ClientBase): Promise<TotalsByName> {
         row.subject,
         METER_OF.get(row.meter),
         WINDOW_KIND_OF.get(row.window_kind),
-        row.begins_at.toISOString(),
+        new Date(row.window_start * 60_000).toISOString(),
         row.reset_position,
       ].join(' '),
       figuresOf({ limit: row.cap, settled: row.used, held: row.held }),

@@ -1,6 +1,12 @@
 import type { EventOf } from '#db/events/events.ts';
 import { adjustedSubject } from '#db/events/usage-events.ts';
-import type { Enforcement, Limit, WindowKind } from '#db/limits/limits.ts';
+import {
+  type Enforcement,
+  isQuotaWindow,
+  type Limit,
+  type TermsLimit,
+  type WindowKind,
+} from '#db/limits/limits.ts';
 import {
   amountsOf,
   isByUsage,
@@ -9,6 +15,7 @@ import {
   unitsReserved,
   unitsSettled,
 } from '#db/limits/meters.ts';
+import { holderOf, type Per, subjectsOf } from '#db/limits/subjects.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 
 /**
@@ -17,9 +24,9 @@ import { windowEnd, windowStart } from '#db/limits/windows.ts';
  * ends, its usage counts as settled, or its charge if it was abandoned. Pure.
  */
 
-/** One quota of an account or a key in one window. Minutes are UTC, since 1970. */
+/** One quota of one subject in one window. Minutes are UTC, since 1970. */
 export type QuotaWindow = {
-  /** `account/<id>` or `key/<id>`. */
+  /** Its name; see db/limits/subjects.ts. */
   subject: string;
   meter: Meter;
   window: WindowKind;
@@ -36,17 +43,18 @@ export type QuotaWindow = {
 };
 
 /** The reservation of an open request in one window, and the terms that it was admitted under. */
-export type Charge = { subject: Subject; window: QuotaWindow; limit: Limit; terms: number; held: number };
+export type Charge = { holder: Holder; window: QuotaWindow; limit: TermsLimit; terms: number; held: number };
 
-/** The quotas of a subject from a position of the log on. */
-type Version = { position: number; minute: number; quotas: readonly Limit[] };
-/** An account or a key: the history of its quotas, and its windows that can still be charged. */
-type Subject = { name: string; versions: Version[]; windows: QuotaWindow[] };
+/** The quotas of an account or key from a position of the log on. */
+type Version = { position: number; minute: number; quotas: readonly TermsLimit[] };
+/** An account or a key: the history of its quotas, and by subject the windows that can still be charged. */
+type Holder = { name: string; versions: Version[]; windows: Map<string, Subject> };
+type Subject = { per: Per | null; windows: QuotaWindow[] };
 
 type Ending = EventOf<'request.settled' | 'request.abandoned'>;
 
-const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
-const isSame = (one: Limit, other: Limit): boolean =>
+const isSame = (one: TermsLimit, other: TermsLimit): boolean =>
+  one.per === other.per &&
   one.meter === other.meter &&
   one.window === other.window &&
   one.reset === other.reset &&
@@ -55,26 +63,34 @@ const isSame = (one: Limit, other: Limit): boolean =>
 const matchesLimit = (window: QuotaWindow, { meter, window: kind, reset }: Limit): boolean =>
   window.meter === meter && window.window === kind && window.reset === reset;
 
-/** Memory grows with accounts, keys and changes of their quotas. Windows that are over are discarded. */
+/**
+ * Memory grows with accounts, keys and changes of their quotas, with the end users, sessions and tags of
+ * current windows, and with those that ever had a lifetime quota. Windows that are over are discarded.
+ */
 export class QuotaWindows {
-  readonly #subjects = new Map<string, Subject>();
+  readonly #holders = new Map<string, Holder>();
+  /** The subjects with windows, and how many there were when those whose windows are over were discarded. */
+  #count = 0;
+  #kept = SUBJECTS_FIRST;
 
-  /** Sets the limits of a subject from a position on. */
-  setLimits(name: string, limits: readonly Limit[], position: number, minute: number): void {
-    const subject = this.#subjects.get(name) ?? { name, versions: [], windows: [] };
-    const quotas = limits.filter(({ window }) => QUOTA_WINDOWS.has(window));
-    const before = subject.versions.at(-1)?.quotas ?? [];
+  /** Sets the limits of an account or key from a position on. */
+  setLimits(name: string, limits: readonly TermsLimit[], position: number, minute: number): void {
+    const holder: Holder = this.#holders.get(name) ?? { name, versions: [], windows: new Map() };
+    const quotas = limits.filter(({ window }) => isQuotaWindow(window));
+    const before = holder.versions.at(-1)?.quotas ?? [];
     if (
       quotas.length === before.length &&
       quotas.every((limit) => before.some((other) => isSame(limit, other)))
     )
       return;
-    this.#subjects.set(name, subject);
-    subject.versions.push({ position, minute, quotas });
-    for (const limit of quotas) {
-      for (const window of subject.windows) {
-        if (matchesLimit(window, limit) && window.end > minute)
-          Object.assign(window, { cap: limit.cap, enforcement: limit.enforcement });
+    this.#holders.set(name, holder);
+    holder.versions.push({ position, minute, quotas });
+    for (const { per, windows } of holder.windows.values()) {
+      for (const limit of quotas) {
+        if (limit.per !== per) continue;
+        for (const window of windows)
+          if (matchesLimit(window, limit) && window.end > minute)
+            Object.assign(window, { cap: limit.cap, enforcement: limit.enforcement });
       }
     }
   }
@@ -90,14 +106,16 @@ export class QuotaWindows {
     minute: number,
     onFault: (problem: string) => void,
   ): Charge[] | null {
-    const { account, key, admitted_minute: admitted, terms_position: terms = 0 } = event;
+    const { admitted_minute: admitted, terms_position: terms = 0 } = event;
     if (admitted === undefined) return null;
     let charges: Charge[] | null = null;
-    for (const subject of [this.#subjects.get(`account/${account}`), this.#subjects.get(`key/${key}`)]) {
-      if (subject === undefined) continue;
-      for (const limit of versionAt(subject, terms)?.quotas ?? []) {
-        const window = windowOf(subject, limit, admitted, minute);
-        const charge = { subject, window, limit, terms, held: unitsReserved(limit.meter, amountsOf(event)) };
+    for (const { name, holder: holderName, per } of subjectsOf(event)) {
+      const holder = this.#holders.get(holderName);
+      if (holder === undefined) continue;
+      for (const limit of versionAt(holder, terms)?.quotas ?? []) {
+        if (limit.per !== per) continue;
+        const window = this.#windowOf(holder, name, limit, admitted, minute);
+        const charge = { holder, window, limit, terms, held: unitsReserved(limit.meter, amountsOf(event)) };
         window.held += charge.held;
         window.overdraws ||= limit.enforcement === 'soft' && isByUsage(limit.meter);
         checkCap(charge, onFault);
@@ -145,36 +163,42 @@ export class QuotaWindows {
   adjust(event: EventOf<'usage.adjusted'>, minute: number, onFault: (problem: string) => void): void {
     const { amount } = event;
     const name = adjustedSubject(event);
-    const subject = this.#subjects.get(name);
-    const isAdjusted = ({ meter, window, reset }: Limit): boolean =>
-      meter === event.meter && window === event.window && reset === event.reset_position;
-    const version = subject?.versions.findLast(({ quotas }) => quotas.some(isAdjusted));
+    const { holder: holderName, per: kind } = holderOf(name);
+    const holder = this.#holders.get(holderName);
+    const isAdjusted = ({ per, meter, window, reset }: TermsLimit): boolean =>
+      per === kind && meter === event.meter && window === event.window && reset === event.reset_position;
+    const version = holder?.versions.findLast(({ quotas }) => quotas.some(isAdjusted));
     const limit = version?.quotas.find(isAdjusted);
-    if (subject === undefined || version === undefined || limit === undefined)
+    if (holder === undefined || version === undefined || limit === undefined)
       return onFault(`the adjusted quota of ${name} doesn't exist`);
-    const window = windowOf(subject, limit, event.window_start, minute);
+    const window = this.#windowOf(holder, name, limit, event.window_start, minute);
     window.settled += amount;
     if (window.settled < 0)
       onFault(`${limit.meter} of ${name} in its ${limit.window}: adjusted to ${window.settled}, below zero`);
-    if (amount > 0) checkCap({ subject, window, limit, terms: version.position, held: 0 }, onFault);
+    if (amount > 0) checkCap({ holder, window, limit, terms: version.position, held: 0 }, onFault);
   }
 
   /**
-   * The windows that are current at a minute: those with charges, and those of quotas in force without any.
+   * The windows that are current at a minute: those with charges, and those of quotas in force without any of
+   * accounts and keys.
    */
   running(minute: number): (QuotaWindow & { in_force: boolean })[] {
     const running: (QuotaWindow & { in_force: boolean })[] = [];
-    for (const { name, versions, windows } of this.#subjects.values()) {
+    for (const { name, versions, windows } of this.#holders.values()) {
       const quotas = versions.at(-1)?.quotas ?? [];
-      const current = windows.filter(({ start, end }) => start <= minute && end > minute);
-      running.push(
-        ...current.map((window) => ({
-          ...window,
-          in_force: quotas.some((limit) => matchesLimit(window, limit)),
-        })),
+      for (const { per, windows: own } of windows.values()) {
+        for (const window of own)
+          if (window.start <= minute && window.end > minute)
+            running.push({
+              ...window,
+              in_force: quotas.some((limit) => limit.per === per && matchesLimit(window, limit)),
+            });
+      }
+      const current = (windows.get(name)?.windows ?? []).filter(
+        ({ start, end }) => start <= minute && end > minute,
       );
       for (const limit of quotas) {
-        if (current.some((window) => matchesLimit(window, limit))) continue;
+        if (limit.per !== null || current.some((window) => matchesLimit(window, limit))) continue;
         const { meter, window, reset, cap, enforcement } = limit;
         const start = windowStart(window, minute);
         running.push({
@@ -195,14 +219,48 @@ export class QuotaWindows {
     }
     return running;
   }
+
+  /** The window of a subject that a limit has at the minute of an admission. */
+  #windowOf(holder: Holder, name: string, limit: TermsLimit, admitted: number, minute: number): QuotaWindow {
+    let subject = holder.windows.get(name);
+    if (subject === undefined) {
+      if (this.#count >= 2 * this.#kept) this.#discard(minute);
+      this.#count++;
+      holder.windows.set(name, (subject = { per: limit.per, windows: [] }));
+    }
+    return windowOf(holder, name, subject, limit, admitted, minute);
+  }
+
+  /** Discards the subjects whose windows are all over. */
+  #discard(minute: number): void {
+    this.#count = 0;
+    for (const { windows } of this.#holders.values()) {
+      for (const [name, subject] of windows)
+        if (subject.windows.every((window) => isOver(window, minute))) windows.delete(name);
+      this.#count += windows.size;
+    }
+    this.#kept = Math.max(SUBJECTS_FIRST, this.#count);
+  }
 }
 
+/** Subjects with windows are discarded from twice so many on. */
+const SUBJECTS_FIRST = 1_000;
+
+const isOver = ({ end, held }: QuotaWindow, minute: number): boolean => end <= minute && held === 0;
+
 /** Searches from the newest version, which is nearly always the right one. */
-function versionAt({ versions }: Subject, terms: number): Version | undefined {
+function versionAt({ versions }: Holder, terms: number): Version | undefined {
   return versions.findLast(({ position }) => position <= terms);
 }
 
-function windowOf(subject: Subject, limit: Limit, admitted: number, minute: number): QuotaWindow {
+function windowOf(
+  holder: Holder,
+  name: string,
+  subject: Subject,
+  limit: TermsLimit,
+  admitted: number,
+  minute: number,
+): QuotaWindow {
   const known = subject.windows.find(
     (window) => matchesLimit(window, limit) && window.start <= admitted && window.end > admitted,
   );
@@ -210,15 +268,16 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
   const start = windowStart(limit.window, admitted);
   const end = windowEnd(limit.window, start);
   // The cap of a window is that of the newest terms set before its end, or else of the oldest terms.
-  const same = subject.versions.flatMap((version) => {
+  const same = holder.versions.flatMap((version) => {
     const quota = version.quotas.find(
-      ({ meter, window, reset }) => meter === limit.meter && window === limit.window && reset === limit.reset,
+      ({ per, meter, window, reset }) =>
+        per === limit.per && meter === limit.meter && window === limit.window && reset === limit.reset,
     );
     return quota ? [{ minute: version.minute, cap: quota.cap, enforcement: quota.enforcement }] : [];
   });
   const { cap, enforcement } = same.findLast((version) => version.minute < end) ?? same[0] ?? limit;
   const window: QuotaWindow = {
-    subject: subject.name,
+    subject: name,
     meter: limit.meter,
     window: limit.window,
     start,
@@ -230,7 +289,7 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
     held: 0,
     overdraws: false,
   };
-  subject.windows = subject.windows.filter((each) => each.end > minute || each.held > 0);
+  subject.windows = subject.windows.filter((each) => !isOver(each, minute));
   subject.windows.push(window);
   return window;
 }
@@ -240,16 +299,16 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
  * still propagating, some servers already admit requests under it, so the highest cap since the request's
  * terms applies.
  */
-function checkCap({ subject, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
+function checkCap({ holder, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
   const { settled, held } = window;
   if (settled + held <= limit.cap || window.overdraws) return;
-  const later = subject.versions
+  const later = holder.versions
     .filter(({ position }) => position > terms)
-    .flatMap(({ quotas }) => quotas.filter((each) => matchesLimit(window, each)));
+    .flatMap(({ quotas }) => quotas.filter((each) => each.per === limit.per && matchesLimit(window, each)));
   const cap = Math.max(limit.cap, ...later.map((each) => each.cap));
   if (settled + held > cap)
     onFault(
-      `${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held ` +
+      `${limit.meter} of ${window.subject} in its ${limit.window}: ${settled} settled and ${held} held ` +
         `exceed ${cap}`,
     );
 }

@@ -7,6 +7,7 @@ import type { Account } from '#db/fold/account.ts';
 import { type Key, keyState } from '#db/fold/key.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
+import { parseSubject } from '#db/limits/subjects.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
 /** A replayed state at a point in time, as the commands print it. Pure. */
@@ -71,7 +72,8 @@ export type ShownWindow = Pick<
 > & {
   account: string;
   starts_at: string;
-  ends_at: string;
+  /** Null: the window never ends. */
+  ends_at: string | null;
   reset_position: number;
   limit: number;
   free: number;
@@ -181,14 +183,14 @@ export function shownWindows({ windows, subjects }: ReplayState, moment: Date): 
   return windows
     .running(minuteOf(moment.getTime()))
     .map(({ subject, meter, window, start, end, reset, cap, enforcement, settled, held, in_force }) => {
-      const [kind, id] = subject.split('/', 2) as [string, string];
+      const { account, key } = parseSubject(subject);
       return {
         subject,
-        account: kind === 'account' ? id : (subjects.keys.get(id)?.account ?? ''),
+        account: account ?? subjects.keys.get(key ?? '')?.account ?? '',
         meter,
         window,
         starts_at: time(start),
-        ends_at: time(end),
+        ends_at: end === Infinity ? null : time(end),
         reset_position: reset,
         limit: cap,
         enforcement,

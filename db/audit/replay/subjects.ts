@@ -17,7 +17,8 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolvePrice, type Price } from '#db/fold/price.ts';
 import { evolveRegistration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
 import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
-import { limitsOf } from '#db/limits/limits.ts';
+import { termsLimits } from '#db/limits/limits.ts';
+import { holderName } from '#db/limits/subjects.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
 /**
@@ -61,8 +62,8 @@ export class Subjects {
       if (key === undefined) return;
       this.keys.set(key.id, key);
       this.#windows.setLimits(
-        `key/${key.id}`,
-        limitsOf(key.terms ?? {}, key.resetPosition),
+        holderName('key', key.id),
+        termsLimits(key.terms ?? {}, key.resetPosition),
         position,
         minuteOf(at.getTime()),
       );
@@ -115,8 +116,8 @@ export class Subjects {
     this.accounts.set(account.id, account);
     const plan = account.plan === null ? undefined : this.plans.get(account.plan);
     this.#windows.setLimits(
-      `account/${account.id}`,
-      limitsOf(accountTerms(account, plan), account.resetPosition),
+      holderName('account', account.id),
+      termsLimits(accountTerms(account, plan), account.resetPosition),
       position,
       minuteOf(at.getTime()),
     );

@@ -20,10 +20,13 @@ export type CallEvent = { event: PageEvent; units: Units };
 /** Of each of QUOTA_METERS. */
 export type Units = number[];
 
-/** Calls that begin and end in a page, of one key, one minute of admission and the same terms. */
+/** Calls that begin and end in a page, of one subject, one minute of admission and the same terms. */
 export type WholeCalls = {
-  account: string | null;
-  key: string | null;
+  /** As `daybook.subjects_of` names them. */
+  subject: string;
+  holder: string;
+  per: number;
+  account: string;
   admittedMinute: number;
   terms: number;
   /** Of the last end. */
@@ -77,29 +80,69 @@ function isWhole(call: readonly PageEvent[]): boolean {
   );
 }
 
-/** Adds the units of a call to those of the same key, minute of admission and terms. */
+/** Adds the units of a call to those of the same subjects, minute of admission and terms. */
 function addWhole(sums: Map<string, WholeCalls>, { cells, position }: PageEvent, end: PageEvent): void {
   const minute = cells[AT.admitted_minute];
   const terms = cells[AT.terms_position] ?? '0';
   // Calls from before the first limits are charged to no window.
   if (minute == null || integerOf(terms) >= position) return;
   const units = unitsOf(end);
-  const id = `${minute},${terms},${cells[AT.account]},${cells[AT.key]}`;
-  const sum = sums.get(id);
-  if (sum === undefined) {
-    sums.set(id, {
-      account: cells[AT.account] ?? null,
-      key: cells[AT.key] ?? null,
-      admittedMinute: integerOf(minute),
-      terms: integerOf(terms),
-      position: end.position,
-      units,
-    });
-    return;
+  for (const { subject, holder, per, account } of subjectsOf(cells)) {
+    const id = `${minute},${terms},${subject}`;
+    const sum = sums.get(id);
+    if (sum === undefined) {
+      sums.set(id, {
+        subject,
+        holder,
+        per,
+        account,
+        admittedMinute: integerOf(minute),
+        terms: integerOf(terms),
+        position: end.position,
+        units: [...units],
+      });
+      continue;
+    }
+    sum.position = Math.max(sum.position, end.position);
+    for (const [index, more] of units.entries())
+      sum.units[index] = addExactly(sum.units[index] as number, more);
   }
-  sum.position = Math.max(sum.position, end.position);
-  for (const [index, more] of units.entries())
-    sum.units[index] = addExactly(sum.units[index] as number, more);
+}
+
+/** The accounts and the key whose terms may limit a call, by the names of holders. */
+export function holdersOf(cells: Cells): string[] {
+  const parents = cells[AT.parents]?.split(' ') ?? [];
+  return [...[cells[AT.account], ...parents].map((account) => `account/${account}`), `key/${cells[AT.key]}`];
+}
+
+/**
+ * The subjects of a call, written out like its units: as `daybook.subjects_of` has them, and not by
+ * db/limits/subjects.ts, from which the fold of `daybook audit diff` takes them.
+ */
+function subjectsOf(cells: Cells): Pick<WholeCalls, 'subject' | 'holder' | 'per' | 'account'>[] {
+  const own = cells[AT.account] ?? '';
+  const key = cells[AT.key] ?? '';
+  const apart: [per: number, kind: string, pseudonym: string][] = [];
+  const user = cells[AT.end_user];
+  if (user != null) apart.push([1, 'end_user', user]);
+  const session = cells[AT.session];
+  if (session != null) apart.push([2, 'session', session]);
+  for (const tag of new Set(cells[AT.tags]?.split(' '))) apart.push([3, 'tag', tag]);
+  const scopes = [own, ...(cells[AT.parents]?.split(' ') ?? [])].map((account) => ({
+    holder: `account/${account}`,
+    scope: account,
+    account,
+  }));
+  scopes.push({ holder: `key/${key}`, scope: `${own}/${key}`, account: own });
+  return scopes.flatMap(({ holder, scope, account }) => [
+    { subject: holder, holder, per: 0, account },
+    ...apart.map(([per, kind, pseudonym]) => ({
+      subject: `${kind}/${scope}/${pseudonym}`,
+      holder,
+      per,
+      account,
+    })),
+  ]);
 }
 
 /**

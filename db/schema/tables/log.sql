@@ -9,6 +9,7 @@ create type daybook.event_fields as (
   end_user text collate "C",
   session text collate "C",
   tags text collate "C",
+  parents text collate "C",
   upstream text collate "C",
   sse boolean,
   body_bytes integer,

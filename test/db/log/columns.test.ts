@@ -83,6 +83,7 @@ describe('in SQL', () => {
     const ofRequests = COLUMNS.filter((column) => 'needed' in column || 'optional' in column);
     const missing = ofRequests.map(({ name }) => name).filter((name) => !names.has(name));
     expect(missing).toEqual([
+      'parents',
       'body',
       'stated_cost_nanousd',
       'credential',
@@ -170,6 +171,7 @@ describe('a request event', () => {
     usage_details: { audio_input_tokens: 7, web_searches: 1 },
     unpriced: ['web_search'],
     tags: ['0123456789abcdef'],
+    parents: ['Account2', 'Account3'],
   };
   const fieldsOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown][] => {
     const fields = name === 'body' ? BODY_FIELDS[event as keyof typeof BODY_FIELDS] : [name];

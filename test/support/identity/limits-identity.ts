@@ -3,10 +3,11 @@ import { EVENT_CODES, type ControlEvent, type EventOf, isControl, type Placed } 
 import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { type Limit, limitsOf, REPLY_TOKENS_MAX_DEFAULT } from '#db/limits/limits.ts';
+import { REPLY_TOKENS_MAX_DEFAULT, type TermsLimit, termsLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { expectedAbandoned, expectedOverdraft, expectedReserved, expectedSettled } from '../meters.ts';
+import { expectedSubjects } from '../subjects.ts';
 
 /**
  * Whether limits held, from the log alone, as an auditor would look: at every prefix of it, of each
@@ -24,9 +25,9 @@ export type LimitViolation = { rule: LimitRule; position: number; request: strin
 const CONCURRENT_DEFAULT = 10_000;
 const MILLION = 1_000_000;
 
-type Terms = { limits: readonly Limit[]; concurrent: number; replyTokensMax: number };
+type Terms = { limits: readonly TermsLimit[]; concurrent: number; replyTokensMax: number };
 type Version = { position: number; terms: Terms };
-type Charge = { name: string; subject: string; limit: Limit; endMinute: number; held: number };
+type Charge = { name: string; holder: string; limit: TermsLimit; endMinute: number; held: number };
 type Open = { position: number; terms: number; charges: Charge[] };
 type Sum = { settled: number; held: number; overdraft: number };
 type Life = Extract<
@@ -136,7 +137,7 @@ class Audit {
   }
 
   #accept(event: EventOf<'request.accepted'>, position: number): void {
-    const { request, account, key, model, admitted_minute: minute, terms_position: terms = 0 } = event;
+    const { request, model, admitted_minute: minute, terms_position: terms = 0 } = event;
     const open: Open = { position, terms, charges: [] };
     this.#open.set(request, open);
     // From before there were limits.
@@ -148,9 +149,10 @@ class Audit {
         request,
         `was admitted under terms of position ${terms}, which came later`,
       );
-    for (const subject of [`account/${account}`, `key/${key}`]) {
-      const version = this.#history.get(subject)?.findLast((each) => each.position <= terms);
+    for (const { name: subject, holder, per } of expectedSubjects(event)) {
+      const version = this.#history.get(holder)?.findLast((each) => each.position <= terms);
       for (const limit of version?.terms.limits ?? []) {
+        if (limit.per !== per) continue;
         const start = windowStart(limit.window, minute);
         const name = [
           `${limit.meter} of ${subject}`,
@@ -159,7 +161,7 @@ class Audit {
         ].join(', ');
         const charge: Charge = {
           name,
-          subject,
+          holder,
           limit,
           endMinute: windowEnd(limit.window, start),
           held: expectedReserved(limit.meter, event),
@@ -187,7 +189,7 @@ class Audit {
   }
 
   /** How far a limit may be overdrawn by replies that are not cut. Requests are counted when they come. */
-  #overdraft({ meter, enforcement }: Limit, { terms }: Version, model: string): number {
+  #overdraft({ meter, enforcement }: TermsLimit, { terms }: Version, model: string): number {
     const amount = expectedOverdraft(meter);
     if (amount === null || enforcement === 'hard') return 0;
     const tokens = terms.concurrent * terms.replyTokensMax;
@@ -196,12 +198,16 @@ class Audit {
     return base ? Math.ceil((tokens * Math.max(base.output ?? 0, base.reasoning ?? 0)) / MILLION) : 0;
   }
 
-  #judge({ name, subject, limit }: Charge, open: Open, position: number, request: string): void {
+  #judge({ name, holder, limit }: Charge, open: Open, position: number, request: string): void {
     const { settled, held, overdraft } = this.#sums.get(name) as Sum;
     let cap = limit.cap;
-    for (const { terms } of this.#history.get(subject)?.filter((each) => each.position > open.terms) ?? []) {
+    for (const { terms } of this.#history.get(holder)?.filter((each) => each.position > open.terms) ?? []) {
       const later = terms.limits.find(
-        (each) => each.meter === limit.meter && each.window === limit.window && each.reset === limit.reset,
+        (each) =>
+          each.per === limit.per &&
+          each.meter === limit.meter &&
+          each.window === limit.window &&
+          each.reset === limit.reset,
       );
       cap = Math.max(cap, later?.cap ?? 0);
     }
@@ -221,11 +227,11 @@ class Audit {
 }
 
 function termsOf(
-  terms: Parameters<typeof limitsOf>[0] & { reply_tokens_max?: number | undefined },
+  terms: Parameters<typeof termsLimits>[0] & { reply_tokens_max?: number | undefined },
   reset: number,
 ): Terms {
   return {
-    limits: limitsOf(terms, reset),
+    limits: termsLimits(terms, reset),
     concurrent: terms.concurrent_requests ?? CONCURRENT_DEFAULT,
     replyTokensMax: terms.reply_tokens_max ?? REPLY_TOKENS_MAX_DEFAULT,
   };

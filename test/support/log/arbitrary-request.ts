@@ -1,13 +1,18 @@
 import * as fc from 'fast-check';
 import { PRICED_PARTS } from '#db/pricing/parts.ts';
 import { END_REASONS, type RequestEvent, TAGS_MAX, USAGE_SOURCES } from '#db/events/events.ts';
+import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { anyTries, type Made } from '../upstream/arbitrary-upstream.ts';
 import { INT4_MAX, id, request, modelName, slug, int2, int4, int8, one, perhaps } from './arbitrary-parts.ts';
 
 /** Events of requests, of every type. */
 
-const admission = { admitted_minute: int4, terms_position: int8 };
+const admission = {
+  admitted_minute: int4,
+  terms_position: int8,
+  parents: fc.array(id, { minLength: 1, maxLength: ACCOUNT_LEVELS - 1 }),
+};
 const hold = { hold_tokens: int8, hold_cost_nanousd: int8 };
 const pseudonym = fc.stringMatching(/^[0-9A-Za-z]{16}$/);
 const attribution = {

@@ -20,6 +20,8 @@ const QUOTAS: NonNullable<PlanTerms['quotas']> = [
   { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'hard' },
   { meter: 'cost_nanousd', window: 'day', limit: 8, enforcement: 'soft' },
   { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft' },
+  { meter: 'tokens', window: 'day', per: 'end_user', limit: 5, enforcement: 'hard' },
+  { meter: 'requests', window: 'lifetime', per: 'tag', limit: 5, enforcement: 'soft' },
 ];
 
 type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_nanousd?: number } };
@@ -110,6 +112,7 @@ export class HistoryWriter {
     count: bytes,
     hold,
     cost,
+    parents: levels,
     ago,
     behind,
   }: HistoryStep & { kind: 'accept' }): void {
@@ -127,6 +130,7 @@ export class HistoryWriter {
       model,
       sse,
       body_bytes: bytes,
+      ...(levels === 0 ? {} : { parents: this.#others(this.#accountOf(key)).slice(0, levels) }),
       ...amounts,
       ...admission,
     };
@@ -135,8 +139,8 @@ export class HistoryWriter {
   }
 
   #goOn(call: Running, each: HistoryStep & { kind: 'extend' | 'settle' | 'abandon' }): void {
-    const { request, account, key, model, route, end_user, session, tags, admitted_minute, terms_position } =
-      call;
+    const { request, account, key, model, route, admitted_minute, terms_position } = call;
+    const { end_user, session, tags, parents } = call;
     const same = {
       request,
       account,
@@ -146,6 +150,7 @@ export class HistoryWriter {
       ...(end_user === undefined ? {} : { end_user }),
       ...(session === undefined ? {} : { session }),
       ...(tags === undefined ? {} : { tags }),
+      ...(parents === undefined ? {} : { parents }),
       ...(admitted_minute === undefined ? {} : { admitted_minute, terms_position: terms_position ?? 0 }),
     };
     if (each.kind === 'extend') {
@@ -254,6 +259,10 @@ export class HistoryWriter {
 
   #accountOf(key: string): string {
     return this.#pick(this.#accounts, this.#keys.indexOf(key));
+  }
+
+  #others(account: string): string[] {
+    return this.#accounts.filter((other) => other !== account);
   }
 
   #pick(from: readonly string[], index: number): string {

@@ -16,14 +16,22 @@ const MINUTES_AGO = [0, 0, 0, 1, 61, 1_500, 45_000];
 
 const count = fc.oneof(fc.nat(9), fc.nat(5_000));
 const amount = fc.oneof(fc.nat(9), fc.nat(1_000_000));
-const quotas = fc.uniqueArray(
-  fc.record({
-    meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
-    window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
-    limit: fc.nat(3),
-    enforcement: fc.constantFrom('soft' as const, 'hard' as const),
-  }),
-  { maxLength: 3, selector: ({ meter, window }) => `${meter} ${window}` },
+const quota = {
+  meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
+  limit: fc.nat(3),
+  enforcement: fc.constantFrom('soft' as const, 'hard' as const),
+};
+const CALENDAR = ['hour', 'day', 'week', 'month'] as const;
+const quotas: fc.Arbitrary<NonNullable<PlanTerms['quotas']>> = fc.uniqueArray(
+  fc.oneof(
+    fc.record({ ...quota, window: fc.constantFrom(...CALENDAR) }),
+    fc.record({
+      ...quota,
+      window: fc.constantFrom(...CALENDAR, 'lifetime' as const),
+      per: fc.constantFrom('end_user' as const, 'session' as const, 'tag' as const),
+    }),
+  ),
+  { maxLength: 3, selector: (each) => `${each.meter} ${each.window} ${'per' in each ? each.per : ''}` },
 );
 const terms: fc.Arbitrary<PlanTerms> = fc.record(
   { quotas, requests_per_minute: fc.nat(100) },
@@ -60,6 +68,8 @@ const step = fc.oneof(
       count,
       hold: amount,
       cost: fc.option(amount, { nil: undefined }),
+      /** How many parents its account has. */
+      parents: fc.constantFrom(0, 0, 1, 2),
       ago: fc.option(fc.constantFrom(...MINUTES_AGO), { freq: 12 }),
       /** How many changes of terms it missed. */
       behind: fc.constantFrom(0, 0, 0, 1, 4, 100),

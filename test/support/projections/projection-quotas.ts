@@ -3,10 +3,11 @@ import { isAccountEvent, isKeyEvent, isPlanEvent } from '#db/events/subjects.ts'
 import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { type Limit, limitsOf, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { type TermsLimit, termsLimits, WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
 import { expectedAbandoned, expectedReserved, expectedSettled } from '../meters.ts';
+import { type ExpectedSubject, expectedSubjects } from '../subjects.ts';
 import type { Row, Rows } from './projection-fold.ts';
 
 /**
@@ -14,8 +15,13 @@ import type { Row, Rows } from './projection-fold.ts';
  * (limits-identity.ts): who is charged what, and when it is given back.
  */
 
-type Version = { position: number; minute: number; quotas: Map<string, Limit> };
-type Charge = { row: Row; limit: Limit; end: number; held: number };
+/** The codes of what terms count apart, as projections store them. */
+const PER_CODES: Readonly<Record<string, number>> = { '': 0, end_user: 1, session: 2, tag: 3 };
+const nameOf = ({ meter, window, per }: Pick<TermsLimit, 'meter' | 'window' | 'per'>): string =>
+  `${meter} ${window} ${per ?? ''}`;
+
+type Version = { position: number; minute: number; quotas: Map<string, TermsLimit> };
+type Charge = { row: Row; limit: TermsLimit; end: number; held: number };
 type Life = Extract<
   Placed['event'],
   { type: 'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned' }
@@ -48,7 +54,7 @@ class QuotaFold {
       const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
       if (!key) return;
       this.#keys.set(key.id, key);
-      this.#terms(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minute);
+      this.#terms(`key/${key.id}`, termsLimits(key.terms ?? {}, key.resetPosition), position, minute);
     } else if (isAccountEvent(event)) {
       const account = evolveAccount(this.#accounts.get(event.account), { event, at, position, version });
       this.#account(account, position, minute);
@@ -69,20 +75,20 @@ class QuotaFold {
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
     this.#terms(
       `account/${account.id}`,
-      limitsOf(accountTerms(account, plan), account.resetPosition),
+      termsLimits(accountTerms(account, plan), account.resetPosition),
       position,
       minute,
     );
   }
 
-  #terms(subject: string, limits: readonly Limit[], position: number, minute: number): void {
+  #terms(subject: string, limits: readonly TermsLimit[], position: number, minute: number): void {
     const versions = this.#versions.get(subject) ?? [];
     this.#versions.set(subject, versions);
     const before = versions.at(-1)?.quotas;
     const quotas = new Map(
       limits
         .filter(({ window }) => window !== 'none' && window !== 'minute')
-        .map((limit) => [`${limit.meter} ${limit.window}`, limit]),
+        .map((limit) => [nameOf(limit), limit]),
     );
     versions.push({ position, minute, quotas });
     for (const [name, limit] of quotas) {
@@ -91,7 +97,8 @@ class QuotaFold {
         continue;
       for (const row of this.rows.values()) {
         const isMeant =
-          row['subject'] === subject &&
+          row['holder'] === subject &&
+          row['per'] === PER_CODES[limit.per ?? ''] &&
           row['meter'] === METERS[limit.meter].code &&
           row['window_kind'] === WINDOW_KINDS[limit.window] &&
           row['reset_position'] === limit.reset;
@@ -123,26 +130,28 @@ class QuotaFold {
 
   #adjust(event: EventOf<'usage.adjusted'>, position: number): void {
     const { account, key, meter, window, window_start, reset_position, amount } = event;
-    const subject = key === undefined ? `account/${account}` : `key/${key}`;
-    const versions = this.#versions.get(subject) ?? [];
+    const holder = key === undefined ? `account/${account}` : `key/${key}`;
+    const subject = { name: holder, holder, per: null, account };
+    const versions = this.#versions.get(holder) ?? [];
     const limit = versions
-      .map(({ quotas }) => quotas.get(`${meter} ${window}`))
+      .map(({ quotas }) => quotas.get(nameOf({ meter, window, per: null })))
       .findLast((each) => each?.reset === reset_position);
     if (!limit) return;
-    const row = this.#row(subject, account, limit, window_start, versions);
+    const row = this.#row(subject, limit, window_start, versions);
     row['used'] = (row['used'] as number) + amount;
     row['position'] = Math.max(row['position'] as number, position);
   }
 
   #accept(event: EventOf<'request.accepted'>, position: number): void {
-    const { account, key, admitted_minute: minute, terms_position: terms = 0 } = event;
+    const { admitted_minute: minute, terms_position: terms = 0 } = event;
     if (minute === undefined) return;
     const charges: Charge[] = [];
     this.#open.set(event.request, charges);
-    for (const subject of [`account/${account}`, `key/${key}`]) {
-      const versions = this.#versions.get(subject) ?? [];
+    for (const subject of expectedSubjects(event)) {
+      const versions = this.#versions.get(subject.holder) ?? [];
       for (const limit of versions.findLast((version) => version.position <= terms)?.quotas.values() ?? []) {
-        const row = this.#row(subject, account, limit, minute, versions);
+        if (limit.per !== subject.per) continue;
+        const row = this.#row(subject, limit, minute, versions);
         const charge = {
           row,
           limit,
@@ -162,10 +171,10 @@ class QuotaFold {
     charge.held = units;
   }
 
-  #row(subject: string, account: string, limit: Limit, minute: number, versions: readonly Version[]): Row {
+  #row(subject: ExpectedSubject, limit: TermsLimit, minute: number, versions: readonly Version[]): Row {
     const window_start = windowStart(limit.window, minute);
     const identity = {
-      subject,
+      subject: subject.name,
       meter: METERS[limit.meter].code,
       window_kind: WINDOW_KINDS[limit.window],
       window_start,
@@ -175,7 +184,7 @@ class QuotaFold {
     const known = this.rows.get(name);
     if (known) return known;
     const same = versions.flatMap((version) => {
-      const other = version.quotas.get(`${limit.meter} ${limit.window}`);
+      const other = version.quotas.get(nameOf(limit));
       return other?.reset === limit.reset
         ? [{ ...version, cap: other.cap, isHard: other.enforcement === 'hard' }]
         : [];
@@ -184,8 +193,10 @@ class QuotaFold {
     const newest = same.findLast((version) => version.minute < end) ?? same[0];
     const row = {
       ...identity,
-      begins_at: new Date(window_start * 60_000),
-      account,
+      begins_at: new Date(limit.window === 'lifetime' ? 'infinity' : window_start * 60_000),
+      holder: subject.holder,
+      per: PER_CODES[subject.per ?? ''],
+      account: subject.account,
       cap: newest?.cap,
       is_hard: newest?.isHard,
       used: 0,

@@ -32,6 +32,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'end_user',
     'session',
     'tags',
+    'parents',
     'cache_write_tokens',
     'usage_details',
     'answered_model',

@@ -84,11 +84,7 @@ describe('a file of terms', () => {
     ],
     ['a reply of nothing', { reply_tokens_max: 0 }, 'reply_tokens_max must be at least 1.'],
     ['an unknown field', { request_per_minute: 3 }, 'request_per_minute is not a known field.'],
-    [
-      'an unknown field within',
-      { quotas: [{ ...quota, per: 'user' }] },
-      'quotas[0].per is not a known field.',
-    ],
+    ['an unknown field within', { quotas: [{ ...quota, by: 'user' }] }, 'quotas[0].by is not a known field.'],
     ['a field of keys alone', { networks: ['10.0.0.0/8'] }, 'networks is not a known field.'],
     [
       'a route that is none',
@@ -192,7 +188,10 @@ describe('the options of a restriction', () => {
       { quota: ['tokens=5'] },
       '--quota: "tokens=5" is not a quota such as tokens/day=100000 or requests/hour=50:hard.',
     ],
-    [{ quota: ['tokens/minute=5'] }, '--quota: quotas[0].window must be one of hour, day, week, month.'],
+    [
+      { quota: ['tokens/minute=5'] },
+      '--quota: quotas[0].window must be one of hour, day, week, month, lifetime.',
+    ],
     [{ quota: ['tokens/day=5', 'tokens/day=6'] }, '--quota: quotas names a meter and window twice.'],
     [{ quota: ['tokens/day=5:strict'] }, '--quota: quotas[0].enforcement must be one of soft, hard.'],
     [{ expires: 'soon' }, '"soon" is not a time such as 2027-01-31T00:00:00Z.'],

@@ -129,6 +129,36 @@ describe("the limits of a key's calls", () => {
     expect(limits('Account1')[0]).toMatchObject({ limits: [{ cap: 20 }], position: 8 });
   });
 
+  test('are those of its end user, session and tags too, by the terms of the account and of the key', () => {
+    const quota = { meter: 'tokens', enforcement: 'soft' } as const;
+    happened(
+      defined('free', {
+        quotas: [
+          { ...quota, window: 'month', limit: 1 },
+          { ...quota, window: 'month', limit: 2, per: 'end_user' },
+          { ...quota, window: 'lifetime', limit: 3, per: 'tag' },
+        ],
+      }),
+      put('Account1', 'free'),
+      restricted('Account1', { quotas: [{ ...quota, window: 'lifetime', limit: 4, per: 'session' }] }),
+    );
+    const of = (call: Parameters<typeof model.limitsOf>[1]) =>
+      model
+        .limitsOf(keyOf('Account1'), call)
+        .map(({ subject, limits: [limit], position: at }) => [subject, limit?.cap, at]);
+    expect(of(undefined)).toEqual([['account/Account1', 1, 6]]);
+    expect(of({ end_user: 'U', session: 'S', tags: ['T', 'V', 'T'] })).toEqual([
+      ['account/Account1', 1, 6],
+      ['end_user/Account1/U', 2, 6],
+      ['tag/Account1/T', 3, 6],
+      ['tag/Account1/V', 3, 6],
+      ['session/Account1/Keyount1/S', 4, 7],
+    ]);
+    const [, first] = model.limitsOf(keyOf('Account1'), { end_user: 'U' });
+    const [, again] = model.limitsOf(keyOf('Account1'), { end_user: 'V' });
+    expect(again?.limits).toBe(first?.limits);
+  });
+
   test("are an account's own where it has them, on a plan and on none", () => {
     happened(
       defined('free', { requests_per_minute: 10, tokens_per_minute: 50 }),

@@ -213,7 +213,13 @@ function Quotas({ quotas }: { quotas: readonly RequestQuota[] }) {
             </span>
           </div>
           <p className="text-xs text-muted">
-            Resets <When time={to} />
+            {to === null ? (
+              'Never resets'
+            ) : (
+              <>
+                Resets <When time={to} />
+              </>
+            )}
           </p>
         </li>
       ))}

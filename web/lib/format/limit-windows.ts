@@ -12,7 +12,7 @@ const LENGTHS_MS = {
 
 /** The end of a window that starts at `fromMs`, or null. Months are UTC calendar months. */
 export function windowEndMs(window: LimitRow['window'], fromMs: number): number | null {
-  if (window === 'none') return null;
+  if (window === 'none' || window === 'lifetime') return null;
   if (window !== 'month') return fromMs + LENGTHS_MS[window];
   const from = new Date(fromMs);
   return Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1, 1);
@@ -20,7 +20,13 @@ export function windowEndMs(window: LimitRow['window'], fromMs: number): number 
 
 /** The row at the given time: a past window is replaced by the current one with no usage. */
 export function atTime(row: LimitRow, nowMs: number): LimitRow {
-  if (row.resets_at === null || Date.parse(row.resets_at) > nowMs || row.window === 'none') return row;
+  if (
+    row.resets_at === null ||
+    Date.parse(row.resets_at) > nowMs ||
+    row.window === 'none' ||
+    row.window === 'lifetime'
+  )
+    return row;
   let fromMs = Date.parse(row.resets_at);
   let endMs = windowEndMs(row.window, fromMs);
   if (row.window !== 'month' && endMs !== null) {

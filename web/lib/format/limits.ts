@@ -1,4 +1,6 @@
+import type { Quota } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
+import { PER } from '#db/limits/subjects.ts';
 import type { LimitRow } from '#server/contract/limits.ts';
 import { capitalized, showCost } from './show.ts';
 
@@ -9,6 +11,7 @@ const WINDOWS: Record<Exclude<LimitRow['window'], 'none' | 'minute'>, string> = 
   day: 'Daily',
   week: 'Weekly',
   month: 'Monthly',
+  lifetime: 'Lifetime',
 };
 
 /** The name of a limit: "Daily tokens", "Requests per minute", "Concurrent requests". */
@@ -18,6 +21,10 @@ export function limitTitle({ meter, window }: Pick<LimitRow, 'meter' | 'window'>
     return `${WINDOWS[window]} ${name}`;
   return `${capitalized(name)}${window === 'minute' ? ' per minute' : ''}`;
 }
+
+/** The name of a quota of terms: "Monthly cost for each end user". */
+export const quotaTitle = (quota: Pick<Quota, 'meter' | 'window' | 'per'>): string =>
+  `${limitTitle(quota)}${quota.per === undefined ? '' : ` for each ${PER[quota.per].names[0]}`}`;
 
 /** An amount of a limit's meter. @param show formats everything but money. */
 export const showAmount = (

@@ -30,7 +30,7 @@ export const quotasOfLimits = (rows: readonly LimitRow[]): AdjustableQuota[] =>
 export function quotasOfRequest({ outcome, key, quotas }: RequestDetail, nowMs: number): AdjustableQuota[] {
   if (outcome === 'running') return [];
   return quotas.flatMap(({ scope, meter, window, limit, used, to }) =>
-    isQuotaMeter(meter) && isQuotaWindow(window) && Date.parse(to) > nowMs
+    isQuotaMeter(meter) && isQuotaWindow(window) && (to === null || Date.parse(to) > nowMs)
       ? [{ key: scope === 'key' ? key : null, meter, window, limit, used }]
       : [],
   );

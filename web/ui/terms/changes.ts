@@ -2,7 +2,7 @@ import type { PlanTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
-import { limitTitle } from '../../lib/format/limits.ts';
+import { quotaTitle } from '../../lib/format/limits.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { ROUTE_NAMES } from './summary.ts';
 
@@ -89,13 +89,13 @@ function quotaChanges(
         ? absent
         : quotas.length === 0
           ? 'none'
-          : quotas.map((quota) => `${limitTitle(quota)}: ${showLimit(quota)}`).join(', ');
+          : quotas.map((quota) => `${quotaTitle(quota)}: ${showLimit(quota)}`).join(', ');
     return [{ what: 'Quotas', from: show(before), to: show(after), effect: null }];
   }
-  const names = [...new Set([...(before ?? []), ...(after ?? [])].map(limitTitle))];
+  const names = [...new Set([...(before ?? []), ...(after ?? [])].map(quotaTitle))];
   return names.map((name) => {
-    const one = before?.find((quota) => limitTitle(quota) === name);
-    const other = after?.find((quota) => limitTitle(quota) === name);
+    const one = before?.find((quota) => quotaTitle(quota) === name);
+    const other = after?.find((quota) => quotaTitle(quota) === name);
     return {
       what: name,
       from: one ? showLimit(one) : NO_LIMIT,

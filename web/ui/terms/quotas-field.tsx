@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import type { Quota } from '#db/limits/limits.ts';
+import { PER } from '#db/limits/subjects.ts';
 import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import { capitalized } from '../../lib/format/show.ts';
 import { Button, IconButton } from '../button.tsx';
@@ -19,7 +20,10 @@ const WINDOWS: Record<Quota['window'], string> = {
   day: 'Day',
   week: 'Week',
   month: 'Month',
+  lifetime: 'Lifetime',
 };
+/** Lifetimes are for end users, sessions and tags. */
+const { lifetime: _lifetime, ...CALENDAR_WINDOWS } = WINDOWS;
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = {
   soft: 'Soft limit (in-flight requests finish)',
   hard: 'Hard limit',
@@ -33,7 +37,10 @@ function nextOf(rows: readonly Row[]): Omit<Row, 'id'> | null {
     (['month', 'day', 'hour', 'week'] as const).map((window) => ({ meter, window })),
   );
   const free = pairs.find(
-    (pair) => !rows.some(({ meter, window }) => meter === pair.meter && window === pair.window),
+    (pair) =>
+      !rows.some(
+        ({ meter, window, per }) => per === undefined && meter === pair.meter && window === pair.window,
+      ),
   );
   return free ? { ...free, limit: undefined, enforcement: 'soft' } : null;
 }
@@ -51,11 +58,7 @@ export function QuotasField({
   const [rows, setRows] = useState<readonly Row[]>(() => value.map((quota, id) => ({ ...quota, id })));
   const set = (next: readonly Row[]): void => {
     setRows(next);
-    onChange(
-      next
-        .filter(isWhole)
-        .map(({ meter, window, limit, enforcement }) => ({ meter, window, limit, enforcement })),
-    );
+    onChange(next.filter(isWhole).map(({ id: _id, ...quota }) => quota));
   };
   const change = (id: number, to: Partial<Row>): void =>
     set(rows.map((row) => (row.id === id ? { ...row, ...to } : row)));
@@ -68,6 +71,7 @@ export function QuotasField({
           key={row.id}
           className="grid grid-cols-2 gap-2 rounded-lg border border-line p-3 sm:grid-cols-[1fr_1fr_1fr_auto]"
         >
+          {row.per !== undefined && <p className="col-span-full">For each {PER[row.per].names[0]}</p>}
           <SelectField
             label="Metric"
             value={row.meter}
@@ -91,7 +95,7 @@ export function QuotasField({
             value={row.window}
             onChange={({ target }) => change(row.id, { window: target.value as Quota['window'] })}
           >
-            <WordOptions words={WINDOWS} />
+            <WordOptions words={row.per === undefined ? CALENDAR_WINDOWS : WINDOWS} />
           </SelectField>
           <div className="flex items-end justify-end">
             <IconButton

@@ -1,6 +1,7 @@
 import type { KeyTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
+import { PER } from '#db/limits/subjects.ts';
 import { showAmount } from '../../lib/format/limits.ts';
 import { showCount, showCounted, showShort } from '../../lib/format/show.ts';
 
@@ -28,9 +29,14 @@ export const ROUTE_NAMES = {
 const showLimit = ({ meter, limit }: Quota): string =>
   showAmount(meter, limit, (amount) => `${showShort(amount)} ${METERS[meter].units[amount === 1 ? 0 : 1]}`);
 
-/** "1.2M tokens per day", "$5.00 per month (hard limit)". */
+/** "1.2M tokens per day", "$5.00 per month for each end user (hard limit)". */
 const showQuota = (quota: Quota): string =>
-  `${showLimit(quota)} per ${quota.window}${quota.enforcement === 'hard' ? ' (hard limit)' : ''}`;
+  [
+    showLimit(quota),
+    ...(quota.window === 'lifetime' ? ['in its lifetime'] : [`per ${quota.window}`]),
+    ...(quota.per === undefined ? [] : [`for each ${PER[quota.per].names[0]}`]),
+    ...(quota.enforcement === 'hard' ? ['(hard limit)'] : []),
+  ].join(' ');
 
 /** "a, b and c". */
 const join = (parts: readonly string[]): string =>

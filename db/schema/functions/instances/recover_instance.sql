@@ -28,7 +28,8 @@ begin
   ), reservation as (
     -- The newest hold of each request: of its acceptance or of its last extension.
     select distinct on (a.request) a.request, a.account, a.key, a.model, a.route, a.end_user, a.session,
-        a.tags, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position, a.position
+        a.tags, a.parents, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position,
+        a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
@@ -49,6 +50,7 @@ begin
       array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
         'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
         'route', c.route, 'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
+        'parents', c.parents,
         'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
         'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines

@@ -33,25 +33,31 @@ begin
           jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_nanousd', o.cost_nanousd)), true
       from appended a join unnest(_open, _tokens, _cost_nanousd) as o(position, tokens, cost_nanousd)
         using (position)
-  ), open_lease as (
+  ), charge_subject as materialized (
+    select c.fields, c.is_open, c.position, s.subject
+      from charge c cross join lateral daybook.subjects_of((c.fields).account, (c.fields).parents,
+        (c.fields).key, (c.fields).end_user, (c.fields).session, (c.fields).tags) s
+  ), open_lease as materialized (
     select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
+        (select min(n.reset_position) from daybook.allowance n
+          where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
+            and n.window_start = a.window_start and n.reset_position > a.reset_position
+        ) as next_reset_position,
         l.granted - l.returned > l.used
           and a.window_start >= daybook.window_start(a.window_kind, _now) as is_live
       from daybook.lease l join daybook.allowance a on a.id = l.allowance
       where l.instance = _instance and not l.closed
   ), spent as (
     select l.allowance, sum(daybook.charged_units(l.meter, c.fields))::bigint as units
-      from open_lease l join charge c
-        on l.subject in ('account/' || (c.fields).account, 'key/' || (c.fields).key)
+      from open_lease l join charge_subject c
+        on l.subject = c.subject
         and (c.is_open or c.position > l.position)
         and l.window_start = daybook.window_start(l.window_kind, (c.fields).admitted_minute)
         and coalesce((c.fields).terms_position, 0) >= l.since_terms
       where l.is_live
         -- Of windows that were reset a request belongs to the newest one that its terms knew.
-        and l.reset_position = (select max(n.reset_position) from open_lease n
-          where n.subject = l.subject and n.meter = l.meter and n.window_kind = l.window_kind
-            and n.window_start = l.window_start
-            and n.reset_position <= coalesce((c.fields).terms_position, 0))
+        and l.reset_position <= coalesce((c.fields).terms_position, 0)
+        and (l.next_reset_position is null or l.next_reset_position > coalesce((c.fields).terms_position, 0))
       group by l.allowance
   ), closing as (
     select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,

@@ -1,7 +1,8 @@
 -- The lease exchange of an instance, in one transaction. The instance
 --   reports its returned, spent and held units (as totals, so that a repeated call changes nothing),
---   requests units for its waiting requests, in their order of admission, and
---   requests a stock to decide from on its own while the allowance is far from exhausted.
+--   requests units for its waiting requests, in their order of admission,
+--   requests a stock to decide from on its own while the allowance is far from exhausted, and
+--   closes leases that are idle.
 -- Lines are one element per allowance, ordered by identity, which is the one order in which allowances are
 -- locked. Needs are one element each, those of a request side by side; `_line` counts from 1. A request is
 -- granted all of its needs or nothing: `grants` is then 0, and -1 at the need that failed.
@@ -14,7 +15,7 @@ create or replace function daybook.exchange(
   _instance integer, _position bigint,
   _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[],
   _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[],
-  _strict boolean[], _stock bigint[],
+  _strict boolean[], _closes boolean[], _stock bigint[],
   _request integer[], _line integer[], _minimum bigint[], _wanted bigint[],
   out allowance bigint[], out cap bigint[], out granted bigint[], out free bigint[], out near boolean[],
   out used bigint[], out held bigint[], out recallable boolean[],
@@ -64,6 +65,11 @@ begin
     if not found then
       _l := row(_a.id, _instance, 0, 0, 0, 0, 0, _position, _since[_i], false, false)::daybook.lease;
       insert into daybook.lease select _l.*;
+      _a.sharers := _a.sharers + 1;
+    elsif _l.closed then
+      -- The instance closed it while it was idle. Its totals continue.
+      _l.closed := false;
+      _l.since_terms := _since[_i];
       _a.sharers := _a.sharers + 1;
     end if;
     if _terms[_i] > _a.terms_position then
@@ -147,6 +153,11 @@ begin
     _l.granted := granted[_i];
     -- The instance's own report counts only while the allowance is near exhaustion.
     _l.is_strict := _strict[_i] and _a.near;
+    -- Of an idle lease that has no units left, recovery has nothing to do.
+    if _closes[_i] and _l.held = 0 and _l.granted - _l.returned = _l.used then
+      _l.closed := true;
+      _a.sharers := _a.sharers - 1;
+    end if;
     update daybook.allowance a set cap = _a.cap,
         ceiling = greatest(_a.cap - _a.adjusted, _a.granted - _a.returned),
         granted = _a.granted, returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used,
@@ -155,7 +166,7 @@ begin
       where a.id = _a.id;
     update daybook.lease l set granted = _l.granted, returned = _l.returned, used = _l.used,
         overdrawn = _l.overdrawn, held = _l.held, position = _l.position, since_terms = _l.since_terms,
-        is_strict = _l.is_strict
+        is_strict = _l.is_strict, closed = _l.closed
       where l.allowance = _a.id and l.instance = _instance;
     recallable := recallable || (_a.near and exists (select from daybook.lease l
       where l.allowance = _a.id and l.instance <> _instance and not l.is_strict and not l.closed

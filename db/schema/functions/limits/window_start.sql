@@ -12,5 +12,6 @@ begin atomic
     when 4 then _minute - (_minute + 4320) % 10080
     when 5 then (extract(epoch from
       date_trunc('month', to_timestamp(_minute * 60::bigint) at time zone 'UTC')) / 60)::integer
+    when 6 then 0
   end;
 end;

@@ -169,18 +169,26 @@ begin
       position bigint not null,
       -- Minutes since 1970, as in the log; and the same as a time, by which old windows are found.
       window_start integer not null,
-      begins_at timestamptz not null
-        generated always as (to_timestamp(window_start::double precision * 60)) stored,
+      -- A lifetime (6) is never old.
+      begins_at timestamptz not null generated always as (
+        case window_kind when 6 then 'infinity'::timestamptz
+          else to_timestamp(window_start::double precision * 60) end) stored,
       meter smallint not null,
       window_kind smallint not null,
+      -- What its holder's terms count apart: 0 nothing, 1 end users, 2 sessions, 3 tags.
+      per smallint not null,
       is_hard boolean not null,
-      -- `account/<id>` or `key/<id>`, and the account that it belongs to.
+      -- The subject, the account or key whose terms limit it (`account/<id>` or `key/<id>`), and the account
+      -- that it belongs to. See daybook.subjects_of.
       subject text collate "C" not null,
+      holder text collate "C" not null,
       account text collate "C" not null,
       primary key (subject, meter, window_kind, window_start, reset_position)
     ) with (fillfactor = 70);
     create index quota_window_account on quota_window (account, window_start);
-    create index quota_window_position on quota_window (position);
+    -- Readers follow the windows of accounts and keys; those of end users, sessions and tags are many.
+    create index quota_window_position on quota_window (position) where per = 0;
+    create index quota_window_holder on quota_window (holder) where per <> 0;
     create index quota_window_begin on quota_window (begins_at);
 
     -- The history of a subject's quotas: a request is charged to the quotas in force at the position of its
@@ -193,9 +201,11 @@ begin
       from_minute integer not null,
       meter smallint not null,
       window_kind smallint not null,
+      per smallint not null,
       is_hard boolean not null,
+      -- The account or key whose terms they are.
       subject text collate "C" not null,
-      primary key (subject, meter, window_kind, position)
+      primary key (subject, per, meter, window_kind, position)
     );
     -- The state onto which the next change of terms is folded: accounts with their plan and the quotas that
     -- override it, plans and keys with theirs; null if the terms have no quotas.
@@ -216,7 +226,9 @@ begin
       window_start integer not null,
       meter smallint not null,
       window_kind smallint not null,
+      per smallint not null,
       subject text collate "C" not null,
+      holder text collate "C" not null,
       account text collate "C" not null,
       primary key (request, position, subject, meter, window_kind)
     ) with (fillfactor = 70);

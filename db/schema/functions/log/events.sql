@@ -5,7 +5,7 @@ create or replace function daybook.events(
 ) returns table (
   shard smallint, "position" bigint, at timestamptz, instance integer,
   type smallint, request uuid, account text, key text, model text, route smallint,
-  end_user text, session text, tags text, upstream text, sse boolean,
+  end_user text, session text, tags text, parents text, upstream text, sse boolean,
   body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint,
   usage_source smallint, input_tokens integer, cache_read_tokens integer,
   cache_write_tokens integer, output_tokens integer,
@@ -19,7 +19,7 @@ language sql stable
 begin atomic
   select 0::smallint, e.position, e.at, e.instance, (e.f).type, (e.f).request, (e.f).account, (e.f).key,
       (e.f).model, (e.f).route, (e.f).end_user, (e.f).session, (e.f).tags,
-      (e.f).upstream, (e.f).sse, (e.f).body_bytes, (e.f).hold_tokens, (e.f).retry_count,
+      (e.f).parents, (e.f).upstream, (e.f).sse, (e.f).body_bytes, (e.f).hold_tokens, (e.f).retry_count,
       (e.f).status, (e.f).end_reason, (e.f).usage_source, (e.f).input_tokens, (e.f).cache_read_tokens,
       (e.f).cache_write_tokens,
       (e.f).output_tokens, (e.f).reasoning_tokens, (e.f).attempt_count, (e.f).first_byte_ms,
