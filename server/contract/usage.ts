@@ -1,16 +1,30 @@
 import { z } from 'zod';
-import { Id, Model, Time, Format, type Freshness } from '#server/contract/parts.ts';
+import { Outcome, RequestFilter } from '#server/contract/requests.ts';
+import { Time, Format, type Freshness } from '#server/contract/parts.ts';
 
 export const Bucket = z.enum(['minute', 'hour', 'day']);
 export type Bucket = z.infer<typeof Bucket>;
-export const UsageGroup = z.enum(['account', 'key', 'model']);
+/** By account, key and model there are tables of sums; by the others the requests themselves are summed. */
+export const UsageGroup = z.enum([
+  'account',
+  'key',
+  'model',
+  'route',
+  'upstream',
+  'end_user',
+  'session',
+  'tag',
+  'outcome',
+  'status',
+  'error_code',
+]);
 export type UsageGroup = z.infer<typeof UsageGroup>;
 
 /** `GET /v1/usage`: usage of requests by the time they ended, grouped and in buckets. */
 export const UsageQuery = z.strictObject({
-  account: Id.optional(),
-  key: Id.optional(),
-  model: Model.optional(),
+  ...RequestFilter.shape,
+  /** Only requests that have ended are in reports. */
+  outcome: Outcome.optional(),
   /** Inclusive. Default: the start of the day of `to`, in UTC. */
   from: Time.optional(),
   /** Exclusive. Default: now. */
@@ -85,7 +99,13 @@ export type UsageReport = Freshness & {
   from: string;
   to: string;
   bucket: Bucket | null;
+  /**
+   * A request is in one group, except with `tag`, where it is in the group of each of its tags; the totals
+   * count it once.
+   */
   group_by: UsageGroup[];
+  /** The sums of the tables, or sums over the requests themselves, which are kept for a shorter time. */
+  source: 'usage' | 'requests';
   totals: UsageFigures;
   /** Absent without groups and buckets. By time if there are buckets, otherwise by number of requests. */
   rows?: UsageRow[];

@@ -15,6 +15,7 @@ import { REQUEST_DETAIL, readRequestDetail } from '#server/read/request-detail.t
 import type { Scope } from '#server/read/scope.ts';
 import { usageCsv, reportUsage, usageSource } from '#server/read/usage-report.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
+import { checkRequests } from '#server/read/usage-requests.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -57,8 +58,12 @@ export async function answerUsage(
   if (query instanceof ApiError) return query;
   const plan = planUsage(query, scope, Math.floor(readModel.nowMs()));
   if (typeof plan === 'string') return new ApiError('invalid_value', { message: plan });
-  const read = await reads.read(usageSource(plan), (client) => reportUsage(client, scope, query, plan));
+  const read = await reads.read(usageSource(plan), async (client) => {
+    const refusal = plan.table === 'request' ? await checkRequests(client, scope, query, plan) : null;
+    return refusal ?? (await reportUsage(client, scope, query, plan));
+  });
   if (read instanceof ApiError) return read;
+  if (typeof read.found === 'string') return new ApiError('invalid_value', { message: read.found });
   const report: UsageReport = { ...read.asOf, ...read.found };
   if (!wantsCsv(query.format, request)) return report;
   sendCsv(response, 'usage.csv', usageCsv(report), read.asOf, [

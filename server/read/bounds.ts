@@ -30,6 +30,16 @@ export const EXPORT_STEPS_MAX = 200;
 export const EXPORT_STEP_ROWS = 1_000;
 /** Rows of a usage report: more than people read. The totals include the rest. */
 export const USAGE_ROWS_MAX = 2_000;
+/**
+ * Requests that a usage report sums one by one, where no table has its sums: some hundred milliseconds. A
+ * shorter range, or one account or key, has fewer.
+ */
+export const USAGE_REQUESTS_MAX = 100_000;
+/**
+ * The longest call that such a report is sure to include. Indexes order requests by acceptance, and reports
+ * are by the end: requests accepted this long before the range are looked at too.
+ */
+export const USAGE_CALL_MAX_MS = 3_600_000;
 /** Buckets of such a report: two days in minutes, three months in hours, seven years in days. */
 export const USAGE_BUCKETS_MAX = 2_880;
 /** How far back there are minutes: the worker's retention takes older ones away. */

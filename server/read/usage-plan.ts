@@ -1,3 +1,4 @@
+import { FILTER_FIELDS } from '#db/fold/call-filter.ts';
 import { USAGE_BUCKETS_MAX, USAGE_MINUTES_SHOWN_MS } from '#server/read/bounds.ts';
 import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/usage.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -11,9 +12,11 @@ export type UsagePlan = {
     | 'usage_hour'
     | 'usage_hour_total'
     | 'usage_day'
-    | 'usage_day_account';
-  /** The column with the start of a row's interval. */
-  column: 'minute' | 'hour' | 'day';
+    | 'usage_day_account'
+    | 'request';
+  /** The length of a row's interval, and the column with its start; of requests the column of their end. */
+  unit: Bucket;
+  column: Bucket | 'ended_at';
   /** Milliseconds since 1970, aligned to the table's rows. */
   fromMs: number;
   toMs: number;
@@ -37,6 +40,7 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
   const fromMs = query.from?.getTime() ?? floorTo(toMs - 1, 'day');
   if (fromMs >= toMs) return 'from must be before to.';
 
+  if (isOfRequests(query)) return planRequests(groups, bucket, fromMs, toMs);
   const isDetailed =
     scope.key !== null ||
     query.key !== undefined ||
@@ -54,16 +58,48 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
   const unit = isDetailed ? detailedUnit(wanted, hasMinutes) : plainUnit(wanted, { isByAccount, hasMinutes });
   const plan: UsagePlan = {
     table: TABLES[unit][isDetailed ? 'detailed' : isByAccount ? 'account' : 'total'],
+    unit,
     column: unit,
     fromMs: floorTo(fromMs, bucket ?? unit),
     toMs: ceilTo(toMs, bucket ?? unit),
     bucket,
     groups,
   };
-  if (bucket !== null && (plan.toMs - plan.fromMs) / UNIT_MS[bucket] > USAGE_BUCKETS_MAX) {
-    return `More than ${USAGE_BUCKETS_MAX} buckets: use a shorter range or a larger bucket.`;
-  }
-  return plan;
+  return withinBuckets(plan);
+}
+
+function withinBuckets(plan: UsagePlan): UsagePlan | string {
+  const { bucket, fromMs, toMs } = plan;
+  return bucket !== null && (toMs - fromMs) / UNIT_MS[bucket] > USAGE_BUCKETS_MAX
+    ? `More than ${USAGE_BUCKETS_MAX} buckets: use a shorter range or a larger bucket.`
+    : plan;
+}
+
+/** What the tables of sums are grouped and filtered by. */
+const OF_TABLES: ReadonlySet<UsageGroup> = new Set(['account', 'key', 'model']);
+const OF_REQUESTS = FILTER_FIELDS.filter((field) => !OF_TABLES.has(field));
+
+/** Whether only the requests themselves have the groups and filters of a report. */
+const isOfRequests = (query: UsageQuery): boolean =>
+  OF_REQUESTS.some((field) => query[field] !== undefined) ||
+  (query.group_by ?? []).some((group) => !OF_TABLES.has(group));
+
+/** In minutes, as the finest tables have them. */
+function planRequests(
+  groups: readonly UsageGroup[],
+  bucket: Bucket | null,
+  fromMs: number,
+  toMs: number,
+): UsagePlan | string {
+  return withinBuckets({
+    table: 'request',
+    unit: 'minute',
+    column: 'ended_at',
+    fromMs: floorTo(fromMs, bucket ?? 'minute'),
+    toMs: ceilTo(toMs, bucket ?? 'minute'),
+    bucket,
+    groups,
+  });
 }
 
 /** The largest unit that the range is aligned to. An end in the future counts as aligned. */

@@ -1,8 +1,9 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { rowsOf } from '#db/schema/query.ts';
-import type { UsageDayTable } from '#db/schema/tables.ts';
 import { csvLine } from '#db/csv.ts';
+import type { UsageDayTable } from '#db/schema/tables.ts';
+import { ROUTE_OF } from '#db/limits/limits.ts';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/read/bounds.ts';
 import type { Freshness } from '#server/contract/parts.ts';
@@ -19,6 +20,7 @@ import { seesUpstreamCost } from '#server/read/operator-fields.ts';
 import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { UsagePlan } from '#server/read/usage-plan.ts';
+import { EACH_TAG, requestFigures } from '#server/read/usage-requests.ts';
 
 /**
  * Groups are hashed: the planner overestimates their number as the number of rows, and would sort those on
@@ -27,7 +29,7 @@ import type { UsagePlan } from '#server/read/usage-plan.ts';
 const SETTINGS = { enable_sort: 'off', work_mem: '16MB' };
 
 export const usageSource = ({ table }: UsagePlan): Source => ({
-  projection: 'usage',
+  projection: table === 'request' ? 'requests' : 'usage',
   tables: [table],
   settings: SETTINGS,
 });
@@ -59,11 +61,19 @@ const SUMS = [
   // A numeric comes as text.
   ...COSTS.map((name) => sql`coalesce(sum(${sql.ref(name)}), 0) as ${sql.ref(name)}`),
 ];
-const TIMES = HISTOGRAMS.map((name) => {
+const TIMES_OF_TABLES = HISTOGRAMS.map((name) => {
   const sums = Array.from({ length: BUCKETS }, (_, index) =>
     sumOf(sql`${sql.ref(name)}[${sql.lit(index + 1)}]`),
   );
   return sql`array[${sql.join(sums)}] as ${sql.ref(name)}`;
+});
+/** The same of requests, each of which has its buckets. */
+const TIMES_OF_REQUESTS = (['duration_bucket', 'first_byte_bucket'] as const).map((name, at) => {
+  const counts = Array.from(
+    { length: BUCKETS },
+    (_, index) => sql`(count(*) filter (where ${sql.ref(name)} = ${sql.lit(index + 1)}))::float8`,
+  );
+  return sql`array[${sql.join(counts)}] as ${sql.ref(HISTOGRAMS[at] as string)}`;
 });
 const ENDED = sql`completed + client_disconnected + upstream_failed + cut_short + relay_failed`;
 
@@ -75,9 +85,13 @@ type Grouped = Sums & {
   is_total: boolean;
   count: number;
   bucket_at?: Date | null;
-} & Partial<Pick<Selectable<UsageDayTable>, UsageGroup>>;
+} & Partial<Pick<Selectable<UsageDayTable>, 'account' | 'key' | 'model'>> &
+  Partial<Record<UsageGroup, string>>;
 
-/** Runs a plan in one pass over its rows; the totals are the sum of the groups. */
+/**
+ * Runs a plan in one pass over its rows; the totals are the sum of the groups, or of the rows where a row is
+ * in several groups.
+ */
 export async function reportUsage(
   client: ClientBase,
   scope: Scope,
@@ -86,29 +100,29 @@ export async function reportUsage(
 ): Promise<Omit<UsageReport, keyof Freshness>> {
   const { bucket, groups } = plan;
   const time = sql.ref(plan.column);
-  const conditions = [
-    ...subjectConditions(scope, query),
-    ...(query.model === undefined ? [] : [sql`model = ${query.model}`]),
-    sql`${time} >= to_timestamp(${plan.fromMs}::float8 / 1000)`,
-    sql`${time} < to_timestamp(${plan.toMs}::float8 / 1000)`,
-  ];
+  const isOfRequests = plan.table === 'request';
+  const source = isOfRequests ? requestFigures(scope, query, plan) : tableRows(scope, query, plan);
   const hasTimes = query.percentiles ?? groups.length === 0;
-  const sums = hasTimes ? [...SUMS, ...TIMES] : SUMS;
+  const sums = hasTimes ? [...SUMS, ...TIMES_OF_TABLES] : SUMS;
+  const rowSums = hasTimes && isOfRequests ? [...SUMS, ...TIMES_OF_REQUESTS] : sums;
   const named = [...COUNTS, ...COSTS, ...(hasTimes ? HISTOGRAMS : [])].map((name) => sql.ref(name));
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups].map((name) => sql.ref(name));
   const inBuckets =
     bucket === null ? sql`` : sql`, date_trunc(${sql.lit(bucket)}, ${time}, 'UTC') as bucket_at`;
   const absent = apart.map((name) => sql`null as ${name}`);
+  const hasTags = groups.includes('tag');
   const isApart = apart.length > 0;
   const rows = await rowsOf(
     client,
-    sql<Grouped>`with part as materialized (
-        select ${sql.join([...apart, ...sums])}
-          from (select *${inBuckets} from ${sql.table(`projection.${plan.table}`)}
-            where ${sql.join(conditions, sql` and `)}) used
+    sql<Grouped>`with used as ${hasTags ? sql`materialized` : sql`not materialized`} (
+        select *${inBuckets} from ${source} rows
+      ), part as materialized (
+        select ${sql.join([...apart, ...rowSums])}
+          from used ${hasTags ? EACH_TAG : sql``}
           ${isApart ? sql`group by ${sql.join(apart)}` : sql``})
       select *, count(*) over ()::integer as count from (
-        select true as is_total, ${sql.join([...absent, ...sums])} from part
+        select true as is_total, ${sql.join([...absent, ...(hasTags ? rowSums : sums)])}
+          from ${hasTags ? sql`used` : sql`part`}
         ${isApart ? sql`union all select false, ${sql.join([...apart, ...named])} from part` : sql``}) summed
       order by is_total desc, ${bucket === null ? sql`` : sql`bucket_at, `}${sql.join([
         sql`${ENDED} + refused desc`,
@@ -123,6 +137,7 @@ export async function reportUsage(
     to: new Date(plan.toMs).toISOString(),
     bucket,
     group_by: [...groups],
+    source: isOfRequests ? 'requests' : 'usage',
     totals: figures(total, isOperator),
     ...(apart.length > 0
       ? {
@@ -133,13 +148,29 @@ export async function reportUsage(
   };
 }
 
+/** The rows of a table of sums. */
+function tableRows(scope: Scope, query: UsageQuery, plan: UsagePlan): RawBuilder<unknown> {
+  const time = sql.ref(plan.column);
+  const conditions = [
+    ...subjectConditions(scope, query),
+    ...(query.model === undefined ? [] : [sql`model = ${query.model}`]),
+    sql`${time} >= to_timestamp(${plan.fromMs}::float8 / 1000)`,
+    sql`${time} < to_timestamp(${plan.toMs}::float8 / 1000)`,
+  ];
+  return sql`(select * from ${sql.table(`projection.${plan.table}`)}
+    where ${sql.join(conditions, sql` and `)})`;
+}
+
 function rowOf(part: Grouped, { groups }: UsagePlan, isOperator: boolean): UsageRow {
   return {
     ...(part.bucket_at ? { from: part.bucket_at.toISOString() } : {}),
-    ...Object.fromEntries(groups.map((group) => [group, part[group]])),
+    ...Object.fromEntries(groups.map((group) => [group, nameOf(group, part[group] as string)])),
     ...figures(part, isOperator),
   };
 }
+
+const nameOf = (group: UsageGroup, name: string): string =>
+  group === 'route' ? (ROUTE_OF.get(Number(name)) ?? '') : name;
 
 function figures(sums: Sums, isOperator: boolean): UsageFigures {
   const { duration_counts: durations, first_byte_counts: firstBytes } = sums;

@@ -11,12 +11,16 @@ import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { OUTCOME_OF, OUTCOMES } from '#db/projections/outcomes.ts';
 import type { LiveMessage } from '#server/contract/frames.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
+import type { UsageQuery } from '#server/contract/usage.ts';
 import { audienceOf } from '#server/feed/audience.ts';
 import { LivePage } from '#server/feed/page.ts';
 import type { WithReply } from '#server/http/respond.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { exportRequests } from '#server/read/request-export.ts';
 import { listRequests } from '#server/read/request-list.ts';
+import { planUsage, type UsagePlan } from '#server/read/usage-plan.ts';
+import { reportUsage } from '#server/read/usage-report.ts';
+import { checkRequests } from '#server/read/usage-requests.ts';
 import { ReadStore } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -230,6 +234,92 @@ test('lists, exports, the live feed and the log agree on any filter', async () =
     { numRuns: 80 },
   );
   expect(found).toBeGreaterThan(100);
+});
+
+const RANGE = { from: new Date(Date.now() - 2 * 3_600_000), to: new Date(Date.now() + 3_600_000) };
+
+/** The report of a query by the tables of sums, or by the requests themselves. */
+async function reported(scope: Scope, query: UsageQuery, table: 'request' | null) {
+  const plan = planUsage({ ...RANGE, ...query }, scope, Date.now());
+  if (typeof plan === 'string') throw new Error(plan);
+  const {
+    source,
+    from: _,
+    to: __,
+    ...figures
+  } = await reportUsage(
+    client,
+    scope,
+    query,
+    table === null ? plan : { ...plan, table, unit: 'minute', column: 'ended_at' },
+  );
+  return { source, figures };
+}
+
+test('reports by the tables of sums and by the requests themselves are equal', async () => {
+  const fields = fc.subarray(['account', 'key', 'model'] as const);
+  const anyQuery = fc.tuple(anyFilter, fields, fields, fc.boolean());
+  await fc.assert(
+    fc.asyncProperty(anyScope, anyQuery, async (scope, [filter, filtered, group_by, percentiles]) => {
+      const asked = Object.fromEntries(filtered.map((field) => [field, filter[field]]));
+      const query: UsageQuery = { ...asked, group_by, percentiles, bucket: 'hour' };
+      const [tables, requests] = [
+        await reported(scope, query, null),
+        await reported(scope, query, 'request'),
+      ];
+      expect([tables.source, requests.source]).toEqual(['usage', 'requests']);
+      expect(requests.figures).toEqual(tables.figures);
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test('a report by any filter and group has the figures of the calls that match', async () => {
+  const calls = callsOf(log);
+  const cost = new Map(
+    log.flatMap(({ event }) =>
+      event.type === 'request.settled'
+        ? [[event.request, event.cost_nanousd ?? 0]]
+        : event.type === 'request.abandoned'
+          ? [[event.request, event.hold_cost_nanousd ?? 0]]
+          : [],
+    ),
+  );
+  const isEnded = ({ outcome }: Call): boolean => outcome !== 'running' && outcome !== 'refused';
+  await fc.assert(
+    fc.asyncProperty(anyScope, fewFields, fc.constantFrom(...FILTER_FIELDS), async (scope, filter, group) => {
+      fc.pre(filter.outcome !== 'running');
+      const query = { ...filter, outcome: filter.outcome, group_by: [group] } as UsageQuery;
+      const { figures } = await reported(scope, query, 'request');
+      const ended = calls.filter((call) => isEnded(call) && isMeant(call, scope, filter));
+      expect(figures.totals.requests).toBe(ended.length);
+      expect(figures.totals.cost_nanousd).toBe(
+        String(ended.reduce((sum, { request }) => sum + (cost.get(request) ?? 0), 0)),
+      );
+      const groupsOf = (call: Call): readonly unknown[] =>
+        group !== 'tag' ? [call[group] ?? ''] : call.tags.length === 0 ? [''] : call.tags;
+      const counts = new Map<string, number>();
+      for (const call of ended)
+        for (const name of groupsOf(call)) counts.set(String(name), (counts.get(String(name)) ?? 0) + 1);
+      const rows = (figures.rows ?? []).filter(({ requests }) => requests > 0);
+      expect(new Map(rows.map((row) => [row[group], row.requests]))).toEqual(counts);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test('a report by requests is refused where rows were deleted or are too many', async () => {
+  const query: UsageQuery = { route: '/v1/responses' };
+  const plan = planUsage({ ...RANGE, ...query }, ALL, Date.now()) as UsagePlan;
+  expect(await checkRequests(client, ALL, query, plan)).toBeNull();
+  expect(await checkRequests(client, ALL, query, plan, 3)).toMatch('More than 3 requests');
+  await using worker = {
+    client: await connectAs(store, 'worker'),
+    [Symbol.asyncDispose]: () => worker.client.end(),
+  };
+  await worker.client.query("update daybook.projection set kept_from = now() where name = 'requests'");
+  expect(await checkRequests(client, ALL, query, plan)).toMatch(/there is usage from \d{4}-\d\d-\d\d on/);
+  await worker.client.query("update daybook.projection set kept_from = '-infinity' where name = 'requests'");
 });
 
 test('a page is of the time that was asked for, to the millisecond', async () => {

@@ -98,13 +98,17 @@ describe('the plan of a usage report', () => {
       fc.property(query, scope, (asked, who) => {
         const plan = planUsage(asked, who, NOW);
         if (typeof plan === 'string') return;
-        const { fromMs, toMs, column, bucket } = plan satisfies UsagePlan;
+        const { fromMs, toMs, unit: rows, bucket } = plan satisfies UsagePlan;
         expect(fromMs).toBeLessThanOrEqual(asked.from.getTime());
         expect(toMs).toBeGreaterThanOrEqual(asked.to?.getTime() ?? NOW);
-        for (const unit of [column, bucket ?? column])
+        for (const unit of [rows, bucket ?? rows])
           expect([fromMs % unitMs[unit], toMs % unitMs[unit]]).toEqual([0, 0]);
-        expect(unitMs[column]).toBeLessThanOrEqual(unitMs[bucket ?? column]);
-        if (asked.model !== undefined || who.key !== null)
+        expect(unitMs[rows]).toBeLessThanOrEqual(unitMs[bucket ?? rows]);
+        const ofRequests = (asked.group_by ?? []).some(
+          (group) => !['account', 'key', 'model'].includes(group),
+        );
+        if (ofRequests) expect([plan.table, plan.column]).toEqual(['request', 'ended_at']);
+        else if (asked.model !== undefined || who.key !== null)
           expect(plan.table).toMatch(/^usage_(minute|hour_key|day)$/);
       }),
     );

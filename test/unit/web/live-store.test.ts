@@ -58,6 +58,7 @@ function reportOf(log: readonly Ending[], position: number): UsageReport {
     to: new Date(NOW_MS).toISOString(),
     bucket: 'minute',
     group_by: [],
+    source: 'usage',
     totals: figuresOf(seen),
     rows: [...Map.groupBy(seen, minuteOf)].map(([atMs, endings]) => ({
       from: new Date(atMs).toISOString(),

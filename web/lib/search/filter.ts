@@ -1,3 +1,5 @@
+import { FILTER_FIELDS, STATUS_CLASSES } from '#db/fold/call-filter.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
 import { OUTCOME_WORDS } from '../format/outcomes.ts';
 import { textsIn } from './params.ts';
@@ -13,6 +15,15 @@ export const RANGES = {
 } as const;
 export type Range = keyof typeof RANGES;
 
+/** The relayed routes. A list of the page's own: that of the server would bring its schemas with it. */
+export const ROUTES = [
+  '/v1/chat/completions',
+  '/v1/completions',
+  '/v1/embeddings',
+  '/v1/responses',
+  '/v1/messages',
+] as const satisfies readonly RelayedRoute[];
+
 export type FilterSearch = RequestFilter & {
   /** A range up to now. Defaults to the page's range. */
   range?: Range;
@@ -24,12 +35,20 @@ export type FilterSearch = RequestFilter & {
 /** Parses search parameters and drops invalid ones. */
 export function readFilterSearch(search: Record<string, unknown>): FilterSearch {
   const found: FilterSearch = textsIn(search, ['model'], 256);
-  const { account, key, outcome, status, range, from, to } = search;
+  const { account, key, route, upstream, outcome, status, error_code, range, from, to } = search;
   if (isId(account)) found.account = String(account);
   if (isId(key)) found.key = String(key);
   if (typeof outcome === 'string' && Object.hasOwn(OUTCOME_WORDS, outcome))
     found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
-  if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599)
+  const knownRoute = ROUTES.find((each) => each === route);
+  if (knownRoute !== undefined) found.route = knownRoute;
+  if (matchesText(upstream, /^[a-z0-9][a-z0-9._-]{0,63}$/)) found.upstream = String(upstream);
+  for (const field of ['end_user', 'session', 'tag'] as const)
+    if (matchesText(search[field], /^[0-9A-Za-z]{16}$/)) found[field] = String(search[field]);
+  if (matchesText(error_code, /^[a-z_]{1,64}$/)) found.error_code = String(error_code);
+  const knownClass = STATUS_CLASSES.find((each) => each === status);
+  if (knownClass !== undefined) found.status = knownClass;
+  else if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599)
     found.status = Number(status);
   if (typeof range === 'string' && Object.hasOwn(RANGES, range)) found.range = range as Range;
   if (isTime(from)) found.from = from;
@@ -39,9 +58,11 @@ export function readFilterSearch(search: Record<string, unknown>): FilterSearch 
 }
 
 /** The part that the server's filter accepts. */
-export function requestFilterOf({ account, key, model, outcome, status }: FilterSearch): RequestFilter {
-  const filter: RequestFilter = { account, key, model, outcome, status };
-  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
+export function requestFilterOf(search: FilterSearch): RequestFilter {
+  const fields = FILTER_FIELDS.flatMap((field) =>
+    search[field] === undefined ? [] : [[field, search[field]] as const],
+  );
+  return Object.fromEntries(fields);
 }
 
 /** Resolves the time range. `toMs` is null for live ranges. */
@@ -55,7 +76,8 @@ export function timeOf(
 }
 
 // The router parses an id of digits as a number.
-const isId = (value: unknown): boolean =>
-  (typeof value === 'string' || typeof value === 'number') && /^[0-9A-Za-z]{8}$/.test(String(value));
+const matchesText = (value: unknown, form: RegExp): boolean =>
+  (typeof value === 'string' || typeof value === 'number') && form.test(String(value));
+const isId = (value: unknown): boolean => matchesText(value, /^[0-9A-Za-z]{8}$/);
 const isTime = (value: unknown): value is string =>
   typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value));
