@@ -49,7 +49,7 @@ const providerOf = ({ provider }: CostFixture): ReturnType<typeof createOpenai> 
 test('at least 14 providers are there, each reply with its expectation and a documented format', () => {
   expect(new Set(COST_FIXTURES.map(({ name }) => name.split('-')[0])).size).toBeGreaterThanOrEqual(14);
   const files = COST_FIXTURES.flatMap(({ name, forms }) =>
-    [...forms, 'expected.json'].map((form) => `${name}.${form}`),
+    [...forms, 'expected.json', 'cost.yaml'].map((form) => `${name}.${form}`),
   );
   expect(readdirSync(COST_FOLDER).toSorted()).toEqual(files.toSorted());
   for (const { documented } of COST_FIXTURES)

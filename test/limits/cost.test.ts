@@ -1,0 +1,205 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Statements } from '#db/audit/replay/statement.ts';
+import type { EventOf, Placed, PlanTerms } from '#db/events/events.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
+import { COST_FIXTURES, costFixture } from '../support/providers/cost-fixtures.ts';
+import { readGoldenPrice } from '../support/providers/golden-price.ts';
+import { startRelay, type TestRelay } from '../support/relay.ts';
+
+/** What calls cost through a whole server, read from its log alone. */
+
+type Settled = EventOf<'request.settled'>;
+
+/** Replies in the formats of providers, with published prices that depend on no time. */
+const CASES = COST_FIXTURES.filter(({ provider }) => !provider.startsWith('@'))
+  .filter(({ name }) => readGoldenPrice(name).minute === 0)
+  .flatMap(({ name, route, provider, headers, forms }) =>
+    forms.map((form) => ({ name, route, provider, headers, form, model: `${name}.${form}` })),
+  );
+const EMBEDDINGS = 40;
+
+let provider: Server;
+let relay: TestRelay;
+beforeAll(async () => {
+  provider = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      const { model } = JSON.parse(Buffer.concat(parts).toString()) as { model: string };
+      const found = CASES.find((each) => each.model === model);
+      const {
+        name,
+        form,
+        headers = {},
+      } = found ?? {
+        name: 'openai-embeddings',
+        form: 'json' as const,
+      };
+      const type = form === 'json' ? 'application/json' : 'text/event-stream';
+      response.writeHead(200, { ...headers, 'content-type': type }).end(costFixture(name, form));
+    });
+  });
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+  const modelsOf = (kind: string): string[] =>
+    CASES.filter((each) => each.provider === kind).map(({ model }) => model);
+  relay = await startRelay({
+    upstreams: [
+      {
+        name: 'anthropic',
+        baseUrl: origin,
+        provider: 'anthropic',
+        apiKey: 'sk-anthropic',
+        models: modelsOf('anthropic'),
+      },
+      {
+        name: 'others',
+        baseUrl: `${origin}/v1`,
+        provider: 'openai',
+        models: [...modelsOf('openai'), 'vectors', 'unpriced'],
+        routes: ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses'],
+      },
+    ],
+  });
+  const terms = new Map<string, PriceTerms>(
+    CASES.map(({ model, name }) => [model, readGoldenPrice(name).terms]),
+  );
+  terms.set('vectors', { base: { input: 20_000_000 } });
+  for (const [model, price] of terms) await relay.control((control) => control.setPrice(model, price));
+});
+afterAll(async () => {
+  await relay?.[Symbol.asyncDispose]();
+  provider?.closeAllConnections();
+  provider?.close();
+});
+
+async function call(route: string, model: string, options: { key?: string; stream?: boolean } = {}) {
+  const { key = relay.key, stream = false } = options;
+  const body =
+    route === '/v1/embeddings'
+      ? { model, input: 'text' }
+      : route === '/v1/completions'
+        ? { model, prompt: 'text', stream }
+        : route === '/v1/responses'
+          ? { model, input: 'text', stream }
+          : { model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 5_000, stream };
+  const response = await fetch(new URL(route, relay.baseUrl), {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      'anthropic-version': '2023-06-01',
+    },
+    body: JSON.stringify(body),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+/** The settled requests of a model, when there are so many. */
+async function settledOf(model: string, count: number): Promise<Settled[]> {
+  const of = (log: readonly Placed[]): Settled[] =>
+    log.flatMap(({ event }) => (event.type === 'request.settled' && event.model === model ? [event] : []));
+  return of(await relay.waitFor((log) => of(log).length >= count));
+}
+
+/** The charge of a model's requests by the statement of this month. */
+async function statedOf(model: string): Promise<bigint> {
+  const now = new Date();
+  const statements = new Statements({
+    name: 'now',
+    from: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)),
+    until: new Date(now.getTime() + 86_400_000),
+  });
+  for (const placed of await relay.readLog()) statements.add(placed);
+  return statements.accounts
+    .flatMap((account) => statements.of(account).lines)
+    .filter((line) => line.model === model)
+    .reduce((sum, line) => sum + line.cost_nanousd, 0n);
+}
+
+describe('a reply of a provider', () => {
+  test.each(CASES)('$model costs its published arithmetic in log and statement', async (each) => {
+    const { name, route, form, model } = each;
+    expect(await call(route, model, { stream: form === 'sse' })).toBe(200);
+    const [event] = await settledOf(model, 1);
+    const { cost } = readGoldenPrice(name);
+    expect(event).toMatchObject({ cost_nanousd: cost, price_version: 1, usage_source: 'provider' });
+    expect(await statedOf(model)).toBe(BigInt(cost));
+  });
+});
+
+test('calls of ten tokens at $0.02 per million add up exactly, however small each is', async () => {
+  await Promise.all(Array.from({ length: EMBEDDINGS }, () => call('/v1/embeddings', 'vectors')));
+  const events = await settledOf('vectors', EMBEDDINGS);
+  expect(new Set(events.map(({ cost_nanousd }) => cost_nanousd))).toEqual(new Set([200]));
+  expect(await statedOf('vectors')).toBe(BigInt(EMBEDDINGS * 200));
+});
+
+describe('on a plan', () => {
+  /** A key of an account on a plan with these terms. */
+  async function keyOn(plan: string, terms: PlanTerms): Promise<string> {
+    await relay.control((control) => control.definePlan(plan, terms, 'keep'));
+    await relay.createAccount(`On ${plan}`);
+    await relay.control((control) => control.setPlan(`On ${plan}`, plan, 'keep'));
+    return (await relay.createKey({ account: `On ${plan}` })).secret;
+  }
+  const budget = { meter: 'cost_nanousd', window: 'month', limit: 10 ** 12, enforcement: 'soft' } as const;
+  const last = async (model: string): Promise<Settled | undefined> =>
+    (await settledOf(model, 0)).toSorted((one, other) => (one.request < other.request ? -1 : 1)).at(-1);
+
+  test('with a mark-up the charge is more than the upstream cost', async () => {
+    const key = await keyOn('marked', { markup: 2_050 });
+    expect(await call('/v1/embeddings', 'vectors', { key })).toBe(200);
+    await settledOf('vectors', EMBEDDINGS + 1);
+    expect(await last('vectors')).toMatchObject({
+      cost_nanousd: 241,
+      upstream_cost_nanousd: 200,
+      price_version: 1,
+    });
+  });
+
+  test('with a sell price the charge is that price, and the mark-up does not count', async () => {
+    const key = await keyOn('selling', { markup: 5_000 });
+    await relay.control((control) =>
+      control.setPrice('vec*', { base: { input: 35_000_000, per_request: 50 } }, 'selling'),
+    );
+    expect(await call('/v1/embeddings', 'vectors', { key })).toBe(200);
+    await settledOf('vectors', EMBEDDINGS + 2);
+    expect(await last('vectors')).toMatchObject({
+      cost_nanousd: 400,
+      upstream_cost_nanousd: 200,
+      price_plan: 'selling',
+    });
+  });
+
+  const listed = async (key: string): Promise<string[]> => {
+    const response = await fetch(new URL('/v1/models', relay.baseUrl), {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    return ((await response.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+  };
+
+  test('with a cost quota a model without a price is rejected, and in no list; the demo works', async () => {
+    const key = await keyOn('counting', { quotas: [budget] });
+    expect(await call('/v1/embeddings', 'unpriced', { key })).toBe(403);
+    const ids = await listed(key);
+    expect(ids).toContain('vectors');
+    expect(ids).toContain('daybook-demo');
+    expect(ids).not.toContain('unpriced');
+    expect(await listed(relay.key)).toContain('unpriced');
+    expect(await call('/v1/chat/completions', 'daybook-demo', { key })).toBe(200);
+    const [event] = await settledOf('daybook-demo', 1);
+    expect(event).toMatchObject({ cost_nanousd: 0, price_version: 0 });
+  });
+
+  test('that admits them free of charge, it is listed, called, and recorded without a cost', async () => {
+    const key = await keyOn('lenient', { quotas: [budget], unpriced_models: 'free' });
+    expect(await listed(key)).toContain('unpriced');
+    expect(await call('/v1/embeddings', 'unpriced', { key })).toBe(200);
+    const [event] = await settledOf('unpriced', 1);
+    expect(event).not.toHaveProperty('cost_nanousd');
+  });
+});
