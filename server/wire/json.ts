@@ -25,7 +25,7 @@ export class JsonError extends Error {
 export type Span = { start: number; end: number };
 
 export type ScannedObject = {
-  /** The wanted members that are there. */
+  /** The wanted members that are there, and the optional ones that are there once. */
   members: Map<string, Span>;
   /** The offset of the closing brace. */
   close: number;
@@ -57,9 +57,14 @@ const ESCAPED = tableOf(Buffer.from('"\\/bfnrt'));
 
 /**
  * Checks a whole document and finds the wanted members of its top-level object.
+ * @param optional further members. One that is there twice is left out.
  * @throws {JsonError} when it is not valid JSON, too deep, not an object, or names a wanted member twice.
  */
-export function scanObject(bytes: Buffer, wanted: readonly string[]): ScannedObject {
+export function scanObject(
+  bytes: Buffer,
+  wanted: readonly string[],
+  optional: readonly string[] = [],
+): ScannedObject {
   if (!isUtf8(bytes)) throw new JsonError('invalid', 'the bytes are not UTF-8');
   let at = skipBlank(bytes, 0);
   if (byteAt(bytes, at) !== OPEN_BRACE) {
@@ -67,6 +72,7 @@ export function scanObject(bytes: Buffer, wanted: readonly string[]): ScannedObj
     throw new JsonError('not_an_object', 'the document is not an object');
   }
   const members = new Map<string, Span>();
+  let repeated: Set<string> | null = null;
   at = skipBlank(bytes, at + 1);
   const empty = byteAt(bytes, at) === CLOSE_BRACE;
   while (!empty) {
@@ -77,6 +83,10 @@ export function scanObject(bytes: Buffer, wanted: readonly string[]): ScannedObj
     if (name !== null) {
       if (members.has(name)) throw new JsonError('duplicate', `the member "${name}" occurs twice`, name);
       members.set(name, { start, end });
+    } else if (optional.length > 0) {
+      const also = nameAmong(optional, bytes, at, nameEnd);
+      if (also !== null && members.has(also)) (repeated ??= new Set()).add(also);
+      else if (also !== null) members.set(also, { start, end });
     }
     at = skipBlank(bytes, end);
     if (byteAt(bytes, at) === CLOSE_BRACE) break;
@@ -84,6 +94,7 @@ export function scanObject(bytes: Buffer, wanted: readonly string[]): ScannedObj
     at = skipBlank(bytes, at + 1);
   }
   assertEnd(bytes, at + 1);
+  if (repeated !== null) for (const name of repeated) members.delete(name);
   return { members, close: at, empty };
 }
 

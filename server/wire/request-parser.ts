@@ -1,5 +1,6 @@
 import { MODEL_NAME } from '#db/events/parts.ts';
 import { CHOICES_MAX } from '#server/wire/bounds.ts';
+import { ATTRIBUTION_MEMBERS } from '#server/attribution/sources.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire/json.ts';
 
@@ -69,7 +70,7 @@ function parse(
 ): ParsedRequest | ApiError {
   let scanned: ScannedObject;
   try {
-    scanned = scanObject(body, names);
+    scanned = scanObject(body, names, ATTRIBUTION_MEMBERS);
   } catch (error) {
     if (error instanceof JsonError) return refusalOf(error);
     throw error;
