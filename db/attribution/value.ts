@@ -11,6 +11,7 @@ export const ATTRIBUTION_KIND_NAMES = Object.keys(ATTRIBUTION_KINDS) as [
 /** The longest value, in bytes of UTF-8: room for every email address and for two UUIDs with their names. */
 export const VALUE_BYTES_MAX = 256;
 
+const UTF8 = new TextEncoder();
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 /** Control characters, line separators, and characters that reorder the text around them. */
 const FORBIDDEN = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
@@ -27,5 +28,5 @@ export function normalizeValue(text: string): string | null {
   if (PRINTABLE_ASCII.test(trimmed)) return trimmed;
   if (!trimmed.isWellFormed() || FORBIDDEN.test(trimmed)) return null;
   const value = trimmed.normalize('NFC');
-  return Buffer.byteLength(value) > VALUE_BYTES_MAX ? null : value;
+  return UTF8.encode(value).length > VALUE_BYTES_MAX ? null : value;
 }

@@ -32,6 +32,8 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.member',
   'daybook.secret_use',
   'daybook.credential',
+  'daybook.attribution_key',
+  'daybook.attribution_erased',
 ];
 
 /**
@@ -48,6 +50,10 @@ export const EXCLUDED_TABLES: ReadonlyMap<string, string> = new Map([
   ['daybook.session', 'a restore ends all sessions, and a stolen backup grants none'],
   ['daybook.link', 'one-time links become invalid'],
   ['daybook.attempt', 'sign-in attempts are counted for 15 minutes only'],
+  [
+    'daybook.attribution_value',
+    'erasing a value must erase it everywhere; each is stored again with its next call',
+  ],
   ['daybook.reading', 'readings of the log that are not in it yet: at most a minute of them'],
   ['daybook.call_progress', 'what instances report of running calls; a restore charges their reservations'],
   ['daybook.queue_pool', 'jobs are not backed up, nor their locks'],

@@ -17,6 +17,7 @@ import {
 } from '#db/events/parts.ts';
 import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
 import * as account from '#db/events/account-events.ts';
+import * as attribution from '#db/events/attribution-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
@@ -78,6 +79,7 @@ export const KeyTerms = z.strictObject({
   ...LimitsShape,
   networks: Networks.optional(),
   reads: Reads.optional(),
+  attribution: attribution.AttributionTerms.optional(),
 });
 export type KeyTerms = z.infer<typeof KeyTerms>;
 
@@ -142,17 +144,15 @@ const KeyRestricted = Control.extend({
 
 const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id, key: Id, name: KeyName });
 
-/** The most tags of one call. */
-export const TAGS_MAX = 8;
 /** Who a call is for, below the account and key, as keyed pseudonyms. */
-const attribution = {
+const attributed = {
   end_user: Pseudonym.optional(),
   session: Pseudonym.optional(),
-  tags: z.array(Pseudonym).min(1).max(TAGS_MAX).optional(),
+  tags: z.array(Pseudonym).min(1).max(attribution.TAGS_MAX).optional(),
 };
 
 /** Which call it is, and for what. */
-const call = { request: RequestId, account: Id, key: Id, model: ModelName, ...attribution };
+const call = { request: RequestId, account: Id, key: Id, model: ModelName, ...attributed };
 /** The route that a call came by. */
 const route = z.enum(RELAYED_ROUTES);
 /** The same on the events that follow an acceptance, so that each can be filtered alone. */
@@ -249,7 +249,7 @@ const RequestRejected = z.object({
   route,
   /** Absent where the call was rejected before its body was read. */
   model: ModelName.optional(),
-  ...attribution,
+  ...attributed,
   /** The code of the refusal catalogue. */
   error_code: z.string().regex(/^[a-z_]{1,64}$/),
   status: Count,
@@ -294,6 +294,8 @@ export const Event = z.discriminatedUnion('type', [
   log.LogEpochStarted,
   log.LogRead,
   UsageAdjusted,
+  attribution.AttributionErased,
+  attribution.AttributionKeyDestroyed,
   RequestAccepted,
   RequestExtended,
   RequestSettled,
@@ -351,6 +353,8 @@ export const EVENT_CODES = {
   'request.extended': 103,
   'request.rejected': 104,
   'usage.adjusted': 1000,
+  'attribution.erased': 1010,
+  'attribution.key_destroyed': 1011,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

@@ -1,6 +1,7 @@
 import type { ControlEvent, EventOf } from '#db/events/events.ts';
 import type {
   AccountEvent,
+  AttributionEvent,
   KeyEvent,
   MemberEvent,
   ModelEvent,
@@ -72,6 +73,9 @@ export function streamOf(event: ControlEvent): string {
     // Not the account's: a release that doesn't know the type skips it, and counts the account's versions.
     case 'usage.adjusted':
       return `usage/${event.account}`;
+    case 'attribution.erased':
+    case 'attribution.key_destroyed':
+      return `attribution/${event.account}`;
   }
 }
 
@@ -88,6 +92,7 @@ type EventsOfKind = {
   registration: EventOf<'registration.changed'>;
   log: SigningEvent;
   usage: EventOf<'usage.adjusted'>;
+  attribution: AttributionEvent;
 };
 type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;
 

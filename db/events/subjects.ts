@@ -10,6 +10,7 @@ export type MemberEvent = Of<'member'>;
 export type UpstreamEvent = Of<'upstream'>;
 /** The routing of a model; its price is a separate subject. */
 export type ModelEvent = EventOf<'model.defined' | 'model.retired'>;
+export type AttributionEvent = Of<'attribution'>;
 /** What concerns the log as a whole: who signs it, and where a history was given up. */
 export type SigningEvent = EventOf<'log.signer_changed' | 'log.epoch_started'>;
 /** Whatever may change what an account or a key may use. */
@@ -22,5 +23,7 @@ export const isMemberEvent = (event: Event): event is MemberEvent => event.type.
 export const isUpstreamEvent = (event: Event): event is UpstreamEvent => event.type.startsWith('upstream.');
 export const isModelEvent = (event: Event): event is ModelEvent =>
   event.type === 'model.defined' || event.type === 'model.retired';
+export const isAttributionEvent = (event: Event): event is AttributionEvent =>
+  event.type.startsWith('attribution.');
 export const isTermsEvent = (event: Event): event is TermsEvent =>
   isAccountEvent(event) || isKeyEvent(event) || isPlanEvent(event);

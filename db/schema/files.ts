@@ -50,6 +50,7 @@ const TABLES = [
   'alerts',
   'members',
   'secrets',
+  'attribution',
 ];
 
 /** Functions that others use in `begin atomic` bodies, which are bound when they are created. */

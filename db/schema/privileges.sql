@@ -87,6 +87,11 @@ grant select on daybook.secret_use to daybook_auditor;
 -- A secret is never changed: a new secret is a new credential. Only the wrapping of its data key changes.
 grant select, insert, delete, update (wrapped_key, master_key) on daybook.credential to daybook_relay;
 
+-- Attribution. The worker and auditors have the pseudonyms of the log, and no readable values.
+grant select, insert, update on daybook.attribution_key to daybook_relay;
+grant select, insert, delete on daybook.attribution_value to daybook_relay;
+grant select, insert on daybook.attribution_erased to daybook_relay;
+
 -- Append-only also for the owner. Partitions get their own truncate trigger when they are attached, since
 -- those are not inherited. Existing triggers are left alone: replacing one would block appends.
 do $$

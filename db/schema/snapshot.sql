@@ -111,6 +111,42 @@ create table daybook.attempt (
 );
 CREATE INDEX attempt_expire ON daybook.attempt USING btree (expire);
 
+create table daybook.attribution_erased (
+  account text collate "C" not null,
+  kind smallint not null,
+  pseudonym text collate "C" not null,
+  erased_at timestamp with time zone default clock_timestamp() not null,
+  constraint attribution_erased_pkey PRIMARY KEY (account, kind, pseudonym),
+  constraint attribution_erased_kind_check CHECK (((kind >= 1) AND (kind <= 3))),
+  constraint attribution_erased_pseudonym_check CHECK ((pseudonym ~ '^[0-9A-Za-z]{16}$'::text))
+);
+
+create table daybook.attribution_key (
+  account text collate "C" not null,
+  generation integer not null,
+  sealed bytea,
+  master_key text collate "C",
+  created_at timestamp with time zone default clock_timestamp() not null,
+  destroyed_at timestamp with time zone,
+  constraint attribution_key_pkey PRIMARY KEY (account),
+  constraint attribution_key_account_check CHECK ((account ~ '^[0-9A-Za-z]{8}$'::text)),
+  constraint attribution_key_check CHECK (((sealed IS NULL) = (master_key IS NULL))),
+  constraint attribution_key_generation_check CHECK ((generation > 0)),
+  constraint attribution_key_master_key_check CHECK ((master_key ~ '^[0-9a-f]{16}$'::text))
+);
+
+create table daybook.attribution_value (
+  account text collate "C" not null,
+  kind smallint not null,
+  pseudonym text collate "C" not null,
+  sealed bytea not null,
+  first_seen_at timestamp with time zone default clock_timestamp() not null,
+  constraint attribution_value_pkey PRIMARY KEY (account, kind, pseudonym),
+  constraint attribution_value_kind_check CHECK (((kind >= 1) AND (kind <= 3))),
+  constraint attribution_value_pseudonym_check CHECK ((pseudonym ~ '^[0-9A-Za-z]{16}$'::text))
+);
+CREATE INDEX attribution_value_age ON daybook.attribution_value USING btree (first_seen_at);
+
 create table daybook.call_progress (
   instance integer not null,
   request uuid[] not null,
@@ -2446,6 +2482,9 @@ grant select on table daybook.alert to daybook_relay;
 grant delete, insert, select, update on table daybook.alert_look to daybook_worker;
 grant select on table daybook.allowance to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert, select, update on table daybook.attempt to daybook_relay;
+grant insert, select on table daybook.attribution_erased to daybook_relay;
+grant insert, select, update on table daybook.attribution_key to daybook_relay;
+grant delete, insert, select on table daybook.attribution_value to daybook_relay;
 grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
 grant select on table daybook.control_event to daybook_auditor, daybook_relay, daybook_worker;

@@ -60,6 +60,30 @@ export type AttemptTable = {
   expire: Int8 | null;
 };
 
+export type AttributionErasedTable = {
+  account: string;
+  kind: number;
+  pseudonym: string;
+  erased_at: Default<Timestamp>;
+};
+
+export type AttributionKeyTable = {
+  account: string;
+  generation: number;
+  sealed: Buffer | null;
+  master_key: string | null;
+  created_at: Default<Timestamp>;
+  destroyed_at: Timestamp | null;
+};
+
+export type AttributionValueTable = {
+  account: string;
+  kind: number;
+  pseudonym: string;
+  sealed: Buffer;
+  first_seen_at: Default<Timestamp>;
+};
+
 export type CallProgressTable = {
   instance: number;
   request: string[];
@@ -669,6 +693,9 @@ export type Tables = {
   'daybook.alert_look': AlertLookTable;
   'daybook.allowance': AllowanceTable;
   'daybook.attempt': AttemptTable;
+  'daybook.attribution_erased': AttributionErasedTable;
+  'daybook.attribution_key': AttributionKeyTable;
+  'daybook.attribution_value': AttributionValueTable;
   'daybook.call_progress': CallProgressTable;
   'daybook.checkpoint': CheckpointTable;
   'daybook.control_event': ControlEventTable;

@@ -40,10 +40,18 @@ export async function readCredentials(
   return rowsOf(client, query);
 }
 
-/** The ids of the master keys that credentials are sealed under. */
+/** The ids of the master keys that credentials and keys of attribution are sealed under. */
 export async function masterKeysInUse(client: ClientBase): Promise<Set<string>> {
-  const rows = await rowsOf(client, db.selectFrom('daybook.credential').select('master_key').distinct());
-  return new Set(rows.map(({ master_key }) => master_key));
+  const query = db
+    .selectFrom('daybook.credential')
+    .select('master_key')
+    .union(
+      db
+        .selectFrom('daybook.attribution_key')
+        .select((eb) => eb.ref('master_key').$notNull().as('master_key'))
+        .where('master_key', 'is not', null),
+    );
+  return new Set((await rowsOf(client, query)).map(({ master_key }) => master_key));
 }
 
 /** Replaces the wrapped data key of a credential. */

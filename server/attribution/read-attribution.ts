@@ -1,4 +1,4 @@
-import { TAGS_MAX } from '#db/events/events.ts';
+import { TAGS_MAX } from '#db/events/attribution-events.ts';
 import { normalizeValue } from '#db/attribution/value.ts';
 import { METADATA_BYTES_MAX, TAGS_READ_MAX, TEXT_CHARACTERS_MAX } from '#server/attribution/bounds.ts';
 import { END_USER_HEADERS, SESSION_HEADERS, TAG_HEADERS } from '#server/attribution/sources.ts';
@@ -12,7 +12,7 @@ export type AttributionValues = {
   session: string | null;
   /** Distinct, at most {@link TAGS_MAX}, in the client's order. */
   tags: readonly string[];
-  /** Values that were sent and can't be used: too long, with control characters, sent twice, or a ninth tag. */
+  /** Values that can't be used: too long, with control characters, sent twice, or a ninth tag. */
   unusable: number;
 };
 
@@ -78,7 +78,7 @@ class Reader {
   #value(sent: unknown): string | null {
     if (sent === undefined || sent === null || sent === '') return null;
     // Ids of databases come as numbers.
-    const text = Number.isSafeInteger(sent) ? String(sent) : sent;
+    const text = typeof sent === 'number' && Number.isSafeInteger(sent) ? String(sent) : sent;
     const value =
       typeof text === 'string' && text.length <= TEXT_CHARACTERS_MAX ? normalizeValue(text) : null;
     if (value === null) this.#unusable++;

@@ -28,6 +28,10 @@ const GROUPS: readonly Group[] = [
   { names: ['apply'], load: async () => (await import('#server/cli/upstreams/apply.ts')).applyCommand },
   { names: ['account'], load: async () => (await import('#server/cli/accounts/account.ts')).accountCommands },
   { names: ['usage'], load: async () => (await import('#server/cli/accounts/usage.ts')).usageCommands },
+  {
+    names: ['attribution'],
+    load: async () => (await import('#server/cli/accounts/attribution.ts')).attributionCommands,
+  },
   { names: ['plan'], load: async () => (await import('#server/cli/accounts/plan.ts')).planCommands },
   { names: ['key'], load: async () => (await import('#server/cli/keys/key.ts')).keyCommands },
   {

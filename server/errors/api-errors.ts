@@ -46,6 +46,13 @@ export const API_ERRORS = {
     type: 'invalid_request_error',
     message: 'A field occurs twice in the request body, so its value is ambiguous. Send it once.',
   },
+  attribution_required: {
+    status: 400,
+    type: 'invalid_request_error',
+    message:
+      'This key requires an end user, a session or tags with each request. ' +
+      'Send the headers "x-daybook-user", "x-daybook-session" and "x-daybook-tags".',
+  },
   nested_too_deeply: {
     status: 400,
     type: 'invalid_request_error',
@@ -278,6 +285,14 @@ export const API_ERRORS = {
     message:
       'A newer version of this relay has changed this key, its account, its plan or this model in a way ' +
       "that this server doesn't know yet. Try again; another server may answer.",
+    retryAfterS: 5,
+  },
+  attribution_unavailable: {
+    status: 503,
+    type: 'server_error',
+    message:
+      'This key requires requests to be attributed, which is temporarily impossible. Try again; ' +
+      'if the error persists, contact the administrator of this relay.',
     retryAfterS: 5,
   },
   query_timeout: {

@@ -8,6 +8,9 @@ export const REJECTIONS_COALESCE_MS = 1_000;
 /** Kinds of rejected calls that are collected before they are recorded early. */
 export const REJECTION_KINDS_MAX = 10_000;
 
+/** Kinds of rejected calls of one key that are recorded with their attribution, per interval. */
+export const REJECTION_ATTRIBUTIONS_MAX = 100;
+
 /** Events in one append: beyond this a batch gets no cheaper per event, only slower. */
 export const APPEND_BATCH_MAX = 1_000;
 /** How long a batch may gather while more events are queued: well below what a commit takes under load. */
@@ -42,6 +45,10 @@ export const LAST_ENDINGS_MS = 5_000;
 /** How long it waits for the last report of its leases. */
 export const LAST_REPORT_MS = 1_000;
 
+assertIncreasing(
+  { REJECTION_ATTRIBUTIONS_MAX, REJECTION_KINDS_MAX },
+  'One key must not use up the kinds of all.',
+);
 assertIncreasing(
   { SETTLE_LINGER_MS, SETTLE_LINGER_MAX_MS },
   'A settled event that other calls wait for must not wait longer than one that they do not.',

@@ -1,31 +1,47 @@
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { RelayedRoute } from '#db/limits/limits.ts';
-import { REJECTIONS_COALESCE_MS, REJECTION_KINDS_MAX } from '#server/instance/bounds.ts';
+import {
+  REJECTION_ATTRIBUTIONS_MAX,
+  REJECTION_KINDS_MAX,
+  REJECTIONS_COALESCE_MS,
+} from '#server/instance/bounds.ts';
+import type { CallAttribution } from '#server/attribution/attribution.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
 type Refused = EventOf<'request.rejected'>;
 
-/** A rejected call. Its model is known once its body was read. */
-export type RejectedCall = { request: string; route: RelayedRoute; model?: string };
+/** A rejected call. Its model and its attribution are known once its body was read. */
+export type RejectedCall = {
+  request: string;
+  route: RelayedRoute;
+  model?: string;
+  attribution?: Readonly<CallAttribution>;
+};
 
 /**
- * Records calls of known accounts that were rejected by a permission or a limit. Rejections of one key, route
- * and model with the same code within a second become one event with a count, so a flood of them costs the
- * log one event per second.
+ * Records calls of known accounts that were rejected by a permission or a limit. Rejections of one key,
+ * route, model, end user, session and tags with the same code within a second become one event with a count,
+ * so a flood of them costs the log one event per second. Of each key REJECTION_ATTRIBUTIONS_MAX kinds keep
+ * their attribution in that time: a client can't fill the log with a session for each call.
  */
 export class RejectionLog {
   readonly #record: (event: Refused) => void;
   readonly #pending = new Map<string, Refused>();
+  /** How many pending events of each key are attributed. */
+  readonly #attributed = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(record: (event: Refused) => void) {
     this.#record = record;
   }
 
-  note(key: Key, { request, route, model }: RejectedCall, { code, status }: ApiError): void {
+  note(key: Key, { request, route, model, attribution }: RejectedCall, { code, status }: ApiError): void {
     if (status !== 403 && status !== 429) return;
-    const name = `${key.id} ${code} ${route} ${model ?? ''}`;
+    const plainName = `${key.id} ${code} ${route} ${model ?? ''}`;
+    const attributed = this.#attributed.get(key.id) ?? 0;
+    let name = attribution === undefined ? plainName : plainName + attributionName(attribution);
+    if (attributed >= REJECTION_ATTRIBUTIONS_MAX && !this.#pending.has(name)) name = plainName;
     const known = this.#pending.get(name);
     if (known) {
       known.rejected_count++;
@@ -43,6 +59,10 @@ export class RejectionLog {
       rejected_count: 1,
     };
     if (model !== undefined) event.model = model;
+    if (name !== plainName) {
+      Object.assign(event, attribution);
+      this.#attributed.set(key.id, attributed + 1);
+    }
     this.#pending.set(name, event);
     this.#timer ??= setTimeout(() => this.flush(), REJECTIONS_COALESCE_MS);
   }
@@ -53,5 +73,9 @@ export class RejectionLog {
     this.#timer = undefined;
     for (const event of this.#pending.values()) this.#record(event);
     this.#pending.clear();
+    this.#attributed.clear();
   }
 }
+
+const attributionName = ({ end_user = '', session = '', tags = [] }: Readonly<CallAttribution>): string =>
+  end_user + session === '' && tags.length === 0 ? '' : ` ${end_user} ${session} ${tags.join(' ')}`;

@@ -13,6 +13,7 @@ import { type Config, ConfigError } from '#server/process/config.ts';
 import { drain, lameDuck, type StopOptions } from '#server/process/drain.ts';
 import { ControlWriter } from '#server/control/control-writer.ts';
 import { AuditChecks } from '#server/dashboard/audit/checks.ts';
+import { Attribution } from '#server/attribution/attribution.ts';
 import { AuditReader } from '#server/dashboard/audit/reader.ts';
 import { Feed } from '#server/feed/feed.ts';
 import type { FindSession } from '#server/sign-in/signed-in.ts';
@@ -109,7 +110,10 @@ export async function serve(
 
   const readModel = new ReadModel();
   const watch = new Watch(publicId());
-  const follower = await followControl(store, readModel, watch, log);
+  const nowMs = (): number => readModel.nowMs();
+  const attribution = new Attribution(store.config('relay'), masterKeyFile(config), nowMs, log);
+  opening.defer(() => attribution.close());
+  const follower = await followControl({ store, readModel, attribution, watch, log });
   opening.defer(() => follower.close());
 
   const demo = await startDemoUpstream();
@@ -144,6 +148,7 @@ export async function serve(
     fencing: instance.guard,
     instance: await instance.register(),
     secretUse: new SecretUse(),
+    attribution,
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     requestLog,
     estimates: new CompletionLengths(),
@@ -192,7 +197,7 @@ export async function serve(
   const audit = new AuditReader(store);
   opening.defer(() => audit.close());
   const checks = new AuditChecks(audit, log);
-  const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
+  const secrets = reportSecretUse(relay.secretUse, store, nowMs, log);
   opening.defer(() => secrets.close());
   let port = config.PORT;
   const origin = (): string => ownOrigin(config, port);
@@ -239,12 +244,19 @@ export async function serve(
 }
 
 /** Starts to follow accounts and keys; resolves when the log has been read to its head once. */
-async function followControl(
-  store: Store,
-  readModel: ReadModel,
-  watch: Watch,
-  log: Logger,
-): Promise<Follower> {
+async function followControl({
+  store,
+  readModel,
+  attribution,
+  watch,
+  log,
+}: {
+  store: Store;
+  readModel: ReadModel;
+  attribution: Attribution;
+  watch: Watch;
+  log: Logger;
+}): Promise<Follower> {
   const current = Promise.withResolvers<void>();
   const follower = follow({
     config: store.config('relay'),
@@ -252,6 +264,7 @@ async function followControl(
     after: 0,
     onRows(rows) {
       readModel.apply(rows);
+      attribution.apply(rows);
       for (const row of rows)
         if (row instanceof UnreadableEventError && !row.maySkip)
           log.warn(

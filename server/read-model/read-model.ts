@@ -154,7 +154,9 @@ export class ReadModel {
         return this.directory.apply({ event, at, position, version });
       case 'usage.adjusted':
         return this.#notifyAdjusted(event);
-      // Neither a call nor a session depends on these.
+      // Neither the permissions of a call nor a session depend on these.
+      case 'attribution.erased':
+      case 'attribution.key_destroyed':
       case 'session.opened':
       case 'invitation.created':
       case 'invitation.revoked':

@@ -4,6 +4,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { CallPrice } from '#db/pricing/charge.ts';
 import type { RelayedRoute, SubjectLimits } from '#db/limits/limits.ts';
 import type { Amounts } from '#db/limits/meters.ts';
+import type { CallAttribution } from '#server/attribution/attribution.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
@@ -19,6 +20,8 @@ export type Admitted = {
   key: Key;
   context: RequestContext;
   parsed: ParsedRequest;
+  /** Who the call is for, as pseudonyms. */
+  attribution: Readonly<CallAttribution>;
   body: Body;
   route: RelayedRoute;
   /** The model that the name in the request resolves to. */
@@ -43,7 +46,7 @@ export type Admitted = {
 
 /** The event that records the call before it is sent to an upstream. Pure. */
 export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
-  const { key, parsed, model, route, body, hold, termsPosition, reply, retryCount } = admitted;
+  const { key, parsed, attribution, model, route, body, hold, termsPosition, reply, retryCount } = admitted;
   const event: EventOf<'request.accepted'> = {
     type: 'request.accepted',
     request: reply.requestId,
@@ -59,23 +62,27 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
     terms_position: termsPosition,
   };
   if (retryCount !== undefined) event.retry_count = retryCount;
+  copyAttribution(attribution, event);
   return event;
+}
+
+/** Copies the fields of a call's attribution to one of its events. */
+export function copyAttribution(
+  { end_user, session, tags }: Pick<EventOf<'request.accepted'>, keyof CallAttribution>,
+  event: Pick<EventOf<'request.accepted'>, keyof CallAttribution>,
+): void {
+  if (end_user !== undefined) event.end_user = end_user;
+  if (session !== undefined) event.session = session;
+  if (tags !== undefined) event.tags = tags;
 }
 
 /** The event that the reservation of a call has grown. */
 export function extendedEvent(
-  {
-    request,
-    account,
-    key,
-    model,
-    route,
-    admitted_minute = 0,
-    terms_position = 0,
-  }: EventOf<'request.accepted'>,
+  accepted: EventOf<'request.accepted'>,
   { tokens, cost }: Amounts,
 ): EventOf<'request.extended'> {
-  return {
+  const { request, account, key, model, route, admitted_minute = 0, terms_position = 0 } = accepted;
+  const event: EventOf<'request.extended'> = {
     type: 'request.extended',
     request,
     account,
@@ -87,4 +94,6 @@ export function extendedEvent(
     admitted_minute,
     terms_position,
   };
+  copyAttribution(accepted, event);
+  return event;
 }

@@ -11,6 +11,9 @@ import { authenticate, readSecretFromEither } from '#server/access/authenticate.
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import { authorizePrice } from '#server/access/authorize-price.ts';
 import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
+import type { CallAttribution } from '#server/attribution/attribution.ts';
+import { readAttribution } from '#server/attribution/read-attribution.ts';
+import { applyTerms, requireAttribution } from '#server/attribution/require.ts';
 import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
 import type { RejectedCall } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
@@ -20,6 +23,7 @@ import type { OpenCall } from '#server/limits/open-calls.ts';
 import { OVERLOAD_DELAY_MS } from '#server/relay/bounds.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
 import { checkMedia, clientRetryCount, type Reply, sendError } from '#server/relay/reply.ts';
 
 /** Whose call a request is. */
@@ -107,6 +111,10 @@ async function admit(
   if (parsed instanceof ApiError) return refused(parsed);
   // An alias that may lead elsewhere now.
   if (readModel.unapplied.ofModel(parsed.model)) return refused(new ApiError('relay_outdated'));
+  const attributed = attribute(relay, key, request, body, parsed);
+  const attribution = attributed instanceof Promise ? await attributed : attributed;
+  if (attribution instanceof ApiError) return refused(attribution);
+  rejected.attribution = attribution;
   const models = relay.upstreams.table;
   const model = models.resolve(parsed.model);
   rejected.model = model;
@@ -144,6 +152,7 @@ async function admit(
     context,
     route,
     parsed,
+    attribution,
     model,
     targets,
     body,
@@ -162,6 +171,24 @@ async function admit(
   });
   const refusal = await call.run();
   if (refusal) sendError(request, response, reply, refusal);
+}
+
+/** Who a call is for, as its client says or its key fixes. */
+function attribute(
+  { attribution }: Relay,
+  { account, terms }: Key,
+  { rawHeaders }: IncomingMessage,
+  { bytes }: Body,
+  { scanned }: ParsedRequest,
+): CallAttribution | ApiError | Promise<CallAttribution | ApiError> {
+  const of = terms?.attribution;
+  const sent = readAttribution(rawHeaders, bytes, scanned);
+  const values = of === undefined ? sent : applyTerms(sent, of);
+  if (values instanceof ApiError) return values;
+  const resolved = attribution.resolve(account, values);
+  return resolved instanceof Promise
+    ? resolved.then((loaded) => requireAttribution(loaded, of))
+    : requireAttribution(resolved, of);
 }
 
 const NO_HEADERS: readonly string[] = [];

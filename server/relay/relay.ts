@@ -1,6 +1,7 @@
 import type { EndReason } from '#db/events/events.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { Key } from '#db/fold/key.ts';
+import type { Attribution } from '#server/attribution/attribution.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
@@ -47,6 +48,7 @@ export type Relay = {
   instance: ActiveInstance;
   fencing: FencingGuard;
   rejections: RejectionLog;
+  attribution: Attribution;
   requestLog: RequestLog;
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;

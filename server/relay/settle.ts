@@ -1,6 +1,7 @@
 import type { EventOf } from '#db/events/events.ts';
 import { type CallPrice, chargeOf } from '#db/pricing/charge.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
+import { copyAttribution } from '#server/relay/admitted.ts';
 import type { CallEnd } from '#server/relay/reply-usage.ts';
 
 type Accepted = EventOf<'request.accepted'>;
@@ -53,6 +54,7 @@ export function settledEvent(
   if (facts.serviceTier !== null) event.service_tier = facts.serviceTier;
   if (facts.providerRequest !== null) event.provider_request = facts.providerRequest;
   if (facts.statedCost !== null) event.stated_cost_nanousd = facts.statedCost;
+  copyAttribution(accepted, event);
   if (attempted.upstream !== null) event.upstream = attempted.upstream;
   if (attempted.credential !== null) event.credential = attempted.credential;
   if (attempted.records !== undefined) event.attempts = attempted.records;

@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
+import { rewrapAccountKey } from '#db/attribution/keys.ts';
+import { readAllAccountKeys, rewrapStoredKey } from '#db/attribution/store.ts';
 import {
   masterKeysInUse,
   readCredentials,
@@ -13,7 +15,10 @@ import { MASTER_KEYS_MAX, readMasterKeys } from '#db/secrets/master-key.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** The master key that encrypts credentials, in a file outside the database and its backups. */
+/**
+ * The master key that encrypts credentials and keys of attribution, in a file outside the database and its
+ * backups.
+ */
 
 const fault = (line: string): ConfigError => new ConfigError(line);
 
@@ -21,8 +26,8 @@ const fault = (line: string): ConfigError => new ConfigError(line);
 export const readKeys = (file: string): MasterKeys | null => readMasterKeys(file, fault);
 
 /**
- * The keys to encrypt a credential with. The first credential creates the master key, but not if the database
- * has credentials already: they would be lost without notice. The caller must hold the lock
+ * The keys to encrypt a secret with. The first secret creates the master key, but not if the database has
+ * secrets already: they would be lost without notice. The caller must hold the lock
  * (`lockMasterKey`).
  * @throws {ConfigError} when the file can't be used, or lacks a key in use.
  */
@@ -41,9 +46,10 @@ function requireAll(
   const missing = [...inUse].filter((id) => keys?.all.has(id) !== true);
   if (keys !== null && missing.length === 0) return;
   throw new ConfigError(
-    'DAYBOOK_MASTER_KEY_FILE is needed: credentials in this database are encrypted with the master key ' +
-      `${missing.join(' and ')}, which ${file} does not contain. Copy the key from the host ` +
-      'where they were added, or from your backup; or remove these credentials and add them again.',
+    'DAYBOOK_MASTER_KEY_FILE is needed: secrets in this database are encrypted with the master key ' +
+      `${missing.join(' and ')}, which ${file} does not contain. Copy the key from the host where they ` +
+      'were made, or from your backup. Without it, remove the credentials and destroy the keys of ' +
+      'attribution.',
   );
 }
 
@@ -51,8 +57,11 @@ export type Rekeyed = {
   /** The id of the master key that is current now. */
   master_key: string;
   rewrapped: number;
-  /** Credentials that can't be decrypted; they are unchanged. */
+  /** Keys of attribution that were encrypted again. */
+  attribution_keys: number;
+  /** Credentials, and accounts whose key of attribution, can't be decrypted; they are unchanged. */
   damaged: string[];
+  damaged_attribution: string[];
   /** Old keys that were removed from the file, and old keys that were kept because they are still in use. */
   dropped: string[];
   kept: string[];
@@ -78,6 +87,7 @@ export function rekey(client: ClientBase, file: string, byHand: boolean): Promis
     const keys = byHand ? before : withNew(before);
     if (!byHand) writeKeys(file, [...keys.all.values()]);
     const { rewrapped, damaged } = await rewrapAll(client, keys);
+    const attribution = await rewrapAccountKeys(client, keys);
     const needed = new Set([keys.current, ...(await masterKeysInUse(client))]);
     const kept = [...keys.all].filter(([id]) => byHand || needed.has(id));
     if (!byHand)
@@ -89,7 +99,9 @@ export function rekey(client: ClientBase, file: string, byHand: boolean): Promis
     return {
       master_key: keys.current,
       rewrapped,
+      attribution_keys: attribution.rewrapped,
       damaged,
+      damaged_attribution: attribution.damaged,
       dropped,
       kept: kept.map(([id]) => id).filter((id) => id !== keys.current),
     };
@@ -108,6 +120,24 @@ async function rewrapAll(
     if (wrapped === null) damaged.push(credential.id);
     else {
       await rewrapCredential(client, credential.id, wrapped);
+      rewrapped++;
+    }
+  }
+  return { rewrapped, damaged };
+}
+
+async function rewrapAccountKeys(
+  client: ClientBase,
+  keys: MasterKeys,
+): Promise<Pick<Rekeyed, 'rewrapped' | 'damaged'>> {
+  let rewrapped = 0;
+  const damaged: string[] = [];
+  for (const sealed of await readAllAccountKeys(client)) {
+    if (sealed.master_key === keys.current) continue;
+    const wrapped = attempt(() => rewrapAccountKey(keys, sealed));
+    if (wrapped === null) damaged.push(sealed.account);
+    else {
+      await rewrapStoredKey(client, wrapped);
       rewrapped++;
     }
   }

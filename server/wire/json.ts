@@ -57,7 +57,7 @@ const ESCAPED = tableOf(Buffer.from('"\\/bfnrt'));
 
 /**
  * Checks a whole document and finds the wanted members of its top-level object.
- * @param optional further members. One that is there twice is left out.
+ * @param optional further members. One that is there twice is skipped.
  * @throws {JsonError} when it is not valid JSON, too deep, not an object, or names a wanted member twice.
  */
 export function scanObject(

@@ -57,6 +57,8 @@ const PURE = [
   'db/assert-increasing.ts',
   'db/events/codes.ts',
   'db/events/account-events.ts',
+  'db/attribution/value.ts',
+  'db/events/attribution-events.ts',
   'db/events/parts.ts',
   'db/events/subjects.ts',
   'db/events/events.ts',

@@ -20,6 +20,7 @@ export type RestrictOptions = {
   concurrent?: string;
   quota?: string[];
   reads?: z.infer<typeof Reads>;
+  attribution?: string[];
   file?: string;
   expires?: string;
   clear?: true;
@@ -57,6 +58,12 @@ export function restrictCommand(key: Command): void {
         '--reads <whose>',
         'the requests and usage that the key can read: its own (default) or those of the account',
       ).choices(Reads.options),
+    )
+    .option(
+      '--attribution <terms>',
+      'end_user=required, session=required or tags=required: reject requests without; or a fixed value for ' +
+        'all requests, such as end_user=fixed:app or tags=fixed:web,eu; repeatable, replaces all of the key',
+      collect,
     )
     .option(
       '--file <terms.json>',
@@ -113,6 +120,11 @@ export function readRestriction(options: RestrictOptions): Restriction {
   take('--tokens-per-minute', 'tokens_per_minute', options.tokensPerMinute, readNumber);
   take('--concurrent', 'concurrent_requests', options.concurrent, readNumber);
   take('--quota', 'quotas', options.quota?.join(','), (text) => readList(text).map(readQuota));
+  if (options.attribution?.length === 1 && options.attribution[0] === ANY) drop.push('attribution');
+  else if (options.attribution !== undefined) {
+    const attribution = Object.fromEntries(options.attribution.map(readAttribution));
+    Object.assign(set, checkTerms(KeyTerms, { attribution }, '--attribution: '));
+  }
   // A key without the field reads only its own requests.
   if (options.reads === 'key') drop.push('reads');
   else if (options.reads !== undefined) set.reads = options.reads;
@@ -134,6 +146,18 @@ const readList = (text: string): string[] => text.split(',').map((each) => each.
 
 /** Returns the text if it is not a number, so that the check of the terms reports it. */
 const readNumber = (text: string): number | string => (/^\d{1,16}$/.test(text) ? Number(text) : text);
+
+function readAttribution(text: string): [field: string, value: unknown] {
+  const [, field = '', isRequired, fixed = ''] =
+    /^(end_user|session|tags)=(?:(required)|fixed:(.+))$/s.exec(text) ?? [];
+  if (field === '')
+    throw new DecisionError(
+      'invalid',
+      `--attribution: "${text}" is not such as end_user=required or tags=fixed:web,eu.`,
+    );
+  if (isRequired !== undefined) return [field, isRequired];
+  return [field, { fixed: field === 'tags' ? readList(fixed) : fixed }];
+}
 
 function readQuota(text: string): object {
   const match = /^(\w+)\/(\w+)=(\d{1,16})(?::(\w+))?$/.exec(text);

@@ -113,20 +113,29 @@ function showCredentials(credentials: Listed[]): string {
 function showRekeyed({
   master_key,
   rewrapped,
+  attribution_keys,
   damaged,
+  damaged_attribution,
   dropped,
   kept,
   file,
 }: Rekeyed & { file: string }): string {
   return [
     `The master key is now ${master_key}, in ${file}. Credentials encrypted with it: ${rewrapped}.`,
+    ...(attribution_keys > 0 ? [`Keys of attribution encrypted with it: ${attribution_keys}.`] : []),
     ...(damaged.length > 0
       ? [`These can't be decrypted and are unchanged; remove and add them again: ${damaged.join(', ')}.`]
+      : []),
+    ...(damaged_attribution.length > 0
+      ? [
+          `The keys of attribution of these accounts can't be decrypted and are unchanged; destroy them: ` +
+            `${damaged_attribution.join(', ')}.`,
+        ]
       : []),
     ...(dropped.length > 0
       ? [
           [
-            `Removed from the file, since no credential needs them: ${dropped.join(', ')}.`,
+            `Removed from the file, since nothing needs them: ${dropped.join(', ')}.`,
             'Older backups still do: keep your copy of the file as long as you keep those.',
           ].join(' '),
         ]

@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { ATTRIBUTION_KIND_NAMES } from '#db/attribution/value.ts';
 import { REGISTRATION_POLICIES } from '#db/events/parts.ts';
 import {
   type ControlEvent,
@@ -32,7 +33,7 @@ import {
   few,
 } from './arbitrary-parts.ts';
 import { anyRate, anyRule } from './arbitrary-price.ts';
-import { ANY_REQUEST } from './arbitrary-request.ts';
+import { ANY_REQUEST, pseudonym } from './arbitrary-request.ts';
 
 /**
  * Events of every type with every kind of value that the vocabulary allows: names with quotes,
@@ -222,6 +223,18 @@ const CONTROL: Made<ControlEvent> = {
     },
     { requiredKeys: ['type', 'model', 'base', 'source', 'actor'], noNullPrototype: true },
   ),
+  'attribution.erased': fc.record({
+    type: one('attribution.erased' as const),
+    account: id,
+    kind: fc.constantFrom(...ATTRIBUTION_KIND_NAMES),
+    pseudonym,
+    actor,
+  }),
+  'attribution.key_destroyed': fc.record({
+    type: one('attribution.key_destroyed' as const),
+    account: id,
+    actor,
+  }),
   'usage.adjusted': fc.record(
     {
       type: one('usage.adjusted' as const),

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { PRICED_PARTS } from '#db/pricing/parts.ts';
-import { END_REASONS, type RequestEvent, TAGS_MAX, USAGE_SOURCES } from '#db/events/events.ts';
+import { TAGS_MAX } from '#db/events/attribution-events.ts';
+import { END_REASONS, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
 import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { anyTries, type Made } from '../upstream/arbitrary-upstream.ts';
@@ -14,7 +15,7 @@ const admission = {
   parents: fc.array(id, { minLength: 1, maxLength: ACCOUNT_LEVELS - 1 }),
 };
 const hold = { hold_tokens: int8, hold_cost_nanousd: int8 };
-const pseudonym = fc.stringMatching(/^[0-9A-Za-z]{16}$/);
+export const pseudonym = fc.stringMatching(/^[0-9A-Za-z]{16}$/);
 const attribution = {
   end_user: pseudonym,
   session: pseudonym,

@@ -42,7 +42,9 @@ test('an event without one of its required fields, or with a wrong one, is refus
   ]);
   const optionalIn: Partial<Record<Event['type'], readonly string[]>> = {
     'member.added': ['invitation'],
-    'request.settled': ['upstream', 'credential', 'price_plan', 'unpriced'],
+    'request.settled': ['upstream', 'credential', 'price_plan', 'unpriced', 'route'],
+    'request.extended': ['route'],
+    'request.abandoned': ['route'],
     'model.priced': ['plan', 'rules'],
     'request.rejected': ['model'],
     'usage.adjusted': ['key', 'corrects'],
@@ -96,11 +98,13 @@ test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' },
   },
 );
 
+const ofAccount = new Set(['usage', 'attribution']);
+
 test('control events belong to the stream of their subject', () => {
   fc.assert(
     fc.property(anyControlEvent, (event) => {
       const subject = event.type.split('.')[0] as string;
-      const id = (event as unknown as Record<string, string>)[subject === 'usage' ? 'account' : subject];
+      const id = (event as unknown as Record<string, string>)[ofAccount.has(subject) ? 'account' : subject];
       // Where a model's calls go is another stream than what they cost.
       const stream = isModelEvent(event) ? 'dispatch' : subject;
       // There is one registration and one log, and one stream of each; who has read the log is a stream of
@@ -160,6 +164,8 @@ describe('the numbers that the log stores', () => {
       'request.extended': 103,
       'request.rejected': 104,
       'usage.adjusted': 1000,
+      'attribution.erased': 1010,
+      'attribution.key_destroyed': 1011,
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,

@@ -107,6 +107,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
     key: KEY,
     context: { route: '/v1/chat/completions', origin: null, address: '' },
     parsed,
+    attribution: {},
     body: { bytes, slab: null },
     route: '/v1/chat/completions',
     model: 'm',

@@ -58,6 +58,8 @@ const TYPES: Record<EventType, true> = {
   'log.epoch_started': true,
   'log.read': true,
   'usage.adjusted': true,
+  'attribution.erased': true,
+  'attribution.key_destroyed': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -74,6 +76,7 @@ const GROUP_NAMES: Record<Group, string> = {
   registration: 'Sign-up',
   log: 'Event log',
   usage: 'Usage',
+  attribution: 'Attribution',
 };
 
 /** Every event type, grouped by subject. */
@@ -224,6 +227,10 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const amount = showAmount(event.meter, units, (count) => metered(event.meter, count));
       return `${subject}: usage of the ${event.window} ${change} by ${amount}. ${event.reason}`;
     }
+    case 'attribution.erased':
+      return `${account(event.account)}: value of ${inWords(event.kind)} ${event.pseudonym} erased.`;
+    case 'attribution.key_destroyed':
+      return `${account(event.account)}: attribution key destroyed, and all values erased.`;
     case 'request.accepted': {
       const reserved = showCounted(event.hold_tokens, 'token');
       return `${key(event.key)} requested ${event.model}; ${reserved} reserved.`;
