@@ -1,11 +1,9 @@
 import type { Usage } from '#db/money.ts';
-import { membersOf } from '#server/providers/anthropic/raw.ts';
 import {
   mergeReported,
   parseReportedUsage,
   promptUsageOf,
   type ReportedUsage,
-  reportsOutput,
   usageOf,
 } from '#server/providers/anthropic/usage.ts';
 import { modelText, NO_FACTS, providerText, type ReplyFacts } from '#server/wire/reply-facts.ts';
@@ -37,7 +35,7 @@ export class MessageRecord {
   whole(message: Members): void {
     this.begin(message);
     this.facts.finishReason = providerText(stringOf(message.get('stop_reason')));
-    if (reportsOutput(message.get('usage'))) this.#reported = this.#prompt;
+    if (this.#prompt?.reportsOutput) this.#reported = this.#prompt;
   }
 
   /** Whether the message has begun with a usage. */
@@ -69,12 +67,12 @@ export class MessageRecord {
 
   #parse(usage: string | undefined): ReportedUsage | null {
     const reported = parseReportedUsage(usage);
-    if (reported === null) return null;
-    const tier = stringOf(membersOf(usage as string).get('service_tier'));
-    this.facts.serviceTier = providerText(tier) ?? this.facts.serviceTier;
-    if (reported !== 'implausible') return reported;
-    this.isImplausible = true;
-    return null;
+    if (reported === 'implausible') {
+      this.isImplausible = true;
+      return null;
+    }
+    if (reported?.tier) this.facts.serviceTier = reported.tier;
+    return reported;
   }
 }
 

@@ -1,6 +1,8 @@
 import type { Usage } from '#db/money.ts';
 import { TOKENS_BELIEVED_MAX, UNITS_BELIEVED_MAX } from '#server/wire/bounds.ts';
-import { elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { asRecord, count, detail } from '#server/wire/counts.ts';
+import { providerText } from '#server/wire/reply-facts.ts';
+import { objectOf } from '#server/providers/anthropic/raw.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
 
 /**
@@ -17,6 +19,10 @@ export type ReportedUsage = {
   thinking: number;
   /** Searches of the web by the provider's own tool, for each of which it charges. */
   searches: number;
+  /** Whether the report says how much the model has written. */
+  reportsOutput: boolean;
+  /** The service tier; null: not stated. */
+  tier: string | null;
 };
 
 const NAMES = {
@@ -25,65 +31,66 @@ const NAMES = {
   written: 'cache_creation_input_tokens',
   output: 'output_tokens',
 } as const;
-const HOUR = 'ephemeral_1h_input_tokens';
 
 /**
  * @param text a usage object, as JSON.
  * @returns null: not a usage object, or a malformed count. `implausible`: a count that no call can have.
  */
 export function parseReportedUsage(text: string | undefined): ReportedUsage | 'implausible' | null {
-  const members = membersOf(text ?? '');
-  if (!members.has(NAMES.fresh) && !members.has(NAMES.output)) return null;
-  if (Object.values(NAMES).some((name) => isMalformed(members.get(name)))) return null;
-  const count = (name: string): number => countOf(members.get(name));
-  const within = (object: string, name: string): number =>
-    members.has(object) ? countOf(membersOf(members.get(object) as string).get(name)) : 0;
+  const usage = text === undefined ? null : asRecord(JSON.parse(text));
+  if (!usage || !(NAMES.fresh in usage || NAMES.output in usage)) return null;
+  const { fresh, read, written, output } = NAMES;
+  for (const name of [fresh, read, written, output]) {
+    if (typeof (usage[name] ?? 0) !== 'number') return null;
+    if ((usage[name] as number) < 0) return 'implausible';
+  }
   const reported: ReportedUsage = {
-    fresh: count(NAMES.fresh),
-    read: count(NAMES.read),
-    written: count(NAMES.written),
-    writtenHour: within('cache_creation', HOUR),
-    output: count(NAMES.output),
-    thinking: within('output_tokens_details', 'thinking_tokens'),
-    searches: within('server_tool_use', 'web_search_requests'),
+    fresh: 0,
+    read: 0,
+    written: 0,
+    writtenHour: 0,
+    output: 0,
+    thinking: detail(usage['output_tokens_details'], 'thinking_tokens'),
+    searches: detail(usage['server_tool_use'], 'web_search_requests'),
+    reportsOutput: typeof usage[output] === 'number',
+    tier: providerText(usage['service_tier']),
   };
-  addCompactions(reported, members.get('iterations'));
-  const { searches, ...tokens } = reported;
-  const isPossible =
-    !Object.values(NAMES).some((name) => members.get(name)?.[0] === '-') &&
-    Math.max(...Object.values(tokens)) <= TOKENS_BELIEVED_MAX &&
-    searches <= UNITS_BELIEVED_MAX;
-  if (!isPossible) return 'implausible';
+  addCounts(reported, usage);
+  addCompactions(reported, usage['iterations']);
+  if (!isPossible(reported)) return 'implausible';
   reported.thinking = Math.min(reported.thinking, reported.output);
-  reported.writtenHour = Math.min(reported.writtenHour, reported.written);
   return reported;
+}
+
+const isPossible = ({ fresh, read, written, output, thinking, searches }: ReportedUsage): boolean =>
+  Math.max(fresh, read, written, output, thinking) <= TOKENS_BELIEVED_MAX && searches <= UNITS_BELIEVED_MAX;
+
+function addCounts(reported: ReportedUsage, usage: Record<string, unknown>): void {
+  const creation = usage['cache_creation'];
+  const hour = detail(creation, 'ephemeral_1h_input_tokens');
+  const written = count(usage[NAMES.written]) || hour + detail(creation, 'ephemeral_5m_input_tokens');
+  reported.fresh += count(usage[NAMES.fresh]);
+  reported.read += count(usage[NAMES.read]);
+  reported.written += written;
+  reported.writtenHour += Math.min(hour, written);
+  reported.output += count(usage[NAMES.output]);
 }
 
 /**
  * Adds what the compaction of a conversation used, which the provider charges for and leaves out of the
  * counts at the top.
  */
-function addCompactions(reported: ReportedUsage, iterations: string | undefined): void {
-  if (iterations === undefined) return;
-  for (const iteration of elementsOf(iterations).map(membersOf)) {
-    if (iteration.get('type') !== '"compaction"') continue;
-    reported.fresh += countOf(iteration.get(NAMES.fresh));
-    reported.read += countOf(iteration.get(NAMES.read));
-    reported.written += countOf(iteration.get(NAMES.written));
-    reported.writtenHour += countOf(membersOf(iteration.get('cache_creation') ?? '').get(HOUR));
-    reported.output += countOf(iteration.get(NAMES.output));
-  }
-}
-
-/** Whether a report says how much the model has written. */
-export function reportsOutput(text: string | undefined): boolean {
-  return (membersOf(text ?? '').get(NAMES.output) ?? 'null') !== 'null';
+function addCompactions(reported: ReportedUsage, iterations: unknown): void {
+  if (!Array.isArray(iterations)) return;
+  for (const iteration of iterations.map(asRecord))
+    if (iteration?.['type'] === 'compaction') addCounts(reported, iteration);
 }
 
 /** Counts only grow during a reply, and each report may omit a count that an earlier one had. */
 export function mergeReported(before: ReportedUsage | null, now: ReportedUsage | null): ReportedUsage | null {
   if (!before || !now) return now ?? before;
-  const most = (name: keyof ReportedUsage): number => Math.max(before[name], now[name]);
+  const most = (name: keyof Omit<ReportedUsage, 'reportsOutput' | 'tier'>): number =>
+    Math.max(before[name], now[name]);
   return {
     fresh: most('fresh'),
     read: most('read'),
@@ -92,6 +99,8 @@ export function mergeReported(before: ReportedUsage | null, now: ReportedUsage |
     output: most('output'),
     thinking: most('thinking'),
     searches: most('searches'),
+    reportsOutput: before.reportsOutput || now.reportsOutput,
+    tier: now.tier ?? before.tier,
   };
 }
 
@@ -130,12 +139,4 @@ export function usageJson(reported: ReportedUsage): string {
     prompt_tokens_details: objectOf({ cached_tokens: String(cached), cache_write_tokens: written }),
     completion_tokens_details: reasoning > 0 ? objectOf({ reasoning_tokens: String(reasoning) }) : null,
   });
-}
-
-const isMalformed = (text: string | undefined): boolean =>
-  text !== undefined && text !== 'null' && !/^-?\d/.test(text);
-
-function countOf(text: string | undefined): number {
-  const value = text !== undefined && /^\d/.test(text) ? Number(text) : 0;
-  return value > 0 ? Math.floor(value) : 0;
 }

@@ -1,5 +1,5 @@
 import type { JsonReply } from '#server/providers/provider.ts';
-import { asRecord } from '#server/providers/openai/counts.ts';
+import { asRecord } from '#server/wire/counts.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
 import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
 import { providerText } from '#server/wire/reply-facts.ts';

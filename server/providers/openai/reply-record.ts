@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { asRecord } from '#server/providers/openai/counts.ts';
+import { asRecord } from '#server/wire/counts.ts';
 import { statedCost } from '#server/providers/openai/usage-details.ts';
 import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import { modelText, NO_FACTS, providerText, type ReplyFacts } from '#server/wire/reply-facts.ts';

@@ -1,6 +1,6 @@
 import type { UsageDetails } from '#db/events/usage-details.ts';
 import type { Usage } from '#db/money.ts';
-import { asRecord } from '#server/providers/openai/counts.ts';
+import { asRecord } from '#server/wire/counts.ts';
 import { providerText } from '#server/wire/reply-facts.ts';
 
 /** Parts of a response object that its usage leaves out. Pure. */

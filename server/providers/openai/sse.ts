@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { asRecord } from '#server/providers/openai/counts.ts';
+import { asRecord } from '#server/wire/counts.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import type { Redactor } from '#server/wire/redactor.ts';

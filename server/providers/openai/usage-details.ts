@@ -1,6 +1,6 @@
 import type { UsageDetails } from '#db/events/usage-details.ts';
 import type { Usage } from '#db/money.ts';
-import { asRecord, count, detail } from '#server/providers/openai/counts.ts';
+import { asRecord, count, detail } from '#server/wire/counts.ts';
 import { TOKENS_BELIEVED_MAX, UNITS_BELIEVED_MAX } from '#server/wire/bounds.ts';
 import { nanousdOfNumber } from '#server/wire/reply-facts.ts';
 

@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { asRecord, count, detail } from '#server/providers/openai/counts.ts';
+import { asRecord, count, detail } from '#server/wire/counts.ts';
 import { usageDetails } from '#server/providers/openai/usage-details.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
 import { TOKENS_BELIEVED_MAX } from '#server/wire/bounds.ts';

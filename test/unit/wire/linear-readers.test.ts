@@ -67,9 +67,9 @@ function messageOf(text: string): Buffer {
 
 function read(reader: SseReader, chunks: readonly Buffer[]): object {
   const out = [...chunks.map((chunk) => reader.push(chunk)), reader.flush()];
-  const { usage, countedTokens, dataEvents, complete, failed, insideEvent } = reader;
+  const { usage, facts, countedTokens, dataEvents, complete, failed, insideEvent } = reader;
   const text = Buffer.concat(out.filter((each) => each !== null)).toString('latin1');
-  return { text, usage, countedTokens, dataEvents, complete, failed, insideEvent };
+  return { text, usage, facts, countedTokens, dataEvents, complete, failed, insideEvent };
 }
 
 describe.each(READERS)('a streamed %s', (_, open, bytesOf) => {
