@@ -22,7 +22,7 @@ import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
 import { UsageAdjusted } from '#db/events/usage-events.ts';
-import { UsageDetails } from '#db/events/usage-details.ts';
+import { type USAGE_SOURCE_NAMES, UsageDetails } from '#db/events/usage-details.ts';
 import * as upstream from '#db/events/upstream-events.ts';
 
 /**
@@ -56,7 +56,13 @@ export const END_REASON_OF = namesByCode(END_REASONS);
  * Where the token counts of an ending come from: the provider's report, our count, or an estimate; or our
  * count or an estimate in place of a report that was not possible (`implausible`).
  */
-export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4, implausible: 5 } as const;
+export const USAGE_SOURCES = {
+  provider: 1,
+  counted: 2,
+  estimated: 3,
+  none: 4,
+  implausible: 5,
+} as const satisfies Record<(typeof USAGE_SOURCE_NAMES)[number], number>;
 export type UsageSource = keyof typeof USAGE_SOURCES;
 export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
 
@@ -220,8 +226,8 @@ const RequestSettled = z.object({
   unpriced: price.Unpriced.optional(),
   attempt_count: Count,
   /**
-   * Each of them, where there was more than one. The usage and the cost are the last one's: it is charged
-   * once.
+   * Each of them, where there was more than one, or where the only one used more than is charged. The usage
+   * and the cost of the event are the last one's: it is charged once.
    */
   attempts: z.array(upstream.Attempt).max(upstream.ATTEMPTS_MAX).optional(),
   first_byte_ms: Count.optional(),

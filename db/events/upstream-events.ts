@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { Control, Id, ModelName, UpstreamName } from '#db/events/parts.ts';
+import { Control, Count, Id, ModelName, ProviderText, UpstreamName } from '#db/events/parts.ts';
+import { USAGE_SOURCE_NAMES, UsageDetails } from '#db/events/usage-details.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 
 /**
@@ -177,5 +178,19 @@ export const Attempt = z.strictObject({
   /** How it ended: `delivered`, a status of the upstream, or a transport error. */
   outcome: z.string().regex(/^[a-z0-9_]{1,40}$/),
   duration_ms: z.int().min(0),
+  /** What the upstream calls the model, where it is another name. */
+  upstream_model: ModelName.optional(),
+  /** The usage that the upstream may charge for, by the fields of `request.settled`; absent counts are 0. */
+  usage_source: z.enum(USAGE_SOURCE_NAMES).optional(),
+  input_tokens: Count.optional(),
+  cache_read_tokens: Count.optional(),
+  cache_write_tokens: Count.optional(),
+  output_tokens: Count.optional(),
+  reasoning_tokens: Count.optional(),
+  usage_details: UsageDetails.optional(),
+  upstream_cost_nanousd: Count.optional(),
+  stated_cost_nanousd: Count.optional(),
+  answered_model: ModelName.optional(),
+  provider_request: ProviderText.optional(),
 });
 export type Attempt = z.infer<typeof Attempt>;

@@ -1,6 +1,9 @@
 import { z } from 'zod';
 import { Count } from '#db/events/parts.ts';
 
+/** How token counts are known; `USAGE_SOURCES` has their codes. */
+export const USAGE_SOURCE_NAMES = ['provider', 'counted', 'estimated', 'none', 'implausible'] as const;
+
 /**
  * Usage of which few calls have any. Token classes are parts of the prompt (`input`) or of the reply
  * (`output`); units are counted beside the tokens. An absent field is 0. Pure.

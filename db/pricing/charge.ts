@@ -51,6 +51,15 @@ export function chargeOf(
   return charged;
 }
 
+/** What a usage costs the operator, in nano-dollars; null: no price is set. */
+export function upstreamCostOf(
+  { cost }: CallPrice,
+  usage: Usage,
+  call: Omit<Circumstances, 'inputTokens'>,
+): number | null {
+  return cost ? roundCost(costOf(usage, rateAt(cost.schedule, { ...call, inputTokens: usage.input }))) : null;
+}
+
 /**
  * The bound of the charge of a request whose prompt has at most so many tokens.
  * @param kind `highest` for any classes of tokens and any rule; `likely` for an ordinary request.

@@ -6,18 +6,21 @@ import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { AttemptFailure } from '#server/relay/failure.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
-import type { CallEnd } from '#server/relay/reply-usage.ts';
+import type { CallEnd, ReplyUsage } from '#server/relay/reply-usage.ts';
 
 /** The contract between a call and its attempts. */
 
-/** How an attempt ended, with the end that the call has if nothing follows. */
+/**
+ * How an attempt ended, with the end that the call has if nothing follows, and with the usage that its
+ * upstream may charge for; null: that of the end.
+ */
 export type AttemptOutcome =
   /** The client has its reply, as far as the reply went, or has disconnected. */
-  | { kind: 'finished'; end: CallEnd; error: null }
+  | { kind: 'finished'; end: CallEnd; consumed: ReplyUsage | null; error: null }
   /** The relay ended the attempt before the client received anything: the client is to receive the error. */
-  | { kind: 'stopped'; end: CallEnd; error: ApiError }
+  | { kind: 'stopped'; end: CallEnd; consumed: ReplyUsage | null; error: ApiError }
   /** The upstream failed before the client received anything: another upstream can take over. */
-  | { kind: 'failed'; end: CallEnd; error: ApiError; failure: AttemptFailure }
+  | { kind: 'failed'; end: CallEnd; consumed: ReplyUsage | null; error: ApiError; failure: AttemptFailure }
   /** The call had ended already. */
   | { kind: 'discarded' };
 

@@ -2,6 +2,7 @@ import type { EndReason } from '#db/events/events.ts';
 import { type Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { type AttemptFailure, classifyFailure, causeCode, type RetryPolicy } from '#server/relay/failure.ts';
+import type { ReplyUsage } from '#server/relay/reply-usage.ts';
 import { type Choice, choose } from '#server/upstreams/choose.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
@@ -9,6 +10,9 @@ import type { Target } from '#server/upstreams/target.ts';
 
 /** The next attempt: its upstream and credential, and the pause before it. */
 export type NextAttempt = Choice & { waitMs: number };
+
+/** An attempt as the log has it, and the usage that its upstream may charge for; null: that of its call. */
+export type EndedAttempt = { attempt: Attempt; consumed: ReplyUsage | null };
 
 type Running = Choice & { startedMs: number; hasReply: boolean };
 
@@ -24,7 +28,7 @@ export class AttemptSequence {
   // Copied with each of few entries, since an array that grows reserves room for sixteen.
   #tried: readonly UpstreamConnectionPool[] = [];
   #avoided: readonly string[] = [];
-  #records: readonly Attempt[] = [];
+  #records: readonly EndedAttempt[] = [];
   #retries = 0;
   #last: Choice | null = null;
   #lastMs = this.#startedMs;
@@ -77,9 +81,9 @@ export class AttemptSequence {
     return this.#lastMs - this.#startedMs;
   }
 
-  /** A record of each attempt, if there was more than one. */
-  get records(): Attempt[] | undefined {
-    return this.#records.length > 1 ? [...this.#records] : undefined;
+  /** A record of each attempt that has ended. */
+  get records(): readonly EndedAttempt[] {
+    return this.#records;
   }
 
   start(choice: Choice): void {
@@ -105,10 +109,10 @@ export class AttemptSequence {
    * The running attempt has failed before the client received anything.
    * @returns the attempt that follows; null: none, and the client receives the error.
    */
-  failed(failure: AttemptFailure, nowMs: number): NextAttempt | null {
+  failed(failure: AttemptFailure, nowMs: number, consumed: ReplyUsage): NextAttempt | null {
     const policy = classifyFailure(failure);
     const { blames, openForMs } = policy;
-    const running = this.#end(causeCode(failure.cause), nowMs);
+    const running = this.#end(causeCode(failure.cause), nowMs, consumed);
     if (running && blames !== null) {
       const { circuit } = blames === 'upstream' ? running.target.upstream : running.pool;
       if (running.hasReply) circuit.interrupted(running.startedMs, nowMs, causeCode(failure.cause));
@@ -152,9 +156,12 @@ export class AttemptSequence {
     return this.#records.length >= ATTEMPTS_MAX || nowMs - this.#startedMs > NEW_ATTEMPT_WITHIN_MS;
   }
 
-  /** The call ends with the running attempt, if there is one. */
-  end(reason: EndReason, nowMs: number): void {
-    const running = this.#end(reason, nowMs);
+  /**
+   * The call ends with the running attempt, if there is one.
+   * @param consumed absent: the usage of the call.
+   */
+  end(reason: EndReason, nowMs: number, consumed: ReplyUsage | null = null): void {
+    const running = this.#end(reason, nowMs, consumed);
     if (!running) return;
     const { target, pool, startedMs } = running;
     if (reason === 'completed') for (const { circuit } of [target.upstream, pool]) circuit.succeeded();
@@ -163,7 +170,7 @@ export class AttemptSequence {
       target.upstream.circuit.interrupted(startedMs, nowMs, reason);
   }
 
-  #end(outcome: string, nowMs: number): Running | null {
+  #end(outcome: string, nowMs: number, consumed: ReplyUsage | null): Running | null {
     const running = this.#running;
     if (!running) return null;
     this.#running = null;
@@ -176,7 +183,8 @@ export class AttemptSequence {
       duration_ms: Math.round(nowMs - startedMs),
     };
     if (pool.credential !== null) one.credential = pool.credential;
-    this.#records = [...this.#records, one];
+    if (target.model !== null) one.upstream_model = target.model;
+    this.#records = [...this.#records, { attempt: one, consumed }];
     return running;
   }
 }

@@ -6,14 +6,15 @@ import type { DeadlineTarget } from '#server/relay/deadlines.ts';
 import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
 import { ReplyClock } from '#server/relay/reply-clock.ts';
 import {
+  jsonHeaders,
   type ReplyHead,
   type ReplyHeaders,
   readReplyHead,
   sseHeaders,
-  unsupportedHeader,
 } from '#server/relay/reply-head.ts';
 import {
   type CallEnd,
+  consumedUsage,
   errorUsage,
   jsonUsage,
   type ReplyUsage,
@@ -26,17 +27,17 @@ import {
   IllegalTransition,
 } from '#server/relay/transitions.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
-import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
+import { readErrorReply } from '#server/relay/upstream-errors.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { HEAD_HELD_MS } from '#server/upstreams/bounds.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
+import { skipBlank } from '#server/wire/json.ts';
 import { SlabCollector } from '#server/wire/slab-collector.ts';
 import { releaseSlab } from '#server/wire/slabs.ts';
 import { allFacts } from '#server/wire/reply-facts.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 
-/** Passed to the upstream exchange to end it. */
 const ABORT = new Error('the relay ended the exchange');
 
 /** One attempt of a call; its states are described at {@link AttemptState}. */
@@ -49,6 +50,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #controller: Dispatcher.DispatchController | null = null;
   #head: ReplyHead | null = null;
   #reader: SseReader | null = null;
+  #isSent = false;
   /** The head of a streamed reply is held back. */
   #isHeadHeld = false;
   /** The client has disconnected, and the reply is read to its end for its usage. */
@@ -57,7 +59,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   readonly #collected = new SlabCollector(JSON_REPLY_BYTES_MAX);
   /** The reply ended while the gate was closed. */
   #hasEndedBehindGate = false;
-  /** Bytes of the reply's body. */
+  /** Bytes of the reply's body, without the white space that keeps a connection open before it. */
   #replyBytes = 0;
 
   constructor(options: AttemptOptions) {
@@ -73,6 +75,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#isSent = true;
     if (this.#state === 'ended') controller.abort(ABORT);
   }
 
@@ -126,9 +129,12 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     else this.resume();
   }
 
-  /** Ends the exchange; nothing is written to the client. */
-  discard(): void {
-    if (this.#state !== 'ended') this.#resolve({ kind: 'discarded' });
+  /** Ends the exchange without a word to the client. @returns its usage; null: it has ended before. */
+  discard(): ReplyUsage | null {
+    if (this.#state === 'ended') return null;
+    const consumed = this.#consumed(errorUsage(this.#head?.form, this.#options.size), true);
+    this.#resolve({ kind: 'discarded' });
+    return consumed;
   }
 
   /**
@@ -228,7 +234,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   #take(chunk: Buffer): void {
     if (this.#state === 'ended') return;
-    this.#replyBytes += chunk.length;
+    this.#replyBytes += chunk.length - (this.#replyBytes === 0 ? skipBlank(chunk, 0) : 0);
     if (this.#state === 'streaming') return this.#takeEvents(chunk);
     const size = this.#collected.size + chunk.length;
     if (size > JSON_REPLY_BYTES_MAX) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
@@ -289,11 +295,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     if (slab && redacted?.buffer === slab.buffer) owner.replyBuffered(slab);
     else if (slab) releaseSlab(slab);
     if (!reply || !redacted) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
-    writer.writeHead(head.status, head.contentType, [
-      'content-length',
-      String(redacted.length),
-      ...unsupportedHeader(head, request.unsupported),
-    ]);
+    writer.writeHead(head.status, head.contentType, jsonHeaders(head, redacted.length, request.unsupported));
     writer.end(redacted);
     const reason = reply.failed ? 'upstream_error' : 'completed';
     this.#finish(reason, jsonUsage(head.status, size, reply, this.#replyBytes));
@@ -301,13 +303,10 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   /** The upstream has replied with an error. */
   #failByReply(): void {
-    const { provider, call } = this.#options;
-    const { status, retryAfter } = this.#head as ReplyHead;
     const { bytes, slab } = this.#collected.take();
-    const fault = provider.parseError(bytes);
+    const { refusal, reason, failure, usage } = readErrorReply(this.#head as ReplyHead, bytes, this.#options);
     if (slab) releaseSlab(slab);
-    const { refusal, reason } = apiErrorOfReply({ status, fault, retryAfter, redactor: call.redactor });
-    this.#resolveBeforeReply(refusal, reason, { cause: status, retryAfterMs: retryAfterMs(retryAfter) });
+    this.#resolveBeforeReply(refusal, reason, failure, usage);
   }
 
   /** Whether the client has the head of a streamed reply. Until then it can receive any reply. */
@@ -319,22 +318,29 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #fail(code: ErrorCode, reason: EndReason, cause: FailureCause): void {
     if (this.#state === 'ended') return;
     if (this.#isHeadSent) return this.#failInBand(code, reason);
-    const hasBegun = this.#state === 'buffering' && this.#collected.size > 0;
-    const failure = { cause: hasBegun ? 'reply_begun' : cause, retryAfterMs: null } as const;
-    this.#resolveBeforeReply(new ApiError(code), reason, failure);
+    const begun = this.#state === 'buffering' && this.#collected.size > 0 ? 'reply_begun' : null;
+    this.#resolveBeforeReply(new ApiError(code), reason, { cause: begun ?? cause, retryAfterMs: null });
   }
 
-  /** @param failure null: no other upstream is to take over. */
+  /** @param failure null: no other upstream is to take over. @param reported by an error reply. */
   #resolveBeforeReply(
     error: ApiError,
     reason: EndReason,
     failure: Pick<AttemptFailure, 'cause' | 'retryAfterMs'> | null,
+    reported: ReplyUsage | null = null,
   ): void {
-    const usage = errorUsage(this.#head?.form, this.#options.size);
-    const end = this.#endOf(reason, { ...usage, status: error.status });
-    if (this.#isDraining) this.#resolve({ kind: 'finished', end, error: null });
-    else if (failure === null) this.#resolve({ kind: 'stopped', end, error });
-    else this.#resolve({ kind: 'failed', end, error, failure: { error: error, reason, ...failure } });
+    const usage = { ...errorUsage(this.#head?.form, this.#options.size), status: error.status };
+    const end = this.#endOf(reason, usage);
+    const consumed = reported ?? this.#consumed(usage, failure?.cause !== 'cut');
+    if (this.#isDraining) this.#resolve({ kind: 'finished', end, consumed, error: null });
+    else if (failure === null) this.#resolve({ kind: 'stopped', end, consumed, error });
+    else this.#resolve({ kind: 'failed', end, consumed, error, failure: { error, reason, ...failure } });
+  }
+
+  #consumed(charged: ReplyUsage, isConnected: boolean): ReplyUsage {
+    const reply = { form: this.#head?.form, reader: this.#reader, bytes: this.#replyBytes };
+    const used = consumedUsage(charged, this.#options.size, reply, this.#isSent && isConnected);
+    return { ...used, facts: this.#facts(used) };
   }
 
   #failInBand(code: ErrorCode, reason: EndReason): void {
@@ -352,15 +358,17 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     reason: EndReason,
     usage: ReplyUsage = streamUsage(this.#head?.status, this.#options.size, this.#reader, this.#replyBytes),
   ): void {
-    this.#resolve({ kind: 'finished', end: this.#endOf(reason, usage), error: null });
+    this.#resolve({ kind: 'finished', end: this.#endOf(reason, usage), consumed: null, error: null });
   }
 
   #endOf(reason: EndReason, usage: ReplyUsage): CallEnd {
     const firstByteMs = this.#clock.headAfterMs;
-    const facts = this.#head
-      ? allFacts(usage.facts, this.#head.facts, this.#options.call.redactor)
-      : usage.facts;
+    const facts = this.#facts(usage);
     return { ...usage, facts, reason: this.#isDraining ? 'client_disconnected' : reason, firstByteMs };
+  }
+
+  #facts({ facts }: ReplyUsage): ReplyUsage['facts'] {
+    return this.#head ? allFacts(facts, this.#head.facts, this.#options.call.redactor) : facts;
   }
 
   #resolve(outcome: AttemptOutcome): void {

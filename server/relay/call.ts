@@ -109,9 +109,12 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
       this.#attempt = null;
       // The call could not be recorded.
       if (this.#isOver || outcome.kind === 'discarded') return;
+      const { end, consumed, error } = outcome;
+      const nowMs = performance.now();
+      if (outcome.kind !== 'failed') this.#sequence.end(end.reason, nowMs, consumed);
       const next =
-        outcome.kind === 'failed' ? this.#sequence.failed(outcome.failure, performance.now()) : null;
-      if (next === null) return this.#finish(outcome.end, outcome.error);
+        outcome.kind === 'failed' ? this.#sequence.failed(outcome.failure, nowMs, consumed ?? end) : null;
+      if (next === null) return this.#finish(end, error);
       if (next.waitMs > 0) await this.#backOff(next.waitMs);
       await whenProbed(this.#admitted.response);
       if (this.#isOver || this.#finishInterrupted()) return;
@@ -129,12 +132,9 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const request = upstream.provider.request(call);
     if (request instanceof ApiError) {
       const reason = 'upstream_rejected';
-      return {
-        kind: 'failed',
-        failure: { error: request, reason, cause: 'unsupported', retryAfterMs: null },
-        end: unsentEnd(reason, request.status),
-        error: request,
-      };
+      const end = unsentEnd(reason, request.status);
+      const failure = { error: request, reason, cause: 'unsupported', retryAfterMs: null } as const;
+      return { kind: 'failed', failure, end, consumed: null, error: request };
     }
     const { deadlines, timeouts } = this.#relay;
     this.#attempt = new Attempt({
@@ -211,10 +211,10 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const error = new ApiError('store_unavailable');
     const end = this.#end ?? unsentEnd('service_unavailable', error.status);
     if (this.#state !== 'ended') this.#transition('ended');
-    this.#attempt?.discard();
+    const consumed = this.#attempt?.discard();
     this.#wake?.();
     // Otherwise the circuit breakers would count the attempt as running forever.
-    this.#sequence.end('service_unavailable', performance.now());
+    this.#sequence.end('service_unavailable', performance.now(), consumed);
     // The lost response may have been a commit: then the call needs its settlement.
     if (fault instanceof StoreUnavailable && fault.pending) this.#settle(end);
     else this.#forget();
@@ -285,13 +285,13 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
 
   /** After a mistake of ours: the call is settled all the same, once. */
   #settleAfterFault(): void {
-    this.#attempt?.discard();
+    const consumed = this.#attempt?.discard();
     if (this.#state === 'settled') return;
     const { response, estimate } = this.#admitted;
     const status = response.headersSent ? response.statusCode : new ApiError('internal_error').status;
     const usage = countedUsage(status, estimate.promptLikely, this.relayedTokens);
     this.#state = 'ended';
-    this.#sequence.end('internal_error', performance.now());
+    this.#sequence.end('internal_error', performance.now(), consumed);
     this.#settle({ ...usage, reason: 'internal_error', firstByteMs: null });
   }
 

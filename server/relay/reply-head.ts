@@ -75,6 +75,11 @@ export function unsupportedHeader({ unsupported }: ReplyHead, names: readonly st
   return list === '' ? [] : [UNSUPPORTED_HEADER, list];
 }
 
+/** The headers of a whole reply of so many bytes, as pairs. */
+export function jsonHeaders(head: ReplyHead, bytes: number, unsupported: readonly string[]): string[] {
+  return ['content-length', String(bytes), ...unsupportedHeader(head, unsupported)];
+}
+
 /** The headers of a streamed reply, as pairs. */
 export function sseHeaders(head: ReplyHead, names: readonly string[]): string[] {
   return ['cache-control', 'no-cache', 'x-accel-buffering', 'no', ...unsupportedHeader(head, names)];

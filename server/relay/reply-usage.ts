@@ -1,7 +1,7 @@
 import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
-import type { JsonReply } from '#server/providers/provider.ts';
+import type { JsonReply, Provider, ProviderCall } from '#server/providers/provider.ts';
 import { NO_FACTS, type ReplyFacts } from '#server/wire/reply-facts.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import { type CallSize, isPlausible } from '#server/limits/plausible-usage.ts';
@@ -44,6 +44,42 @@ function promptUsage({ promptEstimate }: CallSize): ReplyUsage {
 export function errorUsage(form: ReplyHead['form'] | undefined, call: CallSize): ReplyUsage {
   if (form === 'json' || form === 'sse') return promptUsage(call);
   return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none', facts: NO_FACTS };
+}
+
+/**
+ * What an attempt may be charged for by its upstream although its client receives an error instead of the
+ * reply: the reply that was read, or the prompt where the upstream had the request and did not reply.
+ * @param charged the usage that the account is charged.
+ * @param isUnanswered whether the request was sent, and neither a reply nor the end of the connection came.
+ */
+export function consumedUsage(
+  charged: ReplyUsage,
+  call: CallSize,
+  { form, reader, bytes }: UnsentReply,
+  isUnanswered: boolean,
+): ReplyUsage {
+  if (form === undefined) return isUnanswered ? promptUsage(call) : charged;
+  if (form === 'sse' && reader !== null) return streamUsage(charged.status, call, reader, bytes);
+  if (form !== 'json' || bytes === 0) return charged;
+  const output = Math.ceil(bytes / BYTES_PER_TOKEN);
+  return { ...charged, usage: { ...NOTHING, input: call.promptEstimate, output }, source: 'estimated' };
+}
+
+/** A reply that the client has not received: the form of its head, if any, and the part that was read. */
+export type UnsentReply = {
+  form: ReplyHead['form'] | undefined;
+  reader: StreamedReply | null;
+  bytes: number;
+};
+
+/** The usage that an error reply reports, as some providers do; null: it reports none. */
+export function errorReplyUsage(
+  status: number,
+  { provider, call, size }: { provider: Provider; call: ProviderCall; size: CallSize },
+  bytes: Buffer,
+): ReplyUsage | null {
+  const reply = bytes.includes('"usage"') ? provider.json(bytes, call) : null;
+  return reply?.usage ? jsonUsage(status, size, reply, bytes.length) : null;
 }
 
 type StreamedReply = Pick<SseReader, 'usage' | 'promptUsage' | 'isImplausible' | 'facts' | 'countedTokens'>;

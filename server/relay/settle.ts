@@ -1,8 +1,9 @@
 import type { EventOf } from '#db/events/events.ts';
-import { type CallPrice, chargeOf } from '#db/pricing/charge.ts';
+import { type CallPrice, chargeOf, upstreamCostOf } from '#db/pricing/charge.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { copyAttribution } from '#server/relay/admitted.ts';
-import type { CallEnd } from '#server/relay/reply-usage.ts';
+import type { EndedAttempt } from '#server/relay/attempt-sequence.ts';
+import type { CallEnd, ReplyUsage } from '#server/relay/reply-usage.ts';
 
 type Accepted = EventOf<'request.accepted'>;
 
@@ -13,8 +14,8 @@ export type AttemptSummary = {
   /** The credential that the last one was sent with; null: none was. */
   credential: string | null;
   count: number;
-  /** Each of them, where there was more than one. */
-  records: Attempt[] | undefined;
+  /** Each of them. */
+  records: readonly EndedAttempt[];
 };
 
 /**
@@ -57,7 +58,6 @@ export function settledEvent(
   copyAttribution(accepted, event);
   if (attempted.upstream !== null) event.upstream = attempted.upstream;
   if (attempted.credential !== null) event.credential = attempted.credential;
-  if (attempted.records !== undefined) event.attempts = attempted.records;
   if (admitted_minute !== undefined) event.admitted_minute = admitted_minute;
   if (terms_position !== undefined) event.terms_position = terms_position;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);
@@ -74,6 +74,59 @@ export function settledEvent(
     if (price.sell !== undefined && price.plan !== null) event.price_plan = price.plan;
     if (unpriced !== undefined) event.unpriced = unpriced;
   }
+  addAttempts(event, attempted.records, ending, price);
+  return event;
+}
+
+/**
+ * Adds each attempt with its usage and cost where there was more than one, or where the only one used more
+ * than is charged; and the cost of all of them together where it differs from the charge.
+ */
+function addAttempts(
+  event: EventOf<'request.settled'>,
+  records: readonly EndedAttempt[],
+  ending: CallEnd,
+  price: CallPrice | null,
+): void {
+  if (records.length < 2 && !usesMore(records[0]?.consumed, ending)) return;
+  let costs = 0;
+  const minute = event.admitted_minute ?? 0;
+  event.attempts = records.map(({ attempt, consumed }) => {
+    const used = consumed ?? ending;
+    const { upstream } = attempt;
+    const serviceTier = used.facts.serviceTier ?? undefined;
+    const cost =
+      price && used.source !== 'none'
+        ? upstreamCostOf(price, used.usage, { minute, serviceTier, upstream })
+        : null;
+    costs += cost ?? 0;
+    return attemptEvent(attempt, used, cost);
+  });
+  if (!price?.cost) return;
+  if (costs === event.cost_nanousd) delete event.upstream_cost_nanousd;
+  else event.upstream_cost_nanousd = costs;
+}
+
+function usesMore(consumed: ReplyUsage | null | undefined, { usage }: CallEnd): boolean {
+  if (!consumed) return false;
+  const { input, output } = consumed.usage;
+  return input !== usage.input || output !== usage.output;
+}
+
+function attemptEvent(attempt: Attempt, { usage, source, facts }: ReplyUsage, cost: number | null): Attempt {
+  const event = { ...attempt };
+  if (facts.answeredModel !== null) event.answered_model = facts.answeredModel;
+  if (facts.providerRequest !== null) event.provider_request = facts.providerRequest;
+  if (source === 'none') return event;
+  event.usage_source = source;
+  if (usage.input > 0) event.input_tokens = usage.input;
+  if (usage.cached > 0) event.cache_read_tokens = usage.cached;
+  if (usage.cacheWrite !== undefined) event.cache_write_tokens = usage.cacheWrite;
+  if (usage.output > 0) event.output_tokens = usage.output;
+  if (usage.reasoning > 0) event.reasoning_tokens = usage.reasoning;
+  if (usage.details !== undefined) event.usage_details = usage.details;
+  if (cost !== null) event.upstream_cost_nanousd = cost;
+  if (facts.statedCost !== null) event.stated_cost_nanousd = facts.statedCost;
   return event;
 }
 

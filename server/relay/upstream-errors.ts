@@ -1,7 +1,31 @@
 import type { EndReason } from '#db/events/events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
+import type { AttemptFailure } from '#server/relay/failure.ts';
+import type { ReplyHead } from '#server/relay/reply-head.ts';
+import { errorReplyUsage, type ReplyUsage } from '#server/relay/reply-usage.ts';
 import type { ProviderError } from '#server/providers/provider.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
+
+/** An upstream's error reply: the error for the client, its retry policy, and the usage that it reports. */
+export function readErrorReply(
+  { status, retryAfter }: Pick<ReplyHead, 'status' | 'retryAfter'>,
+  bytes: Buffer,
+  attempt: Pick<AttemptOptions, 'provider' | 'call' | 'size'>,
+): {
+  refusal: ApiError;
+  reason: EndReason;
+  failure: Pick<AttemptFailure, 'cause' | 'retryAfterMs'>;
+  usage: ReplyUsage | null;
+} {
+  const { provider, call } = attempt;
+  const fault = provider.parseError(bytes);
+  return {
+    ...apiErrorOfReply({ status, fault, retryAfter, redactor: call.redactor }),
+    failure: { cause: status, retryAfterMs: retryAfterMs(retryAfter) },
+    usage: errorReplyUsage(status, attempt, bytes),
+  };
+}
 
 /** An upstream's reply whose status is not a success. */
 export type UpstreamErrorReply = {
@@ -53,7 +77,7 @@ export function apiErrorOfReply(reply: UpstreamErrorReply): { refusal: ApiError;
 /**
  * How long an upstream asks to be left alone, in milliseconds; null where it does not say, or not in seconds.
  */
-export function retryAfterMs(header: string | undefined): number | null {
+function retryAfterMs(header: string | undefined): number | null {
   return header === undefined || !/^\d{1,6}$/.test(header) ? null : Number(header) * 1_000;
 }
 

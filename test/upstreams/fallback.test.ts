@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
 import type { Usage } from '#server/relay/usage-report.ts';
 import { OPEN_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
 import {
@@ -33,6 +34,8 @@ const DEADLINES = {
   UPSTREAM_IDLE_TIMEOUT_MS: '2500',
   UPSTREAM_TOTAL_TIMEOUT_MS: '6000',
 };
+/** Nano-dollars per token: 3,000 of the prompt, 300 read from a cache, 15,000 of the reply. */
+const PRICES = { base: { input: 3_000_000_000, cache_read: 300_000_000, output: 15_000_000_000 } };
 /** What the second upstream answers. */
 const SECOND = 's:tokens=9,cached=2,reasoning=3';
 /** Of the relay, of its upstreams, which keep what they are sent, and of the clients together. */
@@ -74,6 +77,12 @@ const KEPT = {
   json: [/^garbage=body/, /^length=/, /^end=error@body/, /^end=stop@body/],
   sse: [/^length=/],
 };
+/** A JSON reply of which a part was read: the account is charged for the prompt, the operator for more. */
+const usesMore = (fault: Fault, kind: 'json' | 'sse'): boolean =>
+  kind === 'json' &&
+  fault.json.status >= 500 &&
+  fault.json.source === 'estimated' &&
+  !fault.script.endsWith('@body');
 const isKept = (script: string, kind: 'json' | 'sse'): boolean =>
   [...KEPT.both, ...KEPT[kind]].some((pattern) => pattern.test(script));
 
@@ -132,6 +141,7 @@ beforeAll(async () => {
       'keep',
     ),
   );
+  for (const names of ['json-*', 'sse-*']) await relay.control((control) => control.setPrice(names, PRICES));
   rssBefore = process.memoryUsage.rss();
   const calls = await Promise.all(
     CASES.map(async ({ fault, kind, name }) => {
@@ -166,13 +176,14 @@ describe.each(['json', 'sse'] as const)(
       const { reply, settled, name } = each(fault.script, kind);
       const { attempt_count, upstream, attempts } = settled;
       const outcome = { ...outcomeOf({ reply, settled }), attempt_count, upstream };
-      const one = { upstream: name, duration_ms: expect.any(Number) as number };
       if (isKept(fault.script, kind)) {
         expect({ ...outcome, attempts }).toEqual({
           ...fault[kind],
           attempt_count: 1,
           upstream: name,
-          attempts: undefined,
+          attempts: usesMore(fault, kind)
+            ? [expect.objectContaining({ upstream: name, usage_source: 'estimated' })]
+            : undefined,
         });
       } else {
         expect(outcome).toEqual({
@@ -184,11 +195,13 @@ describe.each(['json', 'sse'] as const)(
           upstream: 'second',
         });
         expect(attempts).toEqual([
-          {
-            ...one,
+          expect.objectContaining({
+            upstream: name,
+            upstream_model: `s:${fault.script}`,
+            duration_ms: expect.any(Number) as number,
             outcome: expect.stringMatching(/^(status_\d+|timed_out|cut|unreadable|error_event)$/) as string,
-          },
-          { ...one, upstream: 'second', outcome: 'completed' },
+          }),
+          expect.objectContaining({ upstream: 'second', upstream_model: SECOND, outcome: 'completed' }),
         ]);
         expect([reply.tokens, reply.finished, reply.sawDone, reply.sawError]).toEqual([
           9,
@@ -202,6 +215,43 @@ describe.each(['json', 'sse'] as const)(
     });
   },
 );
+
+/** The usage of the first attempt, by the phase in which its upstream failed. */
+const FIRST_USAGE: [RegExp, 'none' | 'prompt' | 'reply'][] = [
+  [/^(head=30s|end=hang@head)/, 'prompt'],
+  [/@head|^status=|^garbage=http|^encoding|^headers/, 'none'],
+  [/^(end=(cut|reset|hang|stop)@body|first=30s)/, 'prompt'],
+];
+
+test('each attempt has its usage and cost, which together are the upstream cost', () => {
+  let more = 0;
+  for (const { fault, kind, settled } of played) {
+    const { attempts, cost_nanousd: charge = 0, upstream_cost_nanousd: cost = charge } = settled;
+    if (attempts === undefined) {
+      expect([fault.script, cost]).toEqual([fault.script, charge]);
+      continue;
+    }
+    const costs = attempts.map((attempt) => {
+      const { input_tokens: input = 0, cache_read_tokens: cached = 0 } = attempt;
+      const { output_tokens: output = 0, upstream_cost_nanousd: one = 0 } = attempt;
+      expect(one).toBe(3_000 * (input - cached) + 300 * cached + 15_000 * output);
+      return one;
+    });
+    expect(costs.reduce((sum, one) => sum + one)).toBe(cost);
+    // The account is charged once, for the last attempt, of which it may have received nothing.
+    if (settled.end_reason === 'completed') expect(costs.at(-1)).toBe(charge);
+    else expect(cost).toBeGreaterThan(charge);
+    const [{ usage_source: source = 'none', input_tokens: input = 0, output_tokens: output = 0 }] =
+      attempts as [Attempt];
+    const [, expected] = FIRST_USAGE.find(([pattern]) => pattern.test(fault.script)) ?? [];
+    const found = source === 'none' ? 'none' : output === 0 ? 'prompt' : 'reply';
+    if (expected !== undefined && attempts.length > 1)
+      expect([fault.script, kind, found]).toEqual([fault.script, kind, expected]);
+    if (source !== 'none') expect(input).toBeGreaterThan(0);
+    if (cost > charge) more++;
+  }
+  expect(more).toBeGreaterThan(20);
+});
 
 test('the log, the upstreams and the clients agree on every call, however many tries it took', () => {
   const ledger = [...first.ledger.attempts, ...second.ledger.attempts];

@@ -71,8 +71,12 @@ function describeSettled(event: EventOf<'request.settled'>): string {
   ].join('; ');
 }
 
-/** The upstream of an attempt, its outcome and its duration. */
-function describeAttempt({ upstream, credential, outcome, duration_ms }: Attempt): string {
+/** The upstream of an attempt, its outcome and duration, and its usage and cost where it has any. */
+function describeAttempt({ upstream, credential, outcome, duration_ms, ...used }: Attempt): string {
   const using = credential === undefined ? '' : ` with credential ${credential}`;
-  return `${upstream}${using} (${outcome}, ${duration_ms} ms)`;
+  const { usage_source: source, input_tokens: input = 0, output_tokens: output = 0 } = used;
+  const cost =
+    used.upstream_cost_nanousd === undefined ? '' : `, upstream cost ${dollars(used.upstream_cost_nanousd)}`;
+  const usage = source === undefined ? '' : `, ${input} input and ${output} output tokens (${source})${cost}`;
+  return `${upstream}${using} (${outcome}, ${duration_ms} ms${usage})`;
 }

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { describe, expect, test } from 'vitest';
+import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
@@ -53,8 +54,9 @@ type Sent = { reason: string; status: number; attempts: number };
 type Exchange = (handler: Dispatcher.DispatchHandler) => void;
 
 /** A call whose upstreams behave as scripted, and everything that it did to its surroundings. */
-function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 } = {}) {
+function scripted(exchanges: readonly Exchange[], { records = true, retries = 0, overlapped = false } = {}) {
   const settled: Sent[] = [];
+  const events: EventOf<'request.settled'>[] = [];
   const released: string[] = [];
   const written: unknown[][] = [];
   const response = Object.assign(new EventEmitter(), {
@@ -86,7 +88,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
   fencing.begin(performance.now());
   const relay = {
     running: new Set(),
-    overlapped: false,
+    overlapped,
     draining: false,
     fencing,
     deadlines: new Deadlines(),
@@ -96,9 +98,11 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
   const instance = {
     appender: {
       mode: 'up',
-      accept: () => (records ? Promise.resolve() : Promise.reject(new StoreUnavailable(false))),
-      settle: (event: { end_reason: string; status: number; attempt_count: number }) =>
-        settled.push({ reason: event.end_reason, status: event.status, attempts: event.attempt_count }),
+      accept: () => (records ? Promise.resolve() : Promise.reject(new StoreUnavailable(overlapped))),
+      settle: (event: EventOf<'request.settled'>) => {
+        settled.push({ reason: event.end_reason, status: event.status, attempts: event.attempt_count });
+        events.push(event);
+      },
       note() {},
     },
     limits: { release: () => released.push('hold'), settle() {} },
@@ -125,7 +129,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0 
     protocolHeaders: [],
     startedMs: performance.now(),
   } as unknown as Admitted);
-  return { call, relay, settled, released, written, handlers, upstream, response };
+  return { call, relay, events, settled, released, written, handlers, upstream, response };
 }
 
 const CONTROLLER = {
@@ -161,6 +165,20 @@ describe('a call', () => {
     const { call, settled, released, handlers } = scripted([reply], { records: false });
     expect(await call.run()).toMatchObject({ code: 'store_unavailable' });
     expect([settled, released, handlers.length]).toEqual([[], ['hold'], 0]);
+  });
+
+  test('that may have been recorded is settled with the usage of the discarded attempt', async () => {
+    const read: Exchange = (handler) => {
+      head(handler);
+      handler.onResponseData?.(CONTROLLER, Buffer.from(EVENT));
+    };
+    for (const exchange of [read, () => {}]) {
+      const { call, events, handlers } = scripted([exchange], { records: false, overlapped: true });
+      expect(await call.run()).toMatchObject({ code: 'store_unavailable' });
+      expect([handlers.length, events.length]).toEqual([1, 1]);
+      expect(events[0]).toMatchObject({ usage_source: 'none', input_tokens: 0, attempt_count: 1 });
+      expect(events[0]?.attempts).toMatchObject([{ upstream: 'a', usage_source: 'estimated' }]);
+    }
   });
 
   test('ends its backoff at once when it is stopped or its client disconnects', async () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
+import { unsentEnd } from '#server/relay/reply-usage.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { Target } from '#server/upstreams/target.ts';
@@ -15,6 +16,7 @@ const failureOf = (problem: FailureCause, retryAfterMs: number | null = null): A
   cause: problem,
   retryAfterMs,
 });
+const NOTHING = unsentEnd('upstream_error', 502);
 const targetsOf = (...upstreams: Upstream[]): Target[] =>
   upstreams.map((upstream, order) => new Target(upstream, null, 1, order));
 const healths = (upstreams: readonly Upstream[]) =>
@@ -35,6 +37,7 @@ function play(
     next = attempts.failed(
       failureOf(problems[at.length - 1] ?? problems.at(-1) ?? 500, retryAfterMs),
       performance.now(),
+      NOTHING,
     );
   }
   return { at, waitsMs };
@@ -49,7 +52,11 @@ describe('a call that fails', () => {
     expect(['a-0', 'a-1']).toContain(at[0]);
     expect({ at: at.slice(1), waitsMs }).toEqual({ at: ['b-0', 'c-0'], waitsMs: [0, 0, 0] });
     expect(
-      attempts.records?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome]),
+      attempts.records.map(({ attempt: { upstream, credential, outcome } }) => [
+        upstream,
+        credential,
+        outcome,
+      ]),
     ).toEqual([
       ['a', at[0], 'cut'],
       ['b', 'b-0', 'status_503'],
@@ -110,16 +117,18 @@ describe('a call that fails', () => {
     const attempts = new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
     attempts.start(attempts.first(0));
     expect(attempts.canFallBack).toBe(true);
-    expect(attempts.failed(failureOf('timed_out'), performance.now() + NEW_ATTEMPT_WITHIN_MS + 1)).toBeNull();
+    expect(
+      attempts.failed(failureOf('timed_out'), performance.now() + NEW_ATTEMPT_WITHIN_MS + 1, NOTHING),
+    ).toBeNull();
   });
 });
 
-test('the last attempt is reported with how it ended; a single attempt is not listed apart', () => {
+test('the last attempt is reported with its outcome, once', () => {
   const [a] = [unsent('a')];
   const attempts = new AttemptSequence(targetsOf(a));
   attempts.start(attempts.first(0));
   attempts.end('completed', performance.now());
-  expect([attempts.count, attempts.records, a.circuit.running]).toEqual([1, undefined, 0]);
+  expect([attempts.count, attempts.records.length, a.circuit.running]).toEqual([1, 1, 0]);
   // What ends twice has ended once.
   attempts.end('completed', performance.now());
   expect(attempts.count).toBe(1);
@@ -185,7 +194,7 @@ test('attempts are bounded, all reported, spaced by the backoff, and none is lef
         longest = Math.max(longest, at.length);
         expect(at.length).toBeLessThanOrEqual(ATTEMPTS_MAX);
         expect(attempts.count).toBe(at.length);
-        if (at.length > 1) expect(attempts.records?.map(({ credential }) => credential)).toEqual(at);
+        expect(attempts.records.map(({ attempt }) => attempt.credential)).toEqual(at);
         for (const [index, line] of at.entries()) {
           if (at.indexOf(line) < index) expect(waitsMs[index]).toBeGreaterThanOrEqual(RETRY_PAUSE_MS / 2);
           expect(waitsMs[index]).toBeLessThanOrEqual(RETRY_WAIT_MAX_MS);

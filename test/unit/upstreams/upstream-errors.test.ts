@@ -1,9 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '#server/errors/api-error.ts';
+import type { ProviderCall } from '#server/providers/provider.ts';
+import { createOpenai } from '#server/providers/openai/openai.ts';
 import { parseError } from '#server/providers/openai/errors.ts';
 import { Redactor } from '#server/wire/redactor.ts';
-import { apiErrorOfReply, type UpstreamErrorReply } from '#server/relay/upstream-errors.ts';
+import { apiErrorOfReply, readErrorReply, type UpstreamErrorReply } from '#server/relay/upstream-errors.ts';
 
 const HOST = 'models.internal.example:8443';
 const REDACTOR = new Redactor(['f81d4fae-7dec-11d0-a765-00a0c91e6bf6'], ['models.internal.example']);
@@ -14,6 +16,26 @@ function reported(
   const { body = Buffer.alloc(0), ...rest } = reply;
   return apiErrorOfReply({ fault: parseError(body), retryAfter: undefined, redactor: REDACTOR, ...rest });
 }
+
+test('usage in the body of an error is read', () => {
+  const size = { promptEstimate: 5, requestBytes: 100, outputLimit: null, choices: 1 };
+  const call = { route: '/v1/chat/completions', redactor: REDACTOR } as ProviderCall;
+  const read = (body: object): ReturnType<typeof readErrorReply> =>
+    readErrorReply({ status: 500, retryAfter: '3' }, Buffer.from(JSON.stringify(body)), {
+      provider: createOpenai('other'),
+      call,
+      size,
+    });
+  const error = { message: 'The model crashed.' };
+  expect(read({ error }).usage).toBeNull();
+  expect(read({ error, usage: null }).usage).toBeNull();
+  expect(read({ error, usage: { prompt_tokens: 12, completion_tokens: 3, total_tokens: 15 } })).toMatchObject(
+    {
+      failure: { cause: 500, retryAfterMs: 3_000 },
+      usage: { usage: { input: 12, output: 3 }, source: 'provider' },
+    },
+  );
+});
 
 const errorBody = (message: string, more: object = {}): Buffer =>
   Buffer.from(JSON.stringify({ error: { message, ...more } }));
