@@ -12,7 +12,7 @@ export function pricingOf(readModel: ReadModel, account: string): Pricing {
 
 /** The prices of a model for an account; null: none is set. */
 export function callPriceOf(
-  { prices }: ReadModel,
+  { prices }: Pick<ReadModel, 'prices'>,
   { plan, markup }: Pricing,
   model: string,
 ): CallPrice | null {

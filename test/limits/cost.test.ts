@@ -1,9 +1,13 @@
+import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Statements } from '#db/audit/replay/statement.ts';
 import type { EventOf, Placed, PlanTerms } from '#db/events/events.ts';
 import type { PriceTerms } from '#db/pricing/parts.ts';
+import type { TestDatabase } from '../support/database.ts';
+import { commandLine } from '../support/servers/command-line.ts';
 import { COST_FIXTURES, costFixture } from '../support/providers/cost-fixtures.ts';
 import { readGoldenPrice } from '../support/providers/golden-price.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -203,3 +207,57 @@ describe('on a plan', () => {
     expect(event).not.toHaveProperty('cost_nanousd');
   });
 });
+
+describe('daybook price reprice', () => {
+  const { json, text, daybook } = commandLine(() => ({
+    DAYBOOK_DATA: relay.dataDir,
+    DATABASE_URL: (relay.store as TestDatabase).url,
+  }));
+  const DAY_MS = 86_400_000;
+  const period = ['--from', new Date(Date.now() - DAY_MS), '--to', new Date(Date.now() + DAY_MS)].map(
+    (each) => (each instanceof Date ? each.toISOString() : each),
+  );
+
+  test('by the current prices changes nothing, and by those of a file shows each difference', async () => {
+    expect(await json('price', 'reprice', ...period, '--dry-run')).toMatchObject({
+      total: { changed: 0, difference_nanousd: '0' },
+    });
+    const file = path.join(relay.dataDir, 'prices.yaml');
+    await writeFile(file, 'source: next year\nprices:\n  vectors: {input: 0.03}\n');
+    const options = [...period, '--model', 'vectors', '--price-file', file, '--dry-run'];
+    const before = (await relay.readLog()).length;
+    const repriced = await json<{ accounts: object[]; total: object }>('price', 'reprice', ...options);
+    const figures = (requests: number, changed: number, was: number, now: number): object => ({
+      requests,
+      changed,
+      before_nanousd: String(was),
+      after_nanousd: String(now),
+      difference_nanousd: String(now - was),
+    });
+    expect(repriced.accounts.toSorted(byRequests)).toMatchObject([
+      { name: relay.account, ...figures(EMBEDDINGS, EMBEDDINGS, EMBEDDINGS * 200, EMBEDDINGS * 300) },
+      // 300 × 1.205, rounded half up.
+      { name: 'On marked', ...figures(1, 1, 241, 362) },
+      // Its plan has a price of its own.
+      { name: 'On selling', ...figures(1, 0, 400, 400) },
+    ]);
+    expect(repriced.total).toMatchObject(
+      figures(EMBEDDINGS + 2, EMBEDDINGS + 1, EMBEDDINGS * 200 + 641, EMBEDDINGS * 300 + 762),
+    );
+    expect(await text('price', 'reprice', ...options, '--account', 'On marked')).toMatch(
+      /On marked +vectors +1 +1 +0\.000000241 +0\.000000362 +0\.000000121\n/,
+    );
+    expect((await relay.readLog()).length).toBe(before);
+  });
+
+  test('needs --dry-run, and a period that is not empty', async () => {
+    expect((await daybook('price', 'reprice', ...period)).stderr).toContain('--dry-run');
+    const [, from = '', , to = ''] = period;
+    const { stderr } = await daybook('price', 'reprice', '--from', to, '--to', from, '--dry-run');
+    expect(stderr).toContain('--to must be after --from');
+  });
+});
+
+type Row = { name?: string; requests?: number };
+const byRequests = (one: Row, other: Row): number =>
+  (other.requests ?? 0) - (one.requests ?? 0) || ((one.name ?? '') < (other.name ?? '') ? -1 : 1);

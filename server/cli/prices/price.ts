@@ -12,6 +12,7 @@ import {
   priceFromFile,
 } from '#server/cli/prices/price-file.ts';
 import { importCommand } from '#server/cli/prices/import.ts';
+import { repriceCommand } from '#server/cli/prices/reprice.ts';
 import { showConditions, showRate, showTerms } from '#server/cli/prices/show.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -89,6 +90,7 @@ export function priceCommands(program: Command): void {
     );
 
   importCommand(price);
+  repriceCommand(price);
 }
 
 function readTerms(options: SetOptions): PriceTerms {
