@@ -71,6 +71,10 @@ const terms = {
   quotas,
   reply_tokens_max: fc.integer({ min: 1, max: 10_000_000 }),
 };
+const label = fc.constantFrom('app', 'équipe:été', 'x'.repeat(256));
+const labels = fc.array(label, { minLength: 1, maxLength: 8 });
+const attributed = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<'required' | { fixed: T }> =>
+  fc.oneof(fc.constant('required' as const), fc.record({ fixed: value }, { noNullPrototype: true }));
 export const anyPlanTerms: fc.Arbitrary<PlanTerms> = perhaps({
   ...terms,
   markup: fc.integer({ min: MARKUP_MIN, max: MARKUP_MAX }),
@@ -80,6 +84,7 @@ export const anyKeyTerms: fc.Arbitrary<KeyTerms> = perhaps({
   ...terms,
   networks: few(fc.oneof(fc.ipV4(), fc.constantFrom('10.0.0.0/8', '2001:db8::/32', '::1', '192.0.2.7/32'))),
   reads: fc.constantFrom(...Reads.options),
+  attribution: perhaps({ end_user: attributed(label), session: attributed(label), tags: attributed(labels) }),
 });
 const windows = fc.constantFrom('keep' as const, 'reset' as const);
 

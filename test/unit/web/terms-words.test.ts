@@ -37,6 +37,11 @@ describe('summaries of limits', () => {
     expect(describeTerms({}, 'key')).toBe('No restrictions beyond the account’s limits.');
     expect(describeTerms({}, 'override')).toBe('Same as the plan.');
   });
+  it('name the attribution that a key requires or fixes', () => {
+    expect(describeTerms({ attribution: { end_user: 'required', tags: { fixed: ['a'] } } }, 'key')).toBe(
+      'Required attribution: end user. Fixed attribution: tags.',
+    );
+  });
   it('distinguish an empty list from an unset one', () => {
     expect(describeTerms({ models: [] }, 'plan')).toBe('No models: all model requests are rejected.');
     expect(describeTerms({ quotas: [] }, 'override')).toBe('No quotas.');

@@ -73,6 +73,7 @@ export function describeTerms(terms: KeyTerms, kind: TermsKind): string {
     quotas,
     reply_tokens_max,
     reads,
+    attribution,
   } = terms;
   const rates = [
     ...(requests_per_minute === undefined ? [] : [`${showCount(requests_per_minute)} requests per minute`]),
@@ -113,8 +114,24 @@ export function describeTerms(terms: KeyTerms, kind: TermsKind): string {
         : [`Quotas: ${join(quotas.map(showQuota))}.`]),
     ...(reply_tokens_max === undefined ? [] : [`Replies up to ${showCount(reply_tokens_max)} tokens.`]),
     ...(reads === 'account' ? ['Read access to the whole account.'] : []),
+    ...describeAttribution(attribution),
   ];
   return parts.length === 0 ? NOTHING[kind] : parts.join(' ');
+}
+
+const ATTRIBUTED = { end_user: 'end user', session: 'session', tags: 'tags' } as const;
+
+function describeAttribution(terms: KeyTerms['attribution'] = {}): string[] {
+  const named = (isMeant: (term: unknown) => boolean): string[] =>
+    (['end_user', 'session', 'tags'] as const)
+      .filter((kind) => isMeant(terms[kind]))
+      .map((kind) => ATTRIBUTED[kind]);
+  const required = named((term) => term === 'required');
+  const fixed = named((term) => typeof term === 'object');
+  return [
+    ...(required.length === 0 ? [] : [`Required attribution: ${join(required)}.`]),
+    ...(fixed.length === 0 ? [] : [`Fixed attribution: ${join(fixed)}.`]),
+  ];
 }
 
 function describeOrigins(origins: readonly string[]): string {
