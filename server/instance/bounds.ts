@@ -10,6 +10,8 @@ export const REJECTION_KINDS_MAX = 10_000;
 
 /** Kinds of rejected calls of one key that are recorded with their attribution, per interval. */
 export const REJECTION_ATTRIBUTIONS_MAX = 100;
+/** The same with their model, where they are recorded without attribution. */
+export const REJECTION_MODELS_MAX = 100;
 
 /** Events in one append: beyond this a batch gets no cheaper per event, only slower. */
 export const APPEND_BATCH_MAX = 1_000;
@@ -46,7 +48,7 @@ export const LAST_ENDINGS_MS = 5_000;
 export const LAST_REPORT_MS = 1_000;
 
 assertIncreasing(
-  { REJECTION_ATTRIBUTIONS_MAX, REJECTION_KINDS_MAX },
+  { 'kinds of one key': REJECTION_ATTRIBUTIONS_MAX + REJECTION_MODELS_MAX, REJECTION_KINDS_MAX },
   'One key must not use up the kinds of all.',
 );
 assertIncreasing(

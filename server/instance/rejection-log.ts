@@ -3,6 +3,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import {
   REJECTION_ATTRIBUTIONS_MAX,
+  REJECTION_MODELS_MAX,
   REJECTION_KINDS_MAX,
   REJECTIONS_COALESCE_MS,
 } from '#server/instance/bounds.ts';
@@ -23,13 +24,16 @@ export type RejectedCall = {
  * Records calls of known accounts that were rejected by a permission or a limit. Rejections of one key,
  * route, model, end user, session and tags with the same code within a second become one event with a count,
  * so a flood of them costs the log one event per second. Of each key REJECTION_ATTRIBUTIONS_MAX kinds keep
- * their attribution in that time: a client can't fill the log with a session for each call.
+ * their attribution in that time, and REJECTION_MODELS_MAX kinds their model: a client can't fill the log
+ * with a session or a model name for each call.
  */
 export class RejectionLog {
   readonly #record: (event: Refused) => void;
   readonly #pending = new Map<string, Refused>();
   /** How many pending events of each key are attributed. */
   readonly #attributed = new Map<string, number>();
+  /** How many of those without attribution have a model. */
+  readonly #modeled = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(record: (event: Refused) => void) {
@@ -38,10 +42,13 @@ export class RejectionLog {
 
   note(key: Key, { request, route, model, attribution }: RejectedCall, { code, status }: ApiError): void {
     if (status !== 403 && status !== 429) return;
-    const plainName = `${key.id} ${code} ${route} ${model ?? ''}`;
+    const plainName = `${key.id} ${code} ${route}`;
+    const modelName = model === undefined ? plainName : `${plainName} ${model}`;
     const attributed = this.#attributed.get(key.id) ?? 0;
-    let name = attribution === undefined ? plainName : plainName + attributionName(attribution);
-    if (attributed >= REJECTION_ATTRIBUTIONS_MAX && !this.#pending.has(name)) name = plainName;
+    const modeled = this.#modeled.get(key.id) ?? 0;
+    let name = attribution === undefined ? modelName : modelName + attributionName(attribution);
+    if (attributed >= REJECTION_ATTRIBUTIONS_MAX && !this.#pending.has(name)) name = modelName;
+    if (name === modelName && modeled >= REJECTION_MODELS_MAX && !this.#pending.has(name)) name = plainName;
     const known = this.#pending.get(name);
     if (known) {
       known.rejected_count++;
@@ -58,8 +65,9 @@ export class RejectionLog {
       status,
       rejected_count: 1,
     };
-    if (model !== undefined) event.model = model;
-    if (name !== plainName) {
+    if (model !== undefined && name !== plainName) event.model = model;
+    if (name === modelName) this.#modeled.set(key.id, modeled + 1);
+    else if (name !== plainName) {
       Object.assign(event, attribution);
       this.#attributed.set(key.id, attributed + 1);
     }
@@ -74,6 +82,7 @@ export class RejectionLog {
     for (const event of this.#pending.values()) this.#record(event);
     this.#pending.clear();
     this.#attributed.clear();
+    this.#modeled.clear();
   }
 }
 

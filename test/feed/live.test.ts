@@ -133,6 +133,8 @@ test('equal rejections within a second are one frame with their count', async ()
     key: id,
     error_code: 'model_not_permitted',
     status: 403,
+    route: '/v1/chat/completions',
+    model: 's:tokens=1',
   });
   expect(viewer.frames('started')).toEqual([]);
 });

@@ -90,9 +90,15 @@ test('each 403 and 429 of a known account is recorded under its code, and a 401 
   const refused = await refusalsOf(key, 3);
   expect(
     refused
-      .map(({ error_code: refusal, status, rejected_count: count }) => `${status} ${refusal} ${count}`)
+      .map(({ error_code: code, status, model, rejected_count: count }) => [status, code, model, count])
       .toSorted(),
-  ).toEqual(['403 model_not_permitted 1', '403 origin_not_allowed 1', '429 rate_limit_exceeded 1']);
+  ).toEqual([
+    [403, 'model_not_permitted', 's:tokens=4', 1],
+    // Rejected before the body was read.
+    [403, 'origin_not_allowed', undefined, 1],
+    [429, 'rate_limit_exceeded', 's:tokens=3', 1],
+  ]);
+  expect(new Set(refused.map(({ route }) => route))).toEqual(new Set(['/v1/chat/completions']));
   const codes = (await fleet.readLog()).flatMap(({ event }) =>
     event.type === 'request.rejected' ? [event.status] : [],
   );
