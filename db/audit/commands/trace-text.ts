@@ -49,18 +49,21 @@ function describeAccepted(event: EventOf<'request.accepted'>): string {
 }
 
 function describeSettled(event: EventOf<'request.settled'>): string {
-  const { input_tokens, cache_read_tokens, output_tokens, reasoning_tokens, usage_source } = event;
+  const { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens } = event;
   const { attempt_count, attempts, upstream, price_version, first_byte_ms } = event;
   const count = `${attempt_count} ${attempt_count === 1 ? 'attempt' : 'attempts'}`;
   return [
     `settled: ${event.end_reason}, status ${event.status}`,
     [
-      `${input_tokens} input tokens (${cache_read_tokens} cached)`,
+      `${input_tokens} input tokens (${cache_read_tokens} cached` +
+        (cache_write_tokens === undefined ? ')' : `, ${cache_write_tokens} written to a cache)`),
       `${output_tokens} output tokens (${reasoning_tokens} reasoning)`,
-      `usage source: ${usage_source}`,
+      ...Object.entries(event.usage_details ?? {}).map(([name, count]) => `${name} ${count}`),
+      `usage source: ${event.usage_source}`,
     ].join(', '),
     `cost ${dollars(event.cost_nanousd)}` +
       (price_version === undefined ? '' : `, by price version ${price_version}`),
+    ...describeReply(event),
     attempts === undefined
       ? `${count}${upstream === undefined ? ', no upstream' : ` on upstream ${upstream}`}`
       : `${count}: ${attempts.map(describeAttempt).join(', then ')}`,
@@ -69,6 +72,19 @@ function describeSettled(event: EventOf<'request.settled'>): string {
       `duration ${event.duration_ms} ms`,
     ].join(', '),
   ].join('; ');
+}
+
+/** What the reply states of itself. */
+function describeReply(event: EventOf<'request.settled'>): string[] {
+  const { answered_model, finish_reason, service_tier, provider_request, stated_cost_nanousd } = event;
+  const stated = [
+    answered_model === undefined ? '' : `answered by ${answered_model}`,
+    finish_reason === undefined ? '' : `finish reason ${finish_reason}`,
+    service_tier === undefined ? '' : `service tier ${service_tier}`,
+    provider_request === undefined ? '' : `request ${provider_request} of the provider`,
+    stated_cost_nanousd === undefined ? '' : `cost by the provider ${dollars(stated_cost_nanousd)}`,
+  ].filter((text) => text !== '');
+  return stated.length === 0 ? [] : [stated.join(', ')];
 }
 
 /** The upstream of an attempt, its outcome and duration, and its usage and cost where it has any. */
