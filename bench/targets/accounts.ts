@@ -74,7 +74,7 @@ export async function makeAccounts(
 
   await Promise.all([
     command('plan', 'define', 'bench', '--file', fileOf('plan.json', PLAN)),
-    command('price', 'set', 'mock-*', '--input', '2.50', '--cached-input', '1.25', '--output', '10'),
+    command('price', 'set', 'mock-*', '--input', '2.50', '--cache-read', '1.25', '--output', '10'),
   ]);
   const [limited, near, unlimited, suspended] = await Promise.all([
     account('bench', 'bench'),

@@ -101,6 +101,12 @@ const Settled = z.object({
   attempt_count: Count.optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count.optional(),
+  /** The model, the reason and the service tier that the reply states. */
+  answered_model: z.string().optional(),
+  finish_reason: z.string().optional(),
+  service_tier: z.string().optional(),
+  /** The provider's own id of the request. */
+  provider_request: z.string().optional(),
   hold_tokens: Count.optional(),
   hold_cost_nanousd: Count.optional(),
   ...admission,

@@ -13,13 +13,15 @@ const VITE = path.join(ROOT, 'node_modules/vite/bin/vite.js');
 /** The directory of the built dashboard. */
 export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 
-/** Sources of the dashboard outside its own directory. */
-const SHARED = [
-  'package-lock.json',
-  'server/contract/filter.ts',
-  'server/contract/live-protocol.ts',
-  'db/projections/buckets.ts',
+/** Sources of the dashboard outside its own directory: files, and directories without others in them. */
+export const SHARED_WITH_PAGE = [
+  'db/fold/call-filter.ts',
+  'db/limits/meters.ts',
+  'db/limits/subjects.ts',
   'db/money.ts',
+  'db/pricing/',
+  'db/projections/buckets.ts',
+  'server/contract/live-protocol.ts',
 ];
 
 /**
@@ -45,9 +47,15 @@ async function isStale(): Promise<boolean> {
     .filter((entry) => entry.isFile())
     .map((entry) => path.join(entry.parentPath, entry.name));
   const own = files.filter((name) => !name.startsWith(PAGE_DIRECTORY + path.sep));
-  const times = await Promise.all([...own, ...SHARED.map((name) => path.join(ROOT, name))].map(modifiedMs));
+  const shared = await Promise.all(['package-lock.json', ...SHARED_WITH_PAGE].map(filesIn));
+  const times = await Promise.all([...own, ...shared.flat()].map(modifiedMs));
   const builtMs = await modifiedMs(page);
   return times.some((time) => time > builtMs);
+}
+
+async function filesIn(name: string): Promise<string[]> {
+  const full = path.join(ROOT, name);
+  return name.endsWith('/') ? (await readdir(full)).map((file) => path.join(full, file)) : [full];
 }
 
 async function modifiedMs(name: string): Promise<number> {

@@ -22,8 +22,8 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const call = (model: string, { key = relay.key, stream = true } = {}) =>
-  chat({ port: relay.port, key, body: { model, stream, messages: [], user: randomUUID() } });
+const call = (model: string, { key = relay.key, stream = true, user = randomUUID() as string } = {}) =>
+  chat({ port: relay.port, key, body: { model, stream, messages: [], user } });
 const look = (query = '', key = relay.key): Promise<LiveViewer> => lookOn({ port: relay.port, key, query });
 const eventsOf = (events: readonly Placed[], request: string) =>
   events.filter(({ event }) => 'request' in event && event.request === request);
@@ -123,7 +123,9 @@ test('equal rejections within a second are one frame with their count', async ()
     }),
   );
   await using viewer = await look('', secret);
-  const replies = await Promise.all(Array.from({ length: 5 }, () => call('s:tokens=1', { key: secret })));
+  const replies = await Promise.all(
+    Array.from({ length: 5 }, () => call('s:tokens=1', { key: secret, user: 'same' })),
+  );
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 403));
   await viewer.sees(
     ({ frames }) => frames('refused').reduce((sum, { rejected_count }) => sum + rejected_count, 0) === 5,

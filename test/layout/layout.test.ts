@@ -30,6 +30,7 @@ import {
   independenceViolations,
   wideLines,
 } from './rules.ts';
+import { SHARED_WITH_PAGE } from '#server/process/web-build.ts';
 import { handWrittenRows, TEXT_QUERIES } from './row-types.ts';
 import { describeFile, type File, readFolders, ROOT } from './source.ts';
 import { volatileConditions } from './volatile-clocks.ts';
@@ -51,6 +52,8 @@ describe('the source', () => {
   it('imports only in the allowed directions', () => expect(importViolations(files)).toEqual([]));
   it('bundles no schema library and no Node module into the page', () =>
     expect(pageViolations(files)).toEqual([]));
+  it('has the files whose changes make the page be built again', () =>
+    expect(SHARED_WITH_PAGE.filter((name) => !files.some(({ path }) => path.startsWith(name)))).toEqual([]));
   it('has providers that are independent, and features of the page, too', () =>
     expect(independenceViolations(files)).toEqual([]));
   it('imports from relay to providers to wire in one direction only', () =>

@@ -1,3 +1,4 @@
+import { SHARED_WITH_PAGE } from '#server/process/web-build.ts';
 import { type File, targetOf } from './source.ts';
 
 /** One violation of a rule: where, and how to fix it. */
@@ -29,16 +30,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
 };
 
 /** Modules that the page imports at run time. Of all others it may import types, which add no bytes. */
-const PAGE_VALUES = [
-  'db/limits/meters.ts',
-  'db/limits/subjects.ts',
-  'db/money.ts',
-  'db/pricing/',
-  'db/projections/buckets.ts',
-  'db/fold/call-filter.ts',
-  'server/contract/live-protocol.ts',
-  'web/',
-];
+const PAGE_VALUES = [...SHARED_WITH_PAGE, 'web/'];
 
 /** Folders that are imported by their `#` alias everywhere, within themselves too: one spelling per file. */
 const ALIASED_FOLDERS = ['db', 'server'];
