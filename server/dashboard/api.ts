@@ -1,4 +1,5 @@
 import { accountRoutes } from '#server/dashboard/accounts/routes.ts';
+import { attributionRoutes } from '#server/dashboard/accounts/attribution.ts';
 import { alertRoutes } from '#server/dashboard/service/alert-routes.ts';
 import { registrationRoutes } from '#server/dashboard/session/registration.ts';
 import { auditRoutes } from '#server/dashboard/audit/routes.ts';
@@ -35,6 +36,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     registrationPolicyRoutes,
     keyRoutes,
     accountRoutes,
+    attributionRoutes,
     planRoutes,
     priceRoutes,
     modelRoutes,

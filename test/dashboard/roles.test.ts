@@ -71,6 +71,7 @@ const PERMITTED: Record<string, string> = {
   'put /api/accounts/:account/override': 'administrator',
   'get /api/accounts/:account/adjustments': OVERSEERS,
   'post /api/accounts/:account/adjustments': 'administrator',
+  'post /api/accounts/:account/attribution': CALLERS,
   'get /api/plans': OVERSEERS,
   'put /api/plans/:plan': 'administrator',
   'post /api/plans/:plan/retire': 'administrator',
