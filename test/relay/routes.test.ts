@@ -86,13 +86,13 @@ function errorOf(route: string, { headers, text }: Sent): { code: string; messag
 
 describe.each(OTHERS)('%s', (route) => {
   test("passes the upstream's bytes, and is recorded as what it is and settled as it reported", async () => {
-    const reply = await call(route, 's:tokens=6,cached=1');
+    const reply = await call(route, 's:tokens=6,cached=1,written=2');
     const attempt = upstream.ledger.attempts.at(-1);
     expect(reply.status).toBe(200);
     expect(reply.text).toBe(upstream.ledger.replyBody(attempt?.attempt ?? 0).toString());
     expect(attempt?.path).toBe(route);
     expect(upstream.ledger.requestBody(attempt?.attempt ?? 0).toString()).toBe(
-      JSON.stringify({ model: 's:tokens=6,cached=1', ...BODIES[route] }),
+      JSON.stringify({ model: 's:tokens=6,cached=1,written=2', ...BODIES[route] }),
     );
     const output = route === '/v1/embeddings' ? 0 : 6;
     expect(await lastSettled()).toMatchObject({
@@ -100,6 +100,7 @@ describe.each(OTHERS)('%s', (route) => {
       usage_source: 'provider',
       input_tokens: attempt?.usageReported?.prompt,
       cache_read_tokens: 1,
+      cache_write_tokens: 2,
       output_tokens: output,
     });
     const accepted = (await relay.readLog()).findLast(({ event }) => event.type === 'request.accepted');

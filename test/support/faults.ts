@@ -129,6 +129,7 @@ export const HEALTHY: Fault[] = [
   both('tokens=12', whole('provider')),
   both('tokens=0', whole('provider')),
   both('tokens=12,cached=9,reasoning=30', whole('provider')),
+  both('tokens=12,prompt=40,cached=9,written=20', whole('provider')),
   ...['always', 'finish', 'every', 'nulls'].map((usage) =>
     both(`tokens=12,usage=${usage}`, whole('provider')),
   ),

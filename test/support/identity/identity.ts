@@ -231,10 +231,12 @@ function providerUsage(client: ClientRow, final: Attempt | null, settled: Settle
   const fail = (message: string): Violation[] => [violation('I3', client, message)];
   const reported = final?.usageReported;
   if (!reported) return fail('claims a report of the provider, which made none');
-  const told = [reported.prompt, reported.cached, reported.completion, reported.reasoning];
+  const { prompt, cached, written: cacheWrite = 0, completion, reasoning } = reported;
+  const told = [prompt, cached, cacheWrite, completion, reasoning];
   const written = [
     settled.input_tokens,
     settled.cache_read_tokens,
+    settled.cache_write_tokens ?? 0,
     settled.output_tokens,
     settled.reasoning_tokens,
   ];

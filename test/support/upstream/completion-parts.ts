@@ -1,5 +1,6 @@
 import {
   BROKEN_USAGE,
+  cacheWrite,
   contentBytes,
   event,
   type Part,
@@ -90,11 +91,12 @@ function* toldUsage(script: Script, subject: Subject, sent: number): Generator<P
     yield part('usage', `,"usage":${JSON.stringify(countsOf(usage))}`, usage);
 }
 
-function countsOf({ prompt, completion, cached }: ReturnType<typeof usageOf>): object {
+function countsOf(usage: ReturnType<typeof usageOf>): object {
+  const { prompt, completion, cached } = usage;
   return {
     prompt_tokens: prompt,
     total_tokens: prompt + completion,
     completion_tokens: completion,
-    prompt_tokens_details: { cached_tokens: cached },
+    prompt_tokens_details: { cached_tokens: cached, ...cacheWrite(usage) },
   };
 }

@@ -4,7 +4,14 @@
  * `GET /__ledger`. Counts are raised only when the whole thing had been handed to the socket; a
  * client may have received less, never more.
  */
-export type Usage = { prompt: number; completion: number; cached: number; reasoning: number };
+export type Usage = {
+  prompt: number;
+  completion: number;
+  cached: number;
+  /** Absent: 0. */
+  written?: number;
+  reasoning: number;
+};
 
 /**
  * How an attempt ended, seen from the upstream. `complete`: the body ended properly after its

@@ -134,10 +134,10 @@ function reasonOf({ tools }: Script, { isAtLimit }: Subject): string {
 }
 
 /** What was read from a cache is reported beside the rest. */
-function countsOf({ prompt, cached, completion }: Usage): object {
+function countsOf({ prompt, cached, written = 0, completion }: Usage): object {
   return {
-    input_tokens: prompt - cached,
-    cache_creation_input_tokens: 0,
+    input_tokens: prompt - cached - written,
+    cache_creation_input_tokens: written,
     cache_read_input_tokens: cached,
     output_tokens: completion,
     service_tier: 'standard',

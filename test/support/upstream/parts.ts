@@ -40,10 +40,14 @@ const FINGERPRINT = 'fp_scripted';
 
 /** The usage that a reply with this many tokens reports. */
 export function usageOf(script: Script, subject: Subject, tokens: number): Usage {
+  const prompt = script.prompt || subject.promptTokens;
+  const cached = Math.min(script.cached, prompt);
+  const written = Math.min(script.written, prompt - cached);
   return {
-    prompt: script.prompt || subject.promptTokens,
+    prompt,
     completion: tokens + script.reasoning,
-    cached: Math.min(script.cached, script.prompt || subject.promptTokens),
+    cached,
+    ...(written > 0 ? { written } : {}),
     reasoning: script.reasoning,
   };
 }
@@ -219,12 +223,16 @@ function chunkBase(subject: Subject): object {
   };
 }
 
+/** Tokens written to a cache, in the spelling of OpenAI's newer models. */
+export const cacheWrite = ({ written }: Usage): object =>
+  written === undefined ? {} : { cache_write_tokens: written };
+
 function usageJson(usage: Usage): object {
   return {
     prompt_tokens: usage.prompt,
     completion_tokens: usage.completion,
     total_tokens: usage.prompt + usage.completion,
-    prompt_tokens_details: { cached_tokens: usage.cached, audio_tokens: 0 },
+    prompt_tokens_details: { cached_tokens: usage.cached, ...cacheWrite(usage), audio_tokens: 0 },
     completion_tokens_details: {
       reasoning_tokens: usage.reasoning,
       audio_tokens: 0,

@@ -1,5 +1,6 @@
 import {
   BROKEN_USAGE,
+  cacheWrite,
   contentBytes,
   namedEvent,
   type Part,
@@ -197,10 +198,11 @@ function outputOf(subject: Subject, { id, text, call }: Item, status: 'in_progre
 
 const textPart = (text: string): object => ({ type: 'output_text', text, annotations: [], logprobs: [] });
 
-function countsOf({ prompt, cached, completion, reasoning }: Usage): object {
+function countsOf(usage: Usage): object {
+  const { prompt, cached, completion, reasoning } = usage;
   return {
     input_tokens: prompt,
-    input_tokens_details: { cached_tokens: cached },
+    input_tokens_details: { cached_tokens: cached, ...cacheWrite(usage) },
     output_tokens: completion,
     output_tokens_details: { reasoning_tokens: reasoning },
     total_tokens: prompt + completion,

@@ -78,6 +78,8 @@ function readFields(given: Given) {
     prompt: given.count('prompt', 0, TOKENS_MAX),
     /** How many of the prompt's tokens are reported as cached. */
     cached: given.count('cached', 0, TOKENS_MAX),
+    /** How many of the other tokens of the prompt are reported as written to a cache. */
+    written: given.count('written', 0, TOKENS_MAX),
     /** Hidden reasoning tokens: never sent, but reported, and part of the completion's count. */
     reasoning: given.count('reasoning', 0, TOKENS_MAX),
     /**

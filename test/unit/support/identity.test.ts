@@ -146,10 +146,12 @@ describe('I2: an accepted request has one ending, after its acceptance', () => {
 
 describe('I3: what is settled is what was reported, or else what was relayed', () => {
   test.each<[string, string, Change, string]>([
-    ['another input', 'healthy', { input_tokens: 11 }, '11/4/25/5'],
-    ['another output', 'healthy', { output_tokens: 20 }, '10/4/20/5'],
-    ['another count of cached tokens', 'healthy', { cache_read_tokens: 0 }, '10/0/25/5'],
-    ['another count of reasoning tokens', 'healthy', { reasoning_tokens: 0 }, '10/4/25/0'],
+    ['another input', 'healthy', { input_tokens: 11 }, '11/4/0/25/5'],
+    ['another output', 'healthy', { output_tokens: 20 }, '10/4/0/20/5'],
+    ['another count of cached tokens', 'healthy', { cache_read_tokens: 0 }, '10/0/0/25/5'],
+    ['a cache write that nobody reported', 'healthy', { cache_write_tokens: 3 }, '10/4/3/25/5'],
+    ['an implausible report', 'healthy', { usage_source: 'implausible' }, 'is implausible'],
+    ['another count of reasoning tokens', 'healthy', { reasoning_tokens: 0 }, '10/4/0/25/0'],
     ['a report that nobody made', 'without a report', { usage_source: 'provider' }, 'which made none'],
     [
       'a report that was ignored',
