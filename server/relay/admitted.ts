@@ -66,6 +66,14 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
   return event;
 }
 
+/**
+ * The name by which a call goes to the upstream and credential that keep the state of its session, or of its
+ * key where it has none; null: the provider keeps none for it.
+ */
+export function affinityOf({ key, parsed, attribution }: Admitted): string | null {
+  return parsed.storage === undefined ? null : (attribution.session ?? key.id);
+}
+
 /** Copies the fields of a call's attribution to one of its events. */
 export function copyAttribution(
   { end_user, session, tags }: Pick<EventOf<'request.accepted'>, keyof CallAttribution>,

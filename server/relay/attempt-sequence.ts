@@ -24,6 +24,7 @@ type Running = Choice & { startedMs: number; hasReply: boolean };
  */
 export class AttemptSequence {
   readonly #targets: readonly Target[];
+  readonly #affinity: string | null;
   readonly #startedMs = performance.now();
   // Copied with each of few entries, since an array that grows reserves room for sixteen.
   #tried: readonly UpstreamConnectionPool[] = [];
@@ -36,15 +37,23 @@ export class AttemptSequence {
 
   readonly #diagnostics: Pick<RequestDiagnostics, 'attemptFailed'> | undefined;
 
-  /** @param targets at least one. */
-  constructor(targets: readonly Target[], diagnostics?: Pick<RequestDiagnostics, 'attemptFailed'>) {
+  /**
+   * @param targets at least one.
+   * @param affinity calls of the same name go to the same upstream and credential; null: to any.
+   */
+  constructor(
+    targets: readonly Target[],
+    diagnostics?: Pick<RequestDiagnostics, 'attemptFailed'>,
+    affinity: string | null = null,
+  ) {
+    this.#affinity = affinity;
     this.#diagnostics = diagnostics;
     this.#targets = targets;
   }
 
   /** The first upstream of the call. */
   first(nowMs: number): Choice {
-    return choose(this.#targets, this.#tried, this.#avoided, nowMs, Math.random()) as Choice;
+    return this.#choose(nowMs) as Choice;
   }
 
   /** Whether another attempt would follow, if this one failed for a reason of its upstream's. */
@@ -132,6 +141,10 @@ export class AttemptSequence {
     return next;
   }
 
+  #choose(nowMs: number): Choice | null {
+    return choose(this.#targets, this.#tried, this.#avoided, nowMs, this.#affinity ?? Math.random());
+  }
+
   #next(
     { retryElsewhere, retrySame, avoidUpstream }: RetryPolicy,
     retryAfterMs: number | null,
@@ -140,9 +153,7 @@ export class AttemptSequence {
     const last = this.#last as Choice;
     const { upstream } = last.target;
     if (avoidUpstream) this.#avoided = [...this.#avoided, upstream.name];
-    const other = retryElsewhere
-      ? choose(this.#targets, this.#tried, this.#avoided, nowMs, Math.random())
-      : null;
+    const other = retryElsewhere ? this.#choose(nowMs) : null;
     if (other) return { ...other, waitMs: 0 };
     if (!retrySame || this.#retries >= upstream.terms.retries) return null;
     const pauseMs = RETRY_PAUSE_MS * 2 ** this.#retries * (0.5 + Math.random());

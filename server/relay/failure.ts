@@ -6,7 +6,8 @@ import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#se
 
 /**
  * `unsupported`: the request has no form in the upstream's protocol. `reply_begun`: the reply had begun, and
- * the upstream may charge for it. A number: the status of the upstream's error reply.
+ * the upstream may charge for it. `reference_not_found`: the request refers to stored content that this
+ * upstream or credential does not have. A number: the status of the upstream's error reply.
  */
 export type FailureCause =
   | 'unreachable'
@@ -16,6 +17,7 @@ export type FailureCause =
   | 'error_event'
   | 'unsupported'
   | 'reply_begun'
+  | 'reference_not_found'
   | number;
 
 export type AttemptFailure = {
@@ -70,6 +72,8 @@ export function classifyFailure({
       return { ...UPSTREAM, retryElsewhere: false, retrySame: false };
     case 'unsupported':
       return ELSEWHERE;
+    case 'reference_not_found':
+      return { ...ELSEWHERE, avoidUpstream: false };
     case 'unreachable':
     case 'timed_out':
     case 'cut':

@@ -4,7 +4,7 @@ import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
 import type { AttemptFailure } from '#server/relay/failure.ts';
 import type { ReplyHead } from '#server/relay/reply-head.ts';
 import { errorReplyUsage, type ReplyUsage } from '#server/relay/reply-usage.ts';
-import type { ProviderError } from '#server/providers/provider.ts';
+import type { ProviderCall, ProviderError } from '#server/providers/provider.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
 
 /** An upstream's error reply: the error for the client, its retry policy, and the usage that it reports. */
@@ -22,9 +22,18 @@ export function readErrorReply(
   const fault = provider.parseError(bytes);
   return {
     ...apiErrorOfReply({ status, fault, retryAfter, redactor: call.redactor }),
-    failure: { cause: status, retryAfterMs: retryAfterMs(retryAfter) },
+    failure: {
+      cause: lacksReference(status, fault, call) ? 'reference_not_found' : status,
+      retryAfterMs: retryAfterMs(retryAfter),
+    },
     usage: errorReplyUsage(status, attempt, bytes),
   };
+}
+
+/** Whether the upstream lacks the stored content that the request refers to, and another can have. */
+function lacksReference(status: number, fault: ProviderError | null, { parsed }: ProviderCall): boolean {
+  if (parsed.storage !== 'refers') return false;
+  return status === 404 || (status === 400 && REFERENCE_PARAM.test(fault?.param ?? ''));
 }
 
 /** An upstream's reply whose status is not a success. */
@@ -37,6 +46,9 @@ export type UpstreamErrorReply = {
 
 /** Statuses by which an upstream judges the client's own request; they pass with their message. */
 const CLIENT_FAULTS = new Set([400, 404, 413, 415, 422]);
+
+/** The fields by which OpenAI and Anthropic name unknown references. */
+const REFERENCE_PARAM = /^(previous_response_id|conversation|thread|container|input)\b/;
 
 const MESSAGE_CHARACTERS_MAX = 1_000;
 const PARAM_CHARACTERS_MAX = 200;

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
@@ -12,6 +13,8 @@ export type Choice = { target: Target; pool: UpstreamConnectionPool };
 const SLOWER_MAX = 2;
 const SHARE_MIN = 0.1;
 const DIGITS_APART = 100_003;
+/** In place of the weight 0, of a target that is used when the others have failed. */
+const WEIGHT_LEAST = 1e-9;
 
 /**
  * Chooses among the targets of the lowest order whose circuits allow a call: by weight, less for a target
@@ -19,14 +22,14 @@ const DIGITS_APART = 100_003;
  * Where every circuit left is open, the one that closes first: rejecting the call would help no client.
  * @param tried pools that this call was sent to before, which are not chosen again.
  * @param avoided upstreams that failed this call in a way that another credential does not change.
- * @param random from 0 to 1.
+ * @param draw a random number from 0 to 1; or a name, for which every server makes the same choice.
  */
 export function choose(
   targets: readonly Target[],
   tried: readonly UpstreamConnectionPool[],
   avoided: readonly string[],
   nowMs: number,
-  random: number,
+  draw: number | string,
 ): Choice | null {
   // Most models have one target, whatever the state of its circuit, and this runs for every call.
   const only = onlyChoice(targets);
@@ -39,7 +42,7 @@ export function choose(
   const allowed = left.filter(
     ({ target, pool }) => target.upstream.circuit.allows(nowMs) && pool.circuit.allows(nowMs),
   );
-  if (allowed.length > 0) return pick(allowed, random);
+  if (allowed.length > 0) return typeof draw === 'number' ? pick(allowed, draw) : pickByName(allowed, draw);
   return left.toSorted((one, other) => backAtMs(one) - backAtMs(other))[0] ?? null;
 }
 
@@ -71,6 +74,24 @@ function pick(choices: readonly Choice[], random: number): Choice {
     target,
     pool: idle[Math.floor(((random * DIGITS_APART) % 1) * idle.length)] as UpstreamConnectionPool,
   };
+}
+
+/**
+ * The choice of a name by weighted rendezvous hashing: over all names each target has its share, and a name
+ * keeps its choice when others are added or removed. Neither latency nor running calls count.
+ */
+function pickByName(choices: readonly Choice[], name: string): Choice {
+  const order = Math.min(...choices.map(({ target }) => target.order));
+  let [best, least] = [choices[0] as Choice, Infinity];
+  for (const choice of choices) {
+    const { upstream, weight, order: own } = choice.target;
+    if (own !== order) continue;
+    const hashed = hash('sha256', `${name} ${upstream.name} ${choice.pool.credential ?? ''}`, 'buffer');
+    const share = Math.max(weight, WEIGHT_LEAST) / upstream.pools.length;
+    const score = -Math.log((hashed.readUInt32BE() + 1) / (2 ** 32 + 1)) / share;
+    if (score < least) [best, least] = [choice, score];
+  }
+  return best;
 }
 
 function byShare(targets: readonly Target[], random: number): Target {

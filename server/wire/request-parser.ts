@@ -14,6 +14,8 @@ export type ParsedRequest = {
   completionLimit: number | null;
   /** How many choices it asks for; each may be as long as the limit. */
   choices: number;
+  /** Whether the provider stores the reply for later requests, or the request refers to stored content. */
+  storage?: 'kept' | 'refers';
   scanned: ScannedObject;
 };
 

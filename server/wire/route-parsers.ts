@@ -10,13 +10,17 @@ const readCompletion = createParser({
   limits: ['max_tokens'],
   choices: ['n', 'best_of'],
 });
+const RESPONSES_REFERENCES = ['previous_response_id', 'conversation'];
+const MESSAGES_REFERENCES = ['thread', 'container'];
+const ITEM_REFERENCE = '"item_reference"';
+
 const readResponse = createParser({
   // The prompt may be in a template, or be the conversation so far.
   prompt: { name: 'input', forms: ['string', 'array'], isOptional: true },
   usage: 'always',
   limits: ['max_output_tokens'],
   choices: [],
-  besides: ['background'],
+  besides: ['background', 'store', ...RESPONSES_REFERENCES],
 });
 
 /** Each of several prompts gets as many choices as are asked for. */
@@ -45,15 +49,36 @@ export function parseResponse(body: Buffer): ParsedRequest | ApiError {
       param: 'background',
     });
   }
+  if (hasAny(body, asked, RESPONSES_REFERENCES) || body.includes(ITEM_REFERENCE)) asked.storage = 'refers';
+  else {
+    const store = asked.scanned.members.get('store');
+    if (!store || valueOf(body, store) !== false) asked.storage = 'kept';
+  }
   return asked;
 }
 
-export const parseMessage: RequestParser = createParser({
+const readMessage = createParser({
   prompt: { name: 'messages', forms: ['array'] },
   usage: 'always',
   limits: ['max_tokens'],
   choices: [],
+  besides: MESSAGES_REFERENCES,
 });
+
+/** A thread that is created and a container are referred to by later requests. */
+export function parseMessage(body: Buffer): ParsedRequest | ApiError {
+  const asked = readMessage(body);
+  if (!(asked instanceof ApiError) && hasAny(body, asked, MESSAGES_REFERENCES)) asked.storage = 'refers';
+  return asked;
+}
+
+/** Whether one of these members has a value. */
+function hasAny(body: Buffer, { scanned }: ParsedRequest, names: readonly string[]): boolean {
+  return names.some((name) => {
+    const span = scanned.members.get(name);
+    return span !== undefined && valueOf(body, span) !== null;
+  });
+}
 
 /** A list of texts, or of lists of tokens, is as many prompts; a list of tokens is one. */
 function promptCount(body: Buffer, { scanned }: ParsedRequest): number {

@@ -81,4 +81,20 @@ describe('what a call asks for', () => {
     expect(asked).not.toBeInstanceOf(ApiError);
     expect(asked).toMatchObject(expected);
   });
+
+  test.each<[string, object, 'kept' | 'refers' | undefined]>([
+    ['/v1/responses', { input: 'x' }, 'kept'],
+    ['/v1/responses', { input: 'x', store: true }, 'kept'],
+    ['/v1/responses', { input: 'x', store: false }, undefined],
+    ['/v1/responses', { input: 'x', store: false, previous_response_id: 'resp_1' }, 'refers'],
+    ['/v1/responses', { input: 'x', store: false, previous_response_id: null }, undefined],
+    ['/v1/responses', { input: 'x', conversation: { id: 'conv_1' } }, 'refers'],
+    ['/v1/responses', { input: [{ type: 'item_reference', id: 'msg_1' }] }, 'refers'],
+    ['/v1/messages', { messages: [] }, undefined],
+    ['/v1/messages', { messages: [], thread: { type: 'create' } }, 'refers'],
+    ['/v1/messages', { messages: [], container: 'container_1' }, 'refers'],
+    ['/v1/chat/completions', { messages: [], store: true }, undefined],
+  ])('%s %j: stored content %s', (route, body, storage) => {
+    expect((parse(route, { model: 'm', ...body }) as ParsedRequest).storage).toBe(storage);
+  });
 });

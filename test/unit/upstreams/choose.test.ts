@@ -152,3 +152,38 @@ test('a call that fails everywhere is sent to each pool once, in the order of th
     { numRuns: 500 },
   );
 });
+
+describe('for a name', () => {
+  const names = Array.from({ length: 2_000 }, (_, index) => `name-${index}`);
+  const chosen = (targets: readonly Target[], name: string): string | undefined =>
+    choose(targets, NONE, NONE, 0, name)?.target.upstream.name;
+
+  test('the choice is always the same, in proportion to the weights over all names', () => {
+    const [a, b, none] = [target('a', 3), target('b', 1), target('c', 0)];
+    const counts = Map.groupBy(names, (name) => chosen([a, b, none], name));
+    expect((counts.get('a')?.length ?? 0) / names.length).toBeCloseTo(0.75, 1);
+    expect((counts.get('b')?.length ?? 0) / names.length).toBeCloseTo(0.25, 1);
+    for (const name of names.slice(0, 50)) {
+      // Neither the order of the targets nor running calls, latency or a target of a higher order count.
+      a.answered(60_000);
+      a.upstream.pools[0]?.circuit.began(0);
+      expect(chosen([b, none, a, target('d', 9, 1)], name)).toBe(chosen([a, b, none], name));
+    }
+  });
+
+  test('a target that is added takes its share, and moves no other name', () => {
+    const [a, b, added] = [target('a'), target('b'), target('added')];
+    const moved = names.filter((name) => chosen([a, b, added], name) !== chosen([a, b], name));
+    expect(moved.length / names.length).toBeCloseTo(1 / 3, 1);
+    expect(new Set(moved.map((name) => chosen([a, b, added], name)))).toEqual(new Set(['added']));
+  });
+
+  test('pools that were tried are not chosen again, and those whose circuit is open are passed over', () => {
+    const two = new Target(unsent('a', { credentials: 2 }), null);
+    const first = choose([two], NONE, NONE, 0, 'n')?.pool as UpstreamConnectionPool;
+    const second = choose([two], [first], NONE, 0, 'n')?.pool;
+    expect(new Set([first, second])).toEqual(new Set(two.upstream.pools));
+    openCircuit(first, 1_000);
+    expect(choose([two], NONE, NONE, 1, 'n')?.pool).toBe(second);
+  });
+});

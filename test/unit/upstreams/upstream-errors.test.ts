@@ -19,7 +19,7 @@ function reported(
 
 test('usage in the body of an error is read', () => {
   const size = { promptEstimate: 5, requestBytes: 100, outputLimit: null, choices: 1 };
-  const call = { route: '/v1/chat/completions', redactor: REDACTOR } as ProviderCall;
+  const call = { route: '/v1/chat/completions', redactor: REDACTOR, parsed: {} } as ProviderCall;
   const read = (body: object): ReturnType<typeof readErrorReply> =>
     readErrorReply({ status: 500, retryAfter: '3' }, Buffer.from(JSON.stringify(body)), {
       provider: createOpenai('other'),
@@ -35,6 +35,21 @@ test('usage in the body of an error is read', () => {
       usage: { usage: { input: 12, output: 3 }, source: 'provider' },
     },
   );
+});
+
+test('an unknown reference is one only of a request that refers to stored content', () => {
+  const causeOf = (status: number, param: string | null, storage?: 'kept' | 'refers'): unknown => {
+    const body = Buffer.from(JSON.stringify({ error: { message: 'Not found.', param } }));
+    const call = { route: '/v1/chat/completions', redactor: REDACTOR, parsed: { storage } } as ProviderCall;
+    const size = { promptEstimate: 5, requestBytes: 100, outputLimit: null, choices: 1 };
+    const attempt = { provider: createOpenai('other'), call, size };
+    return readErrorReply({ status, retryAfter: undefined }, body, attempt).failure.cause;
+  };
+  expect(causeOf(404, null, 'refers')).toBe('reference_not_found');
+  expect(causeOf(400, 'previous_response_id', 'refers')).toBe('reference_not_found');
+  expect(causeOf(400, 'temperature', 'refers')).toBe(400);
+  expect(causeOf(400, 'previous_response_id', 'kept')).toBe(400);
+  expect(causeOf(404, null)).toBe(404);
 });
 
 const errorBody = (message: string, more: object = {}): Buffer =>

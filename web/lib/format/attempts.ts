@@ -11,6 +11,7 @@ const WORDS: Readonly<Record<string, string>> = {
   error_event: 'error event in reply',
   unsupported: 'not supported by its protocol',
   reply_begun: 'failed during reply',
+  reference_not_found: 'stored content not found',
   client_disconnected: 'client disconnected',
   package: 'package unavailable',
 };
