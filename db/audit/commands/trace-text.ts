@@ -58,7 +58,7 @@ function describeSettled(event: EventOf<'request.settled'>): string {
       `${input_tokens} input tokens (${cache_read_tokens} cached` +
         (cache_write_tokens === undefined ? ')' : `, ${cache_write_tokens} written to a cache)`),
       `${output_tokens} output tokens (${reasoning_tokens} reasoning)`,
-      ...Object.entries(event.usage_details ?? {}).map(([name, count]) => `${name} ${count}`),
+      ...Object.entries(event.usage_details ?? {}).map(([name, units]) => `${name} ${units}`),
       `usage source: ${event.usage_source}`,
     ].join(', '),
     `cost ${dollars(event.cost_nanousd)}` +
