@@ -27,7 +27,7 @@ const CALLS_PER_BATCH = 500;
 export async function defineTenants(client: Client, instance: number): Promise<Tenants> {
   const quotas: PlanTerms['quotas'] = [
     { meter: 'tokens', window: 'day', limit: 10 ** 12, enforcement: 'hard' },
-    { meter: 'cost_nanousd', window: 'month', limit: 10 ** 12, enforcement: 'soft' },
+    { meter: 'cost_nanousd', window: 'month', limit: 10 ** 15, enforcement: 'soft' },
   ];
   const plan: ControlEvent = { type: 'plan.defined', plan: 'bench', terms: { quotas }, actor: ACTOR };
   const appends: ControlAppend[] = [{ event: plan, version: 1 }];

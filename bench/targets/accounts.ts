@@ -7,7 +7,7 @@ import { NEAR_LIMIT_TOKENS } from './near.ts';
 import type { Running } from './target.ts';
 
 const SUSPENDED = 'bench-suspended';
-const FAR = 1e12;
+const FAR = 1e15;
 
 /** What an installation in use has: every kind of limit in force, and none of them in reach. */
 const PLAN = {

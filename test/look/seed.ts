@@ -44,7 +44,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
         concurrent_requests: 40,
         quotas: [
           { meter: 'tokens', window: 'day', limit: 120_000 },
-          { meter: 'cost_nanousd', window: 'month', limit: 5_000_000 },
+          { meter: 'cost_nanousd', window: 'month', limit: 5_000_000_000 },
         ],
       },
     }),
