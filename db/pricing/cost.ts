@@ -63,8 +63,12 @@ export function tokensOf({
   };
 }
 
-/** The cost of a usage at a rate. Units beyond all reason saturate. */
+/**
+ * The cost of a usage at a rate. Units beyond all reason saturate. A call that used nothing, since no
+ * upstream worked for it, costs nothing: no fee either.
+ */
 export function costOf(usage: Usage, rate: FullRate): ExactCost {
+  if (usesNothing(usage)) return { whole: 0, fraction: 0, unpriced: null };
   const tokens = tokensOf(usage);
   const unpriced: PricedPart[] = [];
   const sum = new Sum(rate.per_request);
@@ -87,6 +91,11 @@ export function costOf(usage: Usage, rate: FullRate): ExactCost {
   }
   const { whole, fraction } = sum.atLeast(rate.minimum);
   return { whole, fraction, unpriced: unpriced.length === 0 ? null : unpriced };
+}
+
+function usesNothing({ input, output, details }: Usage): boolean {
+  if (input > 0 || output > 0) return false;
+  return details === undefined || Object.values(details).every((count) => count === 0);
 }
 
 const UNIT_FIELDS = [

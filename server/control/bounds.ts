@@ -14,8 +14,8 @@ export const CONTROL_WAIT_MS = 5_000;
 /** The connection for changes is closed when it was not used for this long. */
 export const CONTROL_IDLE_MS = 60_000;
 
-/** Prices in one append: a page of the log, and a lock on it that delays no call noticeably. */
-export const PRICES_APPEND_MAX = 500;
+/** Prices of one import, which is one append: those of all providers of the installed list. */
+export const PRICES_IMPORT_MAX = 2_000;
 
 /** Every alert is sent to each webhook: more is a mailing list, which is the receiver's to keep. */
 export const WEBHOOKS_MAX = 50;

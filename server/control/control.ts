@@ -10,7 +10,7 @@ import { minuteOf } from '#db/limits/windows.ts';
 import { ConflictError } from '#db/log/append.ts';
 import type { PriceTerms } from '#db/pricing/parts.ts';
 import { connectRelay } from '#db/postgres/store.ts';
-import { PRICES_APPEND_MAX } from '#server/control/bounds.ts';
+import { PRICES_IMPORT_MAX } from '#server/control/bounds.ts';
 import { type AccountRef, type BatchNumbers, ControlLog } from '#server/control/control-log.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import {
@@ -271,7 +271,7 @@ export class Control extends ControlLog {
   }
 
   /**
-   * Sets the offered prices that differ from the current ones.
+   * Sets the offered prices that differ from the current ones, in one transaction.
    * @param command.dryRun only report the changes.
    */
   async importPrices(
@@ -283,14 +283,16 @@ export class Control extends ControlLog {
       const plan = planImport((pattern) => prices.get(pattern), offers, { ...command, actor: this.#actor });
       const last = plan.changes.at(-1);
       if (command.dryRun || last === undefined) return { ...plan, ...UNCHANGED };
+      if (plan.changes.length > PRICES_IMPORT_MAX)
+        throw new DecisionError(
+          'invalid',
+          `An import changes at most ${PRICES_IMPORT_MAX} prices, and this one ${plan.changes.length}. ` +
+            'Import fewer providers at once.',
+        );
       try {
-        let position = 0;
-        for (let from = 0; from < plan.changes.length; from += PRICES_APPEND_MAX) {
-          position = await this.append(plan.changes.slice(from, from + PRICES_APPEND_MAX));
-        }
+        const position = await this.append(plan.changes);
         return { ...plan, event: { type: last.event.type, position } };
       } catch (error) {
-        // Prices appended before the conflicting change are found unchanged next time.
         if (!(error instanceof ConflictError) || attempt === 2) throw error;
       }
     }

@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { commandLine } from '../support/servers/command-line.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -174,6 +176,13 @@ describe('the command line', () => {
     const options = ['--provider', 'openai', '--provider', 'openrouter'];
     const first = await json<Imported>('prices', 'import', ...options);
     expect(first.changed.length).toBeGreaterThan(600);
+    // One transaction: the last batch of the log has all of them.
+    const superuser = await database.superuser();
+    const { rows } = await superuser.query(
+      'select event_count from daybook.log order by last_position desc limit 1',
+    );
+    await superuser.end();
+    expect(rows).toEqual([{ event_count: first.changed.length }]);
     expect(first).toMatchObject({
       providers: ['openai', 'openrouter'],
       kept_manual: [{ model: 'gpt-4o' }],
@@ -195,5 +204,103 @@ describe('the command line', () => {
     });
     const listed = await json<{ model: string; source: string; version: number }[]>('price', 'list');
     expect(listed.find(({ model }) => model === 'gpt-4o')).toMatchObject({ source: SOURCE, version: 2 });
+  });
+
+  const file = async (name: string, text: string): Promise<string> => {
+    const full = path.join(dataDir, name);
+    await writeFile(full, text);
+    return full;
+  };
+  const CONTRACT = [
+    'source: contract of 2026',
+    'prices:',
+    '  contracted*:',
+    '    input: 5',
+    '    cache_write_1h: 10.50',
+    '    rules:',
+    '      - when: {service_tier: batch}',
+    '        input: 2.50',
+  ];
+
+  test('imports a file that an operator brings, after a diff part by part', async () => {
+    const name = await file('contract.yaml', CONTRACT.join('\n'));
+    expect((await daybook('price', 'import', '--file', name, '--dry-run')).stdout).toBe(
+      [
+        'Would import from contract of 2026:',
+        '  new      contracted*  input 5.00, cache_write_1h 10.50; service tier batch: input 2.50',
+        '1 would change, 0 unchanged, 0 kept, 0 skipped. Dollars: of tokens and characters per million, of ' +
+          'others each.',
+        '',
+      ].join('\n'),
+    );
+    await daybook('price', 'import', '--file', name);
+    const listed = await json<{ model: string }[]>('price', 'list');
+    expect(listed.find(({ model }) => model === 'contracted*')).toEqual({
+      model: 'contracted*',
+      plan: null,
+      base: { input: 5_000_000_000, cache_write_1h: 10_500_000_000 },
+      rules: [{ when: { service_tier: 'batch' }, rate: { input: 2_500_000_000 } }],
+      source: 'contract of 2026',
+      version: 1,
+    });
+    const changed = CONTRACT.join('\n').replace('input: 5', 'input: 4').replace('batch', 'flex');
+    const next = await file('contract.yaml', `${changed}\n  other: {output: 1}`);
+    expect((await daybook('price', 'import', '--file', next, '--dry-run')).stdout).toContain(
+      [
+        '  changed  contracted*',
+        '             input: 5.00 -> 4.00',
+        '             - service tier batch: input 2.50',
+        '             + service tier flex: input 2.50',
+        '  new      other  output 1.00',
+      ].join('\n'),
+    );
+  });
+
+  test('imports a list in the format of genai-prices from a file', async () => {
+    const list = [
+      {
+        id: 'made',
+        models: [
+          {
+            id: 'tiered',
+            match: { starts_with: 'tiered-' },
+            prices: [
+              { prices: { input_mtok: { base: 1, tiers: [{ start: 1_000, price: 2 }] }, output_mtok: null } },
+              { constraint: { start_time: '16:30:00Z', end_time: '00:30:00Z' }, prices: { input_mtok: 0.5 } },
+            ],
+          },
+        ],
+      },
+    ];
+    const name = await file('list.json', JSON.stringify(list));
+    expect(await json('price', 'import', '--file', name)).toMatchObject({
+      source: 'file list.json',
+      providers: ['made'],
+      changed: [
+        {
+          model: 'tiered-*',
+          after: {
+            base: { input: 1_000_000_000 },
+            rules: [
+              { when: { hours: { from: '16:30', to: '00:30' } }, rate: { input: 500_000_000 } },
+              { when: { input_tokens_above: 1_000 }, rate: { input: 2_000_000_000 } },
+            ],
+          },
+        },
+      ],
+    });
+  });
+
+  test.each([
+    ['is neither YAML nor JSON', '{'],
+    ['source must be', 'prices: {a: {input: 1}}'],
+    ['prices.a: input is not a price', 'source: s\nprices: {a: {input: -1}}'],
+    ['rules.0', 'source: s\nprices: {a: {input: 1, rules: [{when: {weekday: 5}, input: 1}]}}'],
+    ['models', '[{"id": "made"}]'],
+  ])('refuses a file that %s', async (problem, text) => {
+    const { code, stderr } = await daybook('price', 'import', '--file', await file('bad.yaml', text));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^daybook: bad\.yaml[^\n]+\n$/);
+    expect(stderr).toContain(problem);
   });
 });

@@ -54,6 +54,8 @@ const MOST = BigInt(Number.MAX_SAFE_INTEGER);
  */
 function reference(usage: Usage, rate: Rate, markup: number): { cost: bigint; unpriced: string[] } {
   const unpriced: string[] = [];
+  const units = [usage.input, usage.output, ...Object.values(usage.details ?? {})];
+  if (units.every((each) => each === 0)) return { cost: 0n, unpriced };
   let sum = BigInt(rate.per_request ?? 0) * UNIT;
   const add = (part: (typeof TOKEN_CLASSES)[number] | 'characters', units: number, per: bigint): void => {
     const price = priceOfPart(rate, part);
@@ -227,6 +229,11 @@ describe('the cost of a request', () => {
     };
     const { unpriced, whole } = costOf(usage, scheduleOf({ base: { input: 1_000_000, web_search: 7 } }).base);
     expect([unpriced, whole]).toEqual([['output', 'tool_call'], 24]);
+  });
+
+  test('of a call that used nothing is 0, without a fee', () => {
+    const usage = { input: 0, cached: 0, output: 0, reasoning: 0, details: { images: 0 } };
+    expect(rounded(usage, { input: 1, per_request: 5, minimum: 9 })).toBe(0);
   });
 
   test('has the fee of a request, and is at least its minimum', () => {

@@ -98,5 +98,17 @@ describe('changes between two sets of limits', () => {
       },
       { what: 'Monthly cost', from: '$25.00', to: '$25.000000001', effect: 'looser' },
     ],
+    [
+      'a mark-up, exactly',
+      { markup: 2_050 },
+      { markup: -500 },
+      { what: 'Mark-up', from: '20.5%', to: '-5%', effect: null },
+    ],
+    [
+      'models without a price',
+      {},
+      { unpriced_models: 'free' },
+      { what: 'Models without a price', from: 'default', to: 'free', effect: null },
+    ],
   ])('%s', (_name, before, after, change) => expect(termsChanges(before, after)).toEqual([change]));
 });

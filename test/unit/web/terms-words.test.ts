@@ -43,6 +43,9 @@ describe('summaries of limits', () => {
     );
   });
   it('distinguish an empty list from an unset one', () => {
+    expect(describeTerms({ markup: 2_000, unpriced_models: 'free' }, 'plan')).toBe(
+      '20% on top of the cost. Models without a price count as 0.',
+    );
     expect(describeTerms({ models: [] }, 'plan')).toBe('No models: all model requests are rejected.');
     expect(describeTerms({ quotas: [] }, 'override')).toBe('No quotas.');
   });

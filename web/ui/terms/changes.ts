@@ -4,7 +4,7 @@ import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
 import { quotaTitle } from '../../lib/format/limits.ts';
 import { showCount } from '../../lib/format/show.ts';
-import { ROUTE_NAMES } from './summary.ts';
+import { ROUTE_NAMES, showMarkup } from './summary.ts';
 
 /** Differences between two sets of limits. Shows exact figures, since rounding could hide a change. Pure. */
 export type TermsChange = {
@@ -43,7 +43,22 @@ export function termsChanges(before: PlanTerms, after: PlanTerms, absent: string
     to: after[field] === undefined ? absent : showCount(after[field]),
     effect: amountEffect(before[field], after[field], open),
   }));
-  return [...lists, ...amounts, ...quotaChanges(before.quotas, after.quotas, absent)].filter(
+  const unset = open ? 'default' : absent;
+  const charging: TermsChange[] = [
+    {
+      what: 'Mark-up',
+      from: before.markup === undefined ? unset : showMarkup(before.markup),
+      to: after.markup === undefined ? unset : showMarkup(after.markup),
+      effect: null,
+    },
+    {
+      what: 'Models without a price',
+      from: before.unpriced_models ?? unset,
+      to: after.unpriced_models ?? unset,
+      effect: null,
+    },
+  ];
+  return [...lists, ...amounts, ...quotaChanges(before.quotas, after.quotas, absent), ...charging].filter(
     ({ from, to }) => from !== to,
   );
 }

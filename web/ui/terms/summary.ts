@@ -1,4 +1,4 @@
-import type { KeyTerms } from '#db/events/events.ts';
+import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { PER } from '#db/limits/subjects.ts';
@@ -60,8 +60,11 @@ const NOTHING: Record<TermsKind, string> = {
   override: 'Same as the plan.',
 };
 
+/** A mark-up in percent: `20%`, `-5.5%`. */
+export const showMarkup = (basisPoints: number): string => `${basisPoints / 100}%`;
+
 /** A summary in one or two lines. */
-export function describeTerms(terms: KeyTerms, kind: TermsKind): string {
+export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): string {
   const {
     models,
     routes,
@@ -73,6 +76,8 @@ export function describeTerms(terms: KeyTerms, kind: TermsKind): string {
     quotas,
     reply_tokens_max,
     reads,
+    markup,
+    unpriced_models,
     attribution,
   } = terms;
   const rates = [
@@ -113,6 +118,8 @@ export function describeTerms(terms: KeyTerms, kind: TermsKind): string {
           : []
         : [`Quotas: ${join(quotas.map(showQuota))}.`]),
     ...(reply_tokens_max === undefined ? [] : [`Replies up to ${showCount(reply_tokens_max)} tokens.`]),
+    ...(markup === undefined ? [] : [`${showMarkup(markup)} on top of the cost.`]),
+    ...(unpriced_models === 'free' ? ['Models without a price count as 0.'] : []),
     ...(reads === 'account' ? ['Read access to the whole account.'] : []),
     ...describeAttribution(attribution),
   ];
