@@ -64,10 +64,16 @@ const CACHE = 'prompt_cache_key prompt_cache_options prompt_cache_retention';
 const CHAT: Shape = {
   members: members(
     `${LABELS} ${CACHE} ${SAMPLING} ${MORE_SAMPLING} max_tokens max_completion_tokens n top_logprobs audio
-    function_call functions modalities moderation parallel_tool_calls reasoning_effort response_format
+    function_call functions moderation parallel_tool_calls reasoning_effort response_format
     tool_choice verbosity chat_template_kwargs enable_thinking thinking thinking_budget
     include_reasoning reasoning_format think safe_prompt provider transforms usage session_id`,
-    { messages: CHAT_MESSAGE, tools: CHAT_TOOL, reasoning: REASONING },
+    {
+      messages: CHAT_MESSAGE,
+      tools: CHAT_TOOL,
+      reasoning: REASONING,
+      // Images have a price for each, which no limit on tokens bounds.
+      modalities: ['text', 'audio'],
+    },
   ),
 };
 

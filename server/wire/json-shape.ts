@@ -16,7 +16,7 @@ export type Shape = {
   /** Which member an object of a type needs when it has another one. */
   needs?: Readonly<Record<string, { when: string; needs: string }>>;
 };
-/** What a member may hold: anything, one of these strings, or objects of a shape. */
+/** What a member may hold: anything, one or several of these strings, or objects of a shape. */
 export type Listed = 'anything' | readonly string[] | Shape;
 
 /** The first thing in a document that its shape does not list. */
@@ -66,9 +66,9 @@ class ShapeWalk {
   value(at: number, listed: Listed): number {
     const bytes = this.#bytes;
     if (listed === 'anything') return skipValue(bytes, at, 0);
+    if (bytes[at] === OPEN_BRACKET) return this.#array(at, listed);
     if (!('members' in listed)) return this.#text(at, listed);
-    if (bytes[at] === OPEN_BRACE) return this.#object(at, listed);
-    return bytes[at] === OPEN_BRACKET ? this.#array(at, listed) : skipValue(bytes, at, 0);
+    return bytes[at] === OPEN_BRACE ? this.#object(at, listed) : skipValue(bytes, at, 0);
   }
 
   #text(at: number, values: readonly string[]): number {
@@ -77,13 +77,13 @@ class ShapeWalk {
     return text !== null && values.includes(text) ? end : this.#stop('value', text ?? 'another value');
   }
 
-  #array(open: number, shape: Shape): number {
+  #array(open: number, listed: Listed): number {
     const bytes = this.#bytes;
     let at = skipBlank(bytes, open + 1);
     if (bytes[at] === CLOSE_BRACKET) return at + 1;
     for (let index = 0; ; index++) {
       this.#path.push(index);
-      at = this.value(at, shape);
+      at = this.value(at, listed);
       if (at === FOUND) return FOUND;
       this.#path.pop();
       at = skipBlank(bytes, at);

@@ -34,7 +34,7 @@ const CHAT_MEMBERS: Table<Keys<ChatParams>> = {
   max_tokens: 'passes',
   messages: 'passes',
   metadata: 'passes',
-  modalities: 'passes',
+  modalities: { onlyAs: ['text', 'audio'] },
   model: 'passes',
   moderation: 'passes',
   n: 'passes',

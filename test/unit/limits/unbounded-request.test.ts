@@ -42,6 +42,7 @@ describe('a field that refers to content outside the request is rejected', () =>
     ['/v1/chat/completions', { extra_body: { google: { cached_content: 'c' } } }, 'extra_body'],
     ['/v1/chat/completions', { search_parameters: { mode: 'on' } }, 'search_parameters'],
     ['/v1/chat/completions', { models: ['dear'] }, 'models'],
+    ['/v1/chat/completions', { modalities: ['text', 'image'] }, 'modalities[1]'],
     ['/v1/chat/completions', { tools: [{ google_search: {} }] }, 'tools[0].google_search'],
     ['/v1/chat/completions', { messages: [{ role: 'assistant', audio: { id: 'a' } }] }, 'messages[0].audio'],
     ['/v1/completions', { prompt_embeds: 'x' }, 'prompt_embeds'],
