@@ -16,6 +16,7 @@ export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 /** Sources of the dashboard outside its own directory: files, and directories without others in them. */
 export const SHARED_WITH_PAGE = [
   'db/fold/call-filter.ts',
+  'db/fold/estimated.ts',
   'db/limits/meters.ts',
   'db/limits/subjects.ts',
   'db/money.ts',

@@ -73,6 +73,11 @@ async function compareOne(page: Page): Promise<void> {
   await page.getByText('differences in').waitFor();
 }
 
+async function showMoreFilters(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'More (1)' }).click();
+  await page.getByLabel('End user').waitFor();
+}
+
 async function adjustAccount(page: Page): Promise<void> {
   await opening('Globex Robotics')(page);
   await page.getByRole('button', { name: 'Adjust usage' }).click();
@@ -133,6 +138,8 @@ const DIALOGS: readonly Scene[] = [
     act: opening('Globex Robotics'),
   },
   { name: 'admin-accounts-adjust', path: '/admin/accounts', who: 'administrator', act: adjustAccount },
+  { name: 'requests-filters', path: '/requests?status=2xx', who: 'administrator', act: showMoreFilters },
+  { name: 'usage-by-route', path: '/usage?group=route', who: 'administrator' },
   { name: 'requests-adjust', path: '/requests?outcome=completed', who: 'administrator', act: adjustRequest },
   { name: 'limits-adjust', path: '/limits', who: 'administrator', act: opening('Adjust usage') },
   {

@@ -18,6 +18,14 @@ describe('a typed filter', () => {
     expect(read('503').filter).toEqual({ status: 503 });
     expect(read('client_disconnected').filter).toEqual({ outcome: 'client_disconnected' });
     expect(read('llama-4').filter).toEqual({ model: 'llama-4' });
+    expect(read('4xx /v1/messages').filter).toEqual({ status: '4xx', route: '/v1/messages' });
+  });
+  it('accepts the filters of attribution, under shorter names too', () => {
+    expect(read('user:EndUser000000001 tag:Tag0000000000001 error:model_not_priced').filter).toEqual({
+      end_user: 'EndUser000000001',
+      tag: 'Tag0000000000001',
+      error_code: 'model_not_priced',
+    });
   });
   it('accepts ids that are not listed, which old requests may have', () =>
     expect(read('key:zzzzzzzz').filter).toEqual({ key: 'zzzzzzzz' }));

@@ -5,6 +5,7 @@ import type { AccountRow } from '#server/contract/accounts.ts';
 import { plansQuery } from '../../lib/api/queries.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { showCost, showCount, showCounted } from '../../lib/format/show.ts';
+import { estimatedShare } from '../../lib/format/usage-source.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
@@ -118,7 +119,10 @@ function About({
               showCounted(month.requests, 'request'),
               showCounted(month.tokens, 'token'),
               showCost(month.cost_nanousd),
-            ].join(' · '),
+              estimatedShare(month),
+            ]
+              .filter((part) => part !== null)
+              .join(' · '),
           ],
         ]}
       />

@@ -1,6 +1,7 @@
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { AccountSearch } from '../../lib/search/accounts.ts';
-import { showCost, showCount, showCounted, showShort } from '../../lib/format/show.ts';
+import { showCount, showCounted, showShort } from '../../lib/format/show.ts';
+import { SumCost } from '../../ui/estimate.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
@@ -107,6 +108,6 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
   { head: 'Active keys', align: 'right', cell: ({ keys }) => showCount(keys), isExtra: true },
   { head: 'Requests', align: 'right', cell: ({ month }) => showShort(month.requests) },
   { head: 'Tokens', align: 'right', cell: ({ month }) => showShort(month.tokens), isExtra: true },
-  { head: 'Cost', align: 'right', cell: ({ month }) => showCost(month.cost_nanousd) },
+  { head: 'Cost', align: 'right', cell: ({ month }) => <SumCost sum={month} /> },
   { head: 'Created', cell: ({ created_at: at }) => <When time={at} form="date" />, isExtra: true },
 ];

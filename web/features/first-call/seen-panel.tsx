@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useMe } from '../../lib/api/session.ts';
 import { capitalized, showCost, showCount, showDuration } from '../../lib/format/show.ts';
+import { estimateOf } from '../../lib/format/usage-source.ts';
 import { useFeed, useFrames } from '../../lib/feed/use-feed.ts';
 import { Badge } from '../../ui/layout/parts.tsx';
 import { Icon } from '../../ui/icon.tsx';
@@ -84,9 +85,10 @@ function Figures({ call: { ending, outputTokens } }: { call: SeenRequest }) {
   const figures: [string, string][] = [];
   if (ending?.input_tokens !== undefined) figures.push(['Input tokens', showCount(ending.input_tokens)]);
   figures.push([ending === null ? 'Output tokens so far' : 'Output tokens', showCount(outputTokens)]);
+  const estimate = ending === null ? null : estimateOf(ending.usage_source);
   if (ending)
     figures.push([
-      'Cost',
+      estimate === null ? 'Cost' : 'Estimated cost',
       ending.cost_nanousd === undefined ? 'No price set' : showCost(ending.cost_nanousd),
     ]);
   if (ending?.first_byte_ms !== undefined)

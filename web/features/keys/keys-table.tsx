@@ -1,6 +1,7 @@
 import type { KeyRow } from '#server/contract/keys.ts';
 import { isActive } from '../../lib/api/names.ts';
-import { showCost, showShort } from '../../lib/format/show.ts';
+import { showShort } from '../../lib/format/show.ts';
+import { SumCost } from '../../ui/estimate.tsx';
 import { Menu, type MenuItem } from '../../ui/dialog/menu.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
 import { Ago } from '../../ui/when.tsx';
@@ -70,7 +71,7 @@ function columnsFor({
       align: 'right',
       cell: ({ month }) => (
         <span className="whitespace-nowrap">
-          {showCost(month.cost_nanousd)}
+          <SumCost sum={month} />
           <span className="block text-xs text-muted">
             {showShort(month.requests)} {month.requests === 1 ? 'request' : 'requests'}
           </span>

@@ -2,7 +2,6 @@ import type { UsageReport } from '#server/contract/usage.ts';
 import type { LiveView } from '../../lib/feed/live-store.ts';
 import { useZone } from '../../lib/hooks/preferences.ts';
 import {
-  showCost,
   showCount,
   showDecimal,
   showDuration,
@@ -10,7 +9,9 @@ import {
   showShort,
   showTime,
 } from '../../lib/format/show.ts';
+import { estimatedShare } from '../../lib/format/usage-source.ts';
 import { requestCountOf, errorShareOf } from '../../lib/feed/tally.ts';
+import { SumCost } from '../../ui/estimate.tsx';
 import { Sparkline } from '../../ui/chart/sparkline.tsx';
 import { Figure } from '../../ui/layout/parts.tsx';
 
@@ -58,7 +59,11 @@ export function Figures({
         value={showShort(total.input_tokens + total.output_tokens)}
         note={`${showShort(total.input_tokens)} input, ${showShort(total.output_tokens)} output`}
       />
-      <Figure label="Cost" value={showCost(total.cost_nanousd)} note={since} />
+      <Figure
+        label="Cost"
+        value={<SumCost sum={total} />}
+        note={[estimatedShare(total), since].filter((part) => part !== null).join(', ')}
+      />
     </section>
   );
 }

@@ -3,8 +3,9 @@ import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Range } from '../../lib/search/filter.ts';
 import type { Group, Ranking } from '../../lib/feed/live-store.ts';
 import { type NameOf, useKeyNames } from '../../lib/api/names.ts';
-import { showCost, showCount, showPercent, showShort } from '../../lib/format/show.ts';
+import { showCount, showPercent, showShort } from '../../lib/format/show.ts';
 import { requestCountOf, errorShareOf } from '../../lib/feed/tally.ts';
+import { SumCost } from '../../ui/estimate.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { RowLink } from './row-link.tsx';
@@ -63,7 +64,7 @@ const columnsOf = ({
     cell: ({ id }) => {
       if (id === '')
         return (
-          <span className="text-muted" title="Rejected before a model was resolved">
+          <span className="text-muted" title="Rejected before its model was read">
             None
           </span>
         );
@@ -86,5 +87,5 @@ const columnsOf = ({
     align: 'right',
     cell: ({ tally }) => showShort(tally.input_tokens + tally.output_tokens),
   },
-  { head: 'Cost', align: 'right', cell: ({ tally }) => showCost(tally.cost_nanousd) },
+  { head: 'Cost', align: 'right', cell: ({ tally }) => <SumCost sum={tally} /> },
 ];

@@ -6,6 +6,7 @@ import { type NameOf, useKeyNames } from '../../lib/api/names.ts';
 import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
 import { useZone } from '../../lib/hooks/preferences.ts';
 import { showCost, showCount, showDuration, showShort, showTime, type Zone } from '../../lib/format/show.ts';
+import { Estimate } from '../../ui/estimate.tsx';
 import { Badge, Card, type Tone } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { RowLink } from './row-link.tsx';
@@ -107,17 +108,22 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<Re
   {
     head: <abbr title="Input tokens → output tokens">Tokens</abbr>,
     align: 'right',
-    cell: ({ input_tokens, output_tokens }) => (
+    cell: ({ input_tokens, output_tokens, usage_source }) => (
       <span className="whitespace-nowrap">
-        {input_tokens === null && output_tokens === null
-          ? '–'
-          : `${showShort(input_tokens ?? 0)} → ${showShort(output_tokens ?? 0)}`}
+        {input_tokens === null && output_tokens === null ? (
+          '–'
+        ) : (
+          <Estimate source={usage_source}>
+            {showShort(input_tokens ?? 0)} → {showShort(output_tokens ?? 0)}
+          </Estimate>
+        )}
       </span>
     ),
   },
   {
     head: 'Cost',
     align: 'right',
-    cell: ({ cost_nanousd }) => (cost_nanousd === null ? '–' : showCost(cost_nanousd)),
+    cell: ({ cost_nanousd, usage_source }) =>
+      cost_nanousd === null ? '–' : <Estimate source={usage_source}>{showCost(cost_nanousd)}</Estimate>,
   },
 ];

@@ -6,9 +6,12 @@ import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
 import { Chips } from '../../ui/form/chips.tsx';
 import { Select } from '../../ui/form/field.tsx';
 import { FilterLine } from '../../ui/form/filter-line.tsx';
+import { MoreFilters } from '../../ui/form/more-filters.tsx';
 import { NamedSelect } from '../../ui/form/named-select.tsx';
 import { WordOptions } from '../../ui/form/options.tsx';
 import { FILTER_NAMES, type FilterName, readFilterText } from './filter-text.ts';
+
+const CHIP_NAMES: Partial<Record<FilterName, string>> = { end_user: 'end user', error_code: 'error code' };
 
 type FilterBarProps = {
   search: FilterSearch;
@@ -44,7 +47,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
       <FilterLine
         icon="filter"
         label="Filter requests"
-        placeholder="Filter: status:429 model:gpt-4o"
+        placeholder="Filter: status:4xx model:gpt-4o route:/v1/messages"
         maxLength={400}
         input={input}
         onLine={read}
@@ -76,10 +79,11 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
           rows={shownKeys}
           onChoose={(key) => onChange({ key })}
         />
+        <MoreFilters search={search} onChange={onChange} />
       </FilterLine>
       <Chips
         chips={chosen.map((name) => ({
-          name,
+          name: CHIP_NAMES[name] ?? name,
           value: valueOf(name),
           onRemove: () => onChange({ [name]: undefined }),
         }))}

@@ -1,10 +1,13 @@
+import { type CallFilter, FILTER_FIELDS } from '#db/fold/call-filter.ts';
 import { type FilterSearch, readFilterSearch } from '../../lib/search/filter.ts';
 import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
 
 /** Parses a typed filter such as `status:429 key:ci model:gpt-4o`. Pure. */
 
-export type FilterName = 'outcome' | 'status' | 'key' | 'model' | 'account';
-export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 'model', 'account'];
+export type FilterName = keyof CallFilter;
+export const FILTER_NAMES: readonly FilterName[] = FILTER_FIELDS;
+/** Shorter names for typing. */
+const ALIASES: Readonly<Record<string, FilterName>> = { user: 'end_user', error: 'error_code' };
 
 type Named = { id: string; name: string };
 type FilterRead = {
@@ -18,9 +21,10 @@ type FilterRead = {
  */
 export function readFilterText(text: string, keys: readonly Named[], accounts: readonly Named[]): FilterRead {
   const filter: Record<string, string> = {};
-  for (const [, name, quoted, plain] of text.matchAll(/(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/gi)) {
+  for (const [, name, quoted, plain] of text.matchAll(/(?:([a-z_]+):)?(?:"([^"]*)"|(\S+))/gi)) {
     const value = quoted ?? plain ?? '';
-    const field = name === undefined ? fieldOf(value) : name.toLowerCase();
+    const typed = name === undefined ? fieldOf(value) : name.toLowerCase();
+    const field = Object.hasOwn(ALIASES, typed) ? (ALIASES[typed] as FilterName) : typed;
     if (!FILTER_NAMES.includes(field as FilterName))
       return { filter: {}, problem: `Unknown filter “${field}”. Use ${FILTER_NAMES.join(', ')}.` };
     const read =
@@ -42,7 +46,8 @@ export function readFilterText(text: string, keys: readonly Named[], accounts: r
 }
 
 function fieldOf(value: string): FilterName {
-  if (/^\d{3}$/.test(value)) return 'status';
+  if (/^[1-5](?:\d\d|xx)$/.test(value)) return 'status';
+  if (value.startsWith('/v1/')) return 'route';
   return Object.hasOwn(OUTCOME_WORDS, value.toLowerCase()) ? 'outcome' : 'model';
 }
 

@@ -5,15 +5,17 @@ import type { RequestDetail, RequestQuota } from '#server/contract/requests.ts';
 import { useAccountNames, useKeyNames } from '../../lib/api/names.ts';
 import { adviceOn } from '../../lib/format/advice.ts';
 import { showCost, showCount, showSeconds } from '../../lib/format/show.ts';
+import { SOURCE_WORDS } from '../../lib/format/usage-source.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
 import { Button } from '../../ui/button.tsx';
 import { Facts } from '../../ui/layout/parts.tsx';
 import { AdviceText } from '../../ui/advice-text.tsx';
+import { Estimate } from '../../ui/estimate.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Receipt } from './receipt.tsx';
 import { Spans, EventList, AttemptList } from './request-timeline.tsx';
-import { END_WORDS, SOURCE_WORDS, attemptsOf } from './request-words.ts';
+import { END_WORDS, attemptsOf } from './request-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
@@ -67,6 +69,25 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
             ],
             ['Account', accountName(detail.account)],
             ['Model', detail.model],
+            ['Route', detail.route],
+            [
+              'End user',
+              detail.end_user !== null && <Pseudonym key="user" field="end_user" value={detail.end_user} />,
+            ],
+            [
+              'Session',
+              detail.session !== null && <Pseudonym key="session" field="session" value={detail.session} />,
+            ],
+            [
+              'Tags',
+              detail.tags.length > 0 && (
+                <span key="tags" className="flex flex-wrap gap-x-3">
+                  {detail.tags.map((tag) => (
+                    <Pseudonym key={tag} field="tag" value={tag} />
+                  ))}
+                </span>
+              ),
+            ],
             [
               'Upstream',
               detail.upstream !== null && upstreamText(detail.upstream, detail.attempt_count ?? 1),
@@ -90,17 +111,36 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
         <Part title="Tokens and cost">
           <Facts
             facts={[
-              ['Input', withPart(detail.input_tokens, detail.cache_read_tokens, 'cached')],
-              ['Output', withPart(detail.output_tokens, detail.reasoning_tokens, 'reasoning')],
+              ['Input', detail.input_tokens !== null && <InputTokens key="input" detail={detail} />],
+              [
+                'Output',
+                detail.output_tokens !== null && (
+                  <Estimate key="output" source={detail.usage_source}>
+                    {withParts(detail.output_tokens, [[detail.reasoning_tokens, 'reasoning']])}
+                  </Estimate>
+                ),
+              ],
               ['Usage source', SOURCE_WORDS[detail.usage_source]],
               [
-                'Cost',
-                detail.cost_nanousd === null
-                  ? 'No price set'
-                  : [
+                detail.upstream_cost_nanousd === undefined ? 'Cost' : 'Charge',
+                detail.cost_nanousd === null ? (
+                  'No price set'
+                ) : (
+                  <Estimate key="cost" source={detail.usage_source}>
+                    {[
                       showCost(detail.cost_nanousd),
                       ...(detail.price_version === null ? [] : [`(price version ${detail.price_version})`]),
-                    ].join(' '),
+                    ].join(' ')}
+                  </Estimate>
+                ),
+              ],
+              [
+                'Upstream cost',
+                detail.upstream_cost_nanousd != null && (
+                  <Estimate key="upstream" source={detail.usage_source}>
+                    {showCost(detail.upstream_cost_nanousd)}
+                  </Estimate>
+                ),
               ],
             ]}
           />
@@ -173,11 +213,27 @@ function Part({ title, more, children }: { title: string; more?: ReactNode; chil
   );
 }
 
-/** An amount with a named part: "1,200 (800 cached)". */
-function withPart(amount: number | null, part: number | null, name: string): string | false {
-  if (amount === null) return false;
-  return part ? `${showCount(amount)} (${showCount(part)} ${name})` : showCount(amount);
+/** An amount with its named parts that are not zero: "1,200 (800 cached, 100 written to the cache)". */
+function withParts(amount: number, parts: readonly (readonly [part: number | null, name: string])[]): string {
+  const shown = parts.flatMap(([part, name]) => (part ? [`${showCount(part)} ${name}`] : []));
+  return shown.length === 0 ? showCount(amount) : `${showCount(amount)} (${shown.join(', ')})`;
 }
+
+const InputTokens = ({ detail }: { detail: RequestDetail }) => (
+  <Estimate source={detail.usage_source}>
+    {withParts(detail.input_tokens ?? 0, [
+      [detail.cache_read_tokens, 'cached'],
+      [detail.cache_write_tokens, 'written to the cache'],
+    ])}
+  </Estimate>
+);
+
+/** An end user, a session or a tag, with a link to the requests that have it too. */
+const Pseudonym = ({ field, value }: { field: 'end_user' | 'session' | 'tag'; value: string }) => (
+  <Link to="/requests" search={{ [field]: value }} className={`font-mono text-xs ${LINK}`}>
+    {value}
+  </Link>
+);
 
 function Running({ detail, soFar }: { detail: RequestDetail; soFar: number | null }) {
   const ms = useNow() - Date.parse(detail.accepted_at);

@@ -9,6 +9,7 @@ import {
   showTime,
   type Zone,
 } from '../../lib/format/show.ts';
+import { Estimate } from '../../ui/estimate.tsx';
 import { OutcomeOf } from './outcome.tsx';
 
 /**
@@ -73,17 +74,17 @@ const COLUMNS: readonly Column[] = [
   {
     name: 'Tokens',
     title: 'Input tokens → output tokens',
-    width: '7.5rem',
+    width: '8rem',
     isRight: true,
     isShown: always,
     cell: (row) => <TokensOf row={row} />,
   },
   {
     name: 'Cost',
-    width: '5rem',
+    width: '6.25rem',
     isRight: true,
     isShown: always,
-    cell: ({ cost_nanousd }) => (cost_nanousd === null ? none : showCost(cost_nanousd)),
+    cell: (row) => (row.cost_nanousd === null ? none : <CostOf row={row} />),
   },
 ];
 
@@ -156,7 +157,12 @@ export const RequestLine = memo(function RequestLine({
             </span>
             <span className="whitespace-nowrap">
               <TokensOf row={row} />
-              {row.cost_nanousd !== null && ` · ${showCost(row.cost_nanousd)}`}
+              {row.cost_nanousd !== null && (
+                <>
+                  {' · '}
+                  <CostOf row={row} />
+                </>
+              )}
             </span>
           </div>
         </div>
@@ -197,7 +203,7 @@ function ModelOf({ row: { model, error_code, attempt_count: attempts } }: { row:
         <span className="text-xs text-muted"> · {attempts} attempts</span>
       )}
       {error_code !== null && (
-        <code className="font-mono text-xs text-muted">
+        <code className="font-mono text-xs text-muted" title={error_code}>
           {model !== null && ' · '}
           {error_code}
         </code>
@@ -206,7 +212,22 @@ function ModelOf({ row: { model, error_code, attempt_count: attempts } }: { row:
   );
 }
 
-function TokensOf({ row: { outcome, input_tokens, output_tokens } }: { row: RequestRow }) {
+/** The charge. For those who may see it, the title has the upstream cost where that is another amount. */
+function CostOf({ row }: { row: RequestRow }) {
+  const { cost_nanousd, upstream_cost_nanousd: upstream, usage_source } = row;
+  const cost = showCost(cost_nanousd ?? 0);
+  return (
+    <Estimate source={usage_source}>
+      {upstream == null || upstream === cost_nanousd ? (
+        cost
+      ) : (
+        <span title={`Upstream cost ${showCost(upstream)}`}>{cost}</span>
+      )}
+    </Estimate>
+  );
+}
+
+function TokensOf({ row: { outcome, input_tokens, output_tokens, usage_source } }: { row: RequestRow }) {
   if (outcome === 'running')
     return output_tokens === null ? (
       none
@@ -215,8 +236,8 @@ function TokensOf({ row: { outcome, input_tokens, output_tokens } }: { row: Requ
     );
   if (input_tokens === null || output_tokens === null) return none;
   return (
-    <>
+    <Estimate source={usage_source}>
       {showCount(input_tokens)} → {showCount(output_tokens)}
-    </>
+    </Estimate>
   );
 }

@@ -1,5 +1,5 @@
 import type { RequestDetail, RequestEvent } from '#server/contract/requests.ts';
-import type { EndReason, UsageSource } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { showCost, showCount } from '../../lib/format/show.ts';
 
@@ -19,14 +19,6 @@ export const END_WORDS: Record<EndReason, string> = {
   internal_error: 'The relay failed internally.',
   access_revoked: 'The key’s permissions changed while the request was running.',
   quota_exceeded: 'The reply reached a hard limit and was stopped.',
-};
-
-export const SOURCE_WORDS: Record<UsageSource, string> = {
-  provider: 'Reported by the provider',
-  counted: 'Counted by the relay (no provider report)',
-  estimated: 'Estimated by the relay (no provider report)',
-  none: 'No usage',
-  implausible: 'Estimated by the relay (implausible provider report)',
 };
 
 /** Describes an event of the request. */

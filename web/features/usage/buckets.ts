@@ -1,10 +1,11 @@
+import { FILTER_FIELDS } from '#db/fold/call-filter.ts';
 import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
-import { type FilterSearch, timeOf } from '../../lib/search/filter.ts';
+import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/search/filter.ts';
 
 /** Chooses buckets that the projections retain and that make a readable chart. Pure. */
 
 /** The usage query. */
-export type UsageWanted = Pick<FilterSearch, 'account' | 'key' | 'model' | 'range' | 'from' | 'to'> & {
+export type UsageWanted = FilterSearch & {
   bucket?: Bucket;
   group: UsageGroup;
   hasTimes: boolean;
@@ -21,17 +22,28 @@ const KEPT_MS = 2 * DAY_MS;
 /** More bars are unreadable. */
 const BARS_MAX = 400;
 
+const BUCKETS = ['minute', 'hour', 'day'] as const;
+const OF_TABLES: ReadonlySet<UsageGroup> = new Set(['account', 'key', 'model']);
+
+/** Whether the server sums the requests themselves, which have any bucket. */
+const isOfRequests = (wanted: UsageWanted): boolean =>
+  !OF_TABLES.has(wanted.group) ||
+  FILTER_FIELDS.some((field) => !OF_TABLES.has(field) && wanted[field] !== undefined);
+
 /** The buckets available for a range. */
 export function bucketsFor(wanted: UsageWanted, nowMs: number): Bucket[] {
   const { fromMs, toMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
+  const isKept = fromMs >= nowMs - KEPT_MS;
+  const isReadable = (bucket: Bucket): boolean =>
+    ((toMs ?? nowMs) - fromMs) / BUCKETS_MS[bucket] <= BARS_MAX || bucket === 'day';
+  if (isOfRequests(wanted)) return BUCKETS.filter(isReadable);
   const isDetailed =
     wanted.key !== undefined ||
     wanted.model !== undefined ||
     (wanted.group !== 'account' && !wanted.hasTimes);
-  const isKept = fromMs >= nowMs - KEPT_MS;
-  return (['minute', 'hour', 'day'] as const).filter((bucket) => {
+  return BUCKETS.filter((bucket) => {
     if (bucket === 'minute' ? !isKept : bucket === 'hour' && isDetailed && !isKept) return false;
-    return ((toMs ?? nowMs) - fromMs) / BUCKETS_MS[bucket] <= BARS_MAX || bucket === 'day';
+    return isReadable(bucket);
   });
 }
 
@@ -49,16 +61,16 @@ export type Query = Record<string, string | undefined>;
 
 /** The query of chart and CSV. A range starts at a bucket boundary. */
 export function seriesQuery(wanted: UsageWanted, nowMs: number): Query {
-  const { account, key, model, group, hasTimes, to } = wanted;
+  const { group, hasTimes, to } = wanted;
   const bucket = bucketFor(wanted, nowMs);
   const unitMs = BUCKETS_MS[bucket];
   const { fromMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
   const alignedMs = wanted.from === undefined ? Math.floor(fromMs / unitMs) * unitMs : fromMs;
   const from = new Date(Math.min(alignedMs, nowMs - 1)).toISOString();
   return {
-    account,
-    key,
-    model,
+    ...Object.fromEntries(
+      Object.entries(requestFilterOf(wanted)).map(([field, value]) => [field, String(value)]),
+    ),
     from,
     to: wanted.from === undefined ? undefined : to,
     bucket,

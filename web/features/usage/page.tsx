@@ -2,18 +2,25 @@ import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
 import { queryString } from '../../lib/api/api.ts';
+import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
+import type { FilterSearch } from '../../lib/search/filter.ts';
 import { modelsQuery } from '../../lib/api/queries.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/api/names.ts';
+import { USAGE_GROUPS } from '../../lib/search/usage.ts';
 import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
 import { Download } from '../../ui/download.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Segments } from '../../ui/form/segments.tsx';
+import { Chips } from '../../ui/form/chips.tsx';
+import { MORE_FILTERS, MoreFilters } from '../../ui/form/more-filters.tsx';
+import { NamedSelect } from '../../ui/form/named-select.tsx';
 import { SubjectFilter } from '../../ui/form/subject-filter.tsx';
 import { TimeRange } from '../../ui/form/time-range.tsx';
 import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
+import { GROUP_NAMES } from './groups.ts';
 import { Ranking } from './ranking.tsx';
 import { Totals } from './totals.tsx';
 import { UsageChart } from './usage-chart.tsx';
@@ -31,7 +38,9 @@ export function UsagePage() {
   const isOverseer = useIsOverseer();
   const [accountNameOf, keyNameOf] = [useAccountNames(), useKeyNames()];
   const nowMs = useNow(MINUTE_MS);
-  const { metric = 'requests', group: chosen, bucket, outcome: _, status: __, ...which } = search;
+  const { metric = 'requests', group: chosen, bucket, outcome, ...rest } = search;
+  // Only requests that have ended are in reports.
+  const which: FilterSearch = outcome === undefined || outcome === 'running' ? rest : { ...rest, outcome };
   // All accounts together may have too many keys to group by.
   const usual: UsageGroup = isOverseer && which.account === undefined ? 'account' : 'key';
   const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? usual);
@@ -50,6 +59,8 @@ export function UsagePage() {
     ['key', 'Key'],
     ['model', 'Model'],
   ];
+  const chosenMore = (['outcome', ...MORE_FILTERS] as const).filter((name) => which[name] !== undefined);
+  const others = USAGE_GROUPS.filter((each) => !['account', 'key', 'model'].includes(each));
   const nameOf = (id: string): string =>
     id === '' ? 'None' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id;
 
@@ -64,7 +75,9 @@ export function UsagePage() {
       </PageHead>
       <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
         <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
-        <SubjectFilter search={search} models={[...models, ...called]} onChange={change} />
+        <SubjectFilter search={search} models={[...models, ...called]} onChange={change}>
+          <MoreFilters search={search} onChange={change} />
+        </SubjectFilter>
       </div>
       <div className="mb-4 flex flex-wrap items-center gap-x-6 gap-y-2">
         <Segments
@@ -73,19 +86,39 @@ export function UsagePage() {
           chosen={metric}
           onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })}
         />
-        <Segments
-          label="Group by"
-          isLabelShown
-          choices={groups}
-          chosen={group}
-          onChoose={(next: UsageGroup) => change({ group: next === usual ? undefined : next })}
-        />
+        <div className="flex flex-wrap items-center gap-2">
+          <Segments
+            label="Group by"
+            isLabelShown
+            choices={groups}
+            chosen={group}
+            onChoose={(next: UsageGroup) => change({ group: next === usual ? undefined : next })}
+          />
+          <NamedSelect
+            label="Other groups"
+            all="Other…"
+            className="w-32"
+            value={others.includes(group) ? group : undefined}
+            rows={others.map((id) => ({ id, name: GROUP_NAMES[id] }))}
+            onChoose={(next) => change({ group: next })}
+          />
+        </div>
         <Segments
           label="Interval"
           isLabelShown
           choices={bucketsFor(wanted, nowMs).map((each) => [each, BUCKET_NAMES[each]] as const)}
           chosen={bucketFor(wanted, nowMs)}
           onChoose={(next: Bucket) => change({ bucket: next })}
+        />
+      </div>
+      <div className="mb-4 empty:hidden">
+        <Chips
+          chips={chosenMore.map((name) => ({
+            name: GROUP_NAMES[name].toLowerCase(),
+            value: name === 'outcome' ? OUTCOME_WORDS[which[name] ?? 'running'] : String(which[name]),
+            onRemove: () => change({ [name]: undefined }),
+          }))}
+          onClear={() => change(Object.fromEntries(chosenMore.map((name) => [name, undefined])))}
         />
       </div>
       <Loaded query={query} title="Couldn’t load usage" height="h-[40rem]">

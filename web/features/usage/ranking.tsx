@@ -1,14 +1,16 @@
 import { Link } from '@tanstack/react-router';
 import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/usage.ts';
-import type { FilterSearch } from '../../lib/search/filter.ts';
+import { type FilterSearch, readFilterSearch } from '../../lib/search/filter.ts';
 import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/format/show.ts';
 import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
+import { SumCost } from '../../ui/estimate.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { GROUP_NAMES } from './groups.ts';
 import { type Metric, METRICS } from './metrics.ts';
 
 const SHOWN = 100;
+const PSEUDONYMS: ReadonlySet<UsageGroup> = new Set(['end_user', 'session', 'tag']);
 
 type RankingProps = {
   report: UsageReport;
@@ -50,15 +52,21 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
       const id = row[group] ?? '';
       if (id === '')
         return (
-          <span className="text-muted" title="Rejected before a model was resolved">
+          <span
+            className="text-muted"
+            {...(group === 'model' ? { title: 'Rejected before its model was read' } : {})}
+          >
             None
           </span>
         );
       return (
         <Link
           to="/requests"
-          search={{ ...search, [group]: id }}
-          className="block max-w-60 truncate hover:underline"
+          search={readFilterSearch({ ...search, [group]: id })}
+          className={[
+            'block max-w-60 truncate hover:underline',
+            PSEUDONYMS.has(group) ? 'font-mono text-xs' : '',
+          ].join(' ')}
         >
           {nameOf(id)}
         </Link>
@@ -89,7 +97,17 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
     { head: 'Input tokens', align: 'right', cell: (row) => showShort(row.input_tokens) },
     { head: 'Cached', align: 'right', cell: (row) => showShort(row.cache_read_tokens) },
     { head: 'Output tokens', align: 'right', cell: (row) => showShort(row.output_tokens) },
-    { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_nanousd) },
+    { head: 'Cost', align: 'right', cell: (row) => <SumCost sum={row} /> },
+    ...(report.totals.upstream_cost_nanousd === undefined
+      ? []
+      : [
+          {
+            head: 'Upstream cost',
+            align: 'right' as const,
+            isExtra: true,
+            cell: (row: UsageRow) => showCost(row.upstream_cost_nanousd ?? 0),
+          },
+        ]),
     {
       head: 'Share',
       align: 'right',

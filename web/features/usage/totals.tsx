@@ -7,7 +7,9 @@ import {
   showPercent,
   showShort,
 } from '../../lib/format/show.ts';
+import { estimatedShare } from '../../lib/format/usage-source.ts';
 import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
+import { SumCost } from '../../ui/estimate.tsx';
 import { Figure } from '../../ui/layout/parts.tsx';
 
 /** Totals of the selected range. */
@@ -18,7 +20,7 @@ export function Totals({ totals }: { totals: UsageFigures }) {
     input_tokens,
     cache_read_tokens,
     output_tokens,
-    cost_nanousd,
+    upstream_cost_nanousd: upstream,
     unpriced,
     first_byte_p50_ms: p50,
     first_byte_p95_ms: p95,
@@ -45,8 +47,14 @@ export function Totals({ totals }: { totals: UsageFigures }) {
       />
       <Figure
         label="Cost"
-        value={showCost(cost_nanousd)}
-        note={unpriced > 0 ? `${showCounted(unpriced, 'request')} without a price` : ''}
+        value={<SumCost sum={totals} />}
+        note={[
+          upstream === undefined ? null : `${showCost(upstream)} upstream cost`,
+          estimatedShare(totals),
+          unpriced > 0 ? `${showCounted(unpriced, 'request')} without a price` : null,
+        ]
+          .filter((part) => part !== null)
+          .join(', ')}
       />
       <Figure
         label="Time to first token (median)"

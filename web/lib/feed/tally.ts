@@ -1,3 +1,4 @@
+import { isEstimated } from '#db/fold/estimated.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
 import type { UsageFigures } from '#server/contract/usage.ts';
 
@@ -11,6 +12,8 @@ export type Tally = {
   input_tokens: number;
   output_tokens: number;
   cost_nanousd: bigint;
+  /** The part of the cost whose usage the provider did not report. */
+  estimated_cost_nanousd: bigint;
 };
 
 export const noTally = (): Tally => ({
@@ -20,6 +23,7 @@ export const noTally = (): Tally => ({
   input_tokens: 0,
   output_tokens: 0,
   cost_nanousd: 0n,
+  estimated_cost_nanousd: 0n,
 });
 
 /** A frame that ends a request. */
@@ -36,9 +40,9 @@ export function countEnding(tally: Tally, frame: Ending): void {
   tally.input_tokens += frame.input_tokens ?? 0;
   tally.output_tokens += frame.output_tokens ?? 0;
   // The usage of an abandoned request is unknown: its reservation stays charged.
-  tally.cost_nanousd += BigInt(
-    (frame.end_reason === 'abandoned' ? frame.hold_cost_nanousd : frame.cost_nanousd) ?? 0,
-  );
+  const cost = BigInt((frame.end_reason === 'abandoned' ? frame.hold_cost_nanousd : frame.cost_nanousd) ?? 0);
+  tally.cost_nanousd += cost;
+  if (isEstimated(frame.usage_source)) tally.estimated_cost_nanousd += cost;
 }
 
 /** The sums of a report. */
@@ -49,6 +53,7 @@ export const tallyOf = (figures: UsageFigures): Tally => ({
   input_tokens: figures.input_tokens,
   output_tokens: figures.output_tokens,
   cost_nanousd: BigInt(figures.cost_nanousd),
+  estimated_cost_nanousd: BigInt(figures.estimated_cost_nanousd),
 });
 
 /** Adds `more` to `tally`. */
@@ -59,6 +64,7 @@ export function addTally(tally: Tally, more: Tally): void {
   tally.input_tokens += more.input_tokens;
   tally.output_tokens += more.output_tokens;
   tally.cost_nanousd += more.cost_nanousd;
+  tally.estimated_cost_nanousd += more.estimated_cost_nanousd;
 }
 
 /** All requests, including rejected ones. */

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import type { FilterSearch } from '../../lib/search/filter.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/api/names.ts';
@@ -12,6 +13,8 @@ type SubjectFilterProps = {
     key?: string | undefined;
     model?: string | undefined;
   }) => void;
+  /** Further filters. */
+  children?: ReactNode;
 };
 
 const LOOK = 'flex-1 basis-32 sm:w-40 sm:flex-none';
@@ -21,6 +24,7 @@ export function SubjectFilter({
   search: { account, key, model },
   models = [],
   onChange,
+  children,
 }: SubjectFilterProps) {
   const isOverseer = useIsOverseer();
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
@@ -56,6 +60,7 @@ export function SubjectFilter({
         rows={[...names].toSorted().map((name) => ({ id: name, name }))}
         onChoose={(name) => onChange({ model: name })}
       />
+      {children}
     </div>
   );
 }

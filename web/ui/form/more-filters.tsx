@@ -1,0 +1,108 @@
+import { type FormEvent, useId, useRef } from 'react';
+import { STATUS_CLASSES } from '#db/fold/call-filter.ts';
+import { type FilterSearch, readFilterSearch, ROUTES } from '../../lib/search/filter.ts';
+import { Button } from '../button.tsx';
+import { Icon } from '../icon.tsx';
+import { SelectField, TextField } from './field.tsx';
+import { NamedOptions } from './options.tsx';
+import { Segment } from './segments.tsx';
+
+/** The filters that have no control of their own on the page. */
+export const MORE_FILTERS = [
+  'route',
+  'upstream',
+  'status',
+  'end_user',
+  'session',
+  'tag',
+  'error_code',
+] as const;
+type MoreFilter = (typeof MORE_FILTERS)[number];
+
+type MoreFiltersProps = {
+  search: FilterSearch;
+  /** Undefined clears a field. */
+  onChange: (change: Partial<Record<MoreFilter, string | number | undefined>>) => void;
+};
+
+const PSEUDONYM = { pattern: '[0-9A-Za-z]{16}', maxLength: 16, placeholder: '16 letters and digits' };
+const rowsOf = (values: readonly string[]) => values.map((id) => ({ id, name: id }));
+
+/** A form with the rarer filters, behind a button that counts the active ones. */
+export function MoreFilters({ search, onChange }: MoreFiltersProps) {
+  const id = useId();
+  const form = useRef<HTMLFormElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const active = MORE_FILTERS.filter((name) => search[name] !== undefined).length;
+  const place = (): void => {
+    const from = button.current?.getBoundingClientRect();
+    const element = form.current;
+    if (!from || !element) return;
+    const [topMax, leftMax] = [
+      window.innerHeight - element.offsetHeight - 8,
+      window.innerWidth - element.offsetWidth - 8,
+    ];
+    element.style.top = `${Math.max(8, Math.min(from.bottom + 4, topMax))}px`;
+    element.style.left = `${Math.max(8, Math.min(from.right - element.offsetWidth, leftMax))}px`;
+  };
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const given = Object.fromEntries(
+      [...new FormData(event.currentTarget)].map(([name, value]) => [
+        name,
+        typeof value === 'string' ? value.trim() : '',
+      ]),
+    );
+    const read = readFilterSearch(given);
+    event.currentTarget.hidePopover();
+    onChange(Object.fromEntries(MORE_FILTERS.map((name) => [name, read[name]])));
+  };
+  const value = (name: MoreFilter): string => String(search[name] ?? '');
+  const text = (name: MoreFilter, label: string) => ({
+    name,
+    label,
+    defaultValue: value(name),
+    autoComplete: 'off',
+    spellCheck: false,
+  });
+  return (
+    <>
+      <Segment ref={button} popoverTarget={id} aria-pressed={active > 0}>
+        <Icon name="filter" />
+        More{active > 0 ? ` (${active})` : ''}
+      </Segment>
+      {/* A new key resets the fields. */}
+      <form
+        key={MORE_FILTERS.map(value).join(' ')}
+        ref={form}
+        id={id}
+        popover="auto"
+        aria-label="More filters"
+        onSubmit={submit}
+        onToggle={(event) => event.newState === 'open' && place()}
+        className="fixed m-0 w-80 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg"
+      >
+        <div className="flex flex-col gap-3">
+          <SelectField name="route" label="Route" defaultValue={value('route')}>
+            <option value="">All routes</option>
+            <NamedOptions rows={rowsOf(ROUTES)} />
+          </SelectField>
+          <div className="grid grid-cols-2 gap-3">
+            <TextField {...text('upstream', 'Upstream')} pattern="[a-z0-9][a-z0-9._\-]*" maxLength={64} />
+            <TextField {...text('status', 'Status')} list={`${id}-status`} pattern="[1-5](\d\d|xx)" />
+          </div>
+          <datalist id={`${id}-status`}>
+            <NamedOptions rows={rowsOf(STATUS_CLASSES)} />
+          </datalist>
+          <TextField {...text('end_user', 'End user')} {...PSEUDONYM} className="font-mono" />
+          <TextField {...text('session', 'Session')} {...PSEUDONYM} className="font-mono" />
+          <TextField {...text('tag', 'Tag')} {...PSEUDONYM} className="font-mono" />
+          <TextField {...text('error_code', 'Error code')} pattern="[a-z_]+" maxLength={64} />
+          <Button type="submit" look="primary">
+            Apply
+          </Button>
+        </div>
+      </form>
+    </>
+  );
+}
