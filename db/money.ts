@@ -33,6 +33,17 @@ export function parseDollars(text: string): number | null {
   return price <= PRICE_MAX ? price : null;
 }
 
+/**
+ * Parses an amount of money in US dollars, such as `25` or `1000.50`, to nano-dollars. Exact.
+ * @returns null if the text is no such number, is finer than a nano-dollar, or no safe integer.
+ */
+export function parseAmount(text: string): number | null {
+  const match = /^(\d{1,7})(?:\.(\d{1,9}))?$/.exec(text);
+  if (!match) return null;
+  const amount = Number(match[1]) * DOLLAR + Number((match[2] ?? '').padEnd(DOLLAR_DIGITS, '0'));
+  return Number.isSafeInteger(amount) ? amount : null;
+}
+
 /** An amount in US dollars, with at least two fractional digits and no trailing zeros after them. */
 export function formatDollars(nanousd: number | bigint): string {
   const amount = BigInt(nanousd);

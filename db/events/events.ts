@@ -4,9 +4,7 @@ import {
   Admission,
   Control,
   Count,
-  Digest,
   Id,
-  KeyName,
   ModelName,
   PlanName,
   ProviderText,
@@ -15,9 +13,10 @@ import {
   Time,
   UpstreamName,
 } from '#db/events/parts.ts';
-import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { LimitsShape, Networks, PermissionsShape, PrepaidShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
 import * as account from '#db/events/account-events.ts';
 import * as attribution from '#db/events/attribution-events.ts';
+import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
@@ -70,7 +69,12 @@ export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
 export const Windows = z.enum(['keep', 'reset']);
 
 /** The models and limits of an account; an absent field means no limit. */
-export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, ...price.ChargingShape });
+export const PlanTerms = z.strictObject({
+  ...PermissionsShape,
+  ...LimitsShape,
+  ...price.ChargingShape,
+  ...PrepaidShape,
+});
 export type PlanTerms = z.infer<typeof PlanTerms>;
 
 /** Whose calls and usage a key may read: its own, or those of its whole account. */
@@ -114,29 +118,6 @@ const AccountTermsOverridden = Control.extend({
   windows: Windows,
 });
 
-const KeyCreated = Control.extend({
-  type: z.literal('key.created'),
-  account: Id,
-  key: Id,
-  name: KeyName,
-  digest: Digest,
-  last4: z.string().length(4),
-  expires_at: Time.optional(),
-});
-const KeyRotated = Control.extend({
-  type: z.literal('key.rotated'),
-  account: Id,
-  key: Id,
-  digest: Digest,
-  last4: z.string().length(4),
-  /** When the old secret stops being valid; absent: it ended with this event. */
-  overlap_ends_at: Time.optional(),
-});
-const KeyRevoked = Control.extend({ type: z.literal('key.revoked'), account: Id, key: Id });
-
-/** The moment that it ends at has passed; it needs no event to take effect. */
-const KeyExpired = Control.extend({ type: z.literal('key.expired'), account: Id, key: Id });
-
 /** The key's terms, all of them, in place of those it had. */
 const KeyRestricted = Control.extend({
   type: z.literal('key.restricted'),
@@ -147,8 +128,6 @@ const KeyRestricted = Control.extend({
   expires_at: Time.nullable().optional(),
   windows: Windows,
 });
-
-const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id, key: Id, name: KeyName });
 
 /** Who a call is for, below the account and key, as keyed pseudonyms. */
 const attributed = {
@@ -266,14 +245,16 @@ export const Event = z.discriminatedUnion('type', [
   account.AccountRegistered,
   account.AccountSuspended,
   account.AccountReinstated,
+  account.AccountParentChanged,
+  account.AccountToppedUp,
   AccountPlanChanged,
   AccountTermsOverridden,
-  KeyCreated,
-  KeyRotated,
-  KeyRevoked,
+  key.KeyCreated,
+  key.KeyRotated,
+  key.KeyRevoked,
   KeyRestricted,
-  KeyExpired,
-  KeyRenamed,
+  key.KeyExpired,
+  key.KeyRenamed,
   PlanDefined,
   PlanChanged,
   PlanRetired,
@@ -322,6 +303,8 @@ export const EVENT_CODES = {
   'account.reinstated': 3,
   'account.plan_changed': 4,
   'account.terms_overridden': 5,
+  'account.parent_changed': 6,
+  'account.topped_up': 7,
   'key.created': 10,
   'key.rotated': 11,
   'key.revoked': 12,

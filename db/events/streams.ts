@@ -26,6 +26,8 @@ export function streamOf(event: ControlEvent): string {
     case 'account.reinstated':
     case 'account.plan_changed':
     case 'account.terms_overridden':
+    case 'account.parent_changed':
+    case 'account.topped_up':
       return `account/${event.account}`;
     case 'key.created':
     case 'key.rotated':

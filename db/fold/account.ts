@@ -12,7 +12,11 @@ export type Account = {
   plan: string | null;
   /** Terms of its own, each field in place of the plan's. */
   override: PlanTerms | null;
-  /** The position of its newest event that changed its plan or its override, or 0. */
+  /** The account that its calls are charged to as well; null: none. */
+  parent: string | null;
+  /** The sum of its top-ups, in nano-dollars. */
+  toppedUp: number;
+  /** The position of its newest event that changed its plan, override, parent or top-ups, or 0. */
   termsPosition: number;
   /**
    * The position of the newest event, its own or its plan's, that reset its windows, or 0.
@@ -40,6 +44,8 @@ export function newAccount(event: EventOf<'account.registered'>, version = 1): A
     state: 'active',
     plan: null,
     override: null,
+    parent: null,
+    toppedUp: 0,
     termsPosition: 0,
     resetPosition: 0,
     version,
@@ -48,7 +54,7 @@ export function newAccount(event: EventOf<'account.registered'>, version = 1): A
 
 function changeBy(
   event: Exclude<AccountEvent, { type: 'account.registered' }>,
-  { resetPosition }: Account,
+  { resetPosition, toppedUp }: Account,
   position: number,
 ): Partial<Account> {
   switch (event.type) {
@@ -62,6 +68,10 @@ function changeBy(
         termsPosition: position,
         resetPosition: event.windows === 'reset' ? position : resetPosition,
       };
+    case 'account.parent_changed':
+      return { parent: event.parent, termsPosition: position };
+    case 'account.topped_up':
+      return { toppedUp: toppedUp + event.amount_nanousd, termsPosition: position };
     case 'account.terms_overridden':
       return {
         override: Object.keys(event.terms).length === 0 ? null : event.terms,
@@ -84,4 +94,13 @@ export function applyPlanEvent(account: Account, { event, position }: Stored<Pla
 /** What an account may use: its plan's terms, each field replaced by its own where it has one. */
 export function accountTerms(account: Account, plan: Plan | undefined): PlanTerms {
   return { ...plan?.terms, ...account.override };
+}
+
+/** The same with the prepaid balance that the terms limit it to, if they do. */
+export function chargedTerms(
+  account: Account,
+  plan: Plan | undefined,
+): PlanTerms & { topped_up_nanousd?: number } {
+  const terms = accountTerms(account, plan);
+  return terms.prepaid === true ? { ...terms, topped_up_nanousd: account.toppedUp } : terms;
 }

@@ -122,6 +122,12 @@ export const LimitsShape = {
   reply_tokens_max: z.int().min(1).max(10_000_000).optional(),
 };
 
+/** Terms of an account whose calls are paid in advance. */
+export const PrepaidShape = {
+  /** Cost is limited to the sum of the top-ups, over the account's lifetime and as a hard limit. */
+  prepaid: z.boolean().optional(),
+};
+
 /** One limit in force. */
 export type Limit = {
   meter: Meter;
@@ -151,6 +157,8 @@ type LimitTerms = {
   tokens_per_minute?: number | undefined;
   concurrent_requests?: number | undefined;
   quotas?: readonly Quota[] | undefined;
+  /** The sum of the top-ups of a prepaid account. */
+  topped_up_nanousd?: number | undefined;
 };
 
 /**
@@ -172,7 +180,21 @@ export function termsLimits(terms: LimitTerms, reset: number): TermsLimit[] {
     cap === undefined
       ? []
       : [{ meter, window, cap, enforcement: 'soft', reset: window === 'none' ? 0 : reset, per: null }];
+  const prepaid = terms.topped_up_nanousd;
   return [
+    // Its windows are never reset: money that was spent stays spent.
+    ...(prepaid === undefined
+      ? []
+      : [
+          {
+            meter: 'cost_nanousd' as const,
+            window: 'lifetime' as const,
+            cap: prepaid,
+            enforcement: 'hard' as const,
+            reset: 0,
+            per: null,
+          },
+        ]),
     ...rate('concurrent', 'none', terms.concurrent_requests),
     ...rate('requests', 'minute', terms.requests_per_minute),
     ...rate('tokens', 'minute', terms.tokens_per_minute),

@@ -47,11 +47,22 @@ const UNKNOWN = { termsPosition: 0, resetPosition: 0 };
 /** @returns null for an event of an account that was never registered. */
 export function accountAfter(row: AccountRow | undefined, placed: Placed<AccountEvent>): AccountRow | null {
   const { event, at, position } = placed;
-  const account = evolveAccount(row && { ...row, ...UNKNOWN }, placed);
+  const account = evolveAccount(row && { ...row, ...UNKNOWN, toppedUp: row.topped_up_nanousd }, placed);
   if (!account) return null;
-  const { id, state, plan, override, version } = account;
+  const { id, state, plan, override, parent, toppedUp: topped_up_nanousd, version } = account;
   const registered_at = event.type === 'account.registered' || !row ? at.toISOString() : row.registered_at;
-  return { id, name: storable(account.name), state, plan, override, registered_at, version, position };
+  return {
+    id,
+    name: storable(account.name),
+    state,
+    plan,
+    override,
+    parent,
+    topped_up_nanousd,
+    registered_at,
+    version,
+    position,
+  };
 }
 
 /** @returns null for an event of a key that was never created. */

@@ -10,18 +10,24 @@ import type { QuotaSourceTable, QuotaTermsTable } from '#db/schema/tables.ts';
 
 // A change of a plan concerns the accounts on it. Later changes of an account's plan are known from
 // its own events, which name the plan.
-const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position from quota_source s
+const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.prepaid, s.topped_up_nanousd,
+      s.reset_position
+    from quota_source s
     where s.subject = any($1) or (s.account is not null and s.plan = any($2))
   union
-  select p.subject, p.account, p.plan, p.quotas, p.reset_position from quota_source p
+  select p.subject, p.account, p.plan, p.quotas, p.prepaid, p.topped_up_nanousd, p.reset_position
+    from quota_source p
     where p.subject = any (array(select 'plan/' || a.plan from quota_source a
       where a.subject = any($1) and a.plan is not null))`;
 const IN_FORCE = `select subject, meter, window_kind, per, cap, is_hard, reset_position, position,
     from_minute
   from quota_terms where subject = any($1) and until_position is null`;
-const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position)
-    select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[])
+const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position, prepaid,
+      topped_up_nanousd)
+    select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[], $6::boolean[],
+      $7::bigint[])
   on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas,
+    prepaid = excluded.prepaid, topped_up_nanousd = excluded.topped_up_nanousd,
     reset_position = excluded.reset_position`;
 const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_hard, reset_position,
       position, until_position, from_minute, per)
@@ -57,12 +63,14 @@ export async function changeTerms(
     values: [[...subjects], [...plans]],
   });
   for (const row of sources.rows) {
-    const { subject, account, plan, quotas, reset_position: reset } = row;
+    const { subject, account, plan, quotas, prepaid, topped_up_nanousd, reset_position: reset } = row;
     terms.restoreSource({
       subject,
       account,
       plan,
       quotas: quotas as QuotaSource['quotas'],
+      prepaid,
+      toppedUp: Number(topped_up_nanousd),
       reset: Number(reset),
     });
     subjects.add(subject);
@@ -105,6 +113,8 @@ async function write(client: ClientBase, terms: QuotaTerms): Promise<void> {
       sources.map(({ plan }) => plan),
       sources.map(({ quotas }) => (quotas === null ? null : JSON.stringify(quotas))),
       sources.map(({ reset }) => reset),
+      sources.map(({ prepaid }) => prepaid),
+      sources.map(({ toppedUp }) => toppedUp),
     ],
   });
   if (intervals.length === 0) return;

@@ -1,6 +1,6 @@
 import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
+import { type Account, chargedTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { isQuotaWindow, type Quota, type TermsLimit, termsLimits } from '#db/limits/limits.ts';
@@ -28,8 +28,11 @@ export type QuotaSource = {
   account: string | null;
   /** The name of an account's plan. */
   plan: string | null;
-  /** The quotas of its own terms; null where those name none. */
+  /** The quotas of its own terms, and whether they are prepaid; null where those name none. */
   quotas: readonly Quota[] | null;
+  prepaid: boolean | null;
+  /** The top-ups of an account; otherwise 0. */
+  toppedUp: number;
   reset: number;
 };
 
@@ -69,28 +72,37 @@ export class QuotaTerms {
         account: id,
         plan: account.plan,
         quotas: account.override?.quotas ?? null,
+        prepaid: account.override?.prepaid ?? null,
+        toppedUp: account.toppedUp,
         reset: account.resetPosition,
       };
-    if (plan) return { subject, account: null, plan: null, quotas: plan.terms.quotas ?? null, reset: 0 };
+    if (plan) {
+      const { quotas = null, prepaid = null } = plan.terms;
+      return { subject, account: null, plan: null, quotas, prepaid, toppedUp: 0, reset: 0 };
+    }
     if (key)
       return {
         subject,
         account: key.account,
         plan: null,
         quotas: key.terms?.quotas ?? null,
+        prepaid: null,
+        toppedUp: 0,
         reset: key.resetPosition,
       };
     return null;
   }
 
   /** Restores the stored state of a subject. */
-  restoreSource({ subject, account, plan, quotas, reset }: QuotaSource): void {
+  restoreSource({ subject, account, plan, quotas, prepaid, toppedUp, reset }: QuotaSource): void {
     const [kind, id] = subject.split('/', 2) as [string, string];
-    const terms = quotas === null ? {} : { quotas: [...quotas] };
+    const ofQuotas = quotas === null ? {} : { quotas: [...quotas] };
+    const terms = { ...ofQuotas, ...(prepaid === null ? {} : { prepaid }) };
     if (kind === 'plan') this.#plans.set(id, { ...PLAN, name: id, terms });
     else if (kind === 'account')
-      this.#accounts.set(id, { ...ACCOUNT, id, plan, override: terms, resetPosition: reset });
-    else this.#keys.set(id, { ...KEY, id, account: account as string, terms, resetPosition: reset });
+      this.#accounts.set(id, { ...ACCOUNT, id, plan, override: terms, toppedUp, resetPosition: reset });
+    else
+      this.#keys.set(id, { ...KEY, id, account: account as string, terms: ofQuotas, resetPosition: reset });
   }
 
   /** Restores an interval that is still in force. */
@@ -127,7 +139,7 @@ export class QuotaTerms {
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
     this.#note(
       `account/${account.id}`,
-      termsLimits(accountTerms(account, plan), account.resetPosition),
+      termsLimits(chargedTerms(account, plan), account.resetPosition),
       position,
       minute,
     );
@@ -158,7 +170,7 @@ export class QuotaTerms {
 
 /** Fields of the folds that quotas don't depend on. */
 const PLAN = { state: 'active', position: 0, version: 0 } as const;
-const ACCOUNT = { name: '', state: 'active', termsPosition: 0, version: 0 } as const;
+const ACCOUNT = { name: '', state: 'active', parent: null, termsPosition: 0, version: 0 } as const;
 const KEY = {
   name: '',
   createdAt: new Date(0),

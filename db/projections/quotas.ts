@@ -280,7 +280,7 @@ async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[
       rows.map(({ reset_position }) => reset_position),
       subjects.map(({ holder }) => holder),
       subjects.map(({ per }) => perCode(per)),
-      rows.map(({ account }) => account),
+      rows.map(({ account, parent }) => parent ?? account),
       rows.map(({ amount }) => amount),
       rows.map(({ position }) => position),
     ],

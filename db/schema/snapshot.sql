@@ -518,6 +518,8 @@ create table projection.account (
   state text not null,
   plan text collate "C",
   override jsonb,
+  parent text collate "C",
+  topped_up_nanousd bigint not null,
   registered_at timestamp with time zone not null,
   version integer not null,
   "position" bigint not null,
@@ -594,6 +596,8 @@ create table projection.quota_source (
   account text collate "C",
   plan text collate "C",
   quotas jsonb,
+  prepaid boolean,
+  topped_up_nanousd bigint not null,
   constraint quota_source_pkey PRIMARY KEY (subject)
 );
 CREATE INDEX quota_source_plan ON projection.quota_source USING btree (plan) WHERE (account IS NOT NULL);
@@ -1496,7 +1500,10 @@ begin
       subject text collate "C" primary key,
       account text collate "C",
       plan text collate "C",
-      quotas jsonb
+      quotas jsonb,
+      -- Whether the terms are prepaid; null if they say nothing. And the top-ups of an account, or 0.
+      prepaid boolean,
+      topped_up_nanousd bigint not null
     );
     create index quota_source_plan on quota_source (plan) where account is not null;
     -- Units held by running requests, by window; `position` is that of the acceptance.
@@ -1522,6 +1529,9 @@ begin
       state text not null,
       plan text collate "C",
       override jsonb,
+      parent text collate "C",
+      -- The sum of its top-ups.
+      topped_up_nanousd bigint not null,
       registered_at timestamptz not null,
       version integer not null,
       position bigint not null

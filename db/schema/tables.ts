@@ -369,6 +369,8 @@ export type AccountTable = {
   state: string;
   plan: string | null;
   override: Json | null;
+  parent: string | null;
+  topped_up_nanousd: Int8;
   registered_at: Timestamp;
   version: number;
   position: Int8;
@@ -437,6 +439,8 @@ export type QuotaSourceTable = {
   account: string | null;
   plan: string | null;
   quotas: Json | null;
+  prepaid: boolean | null;
+  topped_up_nanousd: Int8;
 };
 
 export type QuotaTermsTable = {

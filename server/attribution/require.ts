@@ -27,14 +27,17 @@ export function applyTerms(
 
 /**
  * The attribution of a call; none where the account's key is not available.
+ * @param isLimited whether limits count end users, sessions or tags apart: without them a call would get
+ * around these limits.
  * @returns an error where the call must not be made without.
  */
 export function requireAttribution(
   attribution: Readonly<CallAttribution> | null,
   terms: AttributionTerms | undefined,
+  isLimited: boolean,
 ): Readonly<CallAttribution> | ApiError {
   if (attribution !== null) return attribution;
-  const isNeeded = terms !== undefined && Object.keys(terms).length > 0;
+  const isNeeded = isLimited || (terms !== undefined && Object.keys(terms).length > 0);
   return isNeeded ? new ApiError('attribution_unavailable') : UNATTRIBUTED;
 }
 

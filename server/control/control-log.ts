@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import type { ControlEvent, Event } from '#db/events/events.ts';
+import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Model } from '#db/fold/model.ts';
@@ -11,14 +12,16 @@ import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db
 import { EventTooLargeError } from '#db/log/control-line.ts';
 import { AdjustmentError, adjustUsage, type AllowanceAdjustment } from '#db/limits/adjustments.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
+import type { CallAttribution, ChargedCall } from '#db/limits/subjects.ts';
 import { readStreams } from '#db/log/read-streams.ts';
-import { PAGE_ROWS, type Read, readRows, UnreadableEventError } from '#db/log/read.ts';
+import { PAGE_ROWS, type Read, readRequest, readRows, UnreadableEventError } from '#db/log/read.ts';
 import { db, readClock, rowOf } from '#db/schema/query.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { countKeys, type KeyCounts, requireKey } from '#server/decide/key.ts';
 import { type CorrectedRequest, refuseAdjustment } from '#server/decide/usage.ts';
+import { addLimits } from '#server/read-model/access.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
 /** The instance that changes are appended as, and the numbers of its batches. */
@@ -63,14 +66,14 @@ export class ControlLog {
   }
 
   /**
-   * A key with the state that its calls depend on: its account and the plans that the account has had. It
-   * reads a few streams, however many keys there are.
+   * A key with the state that its calls depend on: its account, that one's parents and the plans that they
+   * have had. It reads a few streams, however many keys there are.
    * @throws {DecisionError} when there is no such key, or `relay_outdated`; see {@link LoadOptions}.
    */
   async loadKey(id: string, options: LoadOptions = {}): Promise<{ model: ReadModel; key: Key }> {
     const ofKey = await this.#read([`key/${id}`]);
     const account = eventsOf(ofKey).find((event) => event.type === 'key.created')?.account;
-    const ofAccount = account === undefined ? [] : await this.#read([`account/${account}`]);
+    const ofAccount = account === undefined ? [] : await this.#readWithParents(account);
     const plans = new Set(
       eventsOf(ofAccount).flatMap((event) =>
         event.type === 'account.plan_changed' && event.plan !== null ? [`plan/${event.plan}`] : [],
@@ -107,17 +110,24 @@ export class ControlLog {
    * The limits that usage of an account is charged to, and those of one of its keys. It reads all control
    * events.
    * @param id of the account.
+   * @param call who the usage was for, and a call's parent accounts; without them the account's are taken.
    * @throws {DecisionError} when there is no such account or key.
    */
-  async loadLimits(id: string, key: string | null): Promise<{ subjects: SubjectLimits[]; nowMs: number }> {
+  async loadLimits(
+    id: string,
+    key: string | null,
+    call: CallAttribution & Pick<ChargedCall, 'parents'> = {},
+  ): Promise<{ subjects: SubjectLimits[]; nowMs: number }> {
     const model = await this.load();
     const account = findAccount(model, { id });
     if (account.plan !== null) requireApplied(model, 'plan', account.plan);
     const ofKey = key === null ? null : requireKey(model.key(key), key);
     if (ofKey && ofKey.account !== account.id) requireKey(undefined, ofKey.id);
     if (ofKey) requireApplied(model, 'key', ofKey.id);
-    const limits = [model.accountAccess(account)?.limits, ofKey && model.keyAccess(ofKey)?.limits];
-    return { subjects: limits.filter((each) => each != null), nowMs: model.nowMs() };
+    const subjects = model.charged.ofAccount(account.id, call, call.parents);
+    const ofKeyTerms = ofKey && model.keyAccess(ofKey);
+    if (ofKeyTerms) addLimits(subjects, ofKeyTerms, call);
+    return { subjects, nowMs: model.nowMs() };
   }
 
   /** The version of a stream; 0 for one without events. */
@@ -141,7 +151,15 @@ export class ControlLog {
     const { account, key, admitted_minute: minute, terms_position, end_position } = found;
     if (end_position === null || minute === null)
       throw new DecisionError('not_allowed', `Request ${id} still runs, or was never charged to a quota.`);
-    return { id, account, key, minute, terms: Number(terms_position ?? 0) };
+    const terms = Number(terms_position ?? 0);
+    // Who it was for is in its end. That of an archived partition is not looked up.
+    const at = Number(end_position);
+    const [end] = await readRequest(this.#client, id, { from: at, to: at }, 1);
+    const event = !end || end instanceof UnreadableEventError ? null : end.event;
+    if (event?.type !== 'request.settled' && event?.type !== 'request.abandoned')
+      return { id, account, key, minute, terms };
+    const { parents = [], end_user, session, tags } = event;
+    return { id, account, key, parents, end_user, session, tags, minute, terms };
   }
 
   async loadPlan(name: string): Promise<Plan | undefined> {
@@ -186,6 +204,19 @@ export class ControlLog {
     const model = await this.#fold(`${kind}/${id}`);
     requireApplied(model, kind, id);
     return model;
+  }
+
+  /** The events of an account, of its parent and of that one's. */
+  async #readWithParents(id: string): Promise<Read[]> {
+    const found: Read[] = [];
+    let account: string | null = id;
+    for (let level = 0; level < ACCOUNT_LEVELS && account !== null; level++) {
+      const own: Read[] = await this.#read([`account/${account}`]);
+      found.push(...own);
+      const changes = eventsOf(own).filter((event) => event.type === 'account.parent_changed');
+      account = changes.at(-1)?.parent ?? null;
+    }
+    return found;
   }
 
   #read(streams: readonly string[]): Promise<Read[]> {

@@ -17,8 +17,11 @@ import {
   overrideTerms,
   registerAccount,
   reinstateAccount,
+  requireAccount,
+  setParent,
   setPlan,
   suspendAccount,
+  topUp,
 } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import {
@@ -225,6 +228,35 @@ export class Control extends ControlLog {
     );
   }
 
+  /** Puts an account below another one, to whose limits its calls are charged too; null: below none. */
+  setParent(ref: AccountRef, parentName: string | null): Promise<Change> {
+    return this.decide(async () => {
+      const model = await this.load();
+      const accounts = new Map([...model.accounts].map((account) => [account.id, account]));
+      const { id } = await this.loadAccount(ref);
+      const account = requireAccount(accounts.get(id), id);
+      const parent = parentName === null ? null : requireAccount(model.accountNamed(parentName), parentName);
+      const event = setParent(account, { parent, accounts, actor: this.#actor });
+      return { events: present([event]), version: account.version + 1 };
+    });
+  }
+
+  /**
+   * Adds money to the prepaid balance of an account, once for each reference.
+   * @param command.amount in nano-dollars.
+   */
+  async topUp(ref: AccountRef, command: { amount: number; reference: string }): Promise<Change> {
+    const { id } = await this.loadAccount(ref);
+    const claim = `top-up/${id}/${command.reference.trim()}`;
+    return this.decide(async () => {
+      const account = await this.loadAccount({ id });
+      return {
+        events: [topUp(account, { ...command, actor: this.#actor })],
+        version: account.version + 1,
+      };
+    }, claim);
+  }
+
   /**
    * Adjusts the usage of an account's quotas in their current windows, and of a key's if one is named. The
    * change of the limits and its events are one transaction.
@@ -249,7 +281,7 @@ export class Control extends ControlLog {
           ? undefined
           : `adjustment/${account}/${adjustment}`;
     return this.decide(async () => {
-      const { subjects, nowMs } = await this.loadLimits(account, key);
+      const { subjects, nowMs } = await this.loadLimits(account, key, corrects ?? rest.attribution);
       const minute = minuteOf(nowMs);
       const decided = adjustUsage({ ...rest, account, subjects, corrects, minute, actor: this.#actor });
       return { ...decided, version: (await this.loadVersion(`usage/${account}`)) + 1 };

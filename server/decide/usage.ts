@@ -1,16 +1,15 @@
 import type { EventOf } from '#db/events/events.ts';
 import { AdjustmentAmount, AdjustmentReason } from '#db/events/usage-events.ts';
 import type { AllowanceAdjustment } from '#db/limits/adjustments.ts';
-import { type Limit, QUOTA_WINDOWS, type QuotaWindowKind, type SubjectLimits } from '#db/limits/limits.ts';
+import { isQuotaWindow, type Limit, type QuotaWindowKind, type SubjectLimits } from '#db/limits/limits.ts';
 import { METERS, type QuotaMeter } from '#db/limits/meters.ts';
+import { type CallAttribution, type ChargedCall, parseSubject, PER, type Per } from '#db/limits/subjects.ts';
 import { windowStart } from '#db/limits/windows.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 /** An ended request whose charge is corrected: the minute and the terms of its admission. */
-export type CorrectedRequest = {
+export type CorrectedRequest = ChargedCall & {
   id: string;
-  account: string;
-  key: string;
   minute: number;
   terms: number;
 };
@@ -23,6 +22,8 @@ export type UsageAdjustment = {
   window: QuotaWindowKind | null;
   /** The key that is named; null: none. A request names its own. */
   key: string | null;
+  /** The end user, session and tags that are named, by their pseudonyms. A request names its own. */
+  attribution?: CallAttribution;
   reason: string;
 };
 
@@ -31,7 +32,7 @@ type QuotaLimit = Limit & { meter: QuotaMeter; window: QuotaWindowKind };
 /**
  * Adjusts the usage of quotas in their current windows. Whether a window has the units is decided when the
  * events are appended.
- * @param command.subjects the limits to adjust: an account's, and a key's where the usage was a key's.
+ * @param command.subjects the limits to adjust: those that the usage is charged to.
  * @returns one event for each quota that counts the usage, and the change of its allowance.
  * @throws {DecisionError} when no quota counts it in its current window.
  */
@@ -77,7 +78,7 @@ export function adjustUsage(
     events: charged.map(({ subject, limit }) => ({
       type: 'usage.adjusted',
       account,
-      ...(subject.startsWith('key/') ? { key: subject.slice('key/'.length) } : {}),
+      ...subjectFields(subject, account),
       meter,
       amount: amount.data,
       window: limit.window,
@@ -100,7 +101,20 @@ export function adjustUsage(
   };
 }
 
-const isQuota = ({ window }: Limit): boolean => QUOTA_WINDOWS.some((each) => each === window);
+/** The fields of an event that name a subject. */
+function subjectFields(
+  subject: string,
+  account: string,
+): Pick<EventOf<'usage.adjusted'>, 'key' | 'parent' | Per> {
+  const { kind, account: owner, key, pseudonym } = parseSubject(subject);
+  return {
+    ...(owner === null || owner === account ? {} : { parent: owner }),
+    ...(key === null ? {} : { key }),
+    ...(pseudonym === null ? {} : { [kind]: pseudonym }),
+  };
+}
+
+const isQuota = ({ window }: Limit): boolean => isQuotaWindow(window);
 
 /** Whether a request was charged to the current window: it lies in it, and the window wasn't reset since. */
 function isCharged({ window, reset }: Limit, request: CorrectedRequest, minute: number): boolean {
@@ -116,7 +130,10 @@ export function refuseAdjustment(adjustment: AllowanceAdjustment | null, units: 
     );
   const { subject, meter, window, amount } = adjustment;
   const count = `${units} ${METERS[meter].units[units === 1 ? 0 : 1]}`;
-  const place = `the ${window} window of ${subject.replace('/', ' ')}`;
+  const { kind, account, key } = parseSubject(subject);
+  const whose =
+    kind === 'account' || kind === 'key' ? `${kind} ${account ?? key}` : `the ${PER[kind].names[0]}`;
+  const place = `the ${window} window of ${whose}`;
   return new DecisionError(
     'not_allowed',
     amount < 0

@@ -6,7 +6,7 @@ import type { Counter } from '#server/limits/counter.ts';
 /** One limit in the API and on pages. `held` are the units reserved by running calls. */
 export type Figures = {
   /** Whose usage the limit counts. */
-  scope: SubjectKind;
+  scope: SubjectKind | 'parent_account';
   meter: Meter;
   /** `now` for concurrent requests. */
   window: Exclude<WindowKind, 'none'> | 'now';
@@ -20,13 +20,17 @@ export type Figures = {
   resets_at: string | null;
 };
 
-/** The figures of a limit as of the last lease response. Pure. */
-export function figuresOf(counter: Counter): Figures {
+/**
+ * The figures of a limit as of the last lease response. Pure.
+ * @param account the account whose calls it limits; absent: the one that it belongs to.
+ */
+export function figuresOf(counter: Counter, account?: string): Figures {
+  const { kind, account: owner } = parseSubject(counter.subject);
   const { used, leased } = counter.reported;
   // Near the limit nothing is leased that is not reserved, and `leased` includes the latest grants.
   const held = counter.strict ? leased : counter.reported.held;
   return {
-    scope: parseSubject(counter.subject).kind,
+    scope: kind === 'account' && account !== undefined && owner !== account ? 'parent_account' : kind,
     meter: counter.meter,
     window: counter.window === 'none' ? 'now' : counter.window,
     limit: counter.cap,

@@ -8,21 +8,24 @@ import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
 /** Clients ignore a longer `Retry-After`, or hang for its whole length; measured on six of them. */
 const RETRY_AFTER_MAX_MS = 60_000;
 
-/** The API error for a call that was not admitted. Pure. */
-export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
+/**
+ * The API error for a call that was not admitted. Pure.
+ * @param account of the call.
+ */
+export function limitErrorOf(shortage: Shortage, nowMs: number, account?: string): ApiError {
   switch (shortage.kind) {
     case 'unavailable':
       return new ApiError('store_unavailable');
     case 'undecided':
       return new ApiError('limit_unavailable');
     case 'short':
-      return shortOf(shortage.counter, shortage.minimum, nowMs);
+      return shortOf(shortage.counter, shortage.minimum, nowMs, account);
   }
 }
 
-function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
-  const limit = figuresOf(counter);
-  const whose = whoseOf(limit.scope);
+function shortOf(counter: Counter, minimum: number, nowMs: number, account: string | undefined): ApiError {
+  const limit = figuresOf(counter, account);
+  const whose = limit.scope === 'parent_account' ? "The parent account's" : whoseOf(limit.scope);
   const units = METERS[counter.meter].units[1];
   const isLifetime = counter.window === 'lifetime';
   const per = isLifetime ? `${units} in its lifetime` : `${units} per ${counter.window}`;

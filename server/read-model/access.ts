@@ -1,5 +1,4 @@
-import type { PlanTerms } from '#db/events/events.ts';
-import { type Account, accountTerms } from '#db/fold/account.ts';
+import { type Account, chargedTerms } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { type Limit, limitsOf, limitsPer, type SubjectLimits } from '#db/limits/limits.ts';
@@ -48,7 +47,7 @@ type LimitsPer = Omit<SubjectLimits, 'subject'> & { per: Per; prefix: string };
  * @param plan the account's plan; undefined: it has no plan, or an unknown one.
  */
 export function accessOfAccount(account: Account, plan: Plan | undefined): Access {
-  const terms = accountTerms(account, plan);
+  const terms = chargedTerms(account, plan);
   const position = Math.max(account.termsPosition, plan?.position ?? 0);
   return {
     isActive: account.plan === null || plan?.state === 'active',
@@ -76,7 +75,7 @@ export function accessOfKey({ id, account, terms, resetPosition, termsPosition }
 }
 
 function limitsIn(
-  terms: PlanTerms,
+  terms: ReturnType<typeof chargedTerms>,
   reset: number,
   position: number,
   { account, key }: { account: string; key: string | null },

@@ -10,8 +10,9 @@ import type { Stored } from '#db/fold/stored.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
 import { type Read, UnreadableEventError } from '#db/log/read.ts';
-import { type Access, accessOfAccount, accessOfKey, addLimits } from '#server/read-model/access.ts';
+import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
 import { CATCH_UP_WAIT_MS, READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
+import { ChargedLimits } from '#server/read-model/charged-limits.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { type Unapplied, UnappliedEvents } from '#server/read-model/unapplied-events.ts';
@@ -19,8 +20,6 @@ import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** Called once per page of the log, with the accounts whose calls it may affect. */
 export type ChangeListener = (accounts: ReadonlySet<string>) => void;
-
-const UNLIMITED: readonly SubjectLimits[] = [];
 
 /** Called with each event that may end a session: the session was closed, or its member changed. */
 export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) => void;
@@ -35,6 +34,8 @@ export type AdjustmentListener = (subject: string) => void;
 export class ReadModel {
   readonly prices = new PriceTable();
   readonly directory = new UpstreamDirectory();
+  /** The limits that calls are charged to, of their accounts, parent accounts and keys. */
+  readonly charged = new ChargedLimits(this);
   /** What this version could not apply; the subjects of these events are not served. */
   readonly unapplied = new UnappliedEvents();
   readonly #accounts = new Map<string, Account>();
@@ -102,12 +103,15 @@ export class ReadModel {
   /** The event that keeps a key's calls from being served: its own, its account's or its plan's. */
   unappliedOf(key: Key): Unapplied | undefined {
     if (this.unapplied.isEmpty) return undefined;
-    const plan = this.#accounts.get(key.account)?.plan;
-    return (
-      this.unapplied.of('key', key.id) ??
-      this.unapplied.of('account', key.account) ??
-      (plan == null ? undefined : this.unapplied.of('plan', plan))
-    );
+    const ofKey = this.unapplied.of('key', key.id);
+    if (ofKey) return ofKey;
+    for (const account of [key.account, ...this.charged.parentsOf(key.account)]) {
+      const plan = this.#accounts.get(account)?.plan;
+      const found =
+        this.unapplied.of('account', account) ?? (plan == null ? undefined : this.unapplied.of('plan', plan));
+      if (found) return found;
+    }
+    return undefined;
   }
 
   /** @param changed collects the accounts whose running calls must be authorized again. */
@@ -118,6 +122,8 @@ export class ReadModel {
       case 'account.reinstated':
       case 'account.plan_changed':
       case 'account.terms_overridden':
+      case 'account.parent_changed':
+      case 'account.topped_up':
         return this.#applyAccount({ event, at, position, version }, changed);
       case 'key.created':
       case 'key.rotated':
@@ -194,7 +200,9 @@ export class ReadModel {
     if (!account) return;
     this.#accounts.set(account.id, account);
     if (event.type === 'account.registered') return;
-    if (event.type === 'account.plan_changed' || event.type === 'account.terms_overridden')
+    // Its calls are authorized as before, and charged to other limits from the next one on.
+    if (event.type === 'account.parent_changed') return;
+    if (event.type !== 'account.suspended' && event.type !== 'account.reinstated')
       this.#accountAccess.delete(account.id);
     changed.add(account.id);
   }
@@ -333,31 +341,14 @@ export class ReadModel {
     return access;
   }
 
-  /**
-   * The limits that a key's call is charged to, by the terms of its account and its own. The `limits` of each
-   * are the same array until its terms change.
-   * @param call who it is for; undefined: the limits of every call of the key.
-   */
+  /** The limits that a key's call is charged to; see {@link ChargedLimits.of}. */
   limitsOf(key: Key, call?: CallAttribution): readonly SubjectLimits[] {
-    const account = this.#accounts.get(key.account);
-    const ofAccount = account === undefined ? null : this.accountAccess(account);
-    const ofKey = this.keyAccess(key);
-    if (ofAccount === null && ofKey === null) return UNLIMITED;
-    const subjects: SubjectLimits[] = [];
-    if (ofAccount !== null) addLimits(subjects, ofAccount, call);
-    if (ofKey !== null) addLimits(subjects, ofKey, call);
-    return subjects.length === 0 ? UNLIMITED : subjects;
+    return this.charged.of(key, call);
   }
 
-  /**
-   * The position of the newest control event that a key's terms depend on, including its account's and its
-   * plan's; 0 if there is no such event. It is recorded even when nothing is limited, so that the log shows
-   * that a call was admitted after a limit was removed.
-   */
+  /** The position of the newest control event that a key's terms depend on; see {@link ChargedLimits}. */
   termsPosition(key: Key): number {
-    const account = this.#accounts.get(key.account);
-    const plan = account?.plan == null ? undefined : this.#plans.get(account.plan);
-    return Math.max(key.termsPosition, account?.termsPosition ?? 0, plan?.position ?? 0);
+    return this.charged.termsPosition(key);
   }
 
   key(id: string): Key | undefined {

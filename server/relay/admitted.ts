@@ -29,6 +29,8 @@ export type Admitted = {
   /** The upstreams that serve it: at least one. */
   targets: readonly Target[];
   subjects: readonly SubjectLimits[];
+  /** The parent of its account, and that one's. */
+  parents: readonly string[];
   termsPosition: number;
   price: CallPrice | null;
   estimate: CallEstimate;
@@ -46,7 +48,8 @@ export type Admitted = {
 
 /** The event that records the call before it is sent to an upstream. Pure. */
 export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
-  const { key, parsed, attribution, model, route, body, hold, termsPosition, reply, retryCount } = admitted;
+  const { key, parsed, attribution, model, route, body, hold, reply, retryCount } = admitted;
+  const { parents, termsPosition } = admitted;
   const event: EventOf<'request.accepted'> = {
     type: 'request.accepted',
     request: reply.requestId,
@@ -61,6 +64,7 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
     admitted_minute: hold.minute,
     terms_position: termsPosition,
   };
+  if (parents.length > 0) event.parents = [...parents];
   if (retryCount !== undefined) event.retry_count = retryCount;
   copyAttribution(attribution, event);
   return event;
@@ -90,6 +94,7 @@ export function extendedEvent(
   { tokens, cost }: Amounts,
 ): EventOf<'request.extended'> {
   const { request, account, key, model, route, admitted_minute = 0, terms_position = 0 } = accepted;
+  const { parents } = accepted;
   const event: EventOf<'request.extended'> = {
     type: 'request.extended',
     request,
@@ -101,6 +106,7 @@ export function extendedEvent(
     hold_cost_nanousd: cost,
     admitted_minute,
     terms_position,
+    ...(parents === undefined ? {} : { parents }),
   };
   copyAttribution(accepted, event);
   return event;

@@ -122,8 +122,9 @@ async function admit(
   if (forbiddenModel) return refused(forbiddenModel);
   const targets = findTargets(models, model, route);
   if (targets instanceof ApiError) return refused(targets);
-  const subjects = readModel.limitsOf(key);
+  const subjects = readModel.limitsOf(key, attribution);
   const termsPosition = readModel.termsPosition(key);
+  const parents = readModel.charged.parentsOf(key.account);
   const pricing = pricingOf(readModel, key.account);
   const price = callPriceOf(readModel, pricing, model);
   const unpriced = authorizePrice(price, pricing, subjects);
@@ -138,7 +139,7 @@ async function admit(
   if (unbounded) return refused(unbounded);
   const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;
-  if (!(hold instanceof Reservation)) return refused(limitErrorOf(hold, readModel.nowMs()));
+  if (!(hold instanceof Reservation)) return refused(limitErrorOf(hold, readModel.nowMs(), key.account));
   if (response.destroyed) {
     instance.limits.release(hold);
     return releaseBody(body);
@@ -157,6 +158,7 @@ async function admit(
     targets,
     body,
     subjects,
+    parents,
     termsPosition,
     price,
     estimate,
@@ -175,20 +177,20 @@ async function admit(
 
 /** Who a call is for, as its client says or its key fixes. */
 function attribute(
-  { attribution }: Relay,
-  { account, terms }: Key,
+  { attribution, readModel }: Relay,
+  key: Key,
   { rawHeaders }: IncomingMessage,
   { bytes }: Body,
   { scanned }: ParsedRequest,
 ): CallAttribution | ApiError | Promise<CallAttribution | ApiError> {
-  const of = terms?.attribution;
+  const of = key.terms?.attribution;
   const sent = readAttribution(rawHeaders, bytes, scanned);
   const values = of === undefined ? sent : applyTerms(sent, of);
   if (values instanceof ApiError) return values;
-  const resolved = attribution.resolve(account, values);
+  const resolved = attribution.resolve(key.account, values);
   return resolved instanceof Promise
-    ? resolved.then((loaded) => requireAttribution(loaded, of))
-    : requireAttribution(resolved, of);
+    ? resolved.then((loaded) => requireAttribution(loaded, of, readModel.charged.isApart(key)))
+    : requireAttribution(resolved, of, resolved === null && readModel.charged.isApart(key));
 }
 
 const NO_HEADERS: readonly string[] = [];

@@ -28,7 +28,7 @@ export function settledEvent(
   durationMs: number,
   price: CallPrice | null,
 ): EventOf<'request.settled'> {
-  const { request, account, key, model, route, admitted_minute, terms_position } = accepted;
+  const { request, account, key, model, route, admitted_minute, terms_position, parents } = accepted;
   const { usage, facts, firstByteMs } = ending;
   // Field by field, because this is made for every call and each spread would be an object more.
   const event: EventOf<'request.settled'> = {
@@ -60,6 +60,7 @@ export function settledEvent(
   if (attempted.credential !== null) event.credential = attempted.credential;
   if (admitted_minute !== undefined) event.admitted_minute = admitted_minute;
   if (terms_position !== undefined) event.terms_position = terms_position;
+  if (parents !== undefined) event.parents = parents;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);
   if (price) {
     const call = {

@@ -35,7 +35,7 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: LeaseClien
     limits: counters.map((counter, index) => {
       const { subject, limit } = inForce[index] as (typeof inForce)[number];
       return {
-        ...figuresOf(counter),
+        ...figuresOf(counter, key.account),
         enforcement: limit.enforcement,
         overdraft_max: overdraftMaxOf(limit, subject),
       };

@@ -49,6 +49,7 @@ const PURE = [
   'db/assert-increasing.ts',
   'db/events/codes.ts',
   'db/events/account-events.ts',
+  'db/events/key-events.ts',
   'db/attribution/value.ts',
   'db/events/attribution-events.ts',
   'db/events/parts.ts',

@@ -9,7 +9,7 @@ import {
 } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
+import { type Account, chargedTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
@@ -117,7 +117,7 @@ export class Subjects {
     const plan = account.plan === null ? undefined : this.plans.get(account.plan);
     this.#windows.setLimits(
       holderName('account', account.id),
-      termsLimits(accountTerms(account, plan), account.resetPosition),
+      termsLimits(chargedTerms(account, plan), account.resetPosition),
       position,
       minuteOf(at.getTime()),
     );

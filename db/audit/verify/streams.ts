@@ -3,8 +3,11 @@ import type { Finding } from '#db/audit/verify/report.ts';
 
 /** Reserved account names are streams without events; see `daybook.append`. */
 const NAME_CLAIM = 'account-name/';
-/** Idempotency keys of key rotations are reserved the same way: `rotation/<key>/<idempotency key>`. */
-const ROTATION_CLAIM = /^rotation\/([^/]+)\//;
+/**
+ * Idempotency keys are reserved the same way: `rotation/<key>/<idempotency key>` of key rotations,
+ * `adjustment/<account>/<idempotency key>` of adjusted usage.
+ */
+const KEY_CLAIM = /^((?:rotation|adjustment)\/[^/]+)\//;
 
 type StreamState = { version: number; position: number };
 
@@ -16,8 +19,8 @@ export class Streams {
   readonly #streams = new Map<string, StreamState>();
   /** The reservations of names, each with the position of its event. */
   readonly #names = new Map<string, number>();
-  /** How often each key was rotated. */
-  readonly #rotations = new Map<string, number>();
+  /** How often each key was rotated, and usage of each account adjusted. */
+  readonly #keyed = new Map<string, number>();
   readonly #isFullLog: boolean;
   readonly findings: Finding[] = [];
 
@@ -42,8 +45,17 @@ export class Streams {
       });
     this.#streams.set(stream, { version, position });
     if (event?.type === 'account.registered') this.#names.set(NAME_CLAIM + event.name, position);
-    if (event?.type === 'key.rotated')
-      this.#rotations.set(event.key, (this.#rotations.get(event.key) ?? 0) + 1);
+    if (event?.type === 'account.topped_up')
+      this.#names.set(`top-up/${event.account}/${event.reference}`, position);
+    if (event?.type === 'key.rotated') this.#count(`rotation/${event.key}`);
+    if (event?.type === 'usage.adjusted') {
+      if (event.corrects === undefined) this.#count(`adjustment/${event.account}`);
+      else this.#names.set(`adjustment/${event.corrects}/${event.meter}`, position);
+    }
+  }
+
+  #count(keyed: string): void {
+    this.#keyed.set(keyed, (this.#keyed.get(keyed) ?? 0) + 1);
   }
 
   /**
@@ -68,18 +80,19 @@ export class Streams {
         );
     }
     for (const name of this.#names.keys())
-      if (!heads.has(name)) find(name, 'is missing, which reserves the name of an account');
-    const unused = new Map(this.#rotations);
+      if (!heads.has(name)) find(name, 'is missing, which reserves a name');
+    const unused = new Map(this.#keyed);
     for (const [stream, version] of heads) {
       if (this.#streams.has(stream)) continue;
-      const [, rotated] = ROTATION_CLAIM.exec(stream) ?? [];
+      if (this.#names.has(stream) && version === 0) continue;
+      const [, keyed] = KEY_CLAIM.exec(stream) ?? [];
       if (version !== 0) find(stream, `has version ${version}, and the stream has no event`);
-      else if (rotated !== undefined) {
-        // An event does not name the idempotency key of its rotation, so they can only be counted.
-        const left = unused.get(rotated) ?? 0;
-        unused.set(rotated, left - 1);
-        if (left <= 0) find(stream, 'reserves a rotation of a key that no event has');
-      } else if (!this.#names.has(stream)) find(stream, 'reserves a name that no event has');
+      else if (keyed !== undefined) {
+        // An event does not name its idempotency key, so they can only be counted.
+        const left = unused.get(keyed) ?? 0;
+        unused.set(keyed, left - 1);
+        if (left <= 0) find(stream, 'reserves an idempotency key of a change that no event has');
+      } else find(stream, 'reserves a name that no event has');
     }
     return found;
   }

@@ -3,6 +3,7 @@ import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { AccountName } from '#db/events/parts.ts';
 import { PlanTerms } from '#db/events/events.ts';
+import { formatDollars, parseAmount } from '#db/money.ts';
 import { run } from '#server/cli/control-session.ts';
 import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/change.ts';
@@ -84,6 +85,49 @@ export function accountCommands(program: Command): void {
       ),
     );
 
+  withJson(
+    account
+      .command('parent')
+      .argument('<name>', "the account's name")
+      .argument('<parent>', "the parent account's name, or none"),
+  )
+    .description("put an account below another one: its calls are charged to the parent's limits, too")
+    .action((name: string, parent: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const chosen = parent === NO_PARENT ? null : parent;
+          return { name, parent: chosen, changed: isChange(await control.setParent(name, chosen)) };
+        },
+        ({ parent: chosen, changed }) => {
+          const state =
+            chosen === null
+              ? `Account "${name}" has no parent account.`
+              : `Account "${name}" is below account "${chosen}".`;
+          return changed ? state : `${state} Nothing changed.`;
+        },
+      ),
+    );
+
+  withJson(account.command('top-up').argument('<name>', "the account's name"))
+    .description('add money to the prepaid balance of an account, once for each reference')
+    .requiredOption('--amount <dollars>', 'US dollars, such as 25 or 1000.50')
+    .requiredOption('--reference <text>', 'the payment or invoice, for the event log; at most 200 characters')
+    .action((name: string, options: { amount: string; reference: string }, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const amount = parseAmount(options.amount);
+          if (amount === null || amount === 0)
+            throw new DecisionError('invalid', '--amount must be dollars above 0, such as 25 or 1000.50.');
+          const { event } = await control.topUp(name, { amount, reference: options.reference });
+          return { name, amount_nanousd: amount, position: event?.position ?? null };
+        },
+        ({ amount_nanousd: amount, position }) =>
+          `Account "${name}" is topped up by $${formatDollars(amount)}, at position ${position} of the log.`,
+      ),
+    );
+
   withJson(account.command('override').argument('<name>', "the account's name"))
     .description("override an account's plan: each field replaces the plan's, {} removes the override")
     .requiredOption('--file <terms.json>', 'a JSON file with the terms, in the format of a plan')
@@ -105,11 +149,17 @@ export function accountCommands(program: Command): void {
     );
 }
 
+/** In place of a parent account's name. */
+const NO_PARENT = 'none';
+
 type Listed = {
   id: string;
   name: string;
   state: string;
   plan: string | null;
+  /** The name of its parent account. */
+  parent: string | null;
+  topped_up_nanousd: number;
   overrides: string[];
   keys: number;
 };
@@ -117,11 +167,13 @@ type Listed = {
 async function listAccounts(control: Control): Promise<Listed[]> {
   const model = await control.load();
   const keys = Map.groupBy(model.keys, (key) => key.account);
-  return [...model.accounts].map(({ id, name, state, plan, override }) => ({
+  return [...model.accounts].map(({ id, name, state, plan, parent, toppedUp, override }) => ({
     id,
     name,
     state,
     plan,
+    parent: parent === null ? null : (model.account(parent)?.name ?? parent),
+    topped_up_nanousd: toppedUp,
     overrides: Object.keys(override ?? {}),
     keys: keys.get(id)?.length ?? 0,
   }));
@@ -129,13 +181,14 @@ async function listAccounts(control: Control): Promise<Listed[]> {
 
 function showAccounts(accounts: Listed[]): string {
   return showTable(
-    ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'OVERRIDES'],
-    accounts.map(({ id, state, plan, keys, name, overrides }) => [
+    ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'PARENT', 'OVERRIDES'],
+    accounts.map(({ id, state, plan, keys, name, parent, overrides }) => [
       id,
       state,
       plan ?? '-',
       String(keys),
       name,
+      parent ?? '-',
       overrides.join(', ') || '-',
     ]),
   );

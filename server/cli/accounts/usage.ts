@@ -1,15 +1,19 @@
 import { Option } from 'commander';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
-import { RequestId } from '#db/events/parts.ts';
+import { Pseudonym, RequestId } from '#db/events/parts.ts';
 import { QUOTA_WINDOWS, type QuotaWindowKind } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
+import type { CallAttribution } from '#db/limits/subjects.ts';
 import { run } from '#server/cli/control-session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 type AdjustOptions = {
   account: string;
   key?: string;
+  endUser?: string;
+  session?: string;
+  tag?: string;
   meter: QuotaMeter;
   amount: string;
   window?: QuotaWindowKind;
@@ -26,6 +30,9 @@ export function usageCommands(program: Command): void {
     .description("give units back, or add them, in the current windows of an account's quotas")
     .requiredOption('--account <name>', "the account's name")
     .option('--key <id>', "also adjust the quotas of this key, as the key's requests count in both")
+    .option('--end-user <pseudonym>', 'also adjust the quotas of this end user')
+    .option('--session <pseudonym>', 'also adjust the quotas of this session')
+    .option('--tag <pseudonym>', 'also adjust the quotas of this tag')
     .addOption(
       new Option('--meter <meter>', 'the meter of the quotas').choices(QUOTA_METERS).makeOptionMandatory(),
     )
@@ -50,6 +57,7 @@ export function usageCommands(program: Command): void {
             amount,
             window: window ?? null,
             key: key ?? null,
+            attribution: readAttribution(options),
             request: readId('--request', request),
             adjustment: readId('--adjustment', adjustment),
             reason,
@@ -73,6 +81,17 @@ function readAmount(text: string): number {
       '--amount must be a whole number other than 0. Write --amount=-100 to give 100 units back.',
     );
   return amount;
+}
+
+function readAttribution({ endUser, session, tag }: AdjustOptions): CallAttribution {
+  for (const [option, value] of Object.entries({ '--end-user': endUser, '--session': session, '--tag': tag }))
+    if (value !== undefined && !Pseudonym.safeParse(value).success)
+      throw new DecisionError('invalid', `${option} must be a pseudonym of 16 letters and digits.`);
+  return {
+    ...(endUser === undefined ? {} : { end_user: endUser }),
+    ...(session === undefined ? {} : { session }),
+    ...(tag === undefined ? {} : { tags: [tag] }),
+  };
 }
 
 function readId(option: string, text: string | undefined): string | null {

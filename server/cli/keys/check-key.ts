@@ -64,7 +64,7 @@ export async function checkKey(
       ...(model === undefined && access.some((each) => each?.permissions?.models) ? ['model'] : []),
       ...(address === undefined && access.some((each) => each?.networks) ? ['address'] : []),
     ],
-    limits: counters.map(figuresOf),
+    limits: counters.map((counter) => figuresOf(counter)),
   };
 }
 

@@ -1,6 +1,6 @@
 import { isTermsEvent } from '#db/events/subjects.ts';
 import { EVENT_CODES, type ControlEvent, type EventOf, isControl, type Placed } from '#db/events/events.ts';
-import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
+import { type Account, chargedTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { REPLY_TOKENS_MAX_DEFAULT, type TermsLimit, termsLimits } from '#db/limits/limits.ts';
@@ -96,7 +96,7 @@ class Audit {
     this.#note(
       `account/${account.id}`,
       position,
-      termsOf(accountTerms(account, plan), account.resetPosition),
+      termsOf(chargedTerms(account, plan), account.resetPosition),
     );
   }
 

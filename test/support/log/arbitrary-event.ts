@@ -93,6 +93,19 @@ const CONTROL: Made<ControlEvent> = {
   'account.registered': fc.record({ type: one('account.registered' as const), account: id, name, actor }),
   'account.suspended': fc.record({ type: one('account.suspended' as const), account: id, actor }),
   'account.reinstated': fc.record({ type: one('account.reinstated' as const), account: id, actor }),
+  'account.parent_changed': fc.record({
+    type: one('account.parent_changed' as const),
+    account: id,
+    parent: fc.option(id),
+    actor,
+  }),
+  'account.topped_up': fc.record({
+    type: one('account.topped_up' as const),
+    account: id,
+    amount_nanousd: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+    reference: name,
+    actor,
+  }),
   'account.plan_changed': fc.record({
     type: one('account.plan_changed' as const),
     account: id,
@@ -245,6 +258,8 @@ const CONTROL: Made<ControlEvent> = {
       type: one('usage.adjusted' as const),
       account: id,
       key: id,
+      parent: id,
+      end_user: fc.stringMatching(/^[0-9A-Za-z]{16}$/),
       meter: fc.constantFrom(...QUOTA_METERS),
       amount: fc
         .oneof(

@@ -225,6 +225,21 @@ export class HistoryWriter {
           reason: 'a "test"',
         };
       }
+      case 'top up':
+        return {
+          type: 'account.topped_up',
+          account,
+          amount_nanousd: each.cost,
+          reference: 'invoice "7"',
+          actor: 'test',
+        };
+      case 'parent':
+        return {
+          type: 'account.parent_changed',
+          account,
+          parent: each.isOn ? (this.#others(account)[0] ?? null) : null,
+          actor: 'test',
+        };
       case 'override':
         return {
           type: 'account.terms_overridden',

@@ -37,6 +37,10 @@ const terms: fc.Arbitrary<PlanTerms> = fc.record(
   { quotas, requests_per_minute: fc.nat(100) },
   { requiredKeys: [] },
 );
+const planTerms: fc.Arbitrary<PlanTerms> = fc.record(
+  { quotas, requests_per_minute: fc.nat(100), prepaid: fc.boolean() },
+  { requiredKeys: [] },
+);
 const windows = fc.constantFrom('keep' as const, 'keep' as const, 'reset' as const);
 const whose = fc.nat(11);
 /** Few of each, so that filters match several calls. */
@@ -114,13 +118,28 @@ const step = fc.oneof(
       times: fc.integer({ min: 1, max: 500 }),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('plan' as const), whose, terms, windows }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('plan' as const), whose, terms: planTerms, windows }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('top up' as const),
+      whose,
+      cost: fc.integer({ min: 1, max: 9 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('parent' as const), whose, isOn: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('retire' as const), whose }) },
   {
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant('put' as const), whose, isOn: fc.boolean(), windows }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('override' as const), whose, terms, windows }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('override' as const), whose, terms: planTerms, windows }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('restrict' as const), whose, terms, windows }) },
   {
     weight: 3,

@@ -1,6 +1,6 @@
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { isAccountEvent, isKeyEvent, isPlanEvent } from '#db/events/subjects.ts';
-import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
+import { type Account, chargedTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { type TermsLimit, termsLimits, WINDOW_KINDS } from '#db/limits/limits.ts';
@@ -75,7 +75,7 @@ class QuotaFold {
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
     this.#terms(
       `account/${account.id}`,
-      termsLimits(accountTerms(account, plan), account.resetPosition),
+      termsLimits(chargedTerms(account, plan), account.resetPosition),
       position,
       minute,
     );

@@ -24,11 +24,13 @@ test('a required value that was sent stays, and a fixed one replaces it', () => 
 });
 
 test('a call that can’t be attributed is rejected only where its key requires or fixes values', () => {
-  expect(requireAttribution(null, undefined)).toEqual({});
-  expect(requireAttribution(null, {})).toEqual({});
-  expect(requireAttribution({ session: 's' }, { end_user: 'required' })).toEqual({ session: 's' });
-  expect(requireAttribution(null, { end_user: 'required' })).toMatchObject({
+  expect(requireAttribution(null, undefined, false)).toEqual({});
+  expect(requireAttribution(null, {}, false)).toEqual({});
+  expect(requireAttribution({ session: 's' }, { end_user: 'required' }, true)).toEqual({ session: 's' });
+  expect(requireAttribution(null, { end_user: 'required' }, false)).toMatchObject({
     code: 'attribution_unavailable',
   });
-  expect(requireAttribution(null, { tags: { fixed: ['a'] } })).toMatchObject({ status: 503 });
+  expect(requireAttribution(null, { tags: { fixed: ['a'] } }, false)).toMatchObject({ status: 503 });
+  // Without an end user it would get around the limits of each.
+  expect(requireAttribution(null, undefined, true)).toMatchObject({ code: 'attribution_unavailable' });
 });

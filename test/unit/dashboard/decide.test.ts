@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { parseEvent } from '#db/events/events.ts';
+import { adjustedSubject } from '#db/events/usage-events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
@@ -7,8 +9,10 @@ import {
   registerAccount,
   reinstateAccount,
   requireAccount,
+  setParent,
   setPlan,
   suspendAccount,
+  topUp,
 } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import {
@@ -20,15 +24,54 @@ import {
   rotateKey,
 } from '#server/decide/key.ts';
 import { KEYS_ACTIVE_MAX, KEYS_EVER_MAX, OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
+import type { Limit } from '#db/limits/limits.ts';
+import { adjustUsage } from '#server/decide/usage.ts';
 import { definePlan, requirePlan, retirePlan } from '#server/decide/plan.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');
 const HOUR_MS = 60 * 60 * 1000;
 const after = (ms: number): Date => new Date(NOW.getTime() + ms);
 
-const unlimited = { plan: null, override: null, termsPosition: 0, resetPosition: 0 };
+const unlimited = {
+  plan: null,
+  override: null,
+  parent: null,
+  toppedUp: 0,
+  termsPosition: 0,
+  resetPosition: 0,
+};
 const active: Account = { id: 'Account1', name: 'first', state: 'active', ...unlimited, version: 3 };
 const suspended: Account = { ...active, state: 'suspended' };
+
+test('an adjustment names the subject whose quota it changes', () => {
+  const limits = [
+    { meter: 'tokens', window: 'lifetime', cap: 9, enforcement: 'hard', reset: 0 },
+  ] as const satisfies Limit[];
+  const names = [
+    'account/Account1',
+    'end_user/Account1/0123456789abcdef',
+    'account/Parent01',
+    'tag/Parent01/0123456789abcdef',
+    'key/Key00001',
+    'session/Account1/Key00001/0123456789abcdef',
+  ];
+  const { events, adjustments } = adjustUsage({
+    account: 'Account1',
+    subjects: names.map((subject) => ({ subject, limits, position: 3, replyTokensMax: null })),
+    corrects: null,
+    meter: 'tokens',
+    amount: -2,
+    window: null,
+    key: 'Key00001',
+    minute: 7,
+    reason: 'test',
+    actor: 'command-line',
+  });
+  expect(adjustments.map(({ subject }) => subject)).toEqual(names);
+  expect(events.map(adjustedSubject)).toEqual(names);
+  expect(events.every(({ account }) => account === 'Account1')).toBe(true);
+  for (const event of events) expect(parseEvent(event)).toEqual(event);
+});
 
 describe('given an account', () => {
   test('none, when one is registered, then it is', () => {
@@ -43,6 +86,49 @@ describe('given an account', () => {
       actor: 'command-line',
     });
     expect(suspendAccount(suspended, 'command-line')).toBeNull();
+  });
+
+  test('when it is put below another one, then it is, without circles and with three levels at most', () => {
+    const named = (id: string, parent: string | null): Account => ({ ...active, id, name: id, parent });
+    const all = (...accounts: Account[]) => new Map(accounts.map((each) => [each.id, each]));
+    const [top, middle, leaf, other] = [
+      named('top', null),
+      named('middle', 'top'),
+      named('leaf', 'middle'),
+      named('other', null),
+    ];
+    const accounts = all(top, middle, leaf, other);
+    const put = (account: Account, parent: Account | null) =>
+      setParent(account, { parent, accounts, actor: 'command-line' });
+    expect(put(other, middle)).toEqual({
+      type: 'account.parent_changed',
+      account: 'other',
+      parent: 'middle',
+      actor: 'command-line',
+    });
+    expect(put(leaf, middle)).toBeNull();
+    expect(put(leaf, null)).toMatchObject({ parent: null });
+    expect(put(other, null)).toBeNull();
+    expect(() => put(top, leaf)).toThrow('itself or below it');
+    expect(() => put(top, top)).toThrow('itself or below it');
+    expect(() => put(other, leaf)).toThrow('at most 3 levels');
+    expect(() => put(top, other)).toThrow('at most 3 levels');
+    expect(put(middle, other)).toMatchObject({ parent: 'other' });
+  });
+
+  test('when it is topped up, then by a safe amount with a reference', () => {
+    const add = (amount: number, reference: string, account = active) =>
+      topUp(account, { amount, reference, actor: 'command-line' });
+    expect(add(25, ' invoice 7 ')).toEqual({
+      type: 'account.topped_up',
+      account: 'Account1',
+      amount_nanousd: 25,
+      reference: 'invoice 7',
+      actor: 'command-line',
+    });
+    for (const amount of [0, -1, 1.5, NaN]) expect(() => add(amount, 'a')).toThrow('more than 0');
+    expect(() => add(1, ' ')).toThrow('reference');
+    expect(() => add(1, 'a', { ...active, toppedUp: Number.MAX_SAFE_INTEGER })).toThrow('together');
   });
 
   test('that is suspended, when it is reinstated, then it is, and a second time nothing happens', () => {

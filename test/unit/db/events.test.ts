@@ -47,13 +47,13 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'request.abandoned': ['route'],
     'model.priced': ['plan', 'rules'],
     'request.rejected': ['model'],
-    'usage.adjusted': ['key', 'corrects'],
+    'usage.adjusted': ['key', 'parent', 'tag', 'corrects'],
   };
   const isOptional = ({ type }: Event, field: string): boolean =>
     optional.has(field) || optionalIn[type]?.includes(field) === true;
   /** Wrong values that happen to be right: any text will do, terms that limit nothing, units given back. */
   const isRight = (field: string, wrong: unknown): boolean =>
-    (wrong === 'not that' && /^(name|model|last4|source|label|reason)$/.test(field)) ||
+    (wrong === 'not that' && /^(name|model|last4|source|label|reason|reference)$/.test(field)) ||
     (typeof wrong === 'object' && field === 'terms') ||
     (wrong === -1 && field === 'amount');
   fc.assert(
@@ -127,6 +127,8 @@ describe('the numbers that the log stores', () => {
       'account.reinstated': 3,
       'account.plan_changed': 4,
       'account.terms_overridden': 5,
+      'account.parent_changed': 6,
+      'account.topped_up': 7,
       'key.created': 10,
       'key.rotated': 11,
       'key.revoked': 12,

@@ -126,6 +126,8 @@ describe('an account', () => {
       plan: null,
       override: null,
       termsPosition: 0,
+      parent: null,
+      toppedUp: 0,
       resetPosition: 0,
       version: 1,
     });

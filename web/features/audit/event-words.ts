@@ -32,6 +32,8 @@ const TYPES: Record<EventType, true> = {
   'account.terms_overridden': true,
   'account.suspended': true,
   'account.reinstated': true,
+  'account.parent_changed': true,
+  'account.topped_up': true,
   'member.added': true,
   'member.role_changed': true,
   'member.removed': true,
@@ -121,6 +123,12 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `${account(event.account)} suspended.`;
     case 'account.reinstated':
       return `${account(event.account)} reinstated.`;
+    case 'account.parent_changed':
+      return event.parent === null
+        ? `${account(event.account)} has no parent account.`
+        : `${account(event.account)} is below account ${quoted(names.account(event.parent))}.`;
+    case 'account.topped_up':
+      return `${account(event.account)} topped up by ${showCost(event.amount_nanousd)}: ${event.reference}`;
     case 'account.plan_changed':
       return `${account(event.account)} moved to ${planName(event.plan)}.${windows(event.windows)}`;
     case 'account.terms_overridden': {

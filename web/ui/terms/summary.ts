@@ -120,6 +120,7 @@ export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): str
     ...(reply_tokens_max === undefined ? [] : [`Replies up to ${showCount(reply_tokens_max)} tokens.`]),
     ...(markup === undefined ? [] : [`${showMarkup(markup)} on top of the cost.`]),
     ...(unpriced_models === 'free' ? ['Models without a price count as 0.'] : []),
+    ...('prepaid' in terms && terms.prepaid === true ? ['Prepaid.'] : []),
     ...(reads === 'account' ? ['Read access to the whole account.'] : []),
     ...describeAttribution(attribution),
   ];

@@ -214,7 +214,10 @@ begin
       subject text collate "C" primary key,
       account text collate "C",
       plan text collate "C",
-      quotas jsonb
+      quotas jsonb,
+      -- Whether the terms are prepaid; null if they say nothing. And the top-ups of an account, or 0.
+      prepaid boolean,
+      topped_up_nanousd bigint not null
     );
     create index quota_source_plan on quota_source (plan) where account is not null;
     -- Units held by running requests, by window; `position` is that of the acceptance.
@@ -240,6 +243,9 @@ begin
       state text not null,
       plan text collate "C",
       override jsonb,
+      parent text collate "C",
+      -- The sum of its top-ups.
+      topped_up_nanousd bigint not null,
       registered_at timestamptz not null,
       version integer not null,
       position bigint not null
