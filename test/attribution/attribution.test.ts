@@ -1,8 +1,11 @@
 import path from 'node:path';
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { verifyDatabase } from '#db/audit/verify/database.ts';
 import type { AttributionTerms } from '#db/events/attribution-events.ts';
 import type { Placed } from '#db/events/events.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { restoreBackup } from '#db/backup/restore.ts';
 import { backUp } from '../support/audit/backup-fixture.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
@@ -21,7 +24,7 @@ const lines: string[] = [];
 beforeAll(async () => {
   upstream = await startUpstream();
   relay = await startRelay({
-    upstreams: [{ baseUrl: upstream.baseUrl, name: 'all', models: ['ok'] }],
+    upstreams: [{ baseUrl: upstream.baseUrl, name: 'all', models: ['ok'], routes: RELAYED_ROUTES }],
     onLine: (line) => lines.push(line),
   });
 });
@@ -115,6 +118,45 @@ test('every event of a call has its pseudonyms, and only commands show the value
   expect(await stored(account, accepted.tags?.[0] as string)).toBe('team:a');
   expect(await show(account, '--user', 'Ada')).toMatchObject({ pseudonym: accepted.end_user, value: 'Ada' });
   expect(await show(account, '--tag', 'Ada')).not.toMatchObject({ pseudonym: accepted.end_user });
+});
+
+test('reads what the SDKs of providers send', async () => {
+  const { key } = await createAccount('sdks');
+  const openai = new OpenAI({ baseURL: relay.baseUrl, apiKey: key, maxRetries: 0 });
+  const anthropic = new Anthropic({
+    baseURL: relay.baseUrl.replace(/\/v1$/, ''),
+    apiKey: key,
+    maxRetries: 0,
+  });
+  const session = '5f0c7b1a-2d3e-4f50-8a9b-0c1d2e3f4a5b';
+  const messages = [{ role: 'user' as const, content: 'hi' }];
+  await openai.chat.completions.create({ model: 'ok', messages, user: 'Ada' });
+  await openai.chat.completions.create({ model: 'ok', messages, metadata: { user_id: 'Ada', tags: 'a' } });
+  await openai.responses.create({
+    model: 'ok',
+    input: 'hi',
+    safety_identifier: 'Ada',
+    prompt_cache_key: session,
+  });
+  const user_id = `user_${'a1'.repeat(32)}_account__session_${session}`;
+  await anthropic.messages.create({ model: 'ok', messages, max_tokens: 9, metadata: { user_id: 'Ada' } });
+  await anthropic.messages.create({ model: 'ok', messages, max_tokens: 9, metadata: { user_id } });
+  const { id } = await relay.control((control) => control.loadAccount('sdks'));
+  const log = await relay.readLog();
+  const accepted = log.flatMap(({ event }) =>
+    event.type === 'request.accepted' && event.account === id ? [event as Attributed] : [],
+  );
+  const [ada, sessions] = [accepted[0]?.end_user, accepted[2]?.session];
+  expect(
+    accepted.map((each) => [each.end_user === ada, each.session ?? null, each.tags?.length ?? 0]),
+  ).toEqual([
+    [true, null, 0],
+    [true, null, 1],
+    [true, sessions, 0],
+    [true, null, 0],
+    [false, sessions, 0],
+  ]);
+  expect([ada, sessions]).toEqual([expect.stringMatching(/^\w{16}$/), expect.stringMatching(/^\w{16}$/)]);
 });
 
 test('the same value has unrelated pseudonyms in two accounts', async () => {

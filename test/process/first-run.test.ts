@@ -237,6 +237,7 @@ describe('the commands work beside the running server', () => {
       'diagnostic output',
       'checkpoints',
       'upstream credentials',
+      'keys of attribution',
       'upstream upstream-1',
     ];
     expect(report.findings).toMatchObject(checks.map((check) => ({ check, ok: true })));

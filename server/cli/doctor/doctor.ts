@@ -9,7 +9,7 @@ import { SHARD } from '#db/log/append.ts';
 import { db, onlyRowOf } from '#db/schema/query.ts';
 import { borrowStore, connectRelay } from '#db/postgres/store.ts';
 import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
-import { checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
+import { checkAttribution, checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
 import { checkEvents } from '#server/cli/doctor/doctor-events.ts';
 import { checkJobs, checkOutput, checkProjections } from '#server/cli/doctor/doctor-service.ts';
 import type { Finding } from '#server/cli/doctor/finding.ts';
@@ -63,6 +63,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
         await checkOutput(client),
         await checkCheckpoints(client, config),
         await checkCredentials(client, config),
+        await checkAttribution(client, config),
       ];
       await closeClient(client);
       return findings;

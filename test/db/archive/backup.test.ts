@@ -87,6 +87,10 @@ const EVERYWHERE = `
     values ('Cred0001', 'one', '\\x005c0a', '\\xff', '0123456789abcdef', sha256('f'));
   insert into daybook.checkpoint (epoch, size, note) values (1, 0, 'none');
   insert into daybook.cosignature (epoch, size, witness, line) values (1, 0, 'w', E'— w x\\n');
+  insert into daybook.attribution_key (account, generation, sealed, master_key, destroyed_at)
+    values ('Account1', 1, '\\x00ff5c0a', '0123456789abcdef', null), ('Account2', 2, null, null, now());
+  insert into daybook.attribution_erased (account, kind, pseudonym)
+    values ('Account1', 1, 'Pseudonym0000001');
   insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start,
     meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');
   insert into daybook.lease (allowance, instance, position, since_terms, closed)
