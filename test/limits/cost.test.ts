@@ -132,6 +132,8 @@ describe('a reply of a provider', () => {
     const { cost } = readGoldenPrice(name);
     expect(event).toMatchObject({ cost_nanousd: cost, price_version: 1, usage_source: 'provider' });
     expect(await statedOf(model)).toBe(BigInt(cost));
+    const { unpriced } = readGoldenPrice(name);
+    expect(event?.unpriced ?? []).toEqual(unpriced);
   });
 });
 

@@ -50,7 +50,7 @@ function describeAccepted(event: EventOf<'request.accepted'>): string {
 
 function describeSettled(event: EventOf<'request.settled'>): string {
   const { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens } = event;
-  const { attempt_count, attempts, upstream, price_version, first_byte_ms } = event;
+  const { attempt_count, attempts, upstream, price_version, price_plan, unpriced, first_byte_ms } = event;
   const count = `${attempt_count} ${attempt_count === 1 ? 'attempt' : 'attempts'}`;
   return [
     `settled: ${event.end_reason}, status ${event.status}`,
@@ -62,7 +62,9 @@ function describeSettled(event: EventOf<'request.settled'>): string {
       `usage source: ${event.usage_source}`,
     ].join(', '),
     `cost ${dollars(event.cost_nanousd)}` +
-      (price_version === undefined ? '' : `, by price version ${price_version}`),
+      (price_version === undefined ? '' : `, by price version ${price_version}`) +
+      (price_plan === undefined ? '' : ` of plan ${price_plan}`) +
+      (unpriced === undefined ? '' : `, without a price: ${unpriced.join(' ')}`),
     ...describeReply(event),
     attempts === undefined
       ? `${count}${upstream === undefined ? ', no upstream' : ` on upstream ${upstream}`}`

@@ -12,6 +12,8 @@ export type GoldenPrice = {
   minute: number;
   /** Nano-dollars. */
   cost: number;
+  /** Parts with usage that the price does not have. */
+  unpriced: readonly string[];
   /** Whether the provider states the same cost in its reply. */
   equalsStated: boolean;
 };
@@ -23,11 +25,13 @@ export function readGoldenPrice(name: string): GoldenPrice {
     at?: string;
     cost_nanousd: number;
     equals_stated?: boolean;
+    unpriced?: string[];
   };
   return {
     terms: priceFromFile(PriceInFile.parse(file.price)),
     minute: file.at === undefined ? 0 : Date.parse(file.at) / 60_000,
     cost: file.cost_nanousd,
+    unpriced: file.unpriced ?? [],
     equalsStated: file.equals_stated ?? false,
   };
 }

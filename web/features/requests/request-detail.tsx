@@ -142,6 +142,7 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
                   </Estimate>
                 ),
               ],
+              ...unpricedOf(detail.events),
             ]}
           />
         </Part>
@@ -211,6 +212,12 @@ function Part({ title, more, children }: { title: string; more?: ReactNode; chil
       {children}
     </section>
   );
+}
+
+/** The parts of the usage that had no price and are in no cost, such as web searches. */
+function unpricedOf(events: RequestDetail['events']): [string, string][] {
+  const parts = events.find(({ type }) => type === 'request.settled')?.['unpriced'];
+  return Array.isArray(parts) ? [['Without a price', parts.join(', ').replaceAll('_', ' ')]] : [];
 }
 
 /** An amount with its named parts that are not zero: "1,200 (800 cached, 100 written to the cache)". */
