@@ -12,6 +12,7 @@ import { STORE_QUEUE_MAX } from '#server/attribution/bounds.ts';
 import type { AttributionValues } from '#server/attribution/read-attribution.ts';
 import { readKeys, rekey } from '#server/secrets/master-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { countLockWaiters } from '../support/lock-waiters.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
 /** The keys and values of attribution in the database, as several servers use them. */
@@ -94,7 +95,11 @@ test('a value is not stored that was erased while it waited, nor one of a destro
     await client.query('begin');
     await lockAccountKey(client, account);
     await eraseValue(client, account, { kind: 'end_user', pseudonym: erased });
-    const flushed = server.flush();
+    let isFlushed = false;
+    const flushed = server.flush().then(() => (isFlushed = true));
+    // Stored or not, it must not be decided before the erasure is.
+    await expect.poll(async () => isFlushed || (await countLockWaiters(client)) > 0).toBe(true);
+    expect(isFlushed).toBe(false);
     await client.query('commit');
     await flushed;
   });
