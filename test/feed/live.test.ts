@@ -22,7 +22,7 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const call = (model: string, { key = relay.key, stream = true, user = randomUUID() as string } = {}) =>
+const call = (model: string, { key = relay.key, stream = true, user = String(randomUUID()) } = {}) =>
   chat({ port: relay.port, key, body: { model, stream, messages: [], user } });
 const look = (query = '', key = relay.key): Promise<LiveViewer> => lookOn({ port: relay.port, key, query });
 const eventsOf = (events: readonly Placed[], request: string) =>

@@ -53,7 +53,7 @@ describe('the source', () => {
   it('bundles no schema library and no Node module into the page', () =>
     expect(pageViolations(files)).toEqual([]));
   it('has the files whose changes make the page be built again', () =>
-    expect(SHARED_WITH_PAGE.filter((name) => !files.some(({ path }) => path.startsWith(name)))).toEqual([]));
+    expect(SHARED_WITH_PAGE.filter((name) => !files.some((file) => file.path.startsWith(name)))).toEqual([]));
   it('has providers that are independent, and features of the page, too', () =>
     expect(independenceViolations(files)).toEqual([]));
   it('imports from relay to providers to wire in one direction only', () =>

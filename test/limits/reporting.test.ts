@@ -90,8 +90,8 @@ test('each 403 and 429 of a known account is recorded under its code, and a 401 
   const refused = await refusalsOf(key, 3);
   expect(
     refused
-      .map(({ error_code: code, status, model, rejected_count: count }) => [status, code, model, count])
-      .toSorted(),
+      .toSorted((one, other) => (one.error_code < other.error_code ? -1 : 1))
+      .map(({ error_code: code, status, model, rejected_count: count }) => [status, code, model, count]),
   ).toEqual([
     [403, 'model_not_permitted', 's:tokens=4', 1],
     // Rejected before the body was read.

@@ -54,8 +54,8 @@ const MOST = BigInt(Number.MAX_SAFE_INTEGER);
  */
 function reference(usage: Usage, rate: Rate, markup: number): { cost: bigint; unpriced: string[] } {
   const unpriced: string[] = [];
-  const units = [usage.input, usage.output, ...Object.values(usage.details ?? {})];
-  if (units.every((each) => each === 0)) return { cost: 0n, unpriced };
+  const counts = [usage.input, usage.output, ...Object.values(usage.details ?? {})];
+  if (counts.every((each) => each === 0)) return { cost: 0n, unpriced };
   let sum = BigInt(rate.per_request ?? 0) * UNIT;
   const add = (part: (typeof TOKEN_CLASSES)[number] | 'characters', units: number, per: bigint): void => {
     const price = priceOfPart(rate, part);

@@ -130,12 +130,12 @@ export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): str
 const ATTRIBUTED = { end_user: 'end user', session: 'session', tags: 'tags' } as const;
 
 function describeAttribution(terms: KeyTerms['attribution'] = {}): string[] {
-  const named = (isMeant: (term: unknown) => boolean): string[] =>
+  const kindsWith = (isMeant: (term: unknown) => boolean): string[] =>
     (['end_user', 'session', 'tags'] as const)
       .filter((kind) => isMeant(terms[kind]))
       .map((kind) => ATTRIBUTED[kind]);
-  const required = named((term) => term === 'required');
-  const fixed = named((term) => typeof term === 'object');
+  const required = kindsWith((term) => term === 'required');
+  const fixed = kindsWith((term) => typeof term === 'object');
   return [
     ...(required.length === 0 ? [] : [`Required attribution: ${join(required)}.`]),
     ...(fixed.length === 0 ? [] : [`Fixed attribution: ${join(fixed)}.`]),
