@@ -1,6 +1,7 @@
 import { type Adjustment, KINDS, type Line, type Statement } from '#db/audit/replay/statement.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { csvLine } from '#db/csv.ts';
+import type { CallFilter } from '#db/fold/call-filter.ts';
 import { formatDollars } from '#db/money.ts';
 
 /** Statements as text and as CSV. Pure. */
@@ -12,6 +13,8 @@ export type StatementReport = {
   /** The month: `from` is inclusive, `until` exclusive. */
   from: string;
   until: string;
+  /** Empty: all requests. */
+  filter: CallFilter;
   /** False while the log ends within the month: later events can still change the statements. */
   is_complete: boolean;
   /** The positions that the statements are computed from; null if the month has no event. */
@@ -38,10 +41,10 @@ const TITLES: Record<Line['kind'], string> = {
 };
 
 /** The statements, followed by their total. */
-export function showStatements(shown: StatementReport): string {
+export function showStatements(shown: StatementReport, hasUpstreamCost = false): string {
   const { first_position, last_position, total } = shown;
   return [
-    ...shown.statements.map((statement) => showStatement(statement, shown)),
+    ...shown.statements.map((statement) => showStatement(statement, shown, hasUpstreamCost)),
     ...(shown.statements.length === 0 ? [`No usage in ${shown.month}.`] : []),
     ...(total === null ? [] : [showTotal(total)]),
     first_position === null
@@ -53,22 +56,43 @@ export function showStatements(shown: StatementReport): string {
 }
 
 function showStatement(
-  { account, name, keys, lines, adjustments, refused, requests, cost_nanousd }: NamedStatement,
-  { from, until }: StatementReport,
+  statement: NamedStatement,
+  { from, until, filter }: StatementReport,
+  hasUpstreamCost: boolean,
 ): string {
+  const { account, name, keys, lines, adjustments, refused, requests, cost_nanousd } = statement;
   const parts = KINDS.map((kind) => ({ kind, own: lines.filter((line) => line.kind === kind) })).filter(
     ({ own }) => own.length > 0,
   );
   return [
     `Statement of ${name} (${account}), from ${from} to ${until} (UTC)`,
-    ...parts.map(({ kind, own }) => `\n${TITLES[kind]}\n${showLines(kind, own, keys)}`),
+    ...(Object.keys(filter).length === 0 ? [] : [`Only requests with ${filterText(filter)}`]),
+    ...parts.map(({ kind, own }) => `\n${TITLES[kind]}\n${showLines(kind, own, keys, hasUpstreamCost)}`),
     '',
     `${requests} requests${refused > 0 ? ` (and ${refused} rejected)` : ''}: ${cost_nanousd} ` +
       `nano-dollars, ${formatDollars(cost_nanousd)} dollars`,
+    ...(statement.estimated === 0
+      ? []
+      : [
+          `Estimated, since the provider reported no usage: ${statement.estimated} of these requests, ` +
+            `${statement.estimated_cost_nanousd} nano-dollars, ` +
+            `${formatDollars(statement.estimated_cost_nanousd)} dollars`,
+        ]),
+    ...(hasUpstreamCost
+      ? [
+          `Upstream cost of all attempts: ${statement.upstream_cost_nanousd} nano-dollars, ` +
+            `${formatDollars(statement.upstream_cost_nanousd)} dollars`,
+        ]
+      : []),
     ...(adjustments.length === 0 ? [] : [`\n${ADJUSTED}\n${showAdjustments(adjustments)}`]),
     '',
   ].join('\n');
 }
+
+const filterText = (filter: CallFilter): string =>
+  Object.entries(filter)
+    .map(([field, value]) => `${field.replaceAll('_', ' ')} ${value}`)
+    .join(', ');
 
 const ADJUSTED = 'Adjusted usage of quotas, which changes no amount above';
 
@@ -88,21 +112,40 @@ function showAdjustments(adjustments: readonly Adjustment[]): string {
   );
 }
 
-function showLines(kind: Line['kind'], lines: readonly Line[], keys: Record<string, string>): string {
-  const tokens = kind === 'abandoned' ? ['RESERVED TOKENS'] : ['INPUT', 'CACHED', 'OUTPUT', 'REASONING'];
+function showLines(
+  kind: Line['kind'],
+  lines: readonly Line[],
+  keys: Record<string, string>,
+  hasUpstreamCost: boolean,
+): string {
+  const tokens =
+    kind === 'abandoned'
+      ? ['RESERVED TOKENS']
+      : ['INPUT', 'CACHE READ', 'CACHE WRITE', 'OUTPUT', 'REASONING'];
   return showTable(
-    ['KEY', 'NAME', 'MODEL', 'REQUESTS', ...tokens, 'NANO-DOLLARS', 'DOLLARS'],
+    [
+      ...['KEY', 'NAME', 'MODEL', 'REQUESTS', 'ESTIMATED', ...tokens, 'NANO-DOLLARS', 'DOLLARS'],
+      ...(hasUpstreamCost ? ['UPSTREAM NANO-DOLLARS'] : []),
+    ],
     lines.map((line) => [
       line.key,
       keys[line.key] ?? '',
       line.model,
       String(line.requests),
+      String(line.estimated),
       ...(kind === 'abandoned'
         ? [line.abandoned_tokens]
-        : [line.input_tokens, line.cache_read_tokens, line.output_tokens, line.reasoning_tokens]
+        : [
+            line.input_tokens,
+            line.cache_read_tokens,
+            line.cache_write_tokens,
+            line.output_tokens,
+            line.reasoning_tokens,
+          ]
       ).map(String),
       String(line.cost_nanousd),
       formatDollars(line.cost_nanousd),
+      ...(hasUpstreamCost ? [String(line.upstream_cost_nanousd)] : []),
     ]),
   );
 }
@@ -141,10 +184,14 @@ const COLUMNS = [
   'cost_nanousd',
   'first_position',
   'last_position',
+  'cache_write_tokens',
+  'estimated_requests',
+  'estimated_cost_nanousd',
 ];
 
 /** Every line of every statement, so that the cost column adds up to the total. */
-export function statementsCsv({ month, first_position, last_position, statements }: StatementReport): string {
+export function statementsCsv(report: StatementReport, hasUpstreamCost = false): string {
+  const { month, first_position, last_position, statements } = report;
   const lines = statements.flatMap(({ account, name, keys, lines: own }) =>
     own.map((line) =>
       csvLine([
@@ -164,8 +211,12 @@ export function statementsCsv({ month, first_position, last_position, statements
         String(line.cost_nanousd),
         first_position,
         last_position,
+        line.cache_write_tokens,
+        line.estimated,
+        String(line.estimated_cost_nanousd),
+        ...(hasUpstreamCost ? [String(line.upstream_cost_nanousd)] : []),
       ]),
     ),
   );
-  return [csvLine(COLUMNS), ...lines].join('');
+  return [csvLine([...COLUMNS, ...(hasUpstreamCost ? ['upstream_cost_nanousd'] : [])]), ...lines].join('');
 }

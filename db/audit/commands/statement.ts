@@ -11,6 +11,7 @@ import { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
 import { findAccount } from '#db/audit/replay/snapshot.ts';
 import type { Source } from '#db/audit/source/source.ts';
 import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
+import { type FilterOptions, readStatementFilter } from '#db/audit/commands/statement-filter.ts';
 import { type StatementReport, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
@@ -21,7 +22,13 @@ import { allReadable, type LogRange, PAGE_ROWS, readRows, UnreadableEventError }
 import { db, onlyRowOf } from '#db/schema/query.ts';
 import type { Functions } from '#db/schema/tables.ts';
 
-type Options = SourceOptions & { account?: string; month: string; all?: boolean; csv?: boolean };
+type Options = SourceOptions & {
+  account?: string;
+  month: string;
+  all?: boolean;
+  csv?: boolean;
+  upstreamCost?: boolean;
+} & FilterOptions;
 
 /** `daybook audit statement`: the usage of an account in a month, from the events alone. */
 export function statementCommand(audit: Command): void {
@@ -36,6 +43,14 @@ export function statementCommand(audit: Command): void {
       '--month <yyyy-mm>',
       'the month, in UTC; a request belongs to the month in which it ended',
     )
+    .option('--key <id>', 'only requests of this key')
+    .option('--model <name>', 'only requests for this model')
+    .option('--route <path>', 'only requests of this route, such as /v1/messages')
+    .option('--upstream <name>', 'only requests that this upstream answered or was tried last for')
+    .option('--end-user <pseudonym>', 'only requests of this end user')
+    .option('--session <pseudonym>', 'only requests of this session')
+    .option('--tag <pseudonym>', 'only requests with this tag')
+    .option('--upstream-cost', 'show the upstream cost beside the charge; --json always has it')
     .option('--csv', 'print the lines as CSV')
     .action((options: Options, command: Command) =>
       onSource(command, options, (source, client) => printStatements(command, options, source, client)),
@@ -44,17 +59,20 @@ export function statementCommand(audit: Command): void {
 
 async function printStatements(
   command: Command,
-  { account, all, month: text, csv }: Options,
+  options: Options,
   source: Source,
   client: Client | null,
 ): Promise<void> {
+  const { account, all, month: text, csv, upstreamCost: hasUpstreamCost = false } = options;
+  const filter = readStatementFilter(options);
+  const isFiltered = Object.keys(filter).length > 0;
   const month = parseMonth(text);
   if (month === null) throw new StoreError(`"${text}" is not a month such as 2026-11`);
   if ((account === undefined) === (all !== true))
     throw new StoreError('no account given. Name one with --account, or pass --all');
   const part = await partOf(source, month);
   await recordReading(command, client, 'statement', part);
-  const statements = new Statements(month);
+  const statements = new Statements(month, filter);
   const subjects = new Subjects(new QuotaWindows(), false);
   if (client !== null && part.after >= source.first) await loadNames(client, subjects, part.after);
   const read = { first: null as number | null, last: null as number | null, isComplete: false };
@@ -83,14 +101,15 @@ async function printStatements(
     month: month.name,
     from: month.from.toISOString(),
     until: month.until.toISOString(),
+    filter,
     is_complete: read.isComplete || part.upTo < source.head,
     first_position: read.first,
     last_position: read.last,
     statements: own,
-    total: all === true ? await totalOf(own, statements, client, source, read) : null,
+    total: all === true && !isFiltered ? await totalOf(own, statements, client, source, read) : null,
   };
-  if (csv === true) command.surroundings.out(statementsCsv(shown));
-  else print(command, shown, showStatements);
+  if (csv === true) command.surroundings.out(statementsCsv(shown, hasUpstreamCost));
+  else print(command, shown, (report) => showStatements(report, hasUpstreamCost));
   if (shown.total?.is_equal === false) throw new FoundFault();
 }
 

@@ -3,9 +3,10 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RecentlyEnded } from '#db/audit/replay/recently-ended.ts';
 import { showStatements } from '#db/audit/commands/statement-text.ts';
-import { zeroTotals, totalOf } from '#db/audit/replay/totals.ts';
+import { costOf, zeroTotals, totalOf } from '#db/audit/replay/totals.ts';
 import { shownWindows, snapshotOf } from '#db/audit/replay/snapshot.ts';
 import { ReplayState } from '#db/audit/replay/state.ts';
+import type { CallFilter } from '#db/fold/call-filter.ts';
 import { parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import type { ControlEvent, Event, EventOf, Placed, PlanTerms } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
@@ -17,7 +18,14 @@ import { LogInMemory } from '../../support/log/log-in-memory.ts';
 import { accepted, extended, registered, settled, suspended } from '../../support/log/log-writer.ts';
 import { foldRequests, foldUsage } from '../../support/projections/projection-fold.ts';
 import { DIGEST, HistoryWriter } from '../../support/projections/arbitrary-history.ts';
-import { anyHistory, type HistoryStep } from '../../support/projections/history-steps.ts';
+import {
+  anyHistory,
+  END_USERS,
+  type HistoryStep,
+  MODELS,
+  TAGS,
+  UPSTREAMS,
+} from '../../support/projections/history-steps.ts';
 import { foldQuotas } from '../../support/projections/projection-quotas.ts';
 
 const HOUR_MS = 3_600_000;
@@ -198,6 +206,44 @@ describe('statements', () => {
     );
   });
 
+  test('statements: a filter selects requests, and estimates are counted apart', async () => {
+    const anyFilter = fc.constantFrom<CallFilter>(
+      ...TAGS.map((tag) => ({ tag })),
+      ...END_USERS.map((end_user) => ({ end_user })),
+      ...UPSTREAMS.map((upstream) => ({ upstream, model: MODELS[0] })),
+      { route: '/v1/messages' },
+      {},
+    );
+    await fc.assert(
+      fc.asyncProperty(anyHistory, anyFilter, async (steps, filter) => {
+        const log = await historyOf(steps, 0);
+        const month = parseMonth(log[0]?.at.toISOString().slice(0, 7) as string);
+        const statements = new Statements(month as NonNullable<typeof month>, filter);
+        for (const event of log) statements.add(event);
+        const own = statements.accounts.map((account) => statements.of(account));
+        const { tag, ...equal } = filter;
+        const ended = log.flatMap(({ event }) =>
+          (event.type === 'request.settled' || event.type === 'request.abandoned') &&
+          (tag === undefined || event.tags?.includes(tag) === true) &&
+          Object.entries(equal).every(([name, value]) => event[name as keyof typeof event] === value)
+            ? [event]
+            : [],
+        );
+        const estimated = ended.filter(({ usage_source: source }) => !['provider', 'none'].includes(source));
+        const costs = (events: typeof ended): bigint =>
+          events.reduce((all, event) => all + BigInt(costOf(event) ?? 0), 0n);
+        const sum = (name: 'cost_nanousd' | 'estimated_cost_nanousd'): bigint =>
+          own.reduce((all, each) => all + each[name], 0n);
+        expect(own.reduce((all, each) => all + each.requests, 0)).toBe(ended.length);
+        expect(own.reduce((all, each) => all + each.estimated, 0)).toBe(estimated.length);
+        expect(sum('cost_nanousd')).toBe(costs(ended));
+        expect(sum('estimated_cost_nanousd')).toBe(costs(estimated));
+        if (tag !== undefined) expect(own.flatMap(({ adjustments }) => adjustments)).toEqual([]);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
   test('statements: adjustments are listed and change no amount', () => {
     const call = accepted();
     const { account, key } = call;
@@ -235,12 +281,14 @@ describe('statements', () => {
       month: month.name,
       from: at,
       until: at,
+      filter: { tag: 'Tag0000000000001' },
       is_complete: true,
       first_position: 1,
       last_position: 4,
       statements: [{ ...all.of(account), name: 'acme', keys: {} }],
       total: null,
     });
+    expect(text).toContain('Only requests with tag Tag0000000000001');
     expect(text).toContain(
       `4         ${key}  tokens  -7     day     ${call.request}  "a \\"killed\\"\\nserver"`,
     );
