@@ -62,8 +62,9 @@ test('members see requests and usage of their account, overseers of all', async 
 
 test('members see charges only; administrators and auditors see the upstream cost too', async () => {
   const { request } = callOf(ana);
+  const events = ['/api/events?type=request', '/api/events.ndjson?type=request'];
   const paths = ['/api/requests', `/api/requests/${request}`, '/api/usage?group_by=model', '/api/usage'];
-  for (const path of [...paths, '/api/requests?format=csv', '/api/usage?format=csv']) {
+  for (const path of [...paths, '/api/requests?format=csv', '/api/usage?format=csv', ...events]) {
     const text = async (client: SignedInClient): Promise<string> =>
       JSON.stringify((await client.get(path)).body);
     expect(await text(ana)).not.toMatch(/upstream_cost|stated_cost/);

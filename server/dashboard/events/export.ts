@@ -70,7 +70,7 @@ export async function exportEvents(
       const { rows, lookedTo } = read.found;
       events += rows.length;
       position = lookedTo;
-      if (rows.length > 0) yield rows.map(lineOf).join('');
+      if (rows.length > 0) yield rows.map((row) => lineOf(row, scope)).join('');
     }
     const isCut = position < upTo;
     const next = isCut ? String(position) : null;
@@ -87,8 +87,8 @@ export async function exportEvents(
   return replyWithLines(response, headers, lines());
 }
 
-function lineOf(row: Read): string {
+function lineOf(row: Read, scope: Scope): string {
   const line =
-    row instanceof UnreadableEventError ? { position: row.position, unreadable: true } : eventRow(row);
+    row instanceof UnreadableEventError ? { position: row.position, unreadable: true } : eventRow(row, scope);
   return `${JSON.stringify(line)}\n`;
 }

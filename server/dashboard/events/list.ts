@@ -18,6 +18,7 @@ import {
 import type { EventPage, EventRow, EventsQuery } from '#server/contract/events.ts';
 import type { Freshness } from '#server/contract/parts.ts';
 import { skipTo } from '#server/dashboard/events/skip.ts';
+import { seesUpstreamCost, withoutUpstreamCost } from '#server/read/operator-fields.ts';
 import type { Source } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
 
@@ -150,20 +151,24 @@ export async function listEvents(
   const isDone = left.upTo <= left.after;
   return {
     object: 'list',
-    data: found.flatMap((row) => (row instanceof UnreadableEventError ? [] : [eventRow(row)])),
+    data: found.flatMap((row) => (row instanceof UnreadableEventError ? [] : [eventRow(row, scope)])),
     next: isDone ? null : String(left.upTo),
     head,
     scanned_to: Math.max(left.after, left.upTo) + 1,
   };
 }
 
-/** An event as a row: its position, then its fields without the digest of a secret. */
-export function eventRow({ position, at, instance, stream, version, event }: Placed): EventRow {
+/** An event as a row: its position, then the fields that the reader may see, without a secret's digest. */
+export function eventRow(placed: Placed, scope: Scope): EventRow {
+  const { position, at, instance, stream, version, event } = placed;
   const {
     type,
     actor = null,
     digest: _,
     ...fields
-  } = event as Placed['event'] & { actor?: string; digest?: string };
+  } = (seesUpstreamCost(scope) ? event : withoutUpstreamCost(event)) as Placed['event'] & {
+    actor?: string;
+    digest?: string;
+  };
   return { position, at: at.toISOString(), instance, stream, version, type, actor, fields };
 }
