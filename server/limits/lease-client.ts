@@ -58,6 +58,11 @@ export class LeaseClient {
     return this.#exchanges;
   }
 
+  /** The subjects of which it keeps counters. */
+  get subjects(): number {
+    return this.#admission.leases.subjects;
+  }
+
   /** Admits a call at once where its leases allow it, else after an exchange with Postgres. Never throws. */
   admit(subjects: readonly SubjectLimits[], need: CallNeed): Outcome | Promise<Outcome> {
     // The instance is fenced: no response would ever come.

@@ -1,6 +1,10 @@
 import express, { type Router } from 'express';
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
+import type { CallAttribution } from '#db/limits/subjects.ts';
+import { UNATTRIBUTED } from '#server/attribution/attribution.ts';
+import { readAttribution } from '#server/attribution/read-attribution.ts';
+import { applyTerms } from '#server/attribution/require.ts';
 import { sendApiError, sendJson } from '#server/http/respond.ts';
 import {
   answerRequests,
@@ -27,6 +31,8 @@ export const READ_ROUTES = [
 ] as const;
 
 type KeyReader = Reader & { key: Key };
+
+const NO_BODY = { bytes: Buffer.alloc(0), scanned: { members: new Map() } };
 
 /** The read API for keys: usage, requests, details of one request and its receipt. */
 export function readRoutes({
@@ -61,7 +67,9 @@ export function readRoutes({
   get('/v1/usage', '/v1/usage', async (reader) => {
     const report = await answerUsage(reading, reader);
     if (report === null || report instanceof ApiError) return report;
-    const usage: Usage | null = await usageOf(reader.key, relay.readModel, relay.instance.limits);
+    const { readModel, instance } = relay;
+    const call = await attributionOf(relay, reader);
+    const usage: Usage | null = await usageOf(reader.key, readModel, instance.limits, call);
     return usage === null ? new ApiError('store_unavailable') : { ...usage, ...report };
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
@@ -69,4 +77,13 @@ export function readRoutes({
   get('/v1/requests/:request/receipt', '/v1/requests', (reader) => answerReceipt(receipts, reader));
 
   return routes;
+}
+
+/** The end user, session and tags that the headers of a request name, or its key fixes. */
+async function attributionOf({ attribution }: Relay, { key, request }: KeyReader): Promise<CallAttribution> {
+  const sent = readAttribution(request.rawHeaders, NO_BODY.bytes, NO_BODY.scanned);
+  const terms = key.terms?.attribution;
+  const values = terms === undefined ? sent : applyTerms(sent, terms);
+  if (values instanceof ApiError) return UNATTRIBUTED;
+  return (await attribution.resolve(key.account, values)) ?? UNATTRIBUTED;
 }

@@ -1,6 +1,7 @@
 import type { Key } from '#db/fold/key.ts';
 import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { reservedAmount } from '#db/limits/meters.ts';
+import type { CallAttribution } from '#db/limits/subjects.ts';
 import { CONCURRENT_MAX } from '#server/limits/bounds.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import type { LeaseClient } from '#server/limits/lease-client.ts';
@@ -20,9 +21,17 @@ export type Usage = {
   })[];
 };
 
-/** The limits of a key and its account, as the store knows them now; null where it can't be asked. */
-export async function usageOf(key: Key, readModel: ReadModel, limits: LeaseClient): Promise<Usage | null> {
-  const subjects = readModel.limitsOf(key);
+/**
+ * The limits of a key and its account, as the store knows them now; null where it can't be asked.
+ * @param call the end user, session and tags whose limits are listed too.
+ */
+export async function usageOf(
+  key: Key,
+  readModel: ReadModel,
+  limits: LeaseClient,
+  call: CallAttribution,
+): Promise<Usage | null> {
+  const subjects = readModel.limitsOf(key, call);
   const counters = await limits.figures(subjects);
   if (counters === null) return null;
   const account = readModel.account(key.account);

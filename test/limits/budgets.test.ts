@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import path from 'node:path';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { checkLimits } from '../support/identity/limits-identity.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet, type Tenant } from '../support/fleet.ts';
@@ -9,23 +11,32 @@ import { limitOf } from './refused.ts';
 
 let upstream: ScriptedUpstream;
 let fleet: Fleet;
+let directory: string;
 const MODEL = 's:tokens=20';
 const DOLLAR = 1_000_000_000;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  fleet = await startFleet({ upstreams: [upstream], instances: 2 });
+  // Servers of one installation share its master key, under which the keys of attribution lie.
+  directory = await makeTestDirectory();
+  fleet = await startFleet({
+    upstreams: [upstream],
+    instances: 2,
+    env: { DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'master.key') },
+  });
   await fleet.control((control) => control.setPrice('s:*', { base: { input: 0, output: 10_000_000_000 } }));
 });
 
 afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]();
   await upstream?.close();
+  await removeTestDirectory(directory);
 });
 
-const call = ({ secret }: Tenant, instance: number) =>
+const call = ({ secret }: Tenant, instance: number, headers: Record<string, string> = {}) =>
   fleet.chat(instance, {
     key: secret,
+    headers,
     body: { model: MODEL, max_tokens: 20, messages: [{ role: 'user', content: 'Hello' }] },
   });
 
@@ -91,4 +102,41 @@ test('calls are charged to the parents of their account, on all servers', async 
   ];
   expect(parents).toEqual([`${team.account} ${top.account}`, '']);
   expect(checkLimits(log)).toEqual([]);
+});
+
+test('each end user, session and tag has its quota, whatever the others use', async () => {
+  const quota = { meter: 'requests', enforcement: 'hard' } as const;
+  const tenant = await fleet.tenant('application', {
+    quotas: [
+      { ...quota, window: 'month', limit: 100 },
+      { ...quota, per: 'end_user', window: 'day', limit: 3 },
+      { ...quota, per: 'session', window: 'lifetime', limit: 2 },
+      { ...quota, per: 'tag', window: 'hour', limit: 4 },
+    ],
+  });
+  const made = async (headers: Record<string, string>, count: number) => {
+    const replies = await Promise.all(
+      Array.from({ length: count }, (_, index) => call(tenant, index, headers)),
+    );
+    const rejected = replies.filter(({ status }) => status === 429);
+    return {
+      admitted: replies.filter(({ status }) => status === 200).length,
+      scopes: [...new Set(rejected.map((reply) => limitOf(reply).scope))],
+      messages: rejected.map((reply) => reply.body.toString()),
+    };
+  };
+  const ana = await made({ 'x-daybook-user': 'ana@example.com' }, 6);
+  expect(ana).toMatchObject({ admitted: 3, scopes: ['end_user'] });
+  for (const message of ana.messages) {
+    expect(message).toContain("This end user's quota");
+    expect(message).not.toContain('ana');
+  }
+  expect(await made({ 'x-daybook-user': 'bob' }, 2)).toMatchObject({ admitted: 2, scopes: [] });
+  const session = { 'x-daybook-user': 'carl', 'x-daybook-session': 's-1' };
+  expect(await made(session, 4)).toMatchObject({ admitted: 2, scopes: ['session'] });
+  expect(await made({ 'x-daybook-tags': 'red, blue' }, 3)).toMatchObject({ admitted: 3 });
+  // One of the two tags has one request left, the other none of its own use.
+  expect(await made({ 'x-daybook-tags': 'red' }, 3)).toMatchObject({ admitted: 1, scopes: ['tag'] });
+  expect(await made({}, 3)).toMatchObject({ admitted: 3 });
+  expect(checkLimits(await fleet.settledLog())).toEqual([]);
 });

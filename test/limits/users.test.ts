@@ -1,0 +1,174 @@
+import { env } from 'node:process';
+import { expect, test } from 'vitest';
+import type { EventOf } from '#db/events/events.ts';
+import { recoverInstance } from '#db/instances/instance.ts';
+import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import { minuteOf } from '#db/limits/windows.ts';
+import { SUBJECTS_USUAL } from '#server/limits/bounds.ts';
+import { LeaseClient } from '#server/limits/lease-client.ts';
+import { Reservation } from '#server/limits/reservation.ts';
+import { randomFrom } from '../chaos/random.ts';
+import { createDatabase } from '../support/database.ts';
+import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
+
+/**
+ * Quotas of very many end users over three instances on one database, one of which is killed. The long form
+ * is `npm run limits -- --users 1000000 test/limits/users.test.ts`.
+ */
+
+const USERS = Number(env['LIMITS_USERS'] ?? 600);
+/** Of each end user, in its lifetime: two calls and a half. */
+const CAP = 25;
+const TOKENS = 10;
+const CONCURRENT = 64;
+const need = { minimum: { tokens: TOKENS, cost: 0 }, wanted: { tokens: TOKENS, cost: 0 } };
+const OF_USER: readonly Limit[] = [
+  { meter: 'tokens', window: 'lifetime', cap: CAP, enforcement: 'hard', reset: 0 },
+];
+const OF_ACCOUNT: readonly Limit[] = [
+  { meter: 'tokens', window: 'month', cap: 1_000_000_000_000, enforcement: 'hard', reset: 0 },
+];
+const pseudonym = (user: number): string => `User${String(user).padStart(12, '0')}`;
+const subjectsOf = (user: number): SubjectLimits[] => [
+  { subject: 'account/Account1', limits: OF_ACCOUNT, position: 1, replyTokensMax: null },
+  { subject: `end_user/Account1/${pseudonym(user)}`, limits: OF_USER, position: 1, replyTokensMax: null },
+];
+
+type Running = { event: EventOf<'request.accepted'>; hold: Reservation };
+
+/** An instance with its leases and its part of the log. */
+class Server {
+  readonly writer: Writer;
+  readonly limits: LeaseClient;
+  calls = 0;
+  #position = 0;
+
+  constructor(writer: Writer, connect: () => ReturnType<typeof connectAs>) {
+    this.writer = writer;
+    this.limits = new LeaseClient({
+      connect,
+      instance: writer.instance,
+      nowMs: () => Date.now(),
+      position: () => this.#position,
+      onFenced: () => {},
+      // The killed one loses its connection; a call of another would not be admitted.
+      onError: () => {},
+    });
+  }
+
+  /**
+   * Admits and records calls at the same time.
+   * @returns those that run, and the users of the others: `unknown` while the killed instance may hold units.
+   */
+  async begin(
+    users: readonly number[],
+  ): Promise<{ running: Running[]; rejected: number[]; unknown: number[] }> {
+    this.calls += users.length;
+    const outcomes = await Promise.all(users.map((user) => this.limits.admit(subjectsOf(user), need)));
+    const running: Running[] = [];
+    const rejected: number[] = [];
+    const unknown: number[] = [];
+    for (const [index, hold] of outcomes.entries()) {
+      const user = users[index] as number;
+      if (!(hold instanceof Reservation)) {
+        expect(hold.kind).not.toBe('unavailable');
+        (hold.kind === 'short' ? rejected : unknown).push(user);
+        continue;
+      }
+      const who = { account: 'Account1', key: 'Key00001', model: 'm', end_user: pseudonym(user) };
+      const admission = { admitted_minute: minuteOf(Date.now()), terms_position: 1 };
+      running.push({ event: accepted({ ...who, ...admission, hold_tokens: hold.tokens }), hold });
+    }
+    if (running.length > 0) this.#position = await this.writer.append(running.map(({ event }) => event));
+    return { running, rejected, unknown };
+  }
+
+  async end(running: readonly Running[]): Promise<void> {
+    if (running.length === 0) return;
+    const usage = { input_tokens: 3, output_tokens: TOKENS - 3 };
+    const events = running.map(({ event }) => {
+      const { end_user = '', admitted_minute = 0, terms_position = 0 } = event;
+      return settled(event, { end_user, admitted_minute, terms_position, ...usage });
+    });
+    this.#position = await this.writer.append(events);
+    for (const { hold } of running) this.limits.settle(hold, usage);
+  }
+}
+
+test(
+  `${USERS} end users over three instances: no quota is exceeded, and none rejects below it`,
+  { timeout: 3_600_000 },
+  async () => {
+    await using database = await createDatabase();
+    const owner = await connectAs(database, 'owner');
+    const servers: Server[] = [];
+    for (let count = 0; count < 3; count++)
+      servers.push(new Server(await openWriter(database), () => connectAs(database, 'relay')));
+    const [dead, heir] = servers as [Server, Server];
+    const rejections = new Set<number>();
+    const random = randomFrom(7);
+    // Three calls of each end user, of which two are within the quota, from all instances.
+    const queue = [0, 1, 2].flatMap(() => Array.from({ length: USERS }, (_, user) => user));
+    for (let index = queue.length - 1; index > 0; index--) {
+      const other = random.below(index + 1);
+      [queue[index], queue[other]] = [queue[other] as number, queue[index] as number];
+    }
+    const take = (): number[] => queue.splice(-CONCURRENT);
+    const killAt = queue.length / 2;
+    const serve = async (server: Server): Promise<void> => {
+      while (queue.length > 0 && !(server === dead && queue.length < killAt)) {
+        const { running, rejected } = await server.begin(take());
+        for (const user of rejected) rejections.add(user);
+        await server.end(running);
+      }
+    };
+    const others = servers.filter((server) => server !== dead).map(serve);
+    await serve(dead);
+    // It is killed with calls open, and with leases that it never returns.
+    const { running: open } = await dead.begin(take());
+    expect(open.length).toBeGreaterThan(0);
+    await dead.limits.close(0);
+    await owner.query('update daybook.instance set dead_at = clock_timestamp() where id = $1', [
+      dead.writer.instance,
+    ]);
+    const startedMs = performance.now();
+    expect(await recoverInstance(heir.writer.client, dead.writer.instance, heir.writer.instance)).toBe(
+      open.length,
+    );
+    const recoveryMs = performance.now() - startedMs;
+    await Promise.all(others);
+    // Every end user calls until it is rejected.
+    const left = Array.from({ length: USERS }, (_, user) => user);
+    while (left.length > 0) {
+      const { running, rejected, unknown } = await heir.begin(left.splice(-CONCURRENT));
+      for (const user of rejected) rejections.add(user);
+      await heir.end(running);
+      left.push(...unknown, ...running.map(({ event }) => Number(event.end_user?.slice(4))));
+    }
+    for (const server of servers) if (server !== dead) await server.limits.close(10_000);
+
+    const { rows } = await owner.query<{ users: number; least: number; most: number; leased: number }>(
+      `select count(*)::int as users, min(used + overdrawn)::int as least, max(used + overdrawn)::int as most,
+          sum(granted - returned - used)::int as leased
+        from daybook.allowance where window_kind = 6`,
+    );
+    // Twice ten of 25: a third call of ten would exceed each, and each was rejected with less free.
+    expect(rows).toEqual([{ users: USERS, least: 20, most: 20, leased: 0 }]);
+    expect(rejections.size).toBe(USERS);
+    const { rows: total } = await owner.query<{ used: string; charged: string }>(
+      `select (select used + overdrawn from daybook.allowance where window_kind = 5)::text as used,
+          sum(daybook.charged_units(2::smallint, e.fields))::text as charged
+        from daybook.instance i cross join daybook.events_of(i.id, 0) e
+        where (e.fields).type in (101, 102)`,
+    );
+    expect(total[0]?.used).toBe(total[0]?.charged);
+    const calls = servers.reduce((sum, server) => sum + server.calls, 0);
+    const exchanges = servers.reduce((sum, { limits }) => sum + limits.exchanges, 0);
+    expect(exchanges / calls).toBeLessThan(0.2);
+    for (const { limits } of servers) expect(limits.subjects).toBeLessThanOrEqual(2 * SUBJECTS_USUAL);
+    if (env['LIMITS_USERS'] !== undefined)
+      process.stdout.write(`${JSON.stringify({ users: USERS, calls, exchanges, recoveryMs })}\n`);
+    for (const { writer } of servers) await writer.client.end();
+    await owner.end();
+  },
+);
