@@ -22,7 +22,8 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const call = (model: string, { key = relay.key, stream = true, user = String(randomUUID()) } = {}) =>
+type CallOptions = { key?: string; stream?: boolean; user?: string };
+const call = (model: string, { key = relay.key, stream = true, user = randomUUID() }: CallOptions = {}) =>
   chat({ port: relay.port, key, body: { model, stream, messages: [], user } });
 const look = (query = '', key = relay.key): Promise<LiveViewer> => lookOn({ port: relay.port, key, query });
 const eventsOf = (events: readonly Placed[], request: string) =>
