@@ -3,6 +3,7 @@ import { entriesOf, leafHash, linkBatch } from '#db/log/chain.ts';
 import { subtreeHash, HASH_BYTES } from '#db/tlog/merkle.ts';
 import { readLeafTile } from '#db/tlog/publish-directory.ts';
 import { readBatches } from '../support/audit/verify-chain.ts';
+import { RESERVED_NAME } from './reserved-names.ts';
 import type { World } from './world.ts';
 
 /** A batch by its positions. */
@@ -119,6 +120,6 @@ async function makeHeadsFit(superuser: Client): Promise<void> {
     update daybook.stream_head h set version = t.version from truth t where t.stream = h.stream
       and h.version <> t.version`);
   await superuser.query(`delete from daybook.stream_head h where not exists (select
-    from daybook.control_event e where e.stream = h.stream or h.version = 0 and e.type = 1
-      and h.stream = 'account-name/' || ((line::daybook.event_fields).body::json ->> 'name'))`);
+    from daybook.control_event e where e.stream = h.stream
+      or h.version = 0 and h.stream = ${RESERVED_NAME})`);
 }

@@ -3,6 +3,7 @@ import type { Random } from '../chaos/random.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
 import { parseNote } from '#db/tlog/note.ts';
 import { batchOf, linesOf, putLines } from './batches.ts';
+import { RESERVED_NAME } from './reserved-names.ts';
 import { type Attack, attempt, between, oneOf, type Table } from './trial.ts';
 import { changeOf, type Column } from './values.ts';
 import type { World } from './world.ts';
@@ -284,8 +285,7 @@ function isStillSigned({ key }: World, before: string, after: string): boolean {
 async function positionOfStream({ superuser, head }: World, stream: string): Promise<number> {
   const { rows } = await superuser.query<{ position: number | null }>(
     `select max(position)::float8 as position from daybook.control_event
-      where stream = $1 or type = 1
-        and $1 = 'account-name/' || ((line::daybook.event_fields).body::json ->> 'name')`,
+      where stream = $1 or $1 = ${RESERVED_NAME}`,
     [stream],
   );
   return rows[0]?.position ?? head;

@@ -1,4 +1,5 @@
 import type { Random } from '../chaos/random.ts';
+import { RESERVED_NAME } from './reserved-names.ts';
 import { type Attack, oneOf, type Table } from './trial.ts';
 import type { World } from './world.ts';
 
@@ -7,10 +8,10 @@ type Deletion = { table: Table; what: string; where: string; expected: string };
 
 const ALL = 'true';
 const FIRST_SIGNER = '(select min(position) from daybook.control_event where type = 80)';
-/** Where each stream ends, and where each name was registered. */
+/** Where each stream ends, and where each name was reserved. */
 const STREAM_ENDS = `select stream, max(position) as position from daybook.control_event group by stream
-  union all select 'account-name/' || ((line::daybook.event_fields).body::json ->> 'name'), max(position)
-    from daybook.control_event where type = 1 group by 1`;
+  union all select ${RESERVED_NAME} as name, max(position)
+    from daybook.control_event where ${RESERVED_NAME} is not null group by 1`;
 const FIRST_EVENT = '(select min(last_position - event_count + 1) from daybook.log)';
 /** The third of the batches whose events are in the database. */
 const THIRD =

@@ -12,6 +12,7 @@ import { parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
 import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory.ts';
 import { addSigningKey } from '#db/tlog/signing-key.ts';
 import type { Random } from '../chaos/random.ts';
+import { reservedName } from './reserved-names.ts';
 import { anyControlEvent, anyRequestEvent } from '../support/log/arbitrary-event.ts';
 import { appendFirstControls, appendFirstRequests } from '../support/audit/first-events.ts';
 import {
@@ -170,6 +171,7 @@ async function cutIntoPartitions(superuser: Client): Promise<void> {
 class Calls {
   readonly #random: Random;
   readonly #versions = new Map<string, number>();
+  readonly #names = new Set<string>();
 
   constructor(random: Random) {
     this.#random = random;
@@ -207,9 +209,10 @@ class Calls {
         const stream = streamOf(event);
         const version = (this.#versions.get(stream) ?? 0) + 1;
         this.#versions.set(stream, version);
-        // Names that are taken have rows of their own among the heads of streams.
-        const isName = event.type === 'account.registered' && version === 1;
-        return { event, version, ...(isName ? { claim: `account-name/${event.name}` } : {}) };
+        const name = reservedName(event);
+        if (name === null || this.#names.has(name)) return { event, version };
+        this.#names.add(name);
+        return { event, version, claim: name };
       });
   }
 }
