@@ -81,21 +81,35 @@ export function accepted(changes: Partial<EventOf<'request.accepted'>> = {}): Ev
   };
 }
 
+/** The fields that each event of a call has. */
+function callOf({
+  request,
+  account,
+  key,
+  model,
+  route,
+  parents,
+  end_user,
+  session,
+  tags,
+}: EventOf<'request.accepted'>) {
+  return {
+    ...{ request, account, key, model, route },
+    ...(parents === undefined ? {} : { parents }),
+    ...(end_user === undefined ? {} : { end_user }),
+    ...(session === undefined ? {} : { session }),
+    ...(tags === undefined ? {} : { tags }),
+  };
+}
+
 /** The ending of an accepted request. */
 export function settled(
-  { request, account, key, model, route, end_user, session, tags }: EventOf<'request.accepted'>,
+  begun: EventOf<'request.accepted'>,
   changes: Partial<EventOf<'request.settled'>> = {},
 ): EventOf<'request.settled'> {
   return {
     type: 'request.settled',
-    request,
-    account,
-    key,
-    model,
-    route,
-    ...(end_user === undefined ? {} : { end_user }),
-    ...(session === undefined ? {} : { session }),
-    ...(tags === undefined ? {} : { tags }),
+    ...callOf(begun),
     end_reason: 'completed',
     usage_source: 'provider',
     upstream: 'one',
@@ -113,11 +127,15 @@ export function settled(
 
 /** An accepted request that is given more to spend; `changes` say how much. */
 export function extended(
-  { request, account, key, model, route, hold_tokens }: EventOf<'request.accepted'>,
+  begun: EventOf<'request.accepted'>,
   changes: Partial<EventOf<'request.extended'>> = {},
 ): EventOf<'request.extended'> {
-  const call = { request, account, key, model, route };
-  return { type: 'request.extended', ...call, hold_tokens: hold_tokens * 2, ...changes };
+  return {
+    type: 'request.extended',
+    ...callOf(begun),
+    hold_tokens: begun.hold_tokens * 2,
+    ...changes,
+  };
 }
 
 export function registered(
