@@ -64,7 +64,7 @@ class Server {
     users: readonly number[],
   ): Promise<{ running: Running[]; rejected: number[]; unknown: number[] }> {
     this.calls += users.length;
-    const outcomes = await Promise.all(users.map((user) => this.limits.admit(subjectsOf(user), need)));
+    const outcomes = await Promise.all(users.map(async (user) => this.limits.admit(subjectsOf(user), need)));
     const running: Running[] = [];
     const rejected: number[] = [];
     const unknown: number[] = [];
