@@ -21,7 +21,7 @@ const JOBS_MAX = 8;
  */
 const CONNECTIONS_MAX = 4;
 /** Jobs are announced by notifications; polling finds those due later or lost with a connection. */
-const POLL_MS = 10_000;
+const POLL_MS = 5_000;
 const RERUN_PAUSE_MS = 1_000;
 /** How long running jobs may continue after the stop before they are aborted. */
 const STOP_ABORT_MS = 3_000;

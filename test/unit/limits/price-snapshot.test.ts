@@ -321,22 +321,26 @@ describe('the installed list', () => {
         const event = setPrice(undefined, { pattern, plan: null, terms, source, actor: 'command-line' });
         if (event) table.apply(storedAs(parseEvent(event) as typeof event, 1));
       }
-      const wrong = offers.flatMap(({ pattern }) => {
+      // Of hundreds of models every fifth is priced in all situations, which takes most of the time.
+      const isWhole = (index: number): boolean => offers.length <= 200 || index % 5 === 0;
+      const wrong = offers.flatMap(({ pattern }, index) => {
         const name = pattern.replace(/\*$/, '-unheard-of');
         const schedule = table.find(name)?.schedule;
-        return SITUATIONS.filter(({ at, usage }) => {
-          const lists = listUsage(usage);
-          const theirs = calcPrice(lists, name, { provider, timestamp: at })?.total_price ?? Number.NaN;
-          if (!schedule) return true;
-          const rate = rateAt(schedule, {
-            minute: at.getTime() / 60_000,
-            inputTokens: usage.input,
-            serviceTier: undefined,
-            upstream: undefined,
-          });
-          const { whole, fraction } = costOf(usage, rate);
-          return !(Math.abs(whole + fraction / 18e6 - theirs * 1e9) < 1e-3);
-        }).map(({ at, usage }) => [name, at.toISOString(), usage.input]);
+        return SITUATIONS.slice(0, isWhole(index) ? undefined : 2)
+          .filter(({ at, usage }) => {
+            const lists = listUsage(usage);
+            const theirs = calcPrice(lists, name, { provider, timestamp: at })?.total_price ?? Number.NaN;
+            if (!schedule) return true;
+            const rate = rateAt(schedule, {
+              minute: at.getTime() / 60_000,
+              inputTokens: usage.input,
+              serviceTier: undefined,
+              upstream: undefined,
+            });
+            const { whole, fraction } = costOf(usage, rate);
+            return !(Math.abs(whole + fraction / 18e6 - theirs * 1e9) < 1e-3);
+          })
+          .map(({ at, usage }) => [name, at.toISOString(), usage.input]);
       });
       expect(wrong).toEqual([]);
     },
