@@ -13,6 +13,7 @@ import { connectRelay } from '#db/postgres/store.ts';
 import { PRICES_IMPORT_MAX } from '#server/control/bounds.ts';
 import { type AccountRef, type BatchNumbers, ControlLog } from '#server/control/control-log.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
+import { retryConflict } from '#server/control/retry-conflict.ts';
 import {
   overrideTerms,
   registerAccount,
@@ -306,11 +307,11 @@ export class Control extends ControlLog {
    * Sets the offered prices that differ from the current ones, in one transaction.
    * @param command.dryRun only report the changes.
    */
-  async importPrices(
+  importPrices(
     offers: readonly Offer[],
     command: { replaceManual: boolean; dryRun: boolean },
   ): Promise<ImportPlan & Change> {
-    for (let attempt = 1; ; attempt++) {
+    return retryConflict(async () => {
       const prices = await this.loadPrices(offers.map(({ pattern }) => pattern));
       const plan = planImport((pattern) => prices.get(pattern), offers, { ...command, actor: this.#actor });
       const last = plan.changes.at(-1);
@@ -321,13 +322,9 @@ export class Control extends ControlLog {
           `An import changes at most ${PRICES_IMPORT_MAX} prices, and this one ${plan.changes.length}. ` +
             'Import fewer providers at once.',
         );
-      try {
-        const position = await this.append(plan.changes);
-        return { ...plan, event: { type: last.event.type, position } };
-      } catch (error) {
-        if (!(error instanceof ConflictError) || attempt === 2) throw error;
-      }
-    }
+      const position = await this.append(plan.changes);
+      return { ...plan, event: { type: last.event.type, position } };
+    });
   }
 
   #changeAccount(

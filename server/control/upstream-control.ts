@@ -3,7 +3,7 @@ import { deleteCredentials, lockMasterKey, insertCredential } from '#db/secrets/
 import { type Owner, sealSecret } from '#db/secrets/envelope.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
-import { ConflictError, type ControlAppend } from '#db/log/append.ts';
+import type { ControlAppend } from '#db/log/append.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { NamePatterns } from '#db/limits/permissions.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
@@ -11,6 +11,7 @@ import type { Config } from '#server/process/config.ts';
 import { type Decided } from '#server/control/control-log.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
+import { retryConflict } from '#server/control/retry-conflict.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, requireModel, retireModel } from '#server/decide/model.ts';
 import {
@@ -168,22 +169,16 @@ export class UpstreamControl {
   }
 
   /** Decides and appends within one transaction; once more after a conflict with a concurrent change. */
-  async #changeAtomically(
-    decide: () => Promise<Decided & Pick<ChangeSet, 'seal' | 'remove'>>,
-  ): Promise<Change> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await inTransaction(this.#client, async () => {
-          const { events, version, seal, remove } = await decide();
-          const last = events.at(-1);
-          if (!last) return UNCHANGED;
-          const appends = events.map((event, index) => ({ event, version: version + index }));
-          return { event: { type: last.type, position: await this.#append({ appends, seal, remove }) } };
-        });
-      } catch (error) {
-        if (!(error instanceof ConflictError) || attempt === 2) throw error;
-      }
-    }
+  #changeAtomically(decide: () => Promise<Decided & Pick<ChangeSet, 'seal' | 'remove'>>): Promise<Change> {
+    return retryConflict(() =>
+      inTransaction(this.#client, async () => {
+        const { events, version, seal, remove } = await decide();
+        const last = events.at(-1);
+        if (!last) return UNCHANGED;
+        const appends = events.map((event, index) => ({ event, version: version + index }));
+        return { event: { type: last.type, position: await this.#append({ appends, seal, remove }) } };
+      }),
+    );
   }
 
   /**
