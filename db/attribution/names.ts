@@ -1,4 +1,4 @@
-import { type Named, openAccountKey, openValue, pseudonymOf } from '#db/attribution/keys.ts';
+import { type AccountKey, type Named, openAccountKey, openValue, pseudonymOf } from '#db/attribution/keys.ts';
 import { readAccountKeys, readSealedValues } from '#db/attribution/store.ts';
 import { type AttributionKind, normalizeValue } from '#db/attribution/value.ts';
 import type { Queryable } from '#db/schema/query.ts';
@@ -10,22 +10,31 @@ import type { MasterKeys } from '#db/secrets/envelope.ts';
 export const nameKey = ({ kind, pseudonym }: Named): string => `${kind}/${pseudonym}`;
 
 /**
- * The readable values of pseudonyms of an account, by their {@link nameKey}. Those that were erased, never
- * stored, or sealed under a key that was destroyed are missing.
- * @throws {UnknownMasterKeyError} if the account's key is sealed under a master key that is not among these.
+ * The key of an account, opened.
+ * @returns null where it has none: no call was attributed, or its key was destroyed.
+ * @throws {UnknownMasterKeyError} if it is sealed under a master key that is not among these.
  */
-export async function readNames(
+export async function readAccountKey(
   client: Queryable,
   keys: MasterKeys,
   account: string,
+): Promise<AccountKey | null> {
+  const [stored] = await readAccountKeys(client, [account]);
+  return stored !== undefined && 'sealed' in stored ? openAccountKey(keys, stored) : null;
+}
+
+/**
+ * The readable values of pseudonyms of an account, by their {@link nameKey}. Those that were erased, never
+ * stored, or sealed under a key that was destroyed are missing.
+ */
+export async function readNames(
+  client: Queryable,
+  key: AccountKey,
   named: readonly Named[],
 ): Promise<Map<string, string>> {
   const names = new Map<string, string>();
   if (named.length === 0) return names;
-  const [stored] = await readAccountKeys(client, [account]);
-  if (stored === undefined || !('sealed' in stored)) return names;
-  const key = openAccountKey(keys, stored);
-  for (const { sealed, ...each } of await readSealedValues(client, account, named)) {
+  for (const { sealed, ...each } of await readSealedValues(client, key.account, named)) {
     try {
       names.set(nameKey(each), openValue(key, each, sealed));
     } catch {
@@ -35,20 +44,8 @@ export async function readNames(
   return names;
 }
 
-/**
- * The pseudonym of a value in an account, as calls have it.
- * @returns null where the account has no key, so that no call has it; or the value is not valid.
- * @throws {UnknownMasterKeyError} as {@link readNames}.
- */
-export async function findPseudonym(
-  client: Queryable,
-  keys: MasterKeys,
-  account: string,
-  kind: AttributionKind,
-  text: string,
-): Promise<string | null> {
+/** The pseudonym of a value as clients send it; null where it is not valid, so that no call has it. */
+export function findPseudonym(key: AccountKey, kind: AttributionKind, text: string): string | null {
   const value = normalizeValue(text);
-  const [stored] = await readAccountKeys(client, [account]);
-  if (value === null || stored === undefined || !('sealed' in stored)) return null;
-  return pseudonymOf(openAccountKey(keys, stored), kind, value);
+  return value === null ? null : pseudonymOf(key, kind, value);
 }

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
-import { openAccountKey, pseudonymOf } from '#db/attribution/keys.ts';
-import { nameKey, readNames } from '#db/attribution/names.ts';
+import { type AccountKey, openAccountKey, type SealedKey } from '#db/attribution/keys.ts';
+import { findPseudonym, nameKey, readNames } from '#db/attribution/names.ts';
 import {
   destroyAccountKey,
   eraseValue,
@@ -9,14 +9,14 @@ import {
   readAccountKeys,
   type StoredKey,
 } from '#db/attribution/store.ts';
-import { type AttributionKind, normalizeValue } from '#db/attribution/value.ts';
+import type { AttributionKind } from '#db/attribution/value.ts';
 import type { AttributionEvent } from '#db/events/subjects.ts';
 import { Pseudonym } from '#db/events/parts.ts';
-import { ConflictError } from '#db/log/append.ts';
-import { type MasterKeys, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
+import { UnknownMasterKeyError } from '#db/secrets/envelope.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import type { AccountRef } from '#server/control/control-log.ts';
 import type { Control } from '#server/control/control.ts';
+import { retryConflict } from '#server/control/retry-conflict.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
@@ -54,9 +54,9 @@ export class AttributionControl {
    */
   async show(ref: AccountRef, wanted: Wanted): Promise<Found & { value: string | null }> {
     const { id } = await this.#control.loadAccount(ref);
-    const [stored] = await readAccountKeys(this.#client, [id]);
+    const stored = requireKey((await readAccountKeys(this.#client, [id]))[0]);
     const found = await this.#find(id, stored, wanted);
-    const names = await this.#opened(id, () => readNames(this.#client, this.#masterKeys(), id, [found]));
+    const names = await readNames(this.#client, this.#open(stored), [found]);
     return { ...found, value: names.get(nameKey(found)) ?? null };
   }
 
@@ -69,7 +69,7 @@ export class AttributionControl {
     const { id } = await this.#control.loadAccount(ref);
     let found: Found | undefined;
     const change = await this.#changeAtomically(id, async () => {
-      found = await this.#find(id, await lockAccountKey(this.#client, id), wanted);
+      found = await this.#find(id, await this.#lock(id), wanted);
       const isNew = await eraseValue(this.#client, id, found);
       return isNew ? { type: 'attribution.erased', account: id, ...found, actor: this.#control.actor } : null;
     });
@@ -85,22 +85,24 @@ export class AttributionControl {
     const { id } = await this.#control.loadAccount(ref);
     let values = 0;
     const change = await this.#changeAtomically(id, async () => {
-      const stored = await lockAccountKey(this.#client, id);
-      if (stored === undefined || !('sealed' in stored)) throw noKey();
+      await this.#lock(id);
       values = await destroyAccountKey(this.#client, id);
       return { type: 'attribution.key_destroyed', account: id, actor: this.#control.actor };
     });
     return { ...change, values };
   }
 
-  async #find(account: string, stored: StoredKey | undefined, wanted: Wanted): Promise<Found> {
-    if (stored === undefined || !('sealed' in stored)) throw noKey();
+  async #lock(account: string): Promise<SealedKey> {
+    return requireKey(await lockAccountKey(this.#client, account));
+  }
+
+  async #find(account: string, stored: SealedKey, wanted: Wanted): Promise<Found> {
     if ('value' in wanted) {
-      const value = normalizeValue(wanted.value);
-      if (value === null)
+      const { kind, value } = wanted;
+      const pseudonym = findPseudonym(this.#open(stored), kind, value);
+      if (pseudonym === null)
         throw new DecisionError('invalid', 'A value has 1 to 256 bytes and no control characters.');
-      const key = await this.#opened(account, async () => openAccountKey(this.#masterKeys(), stored));
-      return { kind: wanted.kind, pseudonym: pseudonymOf(key, wanted.kind, value) };
+      return { kind, pseudonym };
     }
     const { pseudonym } = wanted;
     if (!Pseudonym.safeParse(pseudonym).success)
@@ -115,40 +117,35 @@ export class AttributionControl {
     return { kind, pseudonym };
   }
 
-  #masterKeys(): MasterKeys {
-    return readKeys(this.#file) ?? { current: '', all: new Map() };
-  }
-
-  async #opened<T>(account: string, open: () => Promise<T>): Promise<T> {
+  #open(stored: SealedKey): AccountKey {
     try {
-      return await open();
+      return openAccountKey(readKeys(this.#file) ?? { current: '', all: new Map() }, stored);
     } catch (error) {
       if (!(error instanceof UnknownMasterKeyError)) throw error;
       throw new DecisionError(
         'not_allowed',
-        `The key of attribution of account ${account} is encrypted with the master key ${error.masterKey}, ` +
-          `which ${this.#file} does not contain. Copy the key from a server's host, or name a pseudonym.`,
+        `The key of attribution of account ${stored.account} is encrypted with the master key ` +
+          `${error.masterKey}, which ${this.#file} does not contain. Copy the key from a server's host, or ` +
+          'name a pseudonym.',
       );
     }
   }
 
   /** Decides and appends within one transaction; once more after a conflict with a concurrent change. */
-  async #changeAtomically(account: string, decide: () => Promise<AttributionEvent | null>): Promise<Change> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await inTransaction(this.#client, async () => {
-          const event = await decide();
-          if (event === null) return UNCHANGED;
-          const version = (await this.#control.loadVersion(`attribution/${account}`)) + 1;
-          const position = await this.#control.append([{ event, version }]);
-          return { event: { type: event.type, position } };
-        });
-      } catch (error) {
-        if (!(error instanceof ConflictError) || attempt === 2) throw error;
-      }
-    }
+  #changeAtomically(account: string, decide: () => Promise<AttributionEvent | null>): Promise<Change> {
+    return retryConflict(() =>
+      inTransaction(this.#client, async () => {
+        const event = await decide();
+        if (event === null) return UNCHANGED;
+        const version = (await this.#control.loadVersion(`attribution/${account}`)) + 1;
+        const position = await this.#control.append([{ event, version }]);
+        return { event: { type: event.type, position } };
+      }),
+    );
   }
 }
 
-const noKey = (): DecisionError =>
-  new DecisionError('not_found', 'The account has no key of attribution: no call was attributed yet.');
+function requireKey(stored: StoredKey | undefined): SealedKey {
+  if (stored !== undefined && 'sealed' in stored) return stored;
+  throw new DecisionError('not_found', 'The account has no key of attribution: no call was attributed yet.');
+}

@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { readNames } from '#db/attribution/names.ts';
+import { readAccountKey, readNames } from '#db/attribution/names.ts';
 import { destroyAccountKey, eraseValue, lockAccountKey } from '#db/attribution/store.ts';
 import type { Placed } from '#db/events/events.ts';
 import { closeClient, connectAs } from '#db/postgres/connect.ts';
@@ -62,7 +62,9 @@ const nameOf = (of: string): Promise<string | undefined> =>
     const keys = readKeys(file);
     if (keys === null) throw new Error('there is no master key');
     const named = { kind: 'end_user', pseudonym: of } as const;
-    return (await readNames(client, keys, account, [named])).get(`end_user/${of}`);
+    const key = await readAccountKey(client, keys, account);
+    if (key === null) return undefined;
+    return (await readNames(client, key, [named])).get(`end_user/${of}`);
   });
 
 const storedCount = (): Promise<number> =>

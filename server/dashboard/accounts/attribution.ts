@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import type { z } from 'zod';
 import type { Named } from '#db/attribution/keys.ts';
-import { findPseudonym, nameKey, readNames } from '#db/attribution/names.ts';
+import { findPseudonym, nameKey, readAccountKey, readNames } from '#db/attribution/names.ts';
 import { type MasterKeys, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import {
@@ -51,14 +51,14 @@ async function lookUp(
   account: string,
   wanted: Wanted,
 ): Promise<AttributionName[]> {
-  const named: Named[] = [];
-  for (const each of wanted) {
+  const key = await readAccountKey(client, keys, account);
+  const named = wanted.flatMap((each): Named[] => {
     const { kind } = each;
-    const pseudonym =
-      'pseudonym' in each ? each.pseudonym : await findPseudonym(client, keys, account, kind, each.value);
-    if (pseudonym !== null) named.push({ kind, pseudonym });
-  }
-  const names = await readNames(client, keys, account, named);
+    if ('pseudonym' in each) return [each];
+    const pseudonym = key && findPseudonym(key, kind, each.value);
+    return pseudonym === null ? [] : [{ kind, pseudonym }];
+  });
+  const names = key === null ? new Map<string, string>() : await readNames(client, key, named);
   return named.map((each) => ({ ...each, value: names.get(nameKey(each)) ?? null }));
 }
 
