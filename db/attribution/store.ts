@@ -216,15 +216,18 @@ export async function destroyAccountKey(client: ClientBase, account: string): Pr
 /** Values that were stored longer ago are deleted; a call with one of them stores it again. */
 const RETENTION = '400 days';
 
-/** Deletes values past their retention, a part of them at a time. @returns how many. */
+/**
+ * Deletes values past their retention, the oldest first, a part of them at a time. Rows are locked only by
+ * their deletion: the relay may not update them.
+ * @returns how many.
+ */
 export function deleteExpiredValues(client: ClientBase): Promise<number> {
   const expired = db
     .selectFrom('daybook.attribution_value')
     .select(sql`ctid`.as('ctid'))
     .where('first_seen_at', '<', sql<Date>`statement_timestamp() - ${sql.lit(RETENTION)}::interval`)
-    .limit(VALUES_DELETED_MAX)
-    .forUpdate()
-    .skipLocked();
+    .orderBy('first_seen_at')
+    .limit(VALUES_DELETED_MAX);
   return countOf(
     client,
     db.deleteFrom('daybook.attribution_value').where(sql<boolean>`ctid = any(array(${expired}))`),

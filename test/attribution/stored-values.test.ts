@@ -2,7 +2,7 @@ import { rename } from 'node:fs/promises';
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { readAccountKey, readNames } from '#db/attribution/names.ts';
-import { destroyAccountKey, eraseValue, lockAccountKey } from '#db/attribution/store.ts';
+import { deleteExpiredValues, destroyAccountKey, eraseValue, lockAccountKey } from '#db/attribution/store.ts';
 import type { Placed } from '#db/events/events.ts';
 import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
@@ -163,4 +163,21 @@ test('values beyond the queue are counted, and their pseudonyms recorded all the
   server.apply([{ event } as unknown as Placed]);
   await server.flush();
   expect(await storedCount()).toBeLessThan(STORE_QUEUE_MAX);
+});
+
+test('the relay deletes values past their retention, and no others', async () => {
+  await using server = serve();
+  const [old, kept] = await Promise.all([pseudonym(server, 'ada'), pseudonym(server, 'grace')]);
+  await server.flush();
+  const owner = await connectAs(database, 'owner');
+  try {
+    const age = `update daybook.attribution_value set first_seen_at = now() - interval '401 days'
+      where account = $1 and pseudonym = $2`;
+    await owner.query(age, [account, old]);
+  } finally {
+    await closeClient(owner);
+  }
+  expect(await asRelay(deleteExpiredValues)).toBe(1);
+  expect(await nameOf(old)).toBeUndefined();
+  expect(await nameOf(kept)).toBe('grace');
 });
