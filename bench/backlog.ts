@@ -22,8 +22,10 @@ const ACCOUNTS = 20;
 const KEYS_PER_ACCOUNT = 3;
 const MODELS = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet', 'llama-70b'];
 const CALLS_PER_BATCH = 500;
+/** Half of the calls are attributed: to an end user, a session and two tags of so many. */
+const ATTRIBUTED = { endUsers: 10_000, sessions: 100_000, tags: 40 };
 
-/** Twenty accounts on a plan with quotas that nobody reaches, each with a few keys. */
+/** Twenty accounts on a plan with quotas far above the usage, each with a few keys. */
 export async function defineTenants(client: Client, instance: number): Promise<Tenants> {
   const quotas: PlanTerms['quotas'] = [
     { meter: 'tokens', window: 'day', limit: 10 ** 12, enforcement: 'hard' },
@@ -100,6 +102,19 @@ function accept({ keys, termsPosition }: Tenants): EventOf<'request.accepted'> {
     hold_cost_nanousd: 9_000,
     admitted_minute: minuteOf(Date.now()),
     terms_position: termsPosition,
+    ...(below(2) === 0 ? attribution() : {}),
+  };
+}
+
+const pseudonym = (kind: string, number: number): string =>
+  kind + String(number).padStart(16 - kind.length, '0');
+
+function attribution(): Pick<EventOf<'request.accepted'>, 'end_user' | 'session' | 'tags'> {
+  const { endUsers, sessions, tags } = ATTRIBUTED;
+  return {
+    end_user: pseudonym('User', below(endUsers)),
+    session: pseudonym('Session', below(sessions)),
+    tags: [pseudonym('TagA', below(tags)), pseudonym('TagB', below(tags))],
   };
 }
 
@@ -110,6 +125,9 @@ function settle({
   model,
   admitted_minute = 0,
   terms_position = 0,
+  end_user,
+  session,
+  tags,
 }: EventOf<'request.accepted'>): EventOf<'request.settled'> {
   const hasFailed = below(50) === 0;
   return {
@@ -118,8 +136,12 @@ function settle({
     account,
     key,
     model,
+    route: '/v1/chat/completions',
     admitted_minute,
     terms_position,
+    end_user,
+    session,
+    tags,
     end_reason: hasFailed ? 'upstream_error' : 'completed',
     usage_source: hasFailed ? 'none' : 'provider',
     upstream: 'mock',

@@ -1,3 +1,4 @@
+import type { Selectable } from 'kysely';
 import type { ClientBase } from 'pg';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
 import { adjustedSubject } from '#db/events/usage-events.ts';
@@ -6,10 +7,11 @@ import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS } from '#db/limits/meters.ts';
 import { holderOf, perCode } from '#db/limits/subjects.ts';
 import { AT } from '#db/log/columns.ts';
-import { chargesOf, holdersOf } from '#db/projections/page/charges.ts';
+import { chargesOf, holdersIn, type Limited } from '#db/projections/page/charges.ts';
 import type { EventPage, PageEvent } from '#db/projections/page/page.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { changeTerms } from '#db/projections/quota-change.ts';
+import type { QuotaTermsTable } from '#db/schema/tables.ts';
 
 const ACCEPTED = EVENT_CODES['request.accepted'];
 const EXTENDED = EVENT_CODES['request.extended'];
@@ -222,14 +224,27 @@ const ADJUST = `with delta as (
     on conflict (${WINDOW}) do update set used = w.used + excluded.used,
       position = greatest(w.position, excluded.position)`;
 
+/** The kinds of subjects that the terms of accounts and keys have or had quotas of. */
+const LIMITED = `select distinct subject, per from quota_terms where subject = any ($1::text[])`;
+type LimitedRow = Pick<Selectable<QuotaTermsTable>, 'subject' | 'per'>;
+
+async function readLimited(client: ClientBase, events: readonly PageEvent[]): Promise<Limited> {
+  const holders = holdersIn(events);
+  if (holders.size === 0) return new Map();
+  const { rows } = await client.query<LimitedRow>({
+    name: 'project_quotas_limited',
+    text: LIMITED,
+    values: [[...holders]],
+  });
+  const kinds = Map.groupBy(rows, ({ subject }) => subject);
+  return new Map([...kinds].map(([subject, own]) => [subject, new Set(own.map(({ per }) => per))]));
+}
+
 async function charge(client: ClientBase, events: readonly PageEvent[]): Promise<void> {
-  const { life, whole, wholeRequests } = chargesOf(events);
-  if (life.length + whole.length === 0) return;
+  const limited = await readLimited(client, events);
+  if (limited.size === 0) return;
+  const { life, whole, wholeRequests } = chargesOf(events, limited);
   const cell = (at: number) => life.map(({ event }) => event.cells[at] ?? null);
-  const holders = new Set([
-    ...life.flatMap(({ event }) => holdersOf(event.cells)),
-    ...whole.map(({ holder }) => holder),
-  ]);
   const { rowCount } = await client.query({
     name: 'project_quotas',
     text: CHARGES,
@@ -255,7 +270,7 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
       whole.map(({ terms }) => terms),
       whole.map(({ position }) => position),
       ...QUOTA_METERS.map((_, index) => whole.map(({ units }) => units[index])),
-      [...holders],
+      [...limited.keys()],
       wholeRequests,
     ],
   });

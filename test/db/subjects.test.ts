@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { AT } from '#db/log/columns.ts';
 import { requestLine } from '#db/log/request-line.ts';
 import { cellsOf } from '#db/log/line.ts';
-import { holderOf, parseSubject, perOf, subjectsOf } from '#db/limits/subjects.ts';
-import { chargesOf, holdersOf } from '#db/projections/page/charges.ts';
+import { holderOf, parseSubject, PER_NAMES, perCode, perOf, subjectsOf } from '#db/limits/subjects.ts';
+import { chargesOf, holdersIn } from '#db/projections/page/charges.ts';
 import { EVENT_CODES } from '#db/events/events.ts';
 import { createDatabase } from '../support/database.ts';
 import { accepted, connectAs, settled } from '../support/log/log-writer.ts';
@@ -44,13 +44,24 @@ test('admission, audit, projections and recovery charge a call to the same subje
         instance: 1,
         cells: cellsOf(requestLine(event)),
       }));
-      const sums = chargesOf(events as unknown as Parameters<typeof chargesOf>[0]).whole;
+      const page = events as unknown as Parameters<typeof chargesOf>[0];
+      const holders = new Set(expected.map(({ holder }) => holder));
+      expect(holdersIn(page)).toEqual(holders);
+      const kinds = new Set([null, ...PER_NAMES].map(perCode));
+      const sums = chargesOf(page, new Map([...holders].map((holder) => [holder, kinds]))).whole;
       expect(
         sums
           .map(({ subject, holder, per, account }) => ({ name: subject, holder, per: perOf(per), account }))
           .toSorted(byName),
       ).toEqual(expected);
-      expect(new Set(holdersOf(events[0]?.cells ?? []))).toEqual(new Set(expected.map((one) => one.holder)));
+      // Subjects that no terms limit are skipped.
+      const [only] = holders;
+      const limited = new Map([[only as string, new Set([perCode('tag')])]]);
+      expect(
+        chargesOf(page, limited)
+          .whole.map(({ subject }) => subject)
+          .toSorted(),
+      ).toEqual(expected.flatMap((one) => (one.holder === only && one.per === 'tag' ? [one.name] : [])));
 
       const { rows } = await owner.query<{ name: string; holder: string; per: number; account: string }>({
         text: `select s.subject as name, s.holder, s.per, s.account

@@ -42,12 +42,17 @@ export type Charges = {
   wholeRequests: string[];
 };
 
+/** By holder the kinds of subjects (`per`) that its terms limit or limited. */
+export type Limited = ReadonlyMap<string, ReadonlySet<number>>;
+
 /**
  * The events of calls, as far as quotas count them. Calls that are accepted and end within a page only add to
  * the used units, and are summed here. Pure.
+ * @param limited only these subjects are summed: most calls name end users, sessions and tags that no quota
+ * counts.
  * @throws {TypeError} where a field is no integer. {RangeError} where a sum would not be exact.
  */
-export function chargesOf(events: readonly PageEvent[]): Charges {
+export function chargesOf(events: readonly PageEvent[], limited: Limited): Charges {
   const calls = new Map<string | null | undefined, PageEvent[]>();
   for (const event of events) {
     if (!CALL_TYPES.has(event.type)) continue;
@@ -61,7 +66,7 @@ export function chargesOf(events: readonly PageEvent[]): Charges {
   const whole = new Map<string, WholeCalls>();
   for (const [request, call] of calls) {
     if (request != null && isWhole(call)) {
-      addWhole(whole, call[0] as PageEvent, call.at(-1) as PageEvent);
+      addWhole(whole, call[0] as PageEvent, call.at(-1) as PageEvent, limited);
       wholeRequests.push(request);
     } else for (const event of call) life.push({ event, units: unitsOf(event) });
   }
@@ -81,13 +86,18 @@ function isWhole(call: readonly PageEvent[]): boolean {
 }
 
 /** Adds the units of a call to those of the same subjects, minute of admission and terms. */
-function addWhole(sums: Map<string, WholeCalls>, { cells, position }: PageEvent, end: PageEvent): void {
+function addWhole(
+  sums: Map<string, WholeCalls>,
+  { cells, position }: PageEvent,
+  end: PageEvent,
+  limited: Limited,
+): void {
   const minute = cells[AT.admitted_minute];
   const terms = cells[AT.terms_position] ?? '0';
   // Calls from before the first limits are charged to no window.
   if (minute == null || integerOf(terms) >= position) return;
   const units = unitsOf(end);
-  for (const { subject, holder, per, account } of subjectsOf(cells)) {
+  for (const { subject, holder, per, account } of subjectsOf(cells, limited)) {
     const id = `${minute},${terms},${subject}`;
     const sum = sums.get(id);
     if (sum === undefined) {
@@ -109,8 +119,16 @@ function addWhole(sums: Map<string, WholeCalls>, { cells, position }: PageEvent,
   }
 }
 
-/** The accounts and the key whose terms may limit a call, by the names of holders. */
-export function holdersOf(cells: Cells): string[] {
+/** The accounts and keys whose terms may limit calls of a page, by the names of holders. */
+export function holdersIn(events: readonly PageEvent[]): Set<string> {
+  const holders = new Set<string>();
+  for (const { type, cells } of events)
+    if (CALL_TYPES.has(type)) for (const holder of holdersOf(cells)) holders.add(holder);
+  return holders;
+}
+
+/** Those of a call. */
+function holdersOf(cells: Cells): string[] {
   const parents = cells[AT.parents]?.split(' ') ?? [];
   return [...[cells[AT.account], ...parents].map((account) => `account/${account}`), `key/${cells[AT.key]}`];
 }
@@ -119,31 +137,32 @@ export function holdersOf(cells: Cells): string[] {
  * The subjects of a call, written out like its units: as `daybook.subjects_of` has them, and not by
  * db/limits/subjects.ts, from which the fold of `daybook audit diff` takes them.
  */
-function subjectsOf(cells: Cells): Pick<WholeCalls, 'subject' | 'holder' | 'per' | 'account'>[] {
+function* subjectsOf(
+  cells: Cells,
+  limited: Limited,
+): Generator<Pick<WholeCalls, 'subject' | 'holder' | 'per' | 'account'>> {
   const own = cells[AT.account] ?? '';
-  const key = cells[AT.key] ?? '';
-  const apart: [per: number, kind: string, pseudonym: string][] = [];
-  const user = cells[AT.end_user];
-  if (user != null) apart.push([1, 'end_user', user]);
-  const session = cells[AT.session];
-  if (session != null) apart.push([2, 'session', session]);
-  for (const tag of new Set(cells[AT.tags]?.split(' '))) apart.push([3, 'tag', tag]);
-  const scopes = [own, ...(cells[AT.parents]?.split(' ') ?? [])].map((account) => ({
-    holder: `account/${account}`,
-    scope: account,
-    account,
-  }));
-  scopes.push({ holder: `key/${key}`, scope: `${own}/${key}`, account: own });
-  return scopes.flatMap(({ holder, scope, account }) => [
-    { subject: holder, holder, per: 0, account },
-    ...apart.map(([per, kind, pseudonym]) => ({
-      subject: `${kind}/${scope}/${pseudonym}`,
-      holder,
-      per,
-      account,
-    })),
-  ]);
+  for (const holder of holdersOf(cells)) {
+    const kinds = limited.get(holder);
+    if (kinds === undefined) continue;
+    const [kind, id] = holder.split('/') as [string, string];
+    const account = kind === 'account' ? id : own;
+    const scope = kind === 'account' ? id : `${own}/${id}`;
+    for (const per of kinds) {
+      if (per === 0) yield { subject: holder, holder, per, account };
+      const apart = APART[per];
+      if (apart === undefined) continue;
+      for (const pseudonym of new Set(cells[apart.at]?.split(' ')))
+        yield { subject: `${apart.kind}/${scope}/${pseudonym}`, holder, per, account };
+    }
+  }
 }
+
+const APART: Readonly<Record<number, { kind: string; at: number }>> = {
+  1: { kind: 'end_user', at: AT.end_user },
+  2: { kind: 'session', at: AT.session },
+  3: { kind: 'tag', at: AT.tags },
+};
 
 /**
  * The units of each meter, written out: the fold of `daybook audit diff` takes those of db/limits/meters.ts,
