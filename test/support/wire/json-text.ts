@@ -22,6 +22,14 @@ export const stringText = fc
   .array(fc.oneof({ weight: 4, arbitrary: plainCharacter }, shortEscape, unicodeEscape), { maxLength: 8 })
   .map((pieces) => `"${pieces.join('')}"`);
 
+/**
+ * Whether no string of a JSON text has a backslash. After an object with a name that has one, V8 takes an
+ * escape in a later name for it, such as `a\"` for `a\` (nodejs/node#63785, in Node 24 and 26), so that two
+ * results of `JSON.parse` for the same text differ. No name here has any.
+ */
+export const hasNoBackslash = (text: string): boolean => !/\\\\|\\u005c/i.test(text);
+const nameText = stringText.filter(hasNoBackslash);
+
 const digits = fc.string({ unit: fc.nat(9).map(String), minLength: 1, maxLength: 25 });
 const numberText = fc
   .record({
@@ -52,7 +60,7 @@ const { value, object } = fc.letrec<{ value: string; array: string; object: stri
 
 function memberOf(valueText: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return fc
-    .tuple(stringText, blanks, blanks, valueText)
+    .tuple(nameText, blanks, blanks, valueText)
     .map(([name, before, after, text]) => `${name}${before}:${after}${text}`);
 }
 

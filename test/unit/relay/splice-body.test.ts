@@ -6,7 +6,7 @@ import { type Body, releaseBody } from '#server/wire/read-body.ts';
 import { type BodyChanges, bodyForUpstream, restoreBody } from '#server/wire/splice-body.ts';
 import { acquireSlab, SLACK_BYTES } from '#server/wire/slabs.ts';
 import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
-import { blanks, valueText } from '../../support/wire/json-text.ts';
+import { blanks, hasNoBackslash, valueText } from '../../support/wire/json-text.ts';
 
 /** A body as the relay holds it: in a slab that still has the bytes of others in it, or by itself. */
 function held(text: string, inSlab: boolean): Body {
@@ -43,7 +43,8 @@ const optionsText = fc.oneof(
   ),
   fc
     .dictionary(fc.string(), fc.jsonValue())
-    .map((options) => JSON.stringify({ ...options, include_usage: false })),
+    .map((options) => JSON.stringify({ ...options, include_usage: false }))
+    .filter(hasNoBackslash),
 );
 
 /** Stands where the options go; no JSON text holds a NUL. */
@@ -54,7 +55,10 @@ const anyRequest = fc
   .record({
     others: fc.array(
       fc.tuple(
-        fc.string().map((name) => JSON.stringify(`x-${name}`)),
+        fc
+          .string()
+          .map((name) => JSON.stringify(`x-${name}`))
+          .filter(hasNoBackslash),
         valueText,
       ),
       { maxLength: 4 },
