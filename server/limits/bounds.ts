@@ -56,13 +56,22 @@ export const FIGURES_COUNTERS_MAX = 100;
 /** How long such a refresh may take. */
 export const FIGURES_WAIT_MS = 3_000;
 
-/** Completion lengths kept: half for pairs of key and model, half for models. The least recently
- * updated are dropped first. About a megabyte. */
-export const REPLY_LENGTHS_MAX = 10_000;
+/**
+ * Pairs of key and model, and models, whose past calls are kept: half of each. The least recently used are
+ * dropped first. About 3 MB; 5 MB with the longest names of models.
+ */
+export const PAST_CALLS_MAX = 10_000;
 /** The length assumed before any completion was seen: two thirds of chat completions are shorter. */
 export const REPLY_FIRST_TOKENS = 512;
 /** No estimate is below this: a sentence, or a tool call without text. */
 export const REPLY_LEAST_TOKENS = 16;
+
+/**
+ * The bytes of a request for each token of its prompt, where it is all text: no tokenizer makes more tokens
+ * than half bytes of the shortest requests with their template, and long runs of blanks have the most bytes.
+ */
+export const BYTES_PER_TOKEN_MIN = 1 / 2;
+export const BYTES_PER_TOKEN_MAX = 32;
 
 /** The tokens that a provider's chat template may add: some for each message, which are fewer than
  * the bytes of its JSON, and a short preamble such as the current date. */

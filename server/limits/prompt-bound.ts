@@ -43,6 +43,14 @@ const PART_BYTES_MAX = Math.max(...Object.keys(PARTS).map((name) => name.length)
  * files are added.
  */
 export function promptBound(body: Buffer): number {
+  const template = TOOLS.some((name) => body.includes(name, 0, 'latin1'))
+    ? TOOLS_TEMPLATE_TOKENS_MAX
+    : TEMPLATE_TOKENS_MAX;
+  return body.length + template + Math.min(partsBound(body), CONTEXT_TOKENS_MAX);
+}
+
+/** The same of the parts alone whose tokens don't follow from their bytes; 0: the prompt is all text. */
+export function partsBound(body: Buffer): number {
   let parts = 0;
   for (const beginning of PART_BEGINNINGS)
     for (const at of places(body, beginning)) parts += partAt(body, at);
@@ -55,10 +63,7 @@ export function promptBound(body: Buffer): number {
     const digit = body[at + 4] as number;
     if (digit >= 0x34 && digit <= 0x37) parts += CONTEXT_TOKENS_MAX;
   }
-  const template = TOOLS.some((name) => body.includes(name, 0, 'latin1'))
-    ? TOOLS_TEMPLATE_TOKENS_MAX
-    : TEMPLATE_TOKENS_MAX;
-  return body.length + template + Math.min(parts, CONTEXT_TOKENS_MAX);
+  return parts;
 }
 
 function* places(body: Buffer, text: string): Generator<number> {

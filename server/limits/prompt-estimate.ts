@@ -159,28 +159,40 @@ function weighPart(body: Buffer, from: number, to: number): Sample {
   return sample;
 }
 
+/** The prompt in the body of a request. */
+export type PromptSize = {
+  /** Its tokens by the weights of its bytes. */
+  tokens: number;
+  /** Its bytes without images and files in base64, and the typical tokens of these. */
+  textBytes: number;
+  fileTokens: number;
+};
+
 /**
  * Estimates the tokens of a request's prompt, rather too high than too low: about a third too high
  * for prose and code. Takes some microseconds for a body of any size, since only samples of a large
  * one are read. Images and files within the body are recognized, unless they are so small that no
  * sample shows them.
  */
-export function promptEstimate(body: Buffer): number {
+export function promptSize(body: Buffer): PromptSize {
   const all = weighPart(body, 0, body.length);
-  if (all.runs === 0) return Math.ceil(all.weight / 100);
+  if (all.runs === 0) return { tokens: Math.ceil(all.weight / 100), textBytes: body.length, fileTokens: 0 };
   let weight = 0;
-  let tokens = 0;
+  let textBytes = 0;
+  let fileTokens = 0;
   let from = 0;
   for (let attachment = nextAttachment(body, 0); attachment; attachment = nextAttachment(body, from)) {
     weight += weighPart(body, from, attachment.from).weight;
-    tokens += attachment.image
+    textBytes += attachment.from - from;
+    fileTokens += attachment.image
       ? IMAGE_TOKENS_TYPICAL
       : Math.ceil((attachment.to - attachment.from) / FILE_BYTES_PER_TOKEN);
     from = attachment.to;
   }
-  return (
-    Math.ceil((from === 0 ? all.weight : weight + weighPart(body, from, body.length).weight) / 100) + tokens
-  );
+  if (from === 0) weight = all.weight;
+  else weight += weighPart(body, from, body.length).weight;
+  textBytes += body.length - from;
+  return { tokens: Math.ceil(weight / 100) + fileTokens, textBytes, fileTokens };
 }
 
 type Attachment = { from: number; to: number; image: boolean };

@@ -23,7 +23,7 @@ import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { startDemoUpstream } from '#server/upstreams/demo-upstream.ts';
 import { OpenReplies } from '#server/http/open-replies.ts';
 import { storeCosignatures, LogProofs } from '#server/http/log-proofs.ts';
-import { CompletionLengths } from '#server/limits/completion-lengths.ts';
+import { CallHistory } from '#server/limits/call-history.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { type FirstKey, offerFirstKey } from '#server/process/first-key.ts';
 import { prepareStore } from '#server/process/prepare-store.ts';
@@ -151,7 +151,7 @@ export async function serve(
     attribution,
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     requestLog,
-    estimates: new CompletionLengths(),
+    history: new CallHistory(),
     upstreams,
     deadlines: new Deadlines(),
     timeouts: {

@@ -7,6 +7,7 @@ import type { Amounts } from '#db/limits/meters.ts';
 import type { CallAttribution } from '#server/attribution/attribution.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
+import type { PastCalls } from '#server/limits/call-history.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { Reply } from '#server/relay/reply.ts';
@@ -34,6 +35,8 @@ export type Admitted = {
   termsPosition: number;
   price: CallPrice | null;
   estimate: CallEstimate;
+  /** The calls before it, which it is learned into when it ends. */
+  past: PastCalls;
   hold: Reservation;
   /** Its share of this process' memory. */
   open: OpenCall;

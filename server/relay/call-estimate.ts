@@ -3,12 +3,14 @@ import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
 import { type CostBound, costBound, outputTokensFor } from '#db/pricing/bound.ts';
 import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
-import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
+import { COMPLETION_MINIMUM_TOKENS, PROMPT_UNREAD_BYTES } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';
-import { promptBound } from '#server/limits/prompt-bound.ts';
-import { promptEstimate } from '#server/limits/prompt-estimate.ts';
+import { partsBound, promptBound } from '#server/limits/prompt-bound.ts';
+import { promptSize, type PromptSize } from '#server/limits/prompt-estimate.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
+import { type CallEnd, isAllText } from '#server/relay/reply-usage.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
 /**
@@ -21,14 +23,19 @@ import type { ParsedRequest } from '#server/wire/request-parser.ts';
  * Under a hard quota it is the most that the call can use: its prompt bounded from above, and a
  * limit on the reply that the upstream is asked to stop at: the call's own or, where less than
  * that is left, the remainder.
+ *
+ * Where the provider reports no usage, the prompt is charged by the bytes per token of earlier prompts of the
+ * key to the model. That figure reserves nothing.
  */
 export type CallEstimate = {
   need: CallNeed;
   isHard: boolean;
   /** Tokens reserved for the prompt. */
   promptTokens: number;
-  /** The likely tokens of the prompt, for a reply whose provider reports no usage. */
+  /** The tokens charged for the prompt where the provider reports no usage. */
   promptLikely: number;
+  /** Whether the tokens that are reported for the prompt are to be learned: it is all text. */
+  isMeasured: boolean;
   choices: number;
   /** The call's own limit for one choice, if it has one. */
   ownLimit: number | null;
@@ -39,7 +46,7 @@ export type CallEstimate = {
 /**
  * @param subjects the limits that the call is charged to.
  * @param price null where the model has none.
- * @param completionEstimate tokens of the whole reply, all choices together.
+ * @param expected by past calls; its reply is that of all choices together.
  * @param minute now, in minutes since 1970.
  */
 export function estimateCall(
@@ -47,17 +54,15 @@ export function estimateCall(
   asked: ParsedRequest,
   subjects: readonly SubjectLimits[],
   price: CallPrice | null,
-  completionEstimate: number,
+  expected: ExpectedCall,
   minute: number,
 ): CallEstimate {
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
-  // Without a limit no request is rejected by the estimate, and a rough count suffices for the log.
-  const promptLikely = Math.min(
-    TOKENS_MAX,
-    subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body),
-  );
-  const promptTokens = isHard ? Math.min(TOKENS_MAX, promptBound(body)) : promptLikely;
+  // Without a limit no request is rejected by the estimate, and few bytes are not worth reading.
+  const size =
+    subjects.length === 0 && body.length <= PROMPT_UNREAD_BYTES ? unreadSize(body.length) : promptSize(body);
+  const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
   const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute);
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
@@ -66,7 +71,12 @@ export function estimateCall(
   const common = {
     isHard,
     promptTokens,
-    promptLikely: Math.min(promptLikely, promptTokens),
+    promptLikely: Math.min(likelyPrompt(size, expected), isHard ? promptTokens : TOKENS_MAX),
+    isMeasured:
+      expected.isPromptDue &&
+      asked.storage !== 'refers' &&
+      size.textBytes === body.length &&
+      partsBound(body) === 0,
     choices,
     ownLimit,
     cost,
@@ -76,8 +86,33 @@ export function estimateCall(
     const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
     return { ...common, need: { minimum: amounts(least * choices), wanted: amounts(most * choices) } };
   }
-  const likely = amounts(Math.min(completionEstimate, ownLimit === null ? Infinity : ownLimit * choices));
+  const likely = amounts(Math.min(expected.replyTokens, ownLimit === null ? Infinity : ownLimit * choices));
   return { ...common, need: { minimum: likely, wanted: likely } };
+}
+
+const unreadSize = (bytes: number): PromptSize => ({
+  tokens: Math.ceil(bytes / BYTES_PER_TOKEN),
+  textBytes: bytes,
+  fileTokens: 0,
+});
+
+/** The tokens of a prompt by the measured bytes per token, else by the weights of its bytes. */
+function likelyPrompt(
+  { tokens, textBytes, fileTokens }: PromptSize,
+  { bytesPerToken }: ExpectedCall,
+): number {
+  return bytesPerToken === null ? tokens : Math.ceil(textBytes / bytesPerToken) + fileTokens;
+}
+
+/** Learns an ended call for the estimates of later ones. */
+export function learnCall(
+  past: PastCalls,
+  { isMeasured }: CallEstimate,
+  end: CallEnd,
+  bodyBytes: number,
+): void {
+  if (end.reason === 'completed') past.learnReply(end.usage.output);
+  if (isMeasured && isAllText(end)) past.learnPrompt(bodyBytes, end.usage.input);
 }
 
 /**

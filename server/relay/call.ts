@@ -14,8 +14,8 @@ import { Attempt } from '#server/relay/attempt.ts';
 import { Budget } from '#server/relay/budget.ts';
 import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
-import { type CallEnd, endSeenByClient, unsentEnd, countedUsage } from '#server/relay/reply-usage.ts';
-import { callSize, tokenLimitOf } from '#server/relay/call-estimate.ts';
+import { type CallEnd, countedUsage, endSeenByClient, unsentEnd } from '#server/relay/reply-usage.ts';
+import { callSize, learnCall, tokenLimitOf } from '#server/relay/call-estimate.ts';
 import type { DeadlineTarget } from '#server/relay/deadlines.ts';
 import { capOutput, settledEvent } from '#server/relay/settle.ts';
 import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
@@ -260,11 +260,11 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #settle(end: CallEnd): void {
     this.#transition('settled');
     this.#budget?.end();
-    const { key, model, hold, estimate, price, instance, startedMs } = this.#admitted;
+    const { hold, estimate, past, price, instance, startedMs } = this.#admitted;
     const capped = estimate.isHard ? capOutput(end, hold.tokens - estimate.promptTokens) : end;
     const event = settledEvent(this.#accepted, capped, this.#sequence, performance.now() - startedMs, price);
     this.#admitted.reply.diagnostics?.settled(event);
-    if (end.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
+    learnCall(past, estimate, capped, this.#accepted.body_bytes);
     instance.appender.settle(event, () => instance.limits.settle(hold, event), !hold.isScarce);
     this.#releaseBody();
   }
@@ -333,11 +333,11 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   chargeAt(outputTokens: number): Amounts | null {
-    const { promptTokens, cost, isHard } = this.#admitted.estimate;
+    const { promptLikely, cost, isHard } = this.#admitted.estimate;
     if (this.#budget === null || isHard) return null;
     return {
-      tokens: promptTokens + outputTokens,
-      cost: cost ? costBound(cost, promptTokens, outputTokens) : 0,
+      tokens: promptLikely + outputTokens,
+      cost: cost ? costBound(cost, promptLikely, outputTokens) : 0,
     };
   }
 

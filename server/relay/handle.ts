@@ -132,9 +132,9 @@ async function admit(
   // The client has disconnected, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
-  const replyTokens = relay.estimates.estimate(key.id, model);
+  const past = relay.history.of(key.id, model);
   const minute = minuteOf(readModel.nowMs());
-  const estimate = estimateCall(body.bytes, parsed, subjects, price, replyTokens, minute);
+  const estimate = estimateCall(body.bytes, parsed, subjects, price, past, minute);
   const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, parsed.model) : null;
   if (unbounded) return refused(unbounded);
   const decision = instance.limits.admit(subjects, estimate.need);
@@ -162,6 +162,7 @@ async function admit(
     termsPosition,
     price,
     estimate,
+    past,
     hold,
     open,
     instance,

@@ -5,7 +5,7 @@ import type { Attribution } from '#server/attribution/attribution.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
-import type { CompletionLengths } from '#server/limits/completion-lengths.ts';
+import type { CallHistory } from '#server/limits/call-history.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
@@ -52,7 +52,7 @@ export type Relay = {
   requestLog: RequestLog;
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
-  estimates: CompletionLengths;
+  history: CallHistory;
   upstreams: Upstreams;
   deadlines: Deadlines;
   timeouts: ReplyTimeouts;

@@ -137,6 +137,13 @@ export function jsonUsage(
   };
 }
 
+/** Whether the provider reports a prompt without files and without what its own tools found. */
+export function isAllText({ source, usage: { details } }: ReplyUsage): boolean {
+  if (source !== 'provider' || details === undefined) return source === 'provider';
+  const { audio_input_tokens, image_input_tokens, web_searches, tool_calls } = details;
+  return !(audio_input_tokens || image_input_tokens || web_searches || tool_calls);
+}
+
 /** The prompt of a usage whose output is not believed. */
 const promptOf = (usage: Usage | null): Partial<Usage> | null =>
   usage && {

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EndReason, UsageSource } from '#db/events/events.ts';
+import type { EndReason, EventOf, UsageSource } from '#db/events/events.ts';
+import { IMAGE_TOKENS_TYPICAL } from '#server/limits/bounds.ts';
 import { chat, type ChatOptions, type ChatReply } from '../support/client.ts';
 import { openRequests, settledOf } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
@@ -9,6 +10,8 @@ import { rawRequest } from '../support/wire/raw-http.ts';
 import { footprint, hasHadItsTurn, startRelay, type TestRelay, until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
+
+type Settled = EventOf<'request.settled'>;
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;
@@ -176,6 +179,47 @@ test.each(['usage', 'done'] as const)(
     expect(settledOf(events, reply.requestId)).toMatchObject({ usage_source: 'provider', output_tokens: 9 });
   },
 );
+
+test('a call without a report is charged by the bytes per token of earlier prompts', async () => {
+  const call = async (
+    script: string,
+    stream: boolean,
+    content: unknown,
+  ): Promise<Settled & { body_bytes: number }> => {
+    upstream.script('measured', script);
+    const body = { model: 'measured', messages: [{ role: 'user', content }], user: randomUUID(), stream };
+    const reply = await chat({ port: relay.port, key: relay.key, body });
+    clients.push(reply);
+    const events = await relay.waitFor((log) => settledOf(log, reply.requestId) !== undefined);
+    const accepted = events.map(({ event }) => event).findLast(({ type }) => type === 'request.accepted');
+    const { body_bytes } = accepted as EventOf<'request.accepted'>;
+    return { ...(settledOf(events, reply.requestId) as Settled), body_bytes };
+  };
+  const text = 'A sentence of some words. '.repeat(40);
+  const image = {
+    type: 'image_url',
+    image_url: { url: `data:image/png;base64,${'iVBORw0KGgo'.repeat(9_000)}` },
+  };
+  let bytes = 0;
+  let tokens = 0;
+  for (const prompt of [300, 310, 320]) {
+    const { body_bytes, input_tokens } = await call(`tokens=3,prompt=${prompt}`, true, text);
+    bytes += body_bytes - bytes / 32;
+    tokens += input_tokens - tokens / 32;
+  }
+  // Neither a report of an image nor a call without a report is learned from.
+  await call('tokens=3,prompt=1600', true, [image]);
+  for (const stream of [true, false]) {
+    const { body_bytes, ...settled } = await call('tokens=3,usage=never', stream, text + text);
+    expect(settled).toMatchObject({
+      usage_source: stream ? 'counted' : 'estimated',
+      input_tokens: Math.ceil((body_bytes * tokens) / bytes),
+    });
+  }
+  const { input_tokens } = await call('tokens=3,usage=never', true, [image, { type: 'text', text }]);
+  expect(input_tokens).toBeGreaterThan(300 + IMAGE_TOKENS_TYPICAL);
+  expect(input_tokens).toBeLessThan(400 + IMAGE_TOKENS_TYPICAL);
+});
 
 test('a hundred clients that leave at random moments leave no call behind', async () => {
   const leavers = Array.from({ length: 100 }, async (_, n) => {

@@ -7,8 +7,9 @@ import { costOf, roundCost } from '#db/pricing/cost.ts';
 import { scheduleOf } from '#db/pricing/schedule.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
+import type { ExpectedCall } from '#server/limits/call-history.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
-import { promptEstimate } from '#server/limits/prompt-estimate.ts';
+import { promptSize } from '#server/limits/prompt-estimate.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { estimateCall, tokenLimitOf } from '#server/relay/call-estimate.ts';
 import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
@@ -38,6 +39,11 @@ const PRICE: CallPrice = {
   markup: 0,
 };
 const MINUTE = 30_000_000;
+const expecting = (replyTokens: number): ExpectedCall => ({
+  replyTokens,
+  bytesPerToken: null,
+  isPromptDue: false,
+});
 
 function chatOf(more: object): { body: Buffer; chat: ParsedRequest } {
   const body = Buffer.from(
@@ -56,10 +62,10 @@ describe('under a soft limit a request reserves its expected usage', () => {
     fc.assert(
       fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
         const { body, chat } = chatOf({ max_tokens, n });
-        const { need, isHard } = estimateCall(body, chat, SOFT, null, estimate, MINUTE);
+        const { need, isHard } = estimateCall(body, chat, SOFT, null, expecting(estimate), MINUTE);
         const completion = Math.min(estimate, max_tokens === null ? Infinity : max_tokens * n);
         expect(isHard).toBe(false);
-        expect(need.wanted).toEqual({ tokens: promptEstimate(body) + completion, cost: 0 });
+        expect(need.wanted).toEqual({ tokens: promptSize(body).tokens + completion, cost: 0 });
         expect(need.minimum).toEqual(need.wanted);
       }),
     );
@@ -67,7 +73,7 @@ describe('under a soft limit a request reserves its expected usage', () => {
 
   test('and the upstream gets no token limit', () => {
     const { body, chat } = chatOf({});
-    const reckoning = estimateCall(body, chat, SOFT, PRICE, 500, MINUTE);
+    const reckoning = estimateCall(body, chat, SOFT, PRICE, expecting(500), MINUTE);
     expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 });
@@ -89,7 +95,7 @@ describe('under a hard quota', () => {
             chat,
             [subject([limit('tokens', 'hard'), limit('cost_nanousd', 'hard')], most)],
             PRICE,
-            500,
+            expecting(500),
             MINUTE,
           );
           const { minimum, wanted } = reckoning.need;
@@ -114,13 +120,13 @@ describe('under a hard quota', () => {
 
   test('a request whose whole need is reserved keeps its own max_tokens', () => {
     const { body, chat } = chatOf({ max_tokens: 123 });
-    const reckoning = estimateCall(body, chat, HARD, PRICE, 500, MINUTE);
+    const reckoning = estimateCall(body, chat, HARD, PRICE, expecting(500), MINUTE);
     expect(tokenLimitOf(reckoning, new Reservation([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 
   test('the reserved cost covers the most expensive use of the tokens', () => {
     const { body, chat } = chatOf({ max_tokens: 100 });
-    const { need } = estimateCall(body, chat, HARD, PRICE, 500, MINUTE);
+    const { need } = estimateCall(body, chat, HARD, PRICE, expecting(500), MINUTE);
     expect(need.wanted.cost).toBe(
       costBound(highestCost(SCHEDULE, 0, promptBound(body), MINUTE), promptBound(body), 100),
     );
@@ -130,7 +136,7 @@ describe('under a hard quota', () => {
 test('a reservation fits into the log whatever a request asks for', () => {
   const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
   for (const subjects of [HARD, SOFT, []]) {
-    const { need } = estimateCall(body, chat, subjects, PRICE, TOKENS_MAX, MINUTE);
+    const { need } = estimateCall(body, chat, subjects, PRICE, expecting(TOKENS_MAX), MINUTE);
     expect(need.wanted.tokens).toBeLessThanOrEqual(TOKENS_MAX);
     expect(Number.isSafeInteger(need.wanted.cost)).toBe(true);
   }

@@ -8,18 +8,20 @@ import { describe, expect, test } from 'vitest';
 import {
   CONTEXT_TOKENS_MAX,
   IMAGE_TOKENS_MAX,
+  PAST_CALLS_MAX,
   REPLY_FIRST_TOKENS,
   REPLY_LEAST_TOKENS,
-  REPLY_LENGTHS_MAX,
 } from '#server/limits/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
-import { CompletionLengths } from '#server/limits/completion-lengths.ts';
+import { CallHistory } from '#server/limits/call-history.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
-import { promptEstimate } from '#server/limits/prompt-estimate.ts';
+import { promptSize } from '#server/limits/prompt-estimate.ts';
 import { anyCharacter } from '../../support/arbitrary-character.ts';
 
 /** What a chat template puts around each message, at the least: role and separators. */
 const MESSAGE_TOKENS = 4;
+
+const promptEstimate = (body: Buffer): number => promptSize(body).tokens;
 
 type Message = { role: string; content: unknown; [more: string]: unknown };
 const bodyOf = (...messages: Message[]): Buffer =>
@@ -295,27 +297,27 @@ describe('the bound of a prompt', () => {
 describe('the estimate of a reply', () => {
   const KEY = 'Key00001';
   const model = 'gpt-4o';
-  const learning = (lengths: readonly number[], key = KEY): CompletionLengths => {
-    const estimates = new CompletionLengths();
-    for (const length of lengths) estimates.learn(key, model, length);
-    return estimates;
+  const learning = (lengths: readonly number[], key = KEY): CallHistory => {
+    const history = new CallHistory();
+    for (const length of lengths) history.of(key, model).learnReply(length);
+    return history;
   };
 
   test("is a guess at first, then the model's, then the key's own", () => {
-    const estimates = new CompletionLengths();
-    expect(estimates.estimate(KEY, model)).toBe(REPLY_FIRST_TOKENS);
-    for (let reply = 0; reply < 50; reply++) estimates.learn('Key00002', model, 4_000);
-    expect(estimates.estimate(KEY, model)).toBeGreaterThan(3_500);
-    for (let reply = 0; reply < 200; reply++) estimates.learn(KEY, model, 100);
-    expect(estimates.estimate(KEY, model)).toBeLessThan(400);
-    expect(estimates.estimate('Key00002', model)).toBeGreaterThan(3_500);
-    expect(estimates.estimate(KEY, 'other')).toBe(REPLY_FIRST_TOKENS);
+    const history = new CallHistory();
+    expect(history.of(KEY, model).replyTokens).toBe(REPLY_FIRST_TOKENS);
+    for (let reply = 0; reply < 50; reply++) history.of('Key00002', model).learnReply(4_000);
+    expect(history.of(KEY, model).replyTokens).toBeGreaterThan(3_500);
+    for (let reply = 0; reply < 200; reply++) history.of(KEY, model).learnReply(100);
+    expect(history.of(KEY, model).replyTokens).toBeLessThan(400);
+    expect(history.of('Key00002', model).replyTokens).toBeGreaterThan(3_500);
+    expect(history.of(KEY, 'other').replyTokens).toBe(REPLY_FIRST_TOKENS);
   });
 
   test('comes to the length of replies that are all as long', () => {
     fc.assert(
       fc.property(fc.integer({ min: REPLY_LEAST_TOKENS, max: 200_000 }), (length) => {
-        const estimate = learning(Array.from({ length: 400 }, () => length)).estimate(KEY, model);
+        const estimate = learning(Array.from({ length: 400 }, () => length)).of(KEY, model).replyTokens;
         expect(Math.abs(estimate - length)).toBeLessThanOrEqual(1 + length * 0.05);
       }),
     );
@@ -326,14 +328,14 @@ describe('the estimate of a reply', () => {
     const long = Array.from(noise(4_000), (byte) => Math.round(-800 * Math.log((byte + 0.5) / 256)));
     const two = Array.from(noise(4_000), (byte) => (byte < 64 ? 3_000 : 60));
     for (const lengths of [uniform, long, two]) {
-      const estimates = learning(lengths.slice(0, 1_000));
+      const history = learning(lengths.slice(0, 1_000));
       let covered = 0;
       let sum = 0;
       for (const length of lengths.slice(1_000)) {
-        const estimate = estimates.estimate(KEY, model);
+        const estimate = history.of(KEY, model).replyTokens;
         if (estimate >= length) covered += 1;
         sum += estimate;
-        estimates.learn(KEY, model, length);
+        history.of(KEY, model).learnReply(length);
       }
       expect(covered / 3_000).toBeGreaterThanOrEqual(0.74);
       expect(sum / 3_000).toBeLessThanOrEqual(1.2 * Math.max(...lengths));
@@ -341,42 +343,42 @@ describe('the estimate of a reply', () => {
   });
 
   test('rises fast and falls slowly, and one long reply is not taken for all', () => {
-    const estimates = learning(Array.from({ length: 200 }, () => 100));
-    estimates.learn(KEY, model, 100_000);
-    expect(estimates.estimate(KEY, model)).toBeGreaterThan(200);
-    expect(estimates.estimate(KEY, model)).toBeLessThan(400);
-    for (let reply = 0; reply < 6; reply++) estimates.learn(KEY, model, 8_000);
-    const risen = estimates.estimate(KEY, model);
+    const history = learning(Array.from({ length: 200 }, () => 100));
+    history.of(KEY, model).learnReply(100_000);
+    expect(history.of(KEY, model).replyTokens).toBeGreaterThan(200);
+    expect(history.of(KEY, model).replyTokens).toBeLessThan(400);
+    for (let reply = 0; reply < 6; reply++) history.of(KEY, model).learnReply(8_000);
+    const risen = history.of(KEY, model).replyTokens;
     expect(risen).toBeGreaterThan(6_000);
-    estimates.learn(KEY, model, 100);
-    expect(estimates.estimate(KEY, model)).toBeGreaterThan(risen * 0.9);
+    history.of(KEY, model).learnReply(100);
+    expect(history.of(KEY, model).replyTokens).toBeGreaterThan(risen * 0.9);
   });
 
   test('is a whole number within its bounds, whatever was learned, and the same each time', () => {
     const odd = fc.oneof(fc.nat(TOKENS_MAX), fc.double(), fc.constantFrom(0, -1, Infinity, NaN, 2 ** 53));
     fc.assert(
       fc.property(fc.array(odd, { maxLength: 50 }), (lengths) => {
-        const estimate = learning(lengths).estimate(KEY, model);
+        const estimate = learning(lengths).of(KEY, model).replyTokens;
         expect(Number.isInteger(estimate)).toBe(true);
         expect(estimate).toBeGreaterThanOrEqual(REPLY_LEAST_TOKENS);
         expect(estimate).toBeLessThanOrEqual(TOKENS_MAX);
-        expect(learning(lengths).estimate(KEY, model)).toBe(estimate);
+        expect(learning(lengths).of(KEY, model).replyTokens).toBe(estimate);
       }),
     );
   });
 
   test('is kept for so many, and those heard of least lately are forgotten', () => {
-    const estimates = new CompletionLengths();
-    const half = REPLY_LENGTHS_MAX / 2;
-    for (let index = 0; index < REPLY_LENGTHS_MAX; index++) {
-      estimates.learn(String(index).padStart(8, '0'), `model-${index}`, 9_000);
-      if (index % 100 === 0) estimates.learn(KEY, model, 9_000);
-      expect(estimates.size).toBeLessThanOrEqual(REPLY_LENGTHS_MAX);
+    const history = new CallHistory();
+    const half = PAST_CALLS_MAX / 2;
+    for (let index = 0; index < PAST_CALLS_MAX; index++) {
+      history.of(String(index).padStart(8, '0'), `model-${index}`).learnReply(9_000);
+      if (index % 100 === 0) history.of(KEY, model).learnReply(9_000);
+      expect(history.size).toBeLessThanOrEqual(PAST_CALLS_MAX);
     }
-    expect(estimates.estimate('00000000', 'model-0')).toBe(REPLY_FIRST_TOKENS);
-    expect(estimates.estimate(KEY, model)).toBeGreaterThan(8_000);
-    expect(estimates.estimate(String(half + 1).padStart(8, '0'), `model-${half + 1}`)).toBeGreaterThan(
+    expect(history.of(KEY, model).replyTokens).toBeGreaterThan(8_000);
+    expect(history.of(String(half + 1).padStart(8, '0'), `model-${half + 1}`).replyTokens).toBeGreaterThan(
       REPLY_FIRST_TOKENS,
     );
+    expect(history.of('00000000', 'model-0').replyTokens).toBe(REPLY_FIRST_TOKENS);
   });
 });

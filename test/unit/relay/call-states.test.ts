@@ -12,6 +12,7 @@ import { Call } from '#server/relay/call.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import { PastCalls } from '#server/limits/call-history.ts';
 import { estimateCall } from '#server/relay/call-estimate.ts';
 import {
   assertTransition,
@@ -93,7 +94,6 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0,
     fencing,
     deadlines: new Deadlines(),
     timeouts: { firstByteMs: 9_000, idleMs: 9_000, totalMs: 9_000 },
-    estimates: { learn() {} },
   } as unknown as Relay;
   const instance = {
     appender: {
@@ -120,7 +120,8 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0,
     subjects: [],
     termsPosition: 0,
     price: null,
-    estimate: estimateCall(bytes, parsed, [], null, 10, 0),
+    estimate: estimateCall(bytes, parsed, [], null, PAST, 0),
+    past: PAST,
     hold,
     open: new OpenCalls({ process: 1e9, account: 1e9, key: 1e9 }).open(KEY, []),
     instance,
@@ -132,6 +133,8 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0,
   } as unknown as Admitted);
   return { call, relay, events, settled, released, written, handlers, upstream, response };
 }
+
+const PAST = new PastCalls(null);
 
 const CONTROLLER = {
   aborted: false,
