@@ -70,8 +70,8 @@ export type JsonReply = {
   isImplausible: boolean;
   /** What the reply states about itself. */
   facts: Readonly<ReplyFacts>;
-  /** The size of what the model has written, for a reply without usage. */
-  outputBytes: number;
+  /** The size of what the model has written, for a reply whose usage is estimated. */
+  outputBytes: () => number;
   /** An error object under a status that says success, as some providers send. */
   failed: boolean;
 };

@@ -128,7 +128,7 @@ export function jsonUsage(
   const { usage, facts, promptUsage: prompt } = reply;
   const isImplausible = reply.isImplausible || (usage !== null && !isPlausible(usage, call, replyBytes));
   if (usage && !isImplausible) return { status, usage, source: 'provider', facts };
-  const output = Math.ceil(reply.outputBytes / BYTES_PER_TOKEN);
+  const output = Math.ceil(reply.outputBytes() / BYTES_PER_TOKEN);
   return {
     status,
     usage: { ...NOTHING, input: call.promptEstimate, ...(isImplausible ? null : prompt), output },

@@ -46,6 +46,8 @@ export const STATED_COST_MAX_NANOUSD = 1_000_000 * 10 ** 9;
  * not half a JSON document. Images come base64-encoded in replies of some megabytes; more is rejected.
  */
 export const JSON_REPLY_BYTES_MAX = 32 * MIB;
+/** Larger replies are scanned and not parsed: what a model has written would be garbage of its size. */
+export const PARSED_WHOLE_BYTES_MAX = 8 * KIB;
 /** Bytes read of an upstream's error body. */
 export const ERROR_REPLY_BYTES_MAX = 64 * KIB;
 /** A longer SSE event is forwarded in chunks. */

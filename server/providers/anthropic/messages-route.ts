@@ -53,7 +53,7 @@ function nativeReply(bytes: Buffer): JsonReply | null {
     promptUsage,
     isImplausible,
     facts,
-    outputBytes: content?.length ?? 0,
+    outputBytes: () => content?.length ?? 0,
     failed: content === undefined && message.get('error')?.[0] === '{',
   };
 }

@@ -34,7 +34,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
       promptUsage: null,
       isImplausible: false,
       facts: NO_FACTS,
-      outputBytes: 0,
+      outputBytes: () => 0,
       failed: true,
     };
   }
@@ -61,7 +61,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
     promptUsage,
     isImplausible,
     facts,
-    outputBytes: content.length,
+    outputBytes: () => content.length,
     failed: false,
   };
 }

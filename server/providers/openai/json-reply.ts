@@ -1,10 +1,29 @@
+import { isUtf8 } from 'node:buffer';
 import type { JsonReply } from '#server/providers/provider.ts';
 import { asRecord } from '#server/wire/counts.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
-import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
+import { PARSED_WHOLE_BYTES_MAX } from '#server/wire/bounds.ts';
+import { JsonError, scanObject, type Span, valueOf } from '#server/wire/json.ts';
 import { providerText } from '#server/wire/reply-facts.ts';
 
 const MEMBERS = ['usage', 'choices', 'error', 'object', 'id', 'model', 'service_tier', 'x_groq'];
+
+/** The members of a reply that are read. */
+type Members = {
+  id?: unknown;
+  model?: unknown;
+  service_tier?: unknown;
+  usage?: unknown;
+  x_groq?: unknown;
+  error?: unknown;
+  object?: unknown;
+  choices: Choices | null;
+};
+
+/** The reason of the last choice that has one, whether any broke off, and the size of all. */
+type Choices = { finishReason: string | null; hasError: boolean; bytes: () => number };
+
+const NOTHING = (): number => 0;
 
 /**
  * What a complete JSON reply of the convention says of itself; its bytes stay as they are. Pure.
@@ -12,17 +31,12 @@ const MEMBERS = ['usage', 'choices', 'error', 'object', 'id', 'model', 'service_
  */
 export function parseJsonReply(bytes: Buffer): JsonReply | null {
   try {
-    const { members } = scanObject(bytes, MEMBERS);
-    const value = (name: string): unknown => {
-      const span = members.get(name);
-      return span && valueOf(bytes, span);
-    };
-    const choices = members.get('choices');
+    const reply = bytes.length <= PARSED_WHOLE_BYTES_MAX ? parseWhole(bytes) : scan(bytes);
+    const { usage, choices } = reply;
     const record = new ReplyRecord();
-    record.state({ id: value('id'), model: value('model'), service_tier: value('service_tier') });
-    const usage = value('usage');
-    record.report(choices ? (usage ?? asRecord(value('x_groq'))?.['usage']) : withPrompt(usage));
-    if (choices) record.facts.finishReason = finishReasonIn(bytes, choices);
+    record.state(reply);
+    record.report(choices ? (usage ?? asRecord(reply.x_groq)?.['usage']) : withPrompt(usage));
+    if (choices) record.facts.finishReason = choices.finishReason;
     const { promptUsage, isImplausible, facts } = record;
     // Embeddings have no output to report.
     const whole = promptUsage && !choices ? { ...promptUsage, output: 0, reasoning: 0 } : null;
@@ -32,12 +46,59 @@ export function parseJsonReply(bytes: Buffer): JsonReply | null {
       promptUsage,
       isImplausible,
       facts,
-      outputBytes: choices ? choices.end - choices.start : 0,
-      failed: choices ? endsInError(bytes, choices) : isError(bytes, members),
+      outputBytes: choices?.bytes ?? NOTHING,
+      failed: choices ? choices.hasError : isError(reply),
     };
   } catch {
     return null;
   }
+}
+
+/** Parses a small reply: V8 takes half as long as the scan and the parsing of single members. */
+function parseWhole(bytes: Buffer): Members {
+  if (!isUtf8(bytes)) throw new JsonError('invalid', 'the bytes are not UTF-8');
+  const reply = asRecord(JSON.parse(bytes.toString()));
+  if (!reply) throw new JsonError('not_an_object', 'the document is not an object');
+  const { id, model, service_tier, usage, x_groq, error, object } = reply;
+  const choices = 'choices' in reply ? readChoices(reply['choices']) : null;
+  return { id, model, service_tier, usage, x_groq, error, object, choices };
+}
+
+function readChoices(choices: unknown): Choices {
+  let finishReason: string | null = null;
+  let hasError = false;
+  for (const choice of Array.isArray(choices) ? (choices as unknown[]) : []) {
+    const reason = asRecord(choice)?.['finish_reason'];
+    if (reason !== undefined) finishReason = providerText(reason);
+    if (reason === 'error') hasError = true;
+  }
+  return { finishReason, hasError, bytes: () => JSON.stringify(choices).length };
+}
+
+/** Finds the same in a large reply, without building what the model has written. */
+function scan(bytes: Buffer): Members {
+  const { members } = scanObject(bytes, MEMBERS);
+  const value = (name: string): unknown => {
+    const span = members.get(name);
+    return span && valueOf(bytes, span);
+  };
+  const choices = members.get('choices');
+  return {
+    id: value('id'),
+    model: value('model'),
+    service_tier: value('service_tier'),
+    usage: value('usage'),
+    x_groq: value('x_groq'),
+    error: value('error'),
+    object: value('object'),
+    choices: choices
+      ? {
+          finishReason: finishReasonIn(bytes, choices),
+          hasError: endsInError(bytes, choices),
+          bytes: () => choices.end - choices.start,
+        }
+      : null,
+  };
 }
 
 /** A report with no more than a total, which is the prompt's where nothing is written. */
@@ -58,20 +119,11 @@ function finishReasonIn(bytes: Buffer, { start, end }: Span): string | null {
 }
 
 /** An error in place of choices: an object, its text alone, or the whole reply as an object named so. */
-function isError(bytes: Buffer, members: ReadonlyMap<string, Span>): boolean {
-  const error = members.get('error');
-  const object = members.get('object');
-  if (object && valueOf(bytes, object) === 'error') return true;
-  return (
-    error !== undefined &&
-    (bytes[error.start] === OPEN_BRACE || (bytes[error.start] === QUOTE && error.end - error.start > 2))
-  );
-}
+const isError = ({ error, object }: Members): boolean =>
+  object === 'error' || asRecord(error) !== null || (typeof error === 'string' && error !== '');
 
 const FINISH_REASON = /^\s*:\s*"([^"\\]*)"/;
 const FINISH_REASON_BYTES_MAX = 160;
-const OPEN_BRACE = 0x7b;
-const QUOTE = 0x22;
 
 /**
  * Whether a choice says that it broke off. No text can hold the word in bare quotes, so it is mostly not

@@ -48,7 +48,7 @@ function readResponse(bytes: Buffer): JsonReply | null {
       promptUsage,
       isImplausible,
       facts,
-      outputBytes: output ? output.end - output.start : 0,
+      outputBytes: () => (output ? output.end - output.start : 0),
       failed:
         status === 'failed' ||
         (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),

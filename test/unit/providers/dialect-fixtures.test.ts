@@ -316,7 +316,7 @@ test.each(cases(REPLIES))('%s: the reply %s is understood, and its bytes pass', 
   }
   expect(reply).toMatchObject(expected);
   expect(reply?.bytes).toBe(bytes);
-  expect(reply?.outputBytes).toBeGreaterThanOrEqual(reply?.usage?.output ?? 0);
+  expect(reply?.outputBytes()).toBeGreaterThanOrEqual(reply?.usage?.output ?? 0);
 });
 
 test.each(cases(FAULTS))('%s: the error %s is found', (dialect, file, expected) => {
