@@ -27,13 +27,14 @@ export class ConflictError extends Error {
  */
 export type ControlAppend = { event: ControlEvent; version: number; claim?: string };
 
-const APPEND_REQUESTS = 'select daybook.append($1, $2, $3, $4)';
+const APPEND_REQUESTS = 'select daybook.append($1, $2, $3, $4, $5)';
 const APPEND_CONTROL = 'select daybook.append_control($1, $2, $3, $4, $5)';
 
 /**
  * Appends a batch of request events in order, in one transaction.
  *
  * Repeating a call with the same instance and batch number is safe: it returns the first result.
+ * @param notifies whether readers of the log are notified as it commits; otherwise see {@link notifyReaders}.
  * @returns the position of the batch's last event; the others stand directly before it.
  * @throws {RangeError} where a value is out of range for its column; nothing is written.
  * @throws {FencedError} when the instance is no longer live.
@@ -45,17 +46,23 @@ export async function appendRequests(
   instance: number,
   batchNo: number,
   events: readonly RequestEvent[],
+  notifies = true,
 ): Promise<number> {
   const lines = spares.pop() ?? new ArrayColumn('text');
   lines.reset();
   for (const event of events) lines.addText(requestLine(event));
-  const values = [SHARD, instance, batchNo, lines.finish()];
+  const values = [SHARD, instance, batchNo, lines.finish(), notifies];
   const position = await retryTransaction(() =>
     callAppend(client, 'append_requests', APPEND_REQUESTS, values),
   );
   // Not after a failure, when the client may have it still to send.
   if (spares.length < SPARES_MAX) spares.push(lines);
   return position;
+}
+
+/** Notifies the readers of the log that it has grown. */
+export async function notifyReaders(client: pg.ClientBase): Promise<void> {
+  await client.query("select pg_notify('daybook_log', '')");
 }
 
 /** Reusable arrays: a new buffer for each batch would cost garbage collections. */

@@ -961,7 +961,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _lines text[])
+CREATE OR REPLACE FUNCTION daybook.append(_shard smallint, _instance integer, _batch_no bigint, _lines text[], _notifies boolean DEFAULT true)
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -972,7 +972,9 @@ declare
 begin
   if _written is null then
     _written := daybook.write_batch(_shard, _instance, _batch_no, _lines);
-    perform pg_notify('daybook_log', _written::text);
+    if _notifies then
+      perform pg_notify('daybook_log', _written::text);
+    end if;
   end if;
   return _written;
 end
@@ -2409,8 +2411,8 @@ CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH
 
 revoke all on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) from public;
 grant execute on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) to daybook_relay;
-revoke all on function daybook.append(smallint,integer,bigint,text[]) from public;
-grant execute on function daybook.append(smallint,integer,bigint,text[]) to daybook_relay, daybook_worker;
+revoke all on function daybook.append(smallint,integer,bigint,text[],boolean) from public;
+grant execute on function daybook.append(smallint,integer,bigint,text[],boolean) to daybook_relay, daybook_worker;
 revoke all on function daybook.append_control(smallint,integer,bigint,text[],text[]) from public;
 grant execute on function daybook.append_control(smallint,integer,bigint,text[],text[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.append_reading(text,text,bigint,bigint) from public;

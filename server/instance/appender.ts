@@ -1,16 +1,18 @@
 import { DatabaseError, type Client } from 'pg';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { EventOf, RequestEvent } from '#db/events/events.ts';
-import { appendRequests, FencedError } from '#db/log/append.ts';
+import { appendRequests, FencedError, notifyReaders } from '#db/log/append.ts';
 import {
   ACCEPT_QUEUE_MAX,
   APPEND_BATCH_MAX,
   GATHER_MAX_MS,
+  NOTIFY_EVERY_MS,
   OVERLAPPED_LINGER_MS,
   SETTLE_LINGER_MAX_MS,
   SETTLE_LINGER_MS,
   SETTLE_QUEUE_MAX,
 } from '#server/instance/bounds.ts';
+import { NotificationPace } from '#server/instance/notification-pace.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 
 /**
@@ -79,6 +81,9 @@ export class Appender {
   #dueMs = Infinity;
   /** Sends them then, unless another event is sent before. */
   #linger: { timer: NodeJS.Timeout; atMs: number } | undefined;
+  readonly #pace = new NotificationPace();
+  /** Notifies the readers of batches that didn't, unless another batch does before. */
+  #lateNotice: NodeJS.Timeout | undefined;
   #head: number;
   /** Open requests of this instance with the position of their `accepted`, oldest first. */
   readonly #open = new Map<string, number>();
@@ -170,6 +175,7 @@ export class Appender {
     // Queued events are never written now, so their callers must not wait.
     for (const { reject } of this.#queue) reject?.(new StoreUnavailable(false));
     this.#queue = [];
+    if (this.#lateNotice !== undefined && this.#client) await notifyReaders(this.#client).catch(() => {});
     await this.#disconnect();
   }
 
@@ -230,7 +236,9 @@ export class Appender {
       try {
         this.#client ??= await this.#options.connect();
         if (this.mode === 'closed') break;
-        this.#written(batch, await appendRequests(this.#client, this.#options.instance, batchNo, events));
+        const notifies = this.#notifies();
+        const last = await appendRequests(this.#client, this.#options.instance, batchNo, events, notifies);
+        this.#written(batch, last);
         if (this.#mode === 'down') this.#mode = 'up';
         return;
       } catch (error) {
@@ -250,6 +258,20 @@ export class Appender {
       reject?.(new StoreUnavailable(true));
     }
     await this.#disconnect();
+  }
+
+  #notifies(): boolean {
+    if (this.#pace.take(performance.now())) {
+      clearTimeout(this.#lateNotice);
+      this.#lateNotice = undefined;
+      return true;
+    }
+    this.#lateNotice ??= setTimeout(() => {
+      this.#lateNotice = undefined;
+      // Readers poll as well, so a notification may be lost.
+      if (this.#client && this.#mode === 'up') notifyReaders(this.#client).catch(() => {});
+    }, NOTIFY_EVERY_MS).unref();
+    return false;
   }
 
   #written(batch: readonly Entry[], last: number): void {
@@ -296,6 +318,8 @@ export class Appender {
   }
 
   async #disconnect(): Promise<void> {
+    clearTimeout(this.#lateNotice);
+    this.#lateNotice = undefined;
     const client = this.#client;
     this.#client = undefined;
     if (client) await closeClient(client);

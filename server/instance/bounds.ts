@@ -29,6 +29,10 @@ export const SETTLE_LINGER_MAX_MS = 20;
  * begins, so that it delays no reply.
  */
 export const OVERLAPPED_LINGER_MS = 5;
+/** The mean time between notifications of a log in steady use: half of the projector's between pages. */
+export const NOTIFY_EVERY_MS = 250;
+/** Notifications that may follow one another at once after a pause: the events of a few calls. */
+export const NOTIFY_AT_ONCE = 8;
 /** Accepted events waiting for the store; more means that it is too slow to admit anything. */
 export const ACCEPT_QUEUE_MAX = 10_000;
 /**

@@ -1,11 +1,14 @@
 import * as fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { RequestEvent } from '#db/events/events.ts';
+import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { Appender } from '#server/instance/appender.ts';
 import {
   ACCEPT_QUEUE_MAX,
   APPEND_BATCH_MAX,
+  NOTIFY_AT_ONCE,
+  NOTIFY_EVERY_MS,
   OVERLAPPED_LINGER_MS,
   SETTLE_LINGER_MAX_MS,
   SETTLE_LINGER_MS,
@@ -42,6 +45,30 @@ describe('group commit', () => {
     await held.release();
     await Promise.all([first, ...rest]);
     expect(await batchCount(database)).toBe(2);
+  });
+
+  test('notifies readers at once, in steady use four times a second, and of its last batch', async () => {
+    await using database = await createDatabase();
+    const reader = await connectAs(database, 'relay');
+    try {
+      /** The position that each names; a late one names none. */
+      const notices: string[] = [];
+      reader.on('notification', ({ payload = '' }) => notices.push(payload));
+      await reader.query('listen daybook_log');
+      const startedMs = performance.now();
+      await using appending = await openAppender(database);
+      await appending.appender.accept(accepted());
+      await vi.waitUntil(() => notices.length === 1, { timeout: 10_000 });
+      for (let n = 0; n < 50; n++) await appending.appender.accept(accepted());
+      const elapsedMs = performance.now() - startedMs;
+      expect(notices.length).toBeLessThanOrEqual(NOTIFY_AT_ONCE + elapsedMs / NOTIFY_EVERY_MS);
+      await appending.appender.close(1_000);
+      await vi.waitUntil(() => ['', String(appending.appender.head)].includes(notices.at(-1) ?? '-'), {
+        timeout: 10_000,
+      });
+    } finally {
+      await closeClient(reader);
+    }
   });
 
   test('keeps endings, which nobody waits for, for the company of what comes next', async () => {
