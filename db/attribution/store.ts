@@ -122,17 +122,21 @@ export async function storeValues(
 
 type Wanted = Pick<Selectable<Tables['daybook.attribution_value']>, 'kind' | 'pseudonym'>;
 
+/** Pseudonyms as rows to join with. */
+const wantedOf = (named: readonly Named[]) => {
+  const kinds = named.map(({ kind }) => ATTRIBUTION_KINDS[kind]);
+  const pseudonyms = named.map(({ pseudonym }) => pseudonym);
+  return sql<Wanted>`unnest(${kinds}::smallint[], ${pseudonyms}::text[])`.as<'t'>(sql`t(kind, pseudonym)`);
+};
+
 /** The sealed values of these pseudonyms; unknown ones are skipped. */
 export async function readSealedValues(
   client: Queryable,
   account: string,
   named: readonly Named[],
 ): Promise<SealedValue[]> {
-  const kinds = named.map(({ kind }) => ATTRIBUTION_KINDS[kind]);
-  const pseudonyms = named.map(({ pseudonym }) => pseudonym);
-  const wanted = sql<Wanted>`unnest(${kinds}::smallint[], ${pseudonyms}::text[])`;
   const query = db
-    .selectFrom(wanted.as<'t'>(sql`t(kind, pseudonym)`))
+    .selectFrom(wantedOf(named))
     .innerJoin('daybook.attribution_value as v', (join) =>
       join
         .onRef('v.kind', '=', 't.kind')
@@ -145,6 +149,44 @@ export async function readSealedValues(
     pseudonym,
     sealed,
   }));
+}
+
+/** Those of these pseudonyms whose values were erased one by one. */
+export async function readErased(
+  client: Queryable,
+  account: string,
+  named: readonly Named[],
+): Promise<Named[]> {
+  const query = db
+    .selectFrom(wantedOf(named))
+    .innerJoin('daybook.attribution_erased as e', (join) =>
+      join
+        .onRef('e.kind', '=', 't.kind')
+        .onRef('e.pseudonym', '=', 't.pseudonym')
+        .on('e.account', '=', account),
+    )
+    .select(['e.kind', 'e.pseudonym']);
+  return (await rowsOf(client, query)).map(({ kind, pseudonym }) => ({ kind: kindOf(kind), pseudonym }));
+}
+
+/** How many values of each kind an account has, counted up to a bound. */
+export async function countValues(
+  client: Queryable,
+  account: string,
+  max: number,
+): Promise<Record<AttributionKind, number>> {
+  const counts = { end_user: 0, session: 0, tag: 0 };
+  for (const kind of ATTRIBUTION_KIND_NAMES) {
+    const values = db
+      .selectFrom('daybook.attribution_value')
+      .select('pseudonym')
+      .where('account', '=', account)
+      .where('kind', '=', ATTRIBUTION_KINDS[kind])
+      .limit(max);
+    const query = db.selectFrom(values.as('v')).select((eb) => eb.fn.countAll<string>().as('count'));
+    counts[kind] = Number((await rowOf(client, query))?.count ?? 0);
+  }
+  return counts;
 }
 
 /** The kind of a pseudonym of an account, by its stored value or its erasure; several in theory. */

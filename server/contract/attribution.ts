@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ATTRIBUTION_KIND_NAMES, type AttributionKind } from '#db/attribution/value.ts';
 import { Pseudonym } from '#db/events/parts.ts';
+import type { Change } from '#server/control/change.ts';
 
 /** Contract for the readable values of end users, sessions and tags. Pure. */
 
@@ -30,6 +31,38 @@ export type AttributionNames = {
 export type AttributionName = {
   kind: AttributionKind;
   pseudonym: string;
-  /** Null: erased, or never stored. */
+  /** Null: erased, expired or never stored. */
   value: string | null;
+  /** Whether the value was erased on request, alone or with the account's key. */
+  erased: boolean;
+};
+
+/** Values beyond this number are not counted. */
+export const COUNTED_VALUES_MAX = 10_000;
+
+/**
+ * `GET /api/accounts/:account/attribution`: how many values are readable, for administrators and members of
+ * the account.
+ */
+export type AttributionSummary = {
+  object: 'attribution';
+  /** `none`: no call was attributed yet. */
+  key: 'none' | 'active' | 'destroyed';
+  /** Readable values, up to {@link COUNTED_VALUES_MAX} of each kind. */
+  values: Record<AttributionKind, number>;
+};
+
+/**
+ * `POST /api/accounts/:account/attribution/erase` → {@link Change}; no event where it was erased before.
+ * Administrators, and members of the account. The value is named by its pseudonym.
+ */
+export const EraseAttribution = z.strictObject({ kind, pseudonym: Pseudonym });
+
+/**
+ * `POST /api/accounts/:account/attribution/destroy-key` → {@link DestroyedAttribution}. Administrators.
+ * Erases all values of the account, and the key of its pseudonyms. 404 if the account has no key.
+ */
+export type DestroyedAttribution = Change & {
+  /** How many were erased. */
+  values: number;
 };

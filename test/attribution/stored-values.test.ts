@@ -118,6 +118,19 @@ test('a value is not stored that was erased while it waited, nor one of a destro
   expect(await storedCount()).toBe(0);
 });
 
+test('a server forgets an erased value, whether it waits to be stored or is remembered', async () => {
+  await using server = serve();
+  const of = await pseudonym(server, 'ada');
+  const event = { type: 'attribution.erased', account, kind: 'end_user', pseudonym: of, actor: 'test' };
+  server.apply([{ event } as unknown as Placed]);
+  await server.flush();
+  expect(await storedCount()).toBe(0);
+  // What it no longer remembers it takes for new: the database, which was not asked here, would refuse it.
+  expect(await pseudonym(server, 'ada')).toBe(of);
+  await server.flush();
+  expect(await storedCount()).toBe(1);
+});
+
 test('rekey seals the keys of attribution again, and pseudonyms stay the same', async () => {
   await using server = serve();
   const before = await pseudonym(server, 'ada');

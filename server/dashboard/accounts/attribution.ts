@@ -2,44 +2,106 @@ import type { ClientBase } from 'pg';
 import type { z } from 'zod';
 import type { Named } from '#db/attribution/keys.ts';
 import { findPseudonym, nameKey, readAccountKey, readNames } from '#db/attribution/names.ts';
+import { countValues, readAccountKeys, readErased } from '#db/attribution/store.ts';
 import { type MasterKeys, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import {
   type AttributionName,
   type AttributionNames,
+  type AttributionSummary,
+  COUNTED_VALUES_MAX,
+  type DestroyedAttribution,
+  EraseAttribution,
   LookUpAttribution,
 } from '#server/contract/attribution.ts';
+import { AttributionControl } from '#server/control/attribution-control.ts';
+import type { Change } from '#server/control/change.ts';
+import { makeChange } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { type ApiRoute, CALLERS, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import { ADMINISTRATORS, type ApiRoute, CALLERS, route, scopeOfMember } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import type { Source } from '#server/read/store.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 
 type Wanted = z.infer<typeof LookUpAttribution>['wanted'];
 
 /** The values are in tables of their own, which no projection writes. */
 const VALUES: Source = { projection: 'requests', tables: [] };
 
-/** The route to readable values, for those who may see them. */
-export function attributionRoutes({ relay, reads, config }: Dashboard): ApiRoute[] {
+/** Routes to readable values and their erasure, for those who may see them. */
+export function attributionRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { relay, reads, config } = dashboard;
+  /** A member gets 404 for another account. */
+  const accountOf = (params: Readonly<Record<string, string>>, who: SignedIn): string | ApiError => {
+    const account = relay.readModel.account(params['account'] ?? '');
+    const { account: own } = scopeOfMember(who);
+    return account && (own === null || own === account.id) ? account.id : new ApiError('not_found');
+  };
+  const read = async <T>(who: SignedIn, use: (client: ClientBase) => Promise<T>): Promise<T | ApiError> => {
+    const found = await withReadSlot(reads, holderOf(who), () => reads.read(VALUES, use));
+    return found instanceof ApiError ? found : found.found;
+  };
+  const change = <T extends Change>(
+    who: SignedIn,
+    use: (control: AttributionControl) => Promise<T>,
+  ): Promise<T | ApiError> =>
+    makeChange(dashboard, who, (control, client) =>
+      use(new AttributionControl(control, client, masterKeyFile(config))),
+    );
+
   return [
+    route('get', '/api/accounts/:account/attribution', CALLERS, null, async ({ params }, who) => {
+      const account = accountOf(params, who);
+      if (account instanceof ApiError) return account;
+      return read(who, async (client): Promise<AttributionSummary> => {
+        const [stored] = await readAccountKeys(client, [account]);
+        return {
+          object: 'attribution',
+          key: stored === undefined ? 'none' : 'sealed' in stored ? 'active' : 'destroyed',
+          values: await countValues(client, account, COUNTED_VALUES_MAX),
+        };
+      });
+    }),
+
     route(
       'post',
       '/api/accounts/:account/attribution',
       CALLERS,
       LookUpAttribution,
       async ({ body: { wanted }, params }, who) => {
-        const account = relay.readModel.account(params['account'] ?? '');
-        const { account: own } = scopeOfMember(who);
-        if (!account || (own !== null && own !== account.id)) return new ApiError('not_found');
+        const account = accountOf(params, who);
+        if (account instanceof ApiError) return account;
         const keys = readKeys(masterKeyFile(config)) ?? { current: '', all: new Map() };
-        const read = await withReadSlot(reads, holderOf(who), () =>
-          reads.read(VALUES, (client) => lookUp(client, keys, account.id, wanted).catch(unavailable)),
-        );
-        if (read instanceof ApiError) return read;
-        if (read.found instanceof ApiError) return read.found;
-        return { object: 'list', data: read.found } satisfies AttributionNames;
+        const data = await read(who, (client) => lookUp(client, keys, account, wanted).catch(unavailable));
+        return data instanceof ApiError ? data : ({ object: 'list', data } satisfies AttributionNames);
+      },
+    ),
+
+    route(
+      'post',
+      '/api/accounts/:account/attribution/erase',
+      CALLERS,
+      EraseAttribution,
+      async ({ body, params }, who) => {
+        const account = accountOf(params, who);
+        if (account instanceof ApiError) return account;
+        const erased = await change(who, (control) => control.erase({ id: account }, body));
+        return erased instanceof ApiError ? erased : ({ event: erased.event } satisfies Change);
+      },
+    ),
+
+    route(
+      'post',
+      '/api/accounts/:account/attribution/destroy-key',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, who) => {
+        const account = accountOf(params, who);
+        return account instanceof ApiError
+          ? account
+          : change(who, (control): Promise<DestroyedAttribution> => control.destroyKey({ id: account }));
       },
     ),
   ];
@@ -59,7 +121,12 @@ async function lookUp(
     return pseudonym === null ? [] : [{ kind, pseudonym }];
   });
   const names = key === null ? new Map<string, string>() : await readNames(client, key, named);
-  return named.map((each) => ({ ...each, value: names.get(nameKey(each)) ?? null }));
+  const erased = new Set((await readErased(client, account, named)).map(nameKey));
+  return named.map((each) => ({
+    ...each,
+    value: names.get(nameKey(each)) ?? null,
+    erased: key === null || erased.has(nameKey(each)),
+  }));
 }
 
 function unavailable(error: unknown): ApiError {
