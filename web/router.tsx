@@ -11,6 +11,7 @@ import { readEventSearch } from './lib/search/events.ts';
 import { type FilterSearch, readFilterSearch } from './lib/search/filter.ts';
 import { readKeySearch } from './lib/search/keys.ts';
 import { readStateSearch } from './lib/search/state.ts';
+import { readAlertSearch } from './lib/search/alerts.ts';
 import { readUsageSearch } from './lib/search/usage.ts';
 import { NotFoundPage, ErrorPage } from './error-page.tsx';
 import { Toasts } from './ui/dialog/toast.tsx';
@@ -207,7 +208,7 @@ const pages = [
   createRoute({
     getParentRoute: () => inside,
     path: '/admin/alerts',
-    validateSearch: withoutSearch,
+    validateSearch: readAlertSearch,
     component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage'),
   }),
   createRoute({

@@ -24,13 +24,18 @@ export const MONITORS: readonly Monitor[] = [
   { name: 'watch_projections', query: unprojected().compile(), indexes: ['log_batch_pkey'] },
   {
     name: 'watch_quotas, nothing new',
-    query: changedQuotas('1000000000000', '1000000001000').compile(),
+    query: changedQuotas('quota', '1000000000000', '1000000001000').compile(),
     indexes: ['quota_window_position'],
   },
   {
     name: 'watch_quotas, first run',
-    query: changedQuotas('0', '1000000001000').compile(),
+    query: changedQuotas('quota', '0', '1000000001000').compile(),
     indexes: ['quota_window_position'],
+  },
+  {
+    name: 'watch_quotas, end users',
+    query: changedQuotas('quota_apart', '0', '1000000001000').compile(),
+    indexes: ['quota_window_near'],
   },
   { name: 'expire_keys, due', query: dueKeys(FIRST_DUE).compile(), indexes: ['key_expires'] },
   { name: 'expire_keys, next', query: nextKey().compile(), indexes: ['key_expires'] },

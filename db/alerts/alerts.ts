@@ -1,6 +1,4 @@
-import { WINDOW_KIND_OF } from '#db/limits/limits.ts';
-import { METER_OF } from '#db/limits/meters.ts';
-import { windowEnd } from '#db/limits/windows.ts';
+import type { CallFilter } from '#db/fold/call-filter.ts';
 
 /**
  * Decides which alerts are due, given the figures. Pure. An alert is an occurrence of a topic: the
@@ -29,101 +27,20 @@ export type Alert = {
   details: Record<string, string | number | boolean | null>;
 };
 
-/** Thresholds of a quota's usage that raise an alert, in percent; the largest first. */
-export const QUOTA_PERCENTS = [100, 80, 50] as const;
-
-/** A quota in one window, as `projection.quota_window` has it. */
-export type QuotaFigures = {
-  subject: string;
-  account: string;
-  account_name: string | null;
-  meter: number;
-  window_kind: number;
-  window_start: number;
-  reset_position: number;
-  cap: number;
-  /** The largest limit in force during the window; null: one of those was soft. */
-  hard_cap: number | null;
-  used: number;
-};
-
-/** The topics of a window's thresholds, the largest first. A window that was reset has its own topics. */
-export function quotaTopics(quota: QuotaFigures): string[] {
-  const { subject, meter, window_kind, window_start, reset_position } = quota;
-  return QUOTA_PERCENTS.map(
-    (percent) => `quota/${subject}/${meter}/${window_kind}/${window_start}/${reset_position}/${percent}`,
-  );
-}
-
 /**
- * Alerts for the largest threshold that was reached, once: smaller ones are obsolete after it.
- * @param raised topics that were raised.
+ * The fields of the filter of calls that an alert can have: `account`, and those of its details, which a
+ * filter must be contained in. No alert is about a route, an outcome, a status or an error code.
  */
-export function quotaAlert(
-  quota: QuotaFigures,
-  raised: ReadonlyMap<string, number>,
-  nowMs: number,
-): Alert | null {
-  const meter = METER_OF.get(quota.meter);
-  const window = WINDOW_KIND_OF.get(quota.window_kind);
-  // A quota of 0 has no usage, and the quota of a window that has ended can't be exhausted.
-  if (meter === undefined || window === undefined || quota.cap <= 0) return null;
-  const endMs = windowEnd(window, quota.window_start) * 60_000;
-  if (endMs <= nowMs) return null;
-  const topics = quotaTopics(quota);
-  const index = QUOTA_PERCENTS.findIndex((percent) => quota.used >= quota.cap * (percent / 100));
-  if (index < 0 || topics.slice(0, index + 1).some((topic) => raised.has(topic))) return null;
-  return {
-    topic: topics[index] as string,
-    ordinal: 1,
-    kind: 'quota',
-    state: 'raised',
-    account: quota.account,
-    details: {
-      account_name: quota.account_name,
-      subject: quota.subject,
-      meter,
-      window,
-      percent: QUOTA_PERCENTS[index] as number,
-      limit: quota.cap,
-      used: quota.used,
-      window_starts_at: new Date(quota.window_start * 60_000).toISOString(),
-      window_ends_at: endMs === Infinity ? null : new Date(endMs).toISOString(),
-    },
-  };
-}
-
-export function overdraftTopic(quota: QuotaFigures): string {
-  const { subject, meter, window_kind, window_start, reset_position } = quota;
-  return `overdraft/${subject}/${meter}/${window_kind}/${window_start}/${reset_position}`;
-}
-
-/** The alert of a hard limit that was exceeded, once for each window, also after its end. */
-export function overdraftAlert(quota: QuotaFigures, raised: ReadonlyMap<string, number>): Alert | null {
-  const { hard_cap: limit, used } = quota;
-  const meter = METER_OF.get(quota.meter);
-  const window = WINDOW_KIND_OF.get(quota.window_kind);
-  const topic = overdraftTopic(quota);
-  if (meter === undefined || window === undefined || limit === null || used <= limit || raised.has(topic))
-    return null;
-  return {
-    topic,
-    ordinal: 1,
-    kind: 'overdraft',
-    state: 'raised',
-    account: quota.account,
-    details: {
-      account_name: quota.account_name,
-      subject: quota.subject,
-      meter,
-      window,
-      limit,
-      used,
-      overdraft: used - limit,
-      window_starts_at: new Date(quota.window_start * 60_000).toISOString(),
-    },
-  };
-}
+export const ALERT_DETAIL_FIELDS = [
+  'key',
+  'model',
+  'upstream',
+  'end_user',
+  'session',
+  'tag',
+] as const satisfies readonly (keyof CallFilter)[];
+export const ALERT_FILTER_FIELDS = ['account', ...ALERT_DETAIL_FIELDS] as const;
+export type AlertFilter = Pick<CallFilter, (typeof ALERT_FILTER_FIELDS)[number]>;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** How many days before its expiry a key raises an alert; the nearest first. */

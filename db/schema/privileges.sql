@@ -65,9 +65,9 @@ reset role;
 grant select, insert, update, delete on daybook.webhook, daybook.alert, daybook.webhook_delivery,
     daybook.webhook_attempt, daybook.alert_look, daybook.queue_pool, daybook.job_status
   to daybook_worker;
-grant select (id, origin, account, alerts, allow_private, created_at, failures, failing_since,
+grant select (id, origin, account, alerts, filter, allow_private, created_at, failures, failing_since,
       switched_off_at),
-    insert (id, origin, sealed_target, account, alerts, allow_private), delete
+    insert (id, origin, sealed_target, account, alerts, filter, allow_private), delete
   on daybook.webhook to daybook_relay;
 grant select on daybook.alert, daybook.webhook_delivery, daybook.webhook_attempt, daybook.job_status
   to daybook_relay;

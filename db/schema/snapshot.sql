@@ -418,6 +418,7 @@ create table daybook.webhook (
   sealed_target bytea not null,
   account text collate "C",
   alerts text[] not null,
+  filter jsonb default '{}'::jsonb not null,
   allow_private boolean not null,
   created_at timestamp with time zone default clock_timestamp() not null,
   failures integer default 0 not null,
@@ -425,6 +426,7 @@ create table daybook.webhook (
   switched_off_at timestamp with time zone,
   constraint webhook_pkey PRIMARY KEY (id),
   constraint webhook_alerts_check CHECK ((cardinality(alerts) > 0)),
+  constraint webhook_filter_check CHECK ((jsonb_typeof(filter) = 'object'::text)),
   constraint webhook_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text))
 );
 
@@ -640,6 +642,7 @@ END) stored not null,
 CREATE INDEX quota_window_account ON projection.quota_window USING btree (account, window_start);
 CREATE INDEX quota_window_begin ON projection.quota_window USING btree (begins_at);
 CREATE INDEX quota_window_holder ON projection.quota_window USING btree (holder) WHERE (per <> 0);
+CREATE INDEX quota_window_near ON projection.quota_window USING btree ("position") WHERE ((per <> 0) AND (used > 0) AND ((used)::double precision >= ((cap)::double precision * (0.8)::double precision)));
 CREATE INDEX quota_window_position ON projection.quota_window USING btree ("position") WHERE (per = 0);
 
 create table projection.request (
@@ -1476,6 +1479,9 @@ begin
     create index quota_window_account on quota_window (account, window_start);
     -- Readers follow the windows of accounts and keys; those of end users, sessions and tags are many.
     create index quota_window_position on quota_window (position) where per = 0;
+    -- Of those many, the ones that alerts are raised for.
+    create index quota_window_near on quota_window (position)
+      where per <> 0 and used > 0 and used::double precision >= cap::double precision * 0.8;
     create index quota_window_holder on quota_window (holder) where per <> 0;
     create index quota_window_begin on quota_window (begins_at);
 
@@ -2043,7 +2049,7 @@ begin
   if found then
     perform daybook.queue_delivery(_alert, w.id) from daybook.webhook w
       where w.switched_off_at is null and _kind = any(w.alerts)
-        and (w.account is null or w.account = _account);
+        and (w.account is null or w.account = _account) and _details @> w.filter;
   end if;
   return _alert;
 end
@@ -2525,7 +2531,7 @@ grant delete, insert, select, update on table daybook.secret_use to daybook_rela
 grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
-grant delete, insert (account, alerts, allow_private, id, origin, sealed_target), select (account, alerts, allow_private, created_at, failing_since, failures, id, origin, switched_off_at) on table daybook.webhook to daybook_relay;
+grant delete, insert (account, alerts, allow_private, filter, id, origin, sealed_target), select (account, alerts, allow_private, created_at, failing_since, failures, filter, id, origin, switched_off_at) on table daybook.webhook to daybook_relay;
 grant delete, insert, select, update on table daybook.webhook to daybook_worker;
 grant delete, insert, select, update on table daybook.webhook_attempt to daybook_worker;
 grant select on table daybook.webhook_attempt to daybook_relay;

@@ -291,6 +291,7 @@ export type WebhookTable = {
   sealed_target: Buffer;
   account: string | null;
   alerts: string[];
+  filter: Default<Json>;
   allow_private: boolean;
   created_at: Default<Timestamp>;
   failures: Default<number>;

@@ -1,6 +1,12 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
+import { ALERT_DETAIL_FIELDS, ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
+import {
+  type FilterOptions,
+  filterText,
+  readFilterOptions,
+  withFilterOptions,
+} from '#db/command-line/call-filter.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
@@ -28,9 +34,10 @@ export function webhookCommands(program: Command): void {
     .command('webhook')
     .description('webhooks that receive alerts, signed per Standard Webhooks');
 
-  withJson(webhook.command('add').argument('<url>', 'the address that alerts are sent to'))
+  const adding = withJson(webhook.command('add').argument('<url>', 'the address that alerts are sent to'))
     .description('add a webhook and print its signing secret, which is shown once')
-    .option('--account <name>', 'only alerts about this account')
+    .option('--account <name>', 'only alerts about this account');
+  withFilterOptions(adding, 'alerts about', ALERT_DETAIL_FIELDS)
     .option(
       '--alerts <kinds>',
       `alerts to send, separated by commas: ${ALERT_KINDS.join(', ')}`,
@@ -81,7 +88,7 @@ export function webhookCommands(program: Command): void {
     );
 }
 
-type AddOptions = { account?: string; alerts: string; allowPrivate?: true };
+type AddOptions = FilterOptions & { account?: string; alerts: string; allowPrivate?: true };
 type Added = { id: string; origin: string; secret: string };
 
 async function add({ config, control, client }: Session, url: string, options: AddOptions): Promise<Added> {
@@ -91,7 +98,14 @@ async function add({ config, control, client }: Session, url: string, options: A
       ? null
       : requireAccount((await control.load()).accountNamed(options.account), options.account).id;
   const pepper = await loadPepper(client, config);
-  return addWebhook(client, pepper, { url, account, alerts, allowPrivate: options.allowPrivate ?? false });
+  const allowPrivate = options.allowPrivate ?? false;
+  return addWebhook(client, pepper, {
+    url,
+    account,
+    alerts,
+    filter: readFilterOptions(options),
+    allowPrivate,
+  });
 }
 
 function checkKinds(text: string): AlertKind[] {
@@ -123,8 +137,8 @@ function showList(webhooks: Webhook[]): string {
   if (webhooks.length === 0)
     return 'There are no webhooks. Add one with: npm run -s daybook -- webhook add URL';
   return showTable(
-    ['ID', 'STATE', 'TO', 'ACCOUNT', 'ALERTS'],
-    webhooks.map(({ id, origin, account, alerts, failures, switched_off_at }) => [
+    ['ID', 'STATE', 'TO', 'ACCOUNT', 'ALERTS', 'ONLY'],
+    webhooks.map(({ id, origin, account, alerts, filter, failures, switched_off_at }) => [
       id,
       switched_off_at
         ? `off since ${switched_off_at.toISOString()}`
@@ -134,6 +148,7 @@ function showList(webhooks: Webhook[]): string {
       origin,
       account ?? 'all',
       alerts.join(', '),
+      filterText(filter),
     ]),
   );
 }

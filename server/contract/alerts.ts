@@ -1,8 +1,14 @@
 import { z } from 'zod';
-import { ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
+import { ALERT_FILTER_FIELDS, ALERT_KINDS, type AlertFilter, type AlertKind } from '#db/alerts/alerts.ts';
 import { Id } from '#db/events/parts.ts';
+import { RequestFilter } from '#server/contract/requests.ts';
 
-/** One in `GET /api/alerts`, a list of the newest. Members see alerts of their account. */
+/** The fields of the filter of requests that alerts have. */
+export const AlertsQuery = RequestFilter.pick(
+  Object.fromEntries(ALERT_FILTER_FIELDS.map((field) => [field, true])) as Record<keyof AlertFilter, true>,
+);
+
+/** One in `GET /api/alerts?key=…`, a list of the newest. Members see alerts of their account. */
 export type AlertRow = {
   id: string;
   kind: AlertKind | 'test';
@@ -23,6 +29,8 @@ export type WebhookRow = {
   origin: string;
   account: string | null;
   alerts: AlertKind[];
+  /** It receives only alerts that match; see {@link AlertsQuery}. */
+  filter: Omit<AlertFilter, 'account'>;
   allow_private: boolean;
   created_at: string;
   failures: number;
@@ -34,6 +42,7 @@ export const CreateWebhook = z.strictObject({
   url: z.string().max(2_000),
   account: Id.nullable().default(null),
   alerts: z.array(z.enum(ALERT_KINDS)).min(1),
+  filter: AlertsQuery.omit({ account: true }).default({}),
   allow_private: z.boolean().default(false),
 });
 /** The secret that signs deliveries; shown once. */

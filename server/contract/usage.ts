@@ -1,23 +1,12 @@
 import { z } from 'zod';
+import { FILTER_FIELDS } from '#db/fold/call-filter.ts';
 import { Outcome, RequestFilter } from '#server/contract/requests.ts';
 import { Time, Format, type Freshness } from '#server/contract/parts.ts';
 
 export const Bucket = z.enum(['minute', 'hour', 'day']);
 export type Bucket = z.infer<typeof Bucket>;
 /** By account, key and model there are tables of sums; by the others the requests themselves are summed. */
-export const UsageGroup = z.enum([
-  'account',
-  'key',
-  'model',
-  'route',
-  'upstream',
-  'end_user',
-  'session',
-  'tag',
-  'outcome',
-  'status',
-  'error_code',
-]);
+export const UsageGroup = z.enum(FILTER_FIELDS);
 export type UsageGroup = z.infer<typeof UsageGroup>;
 
 /** `GET /v1/usage`: usage of requests by the time they ended, grouped and in buckets. */

@@ -1,6 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import type { AlertKind } from '#db/alerts/alerts.ts';
+import type { AlertFilter, AlertKind } from '#db/alerts/alerts.ts';
 import { publicId } from '#db/ids.ts';
 import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
 import { countOf, db, onlyRowOf, rowOf, rowsOf } from '#db/schema/query.ts';
@@ -14,7 +14,11 @@ import { WEBHOOKS_MAX, WEBHOOK_URL_CHARACTERS_MAX } from '#server/control/bounds
  * A webhook as it is shown: the origin of its address, and never its secret. `account` is the account whose
  * alerts it receives; null: all accounts.
  */
-export type Webhook = Omit<Selectable<WebhookTable>, 'sealed_target' | 'alerts'> & { alerts: AlertKind[] };
+export type Webhook = Omit<Selectable<WebhookTable>, 'sealed_target' | 'alerts' | 'filter'> & {
+  alerts: AlertKind[];
+  filter: WebhookFilter;
+};
+export type WebhookFilter = Omit<AlertFilter, 'account'>;
 
 /**
  * Adds a webhook.
@@ -24,7 +28,13 @@ export type Webhook = Omit<Selectable<WebhookTable>, 'sealed_target' | 'alerts'>
 export async function addWebhook(
   client: ClientBase,
   pepper: Buffer,
-  wanted: { url: string; account: string | null; alerts: readonly AlertKind[]; allowPrivate: boolean },
+  wanted: {
+    url: string;
+    account: string | null;
+    alerts: readonly AlertKind[];
+    filter: WebhookFilter;
+    allowPrivate: boolean;
+  },
 ): Promise<{ id: string; origin: string; secret: string }> {
   const { href, origin } = checkUrl(wanted.url);
   const id = publicId();
@@ -36,6 +46,7 @@ export async function addWebhook(
       sql.val(sealTarget(pepper, id, { url: href, secret })).as('sealed_target'),
       sql.val(wanted.account).as('account'),
       sql.val([...new Set(wanted.alerts)]).as('alerts'),
+      sql<string>`${JSON.stringify(wanted.filter)}::jsonb`.as('filter'),
       sql.val(wanted.allowPrivate).as('allow_private'),
     ])
     .where(
@@ -45,7 +56,7 @@ export async function addWebhook(
     );
   const insert = db
     .insertInto('daybook.webhook')
-    .columns(['id', 'origin', 'sealed_target', 'account', 'alerts', 'allow_private'])
+    .columns(['id', 'origin', 'sealed_target', 'account', 'alerts', 'filter', 'allow_private'])
     .expression(webhook);
   if ((await countOf(client, insert)) === 0)
     throw new DecisionError('not_allowed', `There are ${WEBHOOKS_MAX} webhooks already. Remove one first.`);
@@ -73,6 +84,7 @@ export async function listWebhooks(client: ClientBase): Promise<Webhook[]> {
     db
       .selectFrom('daybook.webhook')
       .select(({ ref }) => ['id', 'origin', 'account', ref('alerts').$castTo<AlertKind[]>().as('alerts')])
+      .select(({ ref }) => ref('filter').$castTo<WebhookFilter>().as('filter'))
       .select(['allow_private', 'created_at', 'failures', 'failing_since', 'switched_off_at'])
       .orderBy('created_at'),
   );

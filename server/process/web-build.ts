@@ -15,6 +15,7 @@ export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 
 /** Sources of the dashboard outside its own directory: files, and directories without others in them. */
 export const SHARED_WITH_PAGE = [
+  'db/alerts/alerts.ts',
   'db/fold/call-filter.ts',
   'db/fold/estimated.ts',
   'db/limits/meters.ts',

@@ -1,5 +1,9 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ALERT_FILTER_FIELDS, type AlertFilter } from '#db/alerts/alerts.ts';
+import { type FilteredCall, matchesCall } from '#db/fold/call-filter.ts';
+import type { AlertRow } from '#server/contract/alerts.ts';
+import { listAlerts } from '#server/dashboard/service/alerts.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
@@ -59,6 +63,21 @@ const jobAlerts = async (): Promise<string[]> =>
         from daybook.alert order by text`,
     )
   ).rows.map(({ text }) => text);
+
+/** An alert as the filter of calls reads it; fields that it lacks are null. */
+const callOf = ({ account, details }: AlertRow): FilteredCall => {
+  const text = (name: string): string | null => (details[name] as string | undefined) ?? null;
+  return {
+    account: account ?? '',
+    key: text('key') ?? '',
+    model: text('model'),
+    upstream: text('upstream'),
+    end_user: text('end_user'),
+    session: text('session'),
+    tags: [text('tag')].filter((tag) => tag !== null),
+    ...({ route: null, outcome: 'running', status: null, error_code: null } as const),
+  };
+};
 
 /** Runs a check on several workers at once. */
 async function atOnce(look: (client: Client) => Promise<unknown>): Promise<void> {
@@ -153,6 +172,48 @@ describe('quotas', () => {
         where kind = 'overdraft'`,
     );
     expect(rows).toEqual([{ overdraft: 1, subject: 'key/exceeded' }]);
+  });
+
+  test('of end users raise ten a day and one about the others, and are filtered as calls are', async () => {
+    await client.query(
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start,
+          meter, window_kind, per, is_hard, subject, holder, account)
+        select 1000, case when n % 100 = 0 then 850 else 10 end, 0, n, ${MONTH_START},
+          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, 1, true,
+          'end_user/Account1/User' || lpad(n::text, 12, '0'), 'account/Account1', 'Account1'
+        from generate_series(1, 3000) n`,
+    );
+    await use('key/Key00001', 900, 3_001);
+    await reach(3_001);
+    await watchQuotas(client);
+    await watchQuotas(client);
+    const listed = (filter: AlertFilter): Promise<AlertRow[]> =>
+      listAlerts(client, null, filter, () => 'acme');
+    const all = await listed({});
+    expect(all.filter(({ details }) => 'others_than' in details)).toHaveLength(1);
+    expect(all).toHaveLength(12);
+
+    // The condition of the list and of webhooks is the filter of calls.
+    const users = all.flatMap(({ details }) => details['end_user'] ?? []) as string[];
+    const values: Record<keyof AlertFilter, readonly string[]> = {
+      account: ['Account1', 'Account2'],
+      key: ['Key00001', 'Key00002'],
+      model: ['tide'],
+      upstream: ['mock'],
+      end_user: [users[3] as string, 'User000000000001'],
+      session: ['Session000000001'],
+      tag: ['Tag0000000000001'],
+    };
+    let found = 0;
+    for (const field of ALERT_FILTER_FIELDS)
+      for (const value of values[field]) {
+        const filter = { [field]: value, account: field === 'account' ? value : 'Account1' };
+        const expected = all.filter((alert) => matchesCall(filter, callOf(alert)));
+        expect(await listed(filter), field).toEqual(expected);
+        found += expected.length;
+      }
+    expect(found).toBe(12 + 1 + 1);
+    expect(await listAlerts(client, 'Account2', {}, () => null)).toEqual([]);
   });
 
   test('raise no alerts while their projection is rebuilt', async () => {

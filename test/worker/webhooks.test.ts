@@ -358,6 +358,36 @@ test('a stopping worker aborts an unanswered delivery, and the next worker retri
   expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
 });
 
+test('a webhook with a filter receives only the alerts that match', async () => {
+  const ids: Record<string, string> = {};
+  for (const [name, filter] of Object.entries({
+    all: {},
+    upstream: { upstream: 'one' },
+    model: { upstream: 'one', model: 'tide' },
+    user: { end_user: 'User000000000001' },
+  })) {
+    ids[name] = (await add()).id;
+    await client.query('update daybook.webhook set filter = $2 where id = $1', [ids[name], filter]);
+  }
+  const about = (topic: string, details: Alert['details']): Alert => ({ ...alert(), topic, details });
+  await raiseAlerts(client, [
+    about('a', { upstream: 'one', model: 'tide' }),
+    about('b', { upstream: 'one' }),
+    about('c', { end_user: 'User000000000001' }),
+  ]);
+  const { rows } = await client.query<{ webhook: string; topics: string }>(
+    `select d.webhook, string_agg(a.topic, '' order by a.topic) as topics
+      from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert group by d.webhook`,
+  );
+  const topics = new Map(rows.map((row) => [row.webhook, row.topics]));
+  expect(Object.entries(ids).map(([name, id]) => [name, topics.get(id)])).toEqual([
+    ['all', 'abc'],
+    ['upstream', 'ab'],
+    ['model', 'a'],
+    ['user', 'c'],
+  ]);
+});
+
 test('a worker without the pepper reports it, and delivers once it has one', async () => {
   await add();
   await worker.stop();

@@ -2,13 +2,17 @@ import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import {
+  APART_COUNTED_BY,
+  apartGroup,
+  boundApart,
   overdraftAlert,
   overdraftTopic,
   quotaAlert,
   type QuotaFigures,
   QUOTA_PERCENTS,
   quotaTopics,
-} from '#db/alerts/alerts.ts';
+} from '#db/alerts/quota-alerts.ts';
+import type { Alert } from '#db/alerts/alerts.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { PER_HOLDER } from '#db/limits/subjects.ts';
 import { countOf, db, rowOf, rowsOf } from '#db/schema/query.ts';
@@ -32,11 +36,23 @@ const HARD_CAP = sql<number | null>`(
   )`;
 
 /**
- * The windows of accounts and keys above one position up to another that are used enough, with the last
- * position that was looked at and the number of windows. None lasts longer than a month, or it never ends.
- * Without one that is used enough it is one row, whose `subject` and what follows are null.
+ * Whose windows a run looks at: those of accounts and keys, and apart those of end users, sessions and tags,
+ * of which only used ones are read: there may be millions.
  */
-export const changedQuotas = (after: string, upTo: string) =>
+const LOOKS = {
+  quota: sql<boolean>`per = ${sql.lit(PER_HOLDER)}`,
+  // The condition of the index quota_window_near.
+  quota_apart: sql<boolean>`per <> ${sql.lit(PER_HOLDER)} and used > 0
+    and used::double precision >= cap::double precision * 0.8`,
+};
+type Look = keyof typeof LOOKS;
+
+/**
+ * The windows above one position up to another that are used enough, with the last position that was looked
+ * at and the number of windows. None lasts longer than a month, or it never ends. Without one that is used
+ * enough it is one row, whose `subject` and what follows are null.
+ */
+export const changedQuotas = (look: Look, after: string, upTo: string) =>
   db
     .with(
       (name) => name('seen').materialized(),
@@ -44,8 +60,7 @@ export const changedQuotas = (after: string, upTo: string) =>
         db
           .selectFrom('projection.quota_window')
           .selectAll()
-          // Of end users, sessions and tags there may be millions.
-          .where('per', '=', PER_HOLDER)
+          .where(LOOKS[look])
           .where('position', '>', after)
           .where('position', '<=', upTo)
           .orderBy('position')
@@ -66,6 +81,7 @@ export const changedQuotas = (after: string, upTo: string) =>
       sql<number | null>`s.position::float8`.as('last'),
       sql<number>`s.count::int`.as('count'),
       'q.subject',
+      'q.per',
       'q.account',
       'a.name as account_name',
       'q.meter',
@@ -76,45 +92,68 @@ export const changedQuotas = (after: string, upTo: string) =>
       sql<number | null>`q.used::float8`.as('used'),
       HARD_CAP.as('hard_cap'),
     ])
-    .orderBy('q.position');
+    .orderBy('q.position')
+    .orderBy('q.subject');
+
+/** By group the alerts of end users, sessions and tags that were raised on the day of a time (UTC). */
+async function countApart(client: ClientBase, now: Date): Promise<Map<string, number>> {
+  const group = sql<string>`concat_ws('/', kind, account, ${sql.join(
+    APART_COUNTED_BY.map((name) => sql`details->>${sql.lit(name)}`),
+  )})`;
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.alert')
+      .select([group.as('name'), sql<number>`count(*)::int`.as('count')])
+      .where('raised_at', '>=', new Date(now.toISOString().slice(0, 10)))
+      .where(sql<boolean>`details ? 'per'`)
+      .groupBy(group),
+  );
+  return new Map(rows.map(({ name, count }) => [name, count]));
+}
 
 /**
- * Raises an alert for each quota that has crossed another threshold, and for each hard one that was
- * exceeded. Only windows that changed since
- * the last run are read; later changes are left to the next run. If two runs overlap, the alert's
- * topic makes sure that it is raised once.
+ * Raises an alert for each quota that has crossed another threshold, and for each hard one that was exceeded.
+ * Only windows that changed since the last run are read; later changes are left to the next run. If two runs
+ * overlap, the alert's topic makes sure that it is raised once.
  * @returns the milliseconds until the next run.
  */
 export async function watchQuotas(client: ClientBase): Promise<number> {
+  const waits = [];
+  for (const look of Object.keys(LOOKS) as Look[]) waits.push(await lookAt(client, look));
+  return Math.min(...waits);
+}
+
+async function lookAt(client: ClientBase, look: Look): Promise<number> {
   const state = await rowOf(
     client,
     db
       .selectFrom('daybook.projection as p')
-      .leftJoin('daybook.alert_look as l', (join) => join.on('l.kind', '=', 'quota'))
+      .leftJoin('daybook.alert_look as l', (join) => join.on('l.kind', '=', look))
       .select(['l.position as looked', 'p.position as reached'])
       .select(sql<Date>`statement_timestamp()`.as('now'))
       .where('p.name', '=', 'quotas')
       .where('p.is_live', '=', true),
   );
   if (state === undefined || Number(state.looked ?? 0) >= Number(state.reached)) return LOOK_MS;
-  const rows = await rowsOf(client, changedQuotas(state.looked ?? '0', state.reached));
+  const rows = await rowsOf(client, changedQuotas(look, state.looked ?? '0', state.reached));
   const used = rows.filter((row): row is typeof row & QuotaFigures => row.subject !== null);
   const raised = await readRaised(
     client,
     used.flatMap((quota) => [...quotaTopics(quota), overdraftTopic(quota)]),
   );
-  await raiseAlerts(
-    client,
-    used
-      .flatMap((quota) => [quotaAlert(quota, raised, state.now.getTime()), overdraftAlert(quota, raised)])
-      .filter((alert) => alert !== null),
-  );
+  const nowMs = state.now.getTime();
+  const due: Alert[] = used
+    .flatMap((quota) => [quotaAlert(quota, raised, nowMs), overdraftAlert(quota, raised)])
+    .filter((alert) => alert !== null);
+  const isBounded = due.some((alert) => apartGroup(alert) !== null);
+  await raiseAlerts(client, isBounded ? boundApart(due, await countApart(client, state.now), nowMs) : due);
   const isAll = (rows[0]?.count ?? 0) < WINDOWS_MAX;
   await countOf(
     client,
     db
       .insertInto('daybook.alert_look')
-      .values({ kind: 'quota', position: isAll ? state.reached : (rows[0]?.last ?? state.reached) })
+      .values({ kind: look, position: isAll ? state.reached : (rows[0]?.last ?? state.reached) })
       .onConflict((conflict) =>
         conflict
           .column('kind')

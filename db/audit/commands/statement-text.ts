@@ -1,4 +1,5 @@
 import { type Adjustment, KINDS, type Line, type Statement } from '#db/audit/replay/statement.ts';
+import { filterText } from '#db/command-line/call-filter.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { csvLine } from '#db/csv.ts';
 import type { CallFilter } from '#db/fold/call-filter.ts';
@@ -88,11 +89,6 @@ function showStatement(
     '',
   ].join('\n');
 }
-
-const filterText = (filter: CallFilter): string =>
-  Object.entries(filter)
-    .map(([field, value]) => `${field.replaceAll('_', ' ')} ${value}`)
-    .join(', ');
 
 const ADJUSTED = 'Adjusted usage of quotas, which changes no amount above';
 

@@ -11,9 +11,9 @@ import { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
 import { findAccount } from '#db/audit/replay/snapshot.ts';
 import type { Source } from '#db/audit/source/source.ts';
 import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
-import { type FilterOptions, readStatementFilter } from '#db/audit/commands/statement-filter.ts';
 import { type StatementReport, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
+import { type FilterOptions, readFilterOptions, withFilterOptions } from '#db/command-line/call-filter.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
@@ -32,7 +32,7 @@ type Options = SourceOptions & {
 
 /** `daybook audit statement`: the usage of an account in a month, from the events alone. */
 export function statementCommand(audit: Command): void {
-  withSourceOptions(withJson(audit.command('statement')))
+  const statement = withSourceOptions(withJson(audit.command('statement')))
     .description(
       "show an account's usage of a month as invoice lines, from the events alone; --all shows every " +
         "account and compares the sum with the log's total",
@@ -42,14 +42,8 @@ export function statementCommand(audit: Command): void {
     .requiredOption(
       '--month <yyyy-mm>',
       'the month, in UTC; a request belongs to the month in which it ended',
-    )
-    .option('--key <id>', 'only requests of this key')
-    .option('--model <name>', 'only requests for this model')
-    .option('--route <path>', 'only requests of this route, such as /v1/messages')
-    .option('--upstream <name>', 'only requests that this upstream answered or was tried last for')
-    .option('--end-user <pseudonym>', 'only requests of this end user')
-    .option('--session <pseudonym>', 'only requests of this session')
-    .option('--tag <pseudonym>', 'only requests with this tag')
+    );
+  withFilterOptions(statement, 'requests with')
     .option('--upstream-cost', 'show the upstream cost beside the charge; --json always has it')
     .option('--csv', 'print the lines as CSV')
     .action((options: Options, command: Command) =>
@@ -64,7 +58,7 @@ async function printStatements(
   client: Client | null,
 ): Promise<void> {
   const { account, all, month: text, csv, upstreamCost: hasUpstreamCost = false } = options;
-  const filter = readStatementFilter(options);
+  const filter = readFilterOptions(options);
   const isFiltered = Object.keys(filter).length > 0;
   const month = parseMonth(text);
   if (month === null) throw new StoreError(`"${text}" is not a month such as 2026-11`);

@@ -12,6 +12,8 @@ create table daybook.webhook (
   -- The one account to alert about; null: all accounts, and alerts about no account.
   account text collate "C",
   alerts text[] not null check (cardinality(alerts) > 0),
+  -- Only alerts whose details contain this: by key, model, upstream, end user, session or tag.
+  filter jsonb not null default '{}' check (jsonb_typeof(filter) = 'object'),
   -- Whether the address may be in a private network or on this machine.
   allow_private boolean not null,
   created_at timestamptz not null default clock_timestamp(),

@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alerts.ts';
 import { parseId } from '#server/dashboard/change.ts';
 import {
+  AlertsQuery,
   CreateWebhook,
   DeliveriesQuery,
   type CreatedWebhook,
@@ -35,11 +36,12 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/alerts', ANY_ROLE, null, (_call, who) =>
-      list(who, (client) =>
-        listAlerts(client, scopeOfMember(who).account, (account) => readModel.account(account)?.name ?? null),
-      ),
-    ),
+    route('get', '/api/alerts', ANY_ROLE, null, async ({ request }, who) => {
+      const filter = readQuery(AlertsQuery, request.url);
+      if (filter instanceof ApiError) return filter;
+      const nameOf = (account: string): string | null => readModel.account(account)?.name ?? null;
+      return list(who, (client) => listAlerts(client, scopeOfMember(who).account, filter, nameOf));
+    }),
 
     route('get', '/api/webhooks', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
       list(who, async (client) =>
@@ -55,11 +57,11 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
     ),
 
     route('post', '/api/webhooks', ADMINISTRATORS, CreateWebhook, async ({ body }, { member }) => {
-      const { url, account, alerts, allow_private: allowPrivate } = body;
+      const { url, account, alerts, filter, allow_private: allowPrivate } = body;
       if (account !== null && !readModel.account(account))
         return new ApiError('not_found', { param: 'account' });
       const made = await control.change(`member/${member.id}`, (_control, client) =>
-        addWebhook(client, pepper, { url, account, alerts, allowPrivate }),
+        addWebhook(client, pepper, { url, account, alerts, filter, allowPrivate }),
       );
       return made instanceof ApiError
         ? made

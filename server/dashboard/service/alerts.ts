@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
+import type { AlertFilter } from '#db/alerts/alerts.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
 import {
   ALERTS_LISTED_MAX,
@@ -14,13 +15,14 @@ import type { Source } from '#server/read/store.ts';
 export const ALERTS: Source = { projection: 'directory', tables: [] };
 
 /**
- * The newest alerts. Those about one account are looked for among the newest of all, so that a list
- * costs the same however many there are.
- * @param account null: all, and those that are about no account.
+ * The newest alerts that match a filter. They are looked for among the newest of all, so that a list costs
+ * the same however many there are.
+ * @param scope the account whose alerts the reader may see; null: all, and those that are about no account.
  */
 export async function listAlerts(
   client: ClientBase,
-  account: string | null,
+  scope: string | null,
+  { account, ...details }: AlertFilter,
   nameOf: (account: string) => string | null,
 ): Promise<AlertRow[]> {
   const looked = db
@@ -34,7 +36,10 @@ export async function listAlerts(
     .orderBy('raised_at', 'desc')
     .orderBy('id', 'desc')
     .limit(ALERTS_LISTED_MAX);
-  if (account !== null) listed = listed.where('account', '=', account);
+  for (const only of [scope, account])
+    if (typeof only === 'string') listed = listed.where('account', '=', only);
+  if (Object.keys(details).length > 0)
+    listed = listed.where(sql<boolean>`details @> ${JSON.stringify(details)}::jsonb`);
   const query = db
     .selectFrom(listed.as('a'))
     .crossJoinLateral((eb) =>

@@ -1,15 +1,15 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { type Alert, type EndingKey, keyAlert, projectorAlert, upstreamAlert } from '#db/alerts/alerts.ts';
 import {
-  type Alert,
-  type EndingKey,
-  keyAlert,
-  projectorAlert,
+  APART_ALERTS_MAX,
+  apartGroup,
+  boundApart,
+  overdraftAlert,
   QUOTA_PERCENTS,
   quotaAlert,
   type QuotaFigures,
-  upstreamAlert,
-} from '#db/alerts/alerts.ts';
+} from '#db/alerts/quota-alerts.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
@@ -29,6 +29,7 @@ class Raised extends Map<string, number> {
 describe('a quota', () => {
   const quota = (changes: Partial<QuotaFigures>): QuotaFigures => ({
     subject: 'account/Account1',
+    per: 0,
     account: 'Account1',
     account_name: 'acme',
     meter: METERS.tokens.code,
@@ -110,6 +111,72 @@ describe('a quota', () => {
         window_ends_at: '2026-11-22T00:00:00.000Z',
       },
     });
+  });
+});
+
+describe('quotas of end users, sessions and tags', () => {
+  const apart = (user: number, changes: Partial<QuotaFigures> = {}): QuotaFigures => ({
+    subject: `end_user/Account1/${String(user).padStart(16, 'u')}`,
+    per: 1,
+    account: 'Account1',
+    account_name: 'acme',
+    meter: METERS.cost_nanousd.code,
+    window_kind: WINDOW_KINDS.lifetime,
+    window_start: 0,
+    reset_position: 0,
+    cap: 1_000,
+    hard_cap: 1_000,
+    used: 800,
+    ...changes,
+  });
+
+  test('raise at 80 and 100 %, and where exceeded, with the field that filters go by', () => {
+    const percentAt = (used: number): unknown =>
+      quotaAlert(apart(1, { used }), new Raised(), NOW_MS)?.details['percent'];
+    expect([500, 799, 800, 1_000].map(percentAt)).toEqual([undefined, undefined, 80, 100]);
+    const ofKey = apart(1, { subject: 'tag/Account1/Key00001/Tag0000000000001', per: 3, used: 1_200 });
+    expect(overdraftAlert(ofKey, new Raised())).toMatchObject({
+      kind: 'overdraft',
+      account: 'Account1',
+      details: { key: 'Key00001', per: 'tag', tag: 'Tag0000000000001', overdraft: 200 },
+    });
+    expect(quotaAlert(apart(7), new Raised(), NOW_MS)?.details).toMatchObject({
+      per: 'end_user',
+      end_user: 'uuuuuuuuuuuuuuu7',
+      window_ends_at: null,
+    });
+  });
+
+  test('raise ten alerts and one about the others a day, however many there are and in any runs', () => {
+    const anyRuns = fc.array(fc.array(fc.tuple(fc.nat(200), fc.constantFrom(800, 1_000))), { maxLength: 8 });
+    fc.assert(
+      fc.property(anyRuns, (runs) => {
+        const raised = new Raised();
+        const counts = new Map<string, number>();
+        const crossed = new Map<string, Set<string>>();
+        for (const run of runs) {
+          const due = run.flatMap(([user, used]) => {
+            const alert = quotaAlert(apart(user, { used }), raised, NOW_MS);
+            return alert === null ? [] : [alert];
+          });
+          for (const alert of due) {
+            const group = apartGroup(alert) as string;
+            crossed.set(group, (crossed.get(group) ?? new Set()).add(alert.topic));
+          }
+          for (const alert of boundApart(due, counts, NOW_MS)) {
+            if (raised.has(alert.topic)) continue;
+            raised.take(alert);
+            const group = apartGroup(alert) as string;
+            counts.set(group, (counts.get(group) ?? 0) + 1);
+          }
+        }
+        for (const [group, topics] of crossed) {
+          const count = counts.get(group) ?? 0;
+          if (topics.size <= APART_ALERTS_MAX) expect(count).toBe(topics.size);
+          expect(count).toBeLessThanOrEqual(APART_ALERTS_MAX + 1);
+        }
+      }),
+    );
   });
 });
 

@@ -1,9 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { AlertKind } from '#db/alerts/alerts.ts';
+import { ALERT_DETAIL_FIELDS, type AlertKind } from '#db/alerts/alerts.ts';
 import type { CreatedWebhook } from '#server/contract/alerts.ts';
 import { api } from '../../lib/api/api.ts';
 import { accountsQuery } from '../../lib/api/names.ts';
+import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
@@ -25,6 +26,14 @@ export function AddWebhook({ onClose }: { onClose: () => void }) {
   );
 }
 
+const PSEUDONYM = '16 letters and digits';
+const PLACEHOLDERS: Partial<Record<(typeof ALERT_DETAIL_FIELDS)[number], string>> = {
+  key: 'Id of a key',
+  end_user: PSEUDONYM,
+  session: PSEUDONYM,
+  tag: PSEUDONYM,
+};
+
 function AddForm({
   onClose,
   onCreated,
@@ -37,6 +46,7 @@ function AddForm({
   const [url, setUrl] = useState('');
   const [account, setAccount] = useState('');
   const [alerts, setAlerts] = useState<readonly AlertKind[]>(KINDS);
+  const [filter, setFilter] = useState<Record<string, string>>({});
   const [isPrivate, setPrivate] = useState(false);
   const add = useMutation({
     // The response contains a secret, so it must not reach the mutation cache.
@@ -46,6 +56,7 @@ function AddForm({
           url: url.trim(),
           account: account === '' ? null : account,
           alerts,
+          filter: Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== '')),
           allow_private: isPrivate,
         }),
       ),
@@ -95,6 +106,27 @@ function AddForm({
             />
           ))}
         </fieldset>
+        <details className="rounded-lg border border-line">
+          <summary className="px-3 py-2 font-medium">Only alerts about</summary>
+          <div className="grid gap-3 border-t border-line p-3 sm:grid-cols-2">
+            {ALERT_DETAIL_FIELDS.map((field) => (
+              <TextField
+                key={field}
+                label={FIELD_NAMES[field]}
+                value={filter[field] ?? ''}
+                onChange={({ target }) => setFilter({ ...filter, [field]: target.value.trim() })}
+                placeholder={PLACEHOLDERS[field]}
+                autoComplete="off"
+                spellCheck={false}
+                error={fieldError(add.error, `filter.${field}`)}
+              />
+            ))}
+            <p className="text-xs text-muted sm:col-span-2">
+              An alert must be about all of these. An alert that isn’t about a model matches no filter by
+              model.
+            </p>
+          </div>
+        </details>
         <Checkbox
           label="Allow private network addresses"
           hint="Required for localhost and internal hosts. Cloud metadata services are always blocked."

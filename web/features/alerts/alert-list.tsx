@@ -34,7 +34,9 @@ const COLUMNS: readonly Column<AlertRow>[] = [
   { head: 'Deliveries', cell: ({ deliveries }) => <Sent {...deliveries} /> },
 ];
 
-export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
+type AlertListProps = { alerts: readonly AlertRow[]; isFiltered: boolean };
+
+export function AlertList({ alerts, isFiltered }: AlertListProps) {
   return (
     <Table
       label="Alerts"
@@ -42,10 +44,17 @@ export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
       keyOf={({ id }) => id}
       columns={COLUMNS}
       empty={
-        <Empty icon="alert" title="No alerts yet">
-          You are alerted when a quota reaches 50, 80 or 100%, a key is about to expire, an upstream fails, or
-          figures fall behind.
-        </Empty>
+        isFiltered ? (
+          <Empty icon="filter" title="No matching alerts">
+            Of the newest alerts none is about all of these. An alert that isn’t about a model matches no
+            filter by model.
+          </Empty>
+        ) : (
+          <Empty icon="alert" title="No alerts yet">
+            You are alerted when a quota reaches 50, 80 or 100%, a key is about to expire, an upstream fails,
+            or figures fall behind.
+          </Empty>
+        )
       }
     />
   );

@@ -1,12 +1,18 @@
-import { queryOptions } from '@tanstack/react-query';
+import { keepPreviousData, queryOptions } from '@tanstack/react-query';
+import type { AlertFilter } from '#db/alerts/alerts.ts';
 import type { AlertRow, DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
 import { api, type List, queryString } from '../../lib/api/api.ts';
 
 /** The newest alerts. */
-export const alertsQuery = queryOptions({
-  queryKey: ['alerts'],
-  queryFn: async ({ signal }) => (await api<List<AlertRow>>('GET', '/api/alerts', undefined, signal)).data,
-});
+export const alertsQuery = (filter: AlertFilter) =>
+  queryOptions({
+    queryKey: [...ALERTS_KEY, filter],
+    queryFn: async ({ signal }) =>
+      (await api<List<AlertRow>>('GET', `/api/alerts${queryString(filter)}`, undefined, signal)).data,
+    placeholderData: keepPreviousData,
+  });
+/** Of the alerts by any filter. */
+export const ALERTS_KEY = ['alerts'];
 
 export const webhooksQuery = queryOptions({
   queryKey: ['webhooks'],

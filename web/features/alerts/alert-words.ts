@@ -1,5 +1,6 @@
 import type { AlertKind } from '#db/alerts/alerts.ts';
 import { type Meter, METERS } from '#db/limits/meters.ts';
+import { PER, type Per } from '#db/limits/subjects.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
 import { limitTitle } from '../../lib/format/limits.ts';
 import { showCost, showCount, showDuration } from '../../lib/format/show.ts';
@@ -8,7 +9,10 @@ import { showCost, showCount, showDuration } from '../../lib/format/show.ts';
 
 /** Each kind of alert with its description. */
 export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
-  quota: { name: 'Quota usage', about: 'A quota reaches 50, 80 or 100%.' },
+  quota: {
+    name: 'Quota usage',
+    about: 'A quota reaches 50, 80 or 100%; of an end user, session or tag 80 or 100%.',
+  },
   overdraft: { name: 'Exceeded hard limits', about: 'More of a hard limit is used than it allows.' },
   key_expiring: { name: 'Expiring keys', about: 'A key expires in seven days, and again in one day.' },
   upstream_failing: {
@@ -41,22 +45,31 @@ const failureRate = ({ failed, ended }: AlertRow['details']): string =>
 const lag = ({ ms, events }: AlertRow['details']): string =>
   `${typeof ms === 'number' ? showDuration(ms) : '?'} (${count(events)} events)`;
 
-/** The limit, with its key where it is one of a key. */
-function limitOf({ subject, meter, window }: AlertRow['details']): string {
-  const key = text(subject).startsWith('key/') ? `Key ${text(subject).slice('key/'.length)}: ` : '';
-  return `${key}${limitTitle({ meter, window } as Parameters<typeof limitTitle>[0])}`;
+/** The limit, after whose it is where it is not the account's. */
+function limitOf({ key, per, meter, window, ...details }: AlertRow['details']): string {
+  const title = limitTitle({ meter, window } as Parameters<typeof limitTitle>[0]);
+  const ofKey = key === undefined ? '' : `Key ${text(key)}: `;
+  if (typeof per !== 'string') return `${ofKey}${title}`;
+  const [one, several] = PER[per as Per]?.names ?? [per, per];
+  const whose = details[per] === undefined ? several : `${one} ${text(details[per])}`;
+  return `${ofKey}${whose}: ${title}`.replace(/^./, (first) => first.toUpperCase());
 }
+
+const moreThan = (others: unknown): string =>
+  `more than ${text(others)} today; no further alerts until tomorrow (UTC)`;
 
 /** The alert in one sentence. Account and time are shown next to it. */
 export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'state' | 'details'>): string {
   switch (kind) {
     case 'quota': {
-      const { percent, meter, limit, used } = details;
+      const { percent, meter, limit, used, others_than: others } = details;
+      if (others !== undefined) return `${limitOf(details)}: ${text(percent)}% used by ${moreThan(others)}.`;
       const share = `${amount(meter, used)} of ${amount(meter, limit)}`;
       return `${limitOf(details)}: ${text(percent)}% used (${share}).`;
     }
     case 'overdraft': {
-      const { meter, limit, used, overdraft } = details;
+      const { meter, limit, used, overdraft, others_than: others } = details;
+      if (others !== undefined) return `${limitOf(details)}: hard limit exceeded by ${moreThan(others)}.`;
       const share = `${amount(meter, used)} used of ${amount(meter, limit)}`;
       return `${limitOf(details)}: hard limit exceeded by ${amount(meter, overdraft)} (${share}).`;
     }

@@ -1,4 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useSearch } from '@tanstack/react-router';
 import { lazy, Suspense, useState } from 'react';
 import type { WebhookRow } from '#server/contract/alerts.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
@@ -6,8 +7,9 @@ import { Button } from '../../ui/button.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
+import { AlertChips, AlertFilterBar } from './alert-filter.tsx';
 import { AlertList } from './alert-list.tsx';
-import { alertsQuery, webhooksQuery } from './alert-queries.ts';
+import { ALERTS_KEY, alertsQuery, webhooksQuery } from './alert-queries.ts';
 import { WebhookList } from './webhook-list.tsx';
 
 const AddWebhook = lazy(() =>
@@ -24,13 +26,14 @@ type Open = { view: 'add' } | { view: 'show' | 'remove'; webhook: WebhookRow } |
 
 export function AlertsPage() {
   const queries = useQueryClient();
-  const alerts = useQuery(alertsQuery);
+  const filter = useSearch({ from: '/inside/admin/alerts' });
+  const alerts = useQuery(alertsQuery(filter));
   const webhooks = useQuery(webhooksQuery);
   const isAdministrator = useIsAdministrator();
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
   const refresh = (): void => {
-    for (const { queryKey } of [alertsQuery, webhooksQuery]) void queries.invalidateQueries({ queryKey });
+    for (const queryKey of [ALERTS_KEY, webhooksQuery.queryKey]) void queries.invalidateQueries({ queryKey });
   };
   return (
     <>
@@ -57,9 +60,10 @@ export function AlertsPage() {
             )}
           </Loaded>
         </Card>
-        <Card title="Recent alerts" flush>
+        <Card title="Recent alerts" actions={<AlertFilterBar filter={filter} />} flush>
+          <AlertChips filter={filter} />
           <Loaded query={alerts} title="Couldn’t load alerts">
-            {(rows) => <AlertList alerts={rows} />}
+            {(rows) => <AlertList alerts={rows} isFiltered={Object.keys(filter).length > 0} />}
           </Loaded>
         </Card>
       </div>

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
 import { api } from '../../lib/api/api.ts';
+import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { useAccountNames } from '../../lib/api/names.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog/dialog.tsx';
@@ -8,7 +9,7 @@ import { Loaded } from '../../ui/layout/loaded.tsx';
 import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
-import { alertsQuery, deliveriesQuery, webhooksQuery } from './alert-queries.ts';
+import { ALERTS_KEY, deliveriesQuery, webhooksQuery } from './alert-queries.ts';
 import { ALERTS, attemptLine, kindName } from './alert-words.ts';
 import { WebhookState } from './webhook-list.tsx';
 
@@ -27,6 +28,7 @@ export function WebhookDialog({
     origin,
     account,
     alerts,
+    filter,
     allow_private: isPrivate,
     created_at: createdAt,
     disabled_at: offAt,
@@ -38,7 +40,7 @@ export function WebhookDialog({
     mutationFn: () => api('POST', `/api/webhooks/${id}/test`),
     onSuccess: () =>
       Promise.all(
-        [deliveriesQuery(id), webhooksQuery, alertsQuery].map(({ queryKey }) =>
+        [deliveriesQuery(id).queryKey, webhooksQuery.queryKey, ALERTS_KEY].map((queryKey) =>
           queries.invalidateQueries({ queryKey }),
         ),
       ),
@@ -63,6 +65,9 @@ export function WebhookDialog({
             ],
             ['Alerts', alerts.map((kind) => ALERTS[kind].name).join(', ')],
             ['Scope', account === null ? 'All accounts and system alerts' : nameOf(account)],
+            ...Object.entries(filter).map(
+              ([field, value]) => [FIELD_NAMES[field as keyof typeof filter], value] as const,
+            ),
             ['Private network', isPrivate ? 'Allowed' : 'Blocked'],
             ['Added', <When key="added" time={createdAt} />],
           ]}

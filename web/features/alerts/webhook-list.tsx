@@ -1,5 +1,6 @@
 import type { WebhookRow } from '#server/contract/alerts.ts';
 import { type NameOf, useAccountNames } from '../../lib/api/names.ts';
+import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/layout/parts.tsx';
@@ -69,7 +70,13 @@ const columns = (
   },
   {
     head: 'Scope',
-    cell: ({ account }) => (account === null ? 'All accounts' : nameOf(account)),
+    cell: ({ account, filter }) =>
+      [
+        account === null ? 'All accounts' : nameOf(account),
+        ...Object.entries(filter).map(
+          ([field, value]) => `${FIELD_NAMES[field as keyof typeof filter].toLowerCase()} ${value}`,
+        ),
+      ].join(', '),
     isExtra: true,
   },
   ...(mayChange

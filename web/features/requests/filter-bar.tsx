@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { RefObject } from 'react';
 import type { FilterSearch } from '../../lib/search/filter.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/api/names.ts';
+import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
 import { Chips } from '../../ui/form/chips.tsx';
 import { Select } from '../../ui/form/field.tsx';
@@ -10,8 +11,6 @@ import { MoreFilters } from '../../ui/form/more-filters.tsx';
 import { NamedSelect } from '../../ui/form/named-select.tsx';
 import { WordOptions } from '../../ui/form/options.tsx';
 import { FILTER_NAMES, type FilterName, readFilterText } from './filter-text.ts';
-
-const CHIP_NAMES: Partial<Record<FilterName, string>> = { end_user: 'end user', error_code: 'error code' };
 
 type FilterBarProps = {
   search: FilterSearch;
@@ -83,7 +82,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
       </FilterLine>
       <Chips
         chips={chosen.map((name) => ({
-          name: CHIP_NAMES[name] ?? name,
+          name: FIELD_NAMES[name].toLowerCase(),
           value: valueOf(name),
           onRemove: () => onChange({ [name]: undefined }),
         }))}

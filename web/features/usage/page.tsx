@@ -20,7 +20,7 @@ import { SubjectFilter } from '../../ui/form/subject-filter.tsx';
 import { TimeRange } from '../../ui/form/time-range.tsx';
 import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
-import { GROUP_NAMES } from './groups.ts';
+import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { Ranking } from './ranking.tsx';
 import { Totals } from './totals.tsx';
 import { UsageChart } from './usage-chart.tsx';
@@ -99,7 +99,7 @@ export function UsagePage() {
             all="Other…"
             className="w-32"
             value={others.includes(group) ? group : undefined}
-            rows={others.map((id) => ({ id, name: GROUP_NAMES[id] }))}
+            rows={others.map((id) => ({ id, name: FIELD_NAMES[id] }))}
             onChoose={(next) => change({ group: next })}
           />
         </div>
@@ -114,7 +114,7 @@ export function UsagePage() {
       <div className="mb-4 empty:hidden">
         <Chips
           chips={chosenMore.map((name) => ({
-            name: GROUP_NAMES[name].toLowerCase(),
+            name: FIELD_NAMES[name].toLowerCase(),
             value: name === 'outcome' ? OUTCOME_WORDS[which[name] ?? 'running'] : String(which[name]),
             onRemove: () => change({ [name]: undefined }),
           }))}

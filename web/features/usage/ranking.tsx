@@ -6,7 +6,7 @@ import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
 import { SumCost } from '../../ui/estimate.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
-import { GROUP_NAMES } from './groups.ts';
+import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { type Metric, METRICS } from './metrics.ts';
 
 const SHOWN = 100;
@@ -27,9 +27,9 @@ export function Ranking({ report, metric, group, search, nameOf }: RankingProps)
   const rows = all.toSorted((one, other) => valueOf(other) - valueOf(one)).slice(0, SHOWN);
   const more = all.length - rows.length + (report.rows_omitted ?? 0);
   return (
-    <Card title={`By ${GROUP_NAMES[group].toLowerCase()}`} flush>
+    <Card title={`By ${FIELD_NAMES[group].toLowerCase()}`} flush>
       <Table
-        label={`Usage by ${GROUP_NAMES[group].toLowerCase()}`}
+        label={`Usage by ${FIELD_NAMES[group].toLowerCase()}`}
         keyOf={(row) => row[group] ?? ''}
         rows={rows}
         empty={<p className="px-4 py-10 text-center text-muted">No requests in this time range.</p>}
@@ -47,7 +47,7 @@ const showTime = (ms: number | null | undefined): string => (ms == null ? '–' 
 function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Column<UsageRow>[] {
   const total = METRICS[metric].valueOf(report.totals);
   const name: Column<UsageRow> = {
-    head: GROUP_NAMES[group],
+    head: FIELD_NAMES[group],
     cell: (row) => {
       const id = row[group] ?? '';
       if (id === '')

@@ -17,10 +17,12 @@ export const MORE_FILTERS = [
   'tag',
   'error_code',
 ] as const;
-type MoreFilter = (typeof MORE_FILTERS)[number];
+export type MoreFilter = (typeof MORE_FILTERS)[number];
 
 type MoreFiltersProps = {
   search: FilterSearch;
+  /** Those to offer. */
+  fields?: readonly MoreFilter[];
   /** Undefined clears a field. */
   onChange: (change: Partial<Record<MoreFilter, string | number | undefined>>) => void;
 };
@@ -29,11 +31,11 @@ const PSEUDONYM = { pattern: '[0-9A-Za-z]{16}', maxLength: 16, placeholder: '16 
 const rowsOf = (values: readonly string[]) => values.map((id) => ({ id, name: id }));
 
 /** A form with the rarer filters, behind a button that counts the active ones. */
-export function MoreFilters({ search, onChange }: MoreFiltersProps) {
+export function MoreFilters({ search, fields = MORE_FILTERS, onChange }: MoreFiltersProps) {
   const id = useId();
   const form = useRef<HTMLFormElement>(null);
   const button = useRef<HTMLButtonElement>(null);
-  const active = MORE_FILTERS.filter((name) => search[name] !== undefined).length;
+  const active = fields.filter((name) => search[name] !== undefined).length;
   const place = (): void => {
     const from = button.current?.getBoundingClientRect();
     const element = form.current;
@@ -55,7 +57,7 @@ export function MoreFilters({ search, onChange }: MoreFiltersProps) {
     );
     const read = readFilterSearch(given);
     event.currentTarget.hidePopover();
-    onChange(Object.fromEntries(MORE_FILTERS.map((name) => [name, read[name]])));
+    onChange(Object.fromEntries(fields.map((name) => [name, read[name]])));
   };
   const value = (name: MoreFilter): string => String(search[name] ?? '');
   const text = (name: MoreFilter, label: string) => ({
@@ -83,13 +85,17 @@ export function MoreFilters({ search, onChange }: MoreFiltersProps) {
         className="fixed m-0 w-80 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg"
       >
         <div className="flex flex-col gap-3">
-          <SelectField name="route" label="Route" defaultValue={value('route')}>
-            <option value="">All routes</option>
-            <NamedOptions rows={rowsOf(ROUTES)} />
-          </SelectField>
-          <div className="grid grid-cols-2 gap-3">
+          {fields.includes('route') && (
+            <SelectField name="route" label="Route" defaultValue={value('route')}>
+              <option value="">All routes</option>
+              <NamedOptions rows={rowsOf(ROUTES)} />
+            </SelectField>
+          )}
+          <div className="grid auto-cols-fr grid-flow-col gap-3">
             <TextField {...text('upstream', 'Upstream')} pattern="[a-z0-9][a-z0-9._\-]*" maxLength={64} />
-            <TextField {...text('status', 'Status')} list={`${id}-status`} pattern="[1-5](\d\d|xx)" />
+            {fields.includes('status') && (
+              <TextField {...text('status', 'Status')} list={`${id}-status`} pattern="[1-5](\d\d|xx)" />
+            )}
           </div>
           <datalist id={`${id}-status`}>
             <NamedOptions rows={rowsOf(STATUS_CLASSES)} />
@@ -97,7 +103,9 @@ export function MoreFilters({ search, onChange }: MoreFiltersProps) {
           <TextField {...text('end_user', 'End user')} {...PSEUDONYM} className="font-mono" />
           <TextField {...text('session', 'Session')} {...PSEUDONYM} className="font-mono" />
           <TextField {...text('tag', 'Tag')} {...PSEUDONYM} className="font-mono" />
-          <TextField {...text('error_code', 'Error code')} pattern="[a-z_]+" maxLength={64} />
+          {fields.includes('error_code') && (
+            <TextField {...text('error_code', 'Error code')} pattern="[a-z_]+" maxLength={64} />
+          )}
           <Button type="submit" look="primary">
             Apply
           </Button>

@@ -1,5 +1,5 @@
--- Raises an alert and queues it for each webhook subscribed to its kind. Returns its id; null if that
--- occurrence of the topic was raised before.
+-- Raises an alert and queues it for each webhook subscribed to its kind whose filter it matches. Returns its
+-- id; null if that occurrence of the topic was raised before.
 create or replace function daybook.raise_alert(
   _topic text, _ordinal integer, _kind text, _state text, _account text, _details jsonb
 ) returns uuid
@@ -13,7 +13,7 @@ begin
   if found then
     perform daybook.queue_delivery(_alert, w.id) from daybook.webhook w
       where w.switched_off_at is null and _kind = any(w.alerts)
-        and (w.account is null or w.account = _account);
+        and (w.account is null or w.account = _account) and _details @> w.filter;
   end if;
   return _alert;
 end

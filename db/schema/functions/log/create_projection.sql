@@ -188,6 +188,9 @@ begin
     create index quota_window_account on quota_window (account, window_start);
     -- Readers follow the windows of accounts and keys; those of end users, sessions and tags are many.
     create index quota_window_position on quota_window (position) where per = 0;
+    -- Of those many, the ones that alerts are raised for.
+    create index quota_window_near on quota_window (position)
+      where per <> 0 and used > 0 and used::double precision >= cap::double precision * 0.8;
     create index quota_window_holder on quota_window (holder) where per <> 0;
     create index quota_window_begin on quota_window (begins_at);
 

@@ -1,7 +1,7 @@
-import type { UsageGroup } from '#server/contract/usage.ts';
+import type { CallFilter } from '#db/fold/call-filter.ts';
 
-/** The display names of groups of usage. Pure. */
-export const GROUP_NAMES: Record<UsageGroup, string> = {
+/** The display names of the fields that calls are filtered and grouped by. Pure. */
+export const FIELD_NAMES: Record<keyof CallFilter, string> = {
   account: 'Account',
   key: 'Key',
   model: 'Model',
