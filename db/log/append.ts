@@ -4,7 +4,8 @@ import type { ControlEvent, RequestEvent } from '#db/events/events.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
 import { controlLine } from '#db/log/control-line.ts';
 import { explainAppendError } from '#db/log/occupied-position.ts';
-import { requestLine } from '#db/log/request-line.ts';
+import { LineWriter } from '#db/log/line-writer.ts';
+import { writeRequestLine } from '#db/log/request-line.ts';
 import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import type { Result } from '#db/schema/query.ts';
 
@@ -50,7 +51,10 @@ export async function appendRequests(
 ): Promise<number> {
   const lines = spares.pop() ?? new ArrayColumn('text');
   lines.reset();
-  for (const event of events) lines.addText(requestLine(event));
+  for (const event of events) {
+    writeRequestLine(line, event);
+    lines.addBytes(line.bytes, line.length);
+  }
   const values = [SHARD, instance, batchNo, lines.finish(), notifies];
   const position = await retryTransaction(() =>
     callAppend(client, 'append_requests', APPEND_REQUESTS, values),
@@ -68,6 +72,7 @@ export async function notifyReaders(client: pg.ClientBase): Promise<void> {
 /** Reusable arrays: a new buffer for each batch would cost garbage collections. */
 const spares: ArrayColumn[] = [];
 const SPARES_MAX = 2;
+const line = new LineWriter();
 
 /**
  * Appends control events in one transaction, each checked against the vocabulary and against the

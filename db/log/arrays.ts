@@ -68,6 +68,12 @@ export class ArrayColumn {
     this.#bytes.write(value, at, length);
   }
 
+  /** The first bytes of a buffer, as a text. */
+  addBytes(bytes: Buffer, length: number): void {
+    const at = this.#element(length);
+    bytes.copy(this.#bytes, at, 0, length);
+  }
+
   /** Makes room for the next element, and says where its bytes go. */
   #element(length: number): number {
     const start = this.#at + 4;

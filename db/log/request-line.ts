@@ -11,7 +11,8 @@ import {
 import { parseSettlement, settlementBody } from '#db/log/bodies.ts';
 import { ROUTE_CODES, ROUTE_OF } from '#db/limits/limits.ts';
 import { AT, FIELDS } from '#db/log/columns.ts';
-import { type Cells, textCell } from '#db/log/line.ts';
+import type { Cells } from '#db/log/line.ts';
+import type { LineWriter } from '#db/log/line-writer.ts';
 
 /**
  * The events of requests to their lines and back: the two functions that run for each event, written out,
@@ -21,81 +22,79 @@ import { type Cells, textCell } from '#db/log/line.ts';
 
 const INT2_MAX = 2 ** 15 - 1;
 const INT4_MAX = 2 ** 31 - 1;
-const NO_CELLS: readonly string[] = FIELDS.map(() => '');
 
 /**
- * The line of a request event.
+ * Writes the line of a request event.
  * @throws {RangeError} where a value is out of range for its column, or is not printable ASCII.
  */
-export function requestLine(event: RequestEvent): string {
-  const cells = [...NO_CELLS];
-  cells[AT.type] = String(EVENT_CODES[event.type]);
-  cells[AT.request] = event.request;
-  cells[AT.account] = textCell(event.account);
-  cells[AT.key] = textCell(event.key);
-  if (event.route !== undefined) cells[AT.route] = String(ROUTE_CODES[event.route]);
-  if (event.end_user !== undefined) cells[AT.end_user] = textCell(event.end_user);
-  if (event.session !== undefined) cells[AT.session] = textCell(event.session);
-  if (event.tags !== undefined) cells[AT.tags] = textCell(event.tags.join(' '));
+export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
+  line.begin(EVENT_CODES[event.type]);
+  line.text(AT.request, event.request);
+  line.text(AT.account, event.account);
+  line.text(AT.key, event.key);
+  if (event.model !== undefined) line.text(AT.model, event.model);
+  if (event.route !== undefined) line.integer(AT.route, ROUTE_CODES[event.route]);
+  if (event.end_user !== undefined) line.text(AT.end_user, event.end_user);
+  if (event.session !== undefined) line.text(AT.session, event.session);
+  if (event.tags !== undefined) line.text(AT.tags, event.tags.join(' '));
   if (event.type === 'request.rejected') {
-    if (event.model !== undefined) cells[AT.model] = textCell(event.model);
-    cells[AT.error_code] = textCell(event.error_code);
-    cells[AT.status] = integer(event.status, INT2_MAX);
-    cells[AT.rejected_count] = integer(event.rejected_count, INT4_MAX);
-    return `(${cells.join(',')})`;
+    line.integer(AT.status, event.status, INT2_MAX);
+    line.integer(AT.rejected_count, event.rejected_count, INT4_MAX);
+    line.text(AT.error_code, event.error_code);
+  } else {
+    if (event.parents !== undefined) line.text(AT.parents, event.parents.join(' '));
+    if (event.type === 'request.settled') writeSettlement(line, event);
+    else writeReservation(line, event);
   }
-
-  cells[AT.model] = textCell(event.model);
-  if (event.parents !== undefined) cells[AT.parents] = textCell(event.parents.join(' '));
-  if (event.admitted_minute !== undefined)
-    cells[AT.admitted_minute] = integer(event.admitted_minute, INT4_MAX);
-  if (event.terms_position !== undefined) cells[AT.terms_position] = integer(event.terms_position);
-  if (event.type !== 'request.settled') {
-    cells[AT.hold_tokens] = integer(event.hold_tokens);
-    if (event.hold_cost_nanousd !== undefined) cells[AT.hold_cost_nanousd] = integer(event.hold_cost_nanousd);
-  }
-  if (event.type === 'request.accepted') {
-    cells[AT.sse] = event.sse ? 't' : 'f';
-    cells[AT.body_bytes] = integer(event.body_bytes, INT4_MAX);
-    if (event.retry_count !== undefined) cells[AT.retry_count] = integer(event.retry_count, INT2_MAX);
-  } else if (event.type !== 'request.extended') {
-    cells[AT.end_reason] = String(END_REASONS[event.end_reason]);
-    cells[AT.usage_source] = String(USAGE_SOURCES[event.usage_source]);
-  }
-  if (event.type === 'request.settled') {
-    if (event.upstream !== undefined) cells[AT.upstream] = textCell(event.upstream);
-    if (event.credential !== undefined) cells[AT.credential] = textCell(event.credential);
-    cells[AT.status] = integer(event.status, INT2_MAX);
-    cells[AT.input_tokens] = integer(event.input_tokens, INT4_MAX);
-    cells[AT.cache_read_tokens] = integer(event.cache_read_tokens, INT4_MAX);
-    if (event.cache_write_tokens !== undefined)
-      cells[AT.cache_write_tokens] = integer(event.cache_write_tokens, INT4_MAX);
-    cells[AT.output_tokens] = integer(event.output_tokens, INT4_MAX);
-    cells[AT.reasoning_tokens] = integer(event.reasoning_tokens, INT4_MAX);
-    if (event.cost_nanousd !== undefined) cells[AT.cost_nanousd] = integer(event.cost_nanousd);
-    if (event.upstream_cost_nanousd !== undefined)
-      cells[AT.upstream_cost_nanousd] = integer(event.upstream_cost_nanousd);
-    if (event.stated_cost_nanousd !== undefined)
-      cells[AT.stated_cost_nanousd] = integer(event.stated_cost_nanousd);
-    if (event.price_version !== undefined) cells[AT.price_version] = integer(event.price_version, INT4_MAX);
-    cells[AT.attempt_count] = integer(event.attempt_count, INT2_MAX);
-    const body = settlementBody(event);
-    if (body !== null) cells[AT.body] = textCell(body);
-    if (event.first_byte_ms !== undefined) cells[AT.first_byte_ms] = integer(event.first_byte_ms, INT4_MAX);
-    cells[AT.duration_ms] = integer(event.duration_ms, INT4_MAX);
-    if (event.answered_model !== undefined) cells[AT.answered_model] = textCell(event.answered_model);
-    if (event.finish_reason !== undefined) cells[AT.finish_reason] = textCell(event.finish_reason);
-    if (event.service_tier !== undefined) cells[AT.service_tier] = textCell(event.service_tier);
-    if (event.provider_request !== undefined) cells[AT.provider_request] = textCell(event.provider_request);
-  }
-  return `(${cells.join(',')})`;
+  line.end(FIELDS.length);
 }
 
-/** An integer as a field. @throws {RangeError} beyond the column's type. */
-function integer(value: number, max: number = Number.MAX_SAFE_INTEGER): string {
-  if (!Number.isInteger(value) || value > max || value < -max)
-    throw new RangeError(`an event has ${value} where a column takes integers up to ${max}`);
-  return String(value);
+function writeReservation(line: LineWriter, event: Exclude<Call, EventOf<'request.settled'>>): void {
+  if (event.type === 'request.accepted') {
+    line.text(AT.sse, event.sse ? 't' : 'f');
+    line.integer(AT.body_bytes, event.body_bytes, INT4_MAX);
+  }
+  line.integer(AT.hold_tokens, event.hold_tokens);
+  if (event.type === 'request.accepted' && event.retry_count !== undefined)
+    line.integer(AT.retry_count, event.retry_count, INT2_MAX);
+  if (event.type === 'request.abandoned') {
+    line.integer(AT.end_reason, END_REASONS[event.end_reason]);
+    line.integer(AT.usage_source, USAGE_SOURCES[event.usage_source]);
+  }
+  if (event.terms_position !== undefined) line.integer(AT.terms_position, event.terms_position);
+  if (event.hold_cost_nanousd !== undefined) line.integer(AT.hold_cost_nanousd, event.hold_cost_nanousd);
+  if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
+}
+
+function writeSettlement(line: LineWriter, event: EventOf<'request.settled'>): void {
+  if (event.upstream !== undefined) line.text(AT.upstream, event.upstream);
+  line.integer(AT.status, event.status, INT2_MAX);
+  line.integer(AT.end_reason, END_REASONS[event.end_reason]);
+  line.integer(AT.usage_source, USAGE_SOURCES[event.usage_source]);
+  line.integer(AT.input_tokens, event.input_tokens, INT4_MAX);
+  line.integer(AT.cache_read_tokens, event.cache_read_tokens, INT4_MAX);
+  if (event.cache_write_tokens !== undefined)
+    line.integer(AT.cache_write_tokens, event.cache_write_tokens, INT4_MAX);
+  line.integer(AT.output_tokens, event.output_tokens, INT4_MAX);
+  line.integer(AT.reasoning_tokens, event.reasoning_tokens, INT4_MAX);
+  line.integer(AT.attempt_count, event.attempt_count, INT2_MAX);
+  if (event.first_byte_ms !== undefined) line.integer(AT.first_byte_ms, event.first_byte_ms, INT4_MAX);
+  line.integer(AT.duration_ms, event.duration_ms, INT4_MAX);
+  const body = settlementBody(event);
+  if (body !== null) line.text(AT.body, body);
+  if (event.terms_position !== undefined) line.integer(AT.terms_position, event.terms_position);
+  if (event.cost_nanousd !== undefined) line.integer(AT.cost_nanousd, event.cost_nanousd);
+  if (event.upstream_cost_nanousd !== undefined)
+    line.integer(AT.upstream_cost_nanousd, event.upstream_cost_nanousd);
+  if (event.stated_cost_nanousd !== undefined)
+    line.integer(AT.stated_cost_nanousd, event.stated_cost_nanousd);
+  if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
+  if (event.price_version !== undefined) line.integer(AT.price_version, event.price_version, INT4_MAX);
+  if (event.credential !== undefined) line.text(AT.credential, event.credential);
+  if (event.answered_model !== undefined) line.text(AT.answered_model, event.answered_model);
+  if (event.finish_reason !== undefined) line.text(AT.finish_reason, event.finish_reason);
+  if (event.service_tier !== undefined) line.text(AT.service_tier, event.service_tier);
+  if (event.provider_request !== undefined) line.text(AT.provider_request, event.provider_request);
 }
 
 const TYPE_OF = namesByCode(EVENT_CODES);

@@ -1,11 +1,12 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { AT } from '#db/log/columns.ts';
-import { requestLine } from '#db/log/request-line.ts';
+
 import { cellsOf } from '#db/log/line.ts';
 import { holderOf, parseSubject, PER_NAMES, perCode, perOf, subjectsOf } from '#db/limits/subjects.ts';
 import { chargesOf, holdersIn } from '#db/projections/page/charges.ts';
 import { EVENT_CODES } from '#db/events/events.ts';
+import { requestLine } from '../support/log/request-line.ts';
 import { createDatabase } from '../support/database.ts';
 import { accepted, connectAs, settled } from '../support/log/log-writer.ts';
 import { expectedSubjects } from '../support/subjects.ts';

@@ -12,6 +12,7 @@ import {
 import { appendRequests } from '#db/log/append.ts';
 import {
   BODY_FIELDS,
+  AT,
   COLUMNS,
   COLUMNS_ARE_COMPLETE,
   COLUMNS_ARE_FIELDS,
@@ -20,11 +21,12 @@ import {
   type SqlType,
 } from '#db/log/columns.ts';
 import { cellsOf, textCell } from '#db/log/line.ts';
-import { requestLine } from '#db/log/request-line.ts';
+
 import { controller } from '../../support/controller.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
 import { accepted, connectAs, openWriter, readLog, settled } from '../../support/log/log-writer.ts';
+import { requestLine } from '../../support/log/request-line.ts';
 
 /** Each place that spells the columns of an event by itself is compared with the list here, by name. */
 
@@ -136,6 +138,18 @@ describe('a line', () => {
         where row(${fields})::text <> l.line or (e.at, e.instance) <> (l.at, l.instance)`,
     );
     expect(typed.rows).toEqual([]);
+  });
+
+  test('has texts of any length, and integers of any size', () => {
+    fc.assert(
+      fc.property(text, fc.nat(300), fc.maxSafeInteger(), (part, times, tokens) => {
+        const model = part.repeat(times);
+        const cells = cellsOf(requestLine(accepted({ model, hold_tokens: tokens })));
+        expect([cells[AT.model], cells[AT.hold_tokens]]).toEqual([model, String(tokens)]);
+        expect(cells).toHaveLength(FIELDS.length);
+      }),
+      { examples: [['x', 20_000, -(2 ** 31)]] },
+    );
   });
 
   test.each<[string, RequestEvent]>([
