@@ -1,10 +1,10 @@
 import { roundCost, Sum } from '#db/pricing/cost.ts';
-import { MARKUP_MIN } from '#db/pricing/parts.ts';
-import { possibleRates, rateAt, type Schedule } from '#db/pricing/schedule.ts';
+import { MARKUP_MIN, type UnitCounts, UNITS } from '#db/pricing/parts.ts';
+import { type FullRate, possibleRates, rateAt, type Schedule } from '#db/pricing/schedule.ts';
 
 /** How much a request can cost before its reply is known. Pure. */
 
-/** The prices of one token of the prompt and of the reply, per million, with the fees. */
+/** The prices of one token of the prompt and of the reply, per million; the fees, with the cost of units. */
 type Line = { input: number; output: number; per_request: number; minimum: number };
 /** A request costs what one of these lines says, with a mark-up in basis points. */
 export type CostBound = { readonly lines: readonly Line[]; readonly markup: number };
@@ -17,22 +17,24 @@ const MOST = BigInt(Number.MAX_SAFE_INTEGER);
 
 /**
  * The bound of a request whose prompt has at most so many tokens, whichever classes its tokens are of and
- * whichever rule will apply. Units, such as web searches, are not in it.
+ * whichever rule will apply.
  * @param minute now, in minutes since 1970.
+ * @param units at most.
  */
 export function highestCost(
   schedule: Schedule,
   markup: number,
   inputTokens: number,
   minute: number,
+  units: UnitCounts = {},
 ): CostBound {
   const rates = possibleRates(schedule, inputTokens, [minute, minute + ADMISSION_MINUTES]);
   return {
-    lines: rates.map(({ inputMax, outputMax, per_request, minimum }) => ({
-      input: inputMax,
-      output: outputMax,
-      per_request,
-      minimum,
+    lines: rates.map((rate) => ({
+      input: rate.inputMax,
+      output: rate.outputMax,
+      per_request: rate.per_request + unitCost(rate, units),
+      minimum: rate.minimum,
     })),
     markup,
   };
@@ -46,11 +48,21 @@ export function likelyCost(
   markup: number,
   inputTokens: number,
   minute: number,
+  units: UnitCounts = {},
 ): CostBound {
   const rate = rateAt(schedule, { minute, inputTokens, serviceTier: undefined, upstream: undefined });
-  const { input, output, reasoning, per_request, minimum } = rate;
+  const { input, output, reasoning, minimum } = rate;
+  const per_request = rate.per_request + unitCost(rate, units);
   const line = { input: input ?? 0, output: Math.max(output ?? 0, reasoning ?? 0), per_request, minimum };
   return { lines: [line], markup };
+}
+
+/** What units cost at a rate, rounded up to a nano-dollar. */
+function unitCost(rate: FullRate, units: UnitCounts): number {
+  const sum = new Sum(0);
+  for (const unit of UNITS) sum.addUnits(unit, units[unit] ?? 0, rate[unit] ?? 0);
+  const { whole, fraction } = sum.atLeast(0);
+  return fraction === 0 ? whole : whole + 1;
 }
 
 /** What so many tokens cost at most, in nano-dollars. Never falls with more tokens. */

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { type CostBound, highestCost, likelyCost } from '#db/pricing/bound.ts';
 import { costOf, roundCost } from '#db/pricing/cost.ts';
-import type { PricedPart } from '#db/pricing/parts.ts';
+import type { PricedPart, UnitCounts } from '#db/pricing/parts.ts';
 import { type Circumstances, rateAt, type Schedule } from '#db/pricing/schedule.ts';
 
 /** What an account is charged for a call, and what the call costs the operator. Pure. */
@@ -63,17 +63,19 @@ export function upstreamCostOf(
 /**
  * The bound of the charge of a request whose prompt has at most so many tokens.
  * @param kind `highest` for any classes of tokens and any rule; `likely` for an ordinary request.
+ * @param units that it can cause.
  */
 export function chargeBound(
   { cost, sell, markup }: CallPrice,
   kind: 'highest' | 'likely',
   inputTokens: number,
   minute: number,
+  units: UnitCounts = {},
 ): CostBound {
   const price = sell ?? cost;
   if (!price) return NO_COST;
   const bound = kind === 'highest' ? highestCost : likelyCost;
-  return bound(price.schedule, sell ? 0 : markup, inputTokens, minute);
+  return bound(price.schedule, sell ? 0 : markup, inputTokens, minute, units);
 }
 
 const NO_COST: CostBound = { lines: [], markup: 0 };

@@ -21,6 +21,8 @@ export type TokenClass = (typeof TOKEN_CLASSES)[number];
 /** Counted beside the tokens: per million characters, per hour of audio or video, and per unit. */
 export const UNITS = ['characters', 'media_hour', 'image', 'web_search', 'tool_call'] as const;
 export type Unit = (typeof UNITS)[number];
+/** Numbers of units; those of `media_hour` are milliseconds. */
+export type UnitCounts = { readonly [Name in Unit]?: number };
 
 export const PRICED_PARTS = [...TOKEN_CLASSES, ...UNITS] as const;
 export type PricedPart = (typeof PRICED_PARTS)[number];

@@ -5,6 +5,8 @@ import {
   priceOfPart,
   type PriceTerms,
   type Rate,
+  type Unit,
+  UNITS,
 } from '#db/pricing/parts.ts';
 
 /** Prices compiled for the hot path. Pure. */
@@ -28,7 +30,12 @@ type CompiledRule = {
   upstream: string | undefined;
   rate: FullRate;
 };
-export type Schedule = { readonly base: FullRate; readonly rules: readonly CompiledRule[] };
+export type Schedule = {
+  readonly base: FullRate;
+  readonly rules: readonly CompiledRule[];
+  /** The units that have a price at some time. */
+  readonly units: readonly Unit[];
+};
 
 /** What decides which rule applies to a request. */
 export type Circumstances = {
@@ -47,6 +54,7 @@ const DAY_MINUTES = 24 * 60;
 export function scheduleOf({ base, rules = [] }: PriceTerms): Schedule {
   return {
     base: fullRate(base),
+    units: UNITS.filter((unit) => base[unit] || rules.some(({ rate }) => rate[unit])),
     rules: rules.map(({ when, rate }) => ({
       serviceTier: when.service_tier,
       inputTokensAbove: when.input_tokens_above ?? -1,

@@ -83,6 +83,10 @@ export const IMAGE_TOKENS_MAX = 50_000;
 /** An audio part given by its id or address: an hour at Gemini's 32 tokens a second. An audio part
  * within the body has far fewer tokens than bytes. */
 export const AUDIO_TOKENS_MAX = 115_200;
+/** The length of a recording that is given by its id or address, as above. */
+export const MEDIA_MS_MAX = 3_600_000;
+/** Calls of a provider's own tool that are reserved where the request does not limit them. */
+export const TOOL_CALLS_TYPICAL = 5;
 /** A file or video may fill a model's context, and so may all parts of a prompt together. The
  * longest context known is Llama 4 Scout's. */
 export const CONTEXT_TOKENS_MAX = 10_485_760;

@@ -51,19 +51,30 @@ export function promptBound(body: Buffer): number {
 
 /** The same of the parts alone whose tokens don't follow from their bytes; 0: the prompt is all text. */
 export function partsBound(body: Buffer): number {
-  let parts = 0;
-  for (const beginning of PART_BEGINNINGS)
-    for (const at of places(body, beginning)) parts += partAt(body, at);
+  let tokens = 0;
+  for (const part of partsOf(body)) tokens += part;
+  return tokens;
+}
+
+/** The number of recordings, videos and other files, each of which may be audio. */
+export function mediaParts(body: Buffer): number {
+  let count = 0;
+  for (const part of partsOf(body)) if (part > IMAGE_TOKENS_MAX) count++;
+  return count;
+}
+
+/** The most tokens of each part. */
+function* partsOf(body: Buffer): Generator<number> {
+  for (const beginning of PART_BEGINNINGS) for (const at of places(body, beginning)) yield partAt(body, at);
   for (const [type, tokens] of TYPES) {
     for (const at of places(body, type))
-      if (TYPE_BEFORE.test(body.toString('latin1', Math.max(0, at - TYPE_BEFORE_BYTES), at))) parts += tokens;
+      if (TYPE_BEFORE.test(body.toString('latin1', Math.max(0, at - TYPE_BEFORE_BYTES), at))) yield tokens;
   }
   // A name may be written with escapes. No client escapes letters, so each escape may stand for any part.
   for (const at of places(body, '\\u00')) {
     const digit = body[at + 4] as number;
-    if (digit >= 0x34 && digit <= 0x37) parts += CONTEXT_TOKENS_MAX;
+    if (digit >= 0x34 && digit <= 0x37) yield CONTEXT_TOKENS_MAX;
   }
-  return parts;
 }
 
 function* places(body: Buffer, text: string): Generator<number> {

@@ -1,6 +1,7 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { REQUEST_LISTS } from '#server/limits/request-lists.ts';
+import { isPreset, searchesByItself } from '#server/limits/searching-models.ts';
 import { findUnlisted, type Unlisted } from '#server/wire/json-shape.ts';
 
 /** Members, and types of items, by which a request takes content that is not in it. */
@@ -23,9 +24,6 @@ const INSTEAD: Readonly<Record<string, string>> = {
   audio: 'Send the transcript as "content" instead.',
   reasoning: 'Send the item with its "encrypted_content", or without its "id".',
 };
-/** The suffix by which OpenRouter adds a web search to any model. */
-const SEARCH_SUFFIX = ':online';
-
 const HARD = 'and this account has a hard quota, under which usage must be bounded before a request is sent.';
 
 /**
@@ -34,9 +32,10 @@ const HARD = 'and this account has a hard quota, under which usage must be bound
  * @param body a valid JSON object.
  */
 export function rejectUnbounded(route: RelayedRoute, body: Buffer, model: string): ApiError | null {
-  if (model.endsWith(SEARCH_SUFFIX)) {
-    const suffix = `The suffix "${SEARCH_SUFFIX}" makes the provider search the web`;
-    const message = `${suffix}, ${HARD} Remove the suffix.`;
+  if (searchesByItself(model) || isPreset(model)) {
+    const what = isPreset(model) ? 'refers to a stored preset' : 'searches the web by itself';
+    const remedy = 'Use another model, without ":online" and "@preset/".';
+    const message = `The model "${model}" ${what}, ${HARD} ${remedy}`;
     return new ApiError('invalid_value', { message, param: 'model' });
   }
   const unlisted = findUnlisted(body, REQUEST_LISTS[route]);

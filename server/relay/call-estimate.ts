@@ -2,10 +2,12 @@ import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limit
 import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
 import { type CostBound, costBound, outputTokensFor } from '#db/pricing/bound.ts';
 import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
+import type { Unit } from '#db/pricing/parts.ts';
 import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { COMPLETION_MINIMUM_TOKENS, PROMPT_UNREAD_BYTES } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
+import { unitsOf } from '#server/limits/call-units.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';
 import { partsBound, promptBound } from '#server/limits/prompt-bound.ts';
 import { promptSize, type PromptSize } from '#server/limits/prompt-estimate.ts';
@@ -63,7 +65,9 @@ export function estimateCall(
   const size =
     subjects.length === 0 && body.length <= PROMPT_UNREAD_BYTES ? unreadSize(body.length) : promptSize(body);
   const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
-  const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute);
+  const priced = (price?.sell ?? price?.cost)?.schedule.units ?? NO_UNITS;
+  const units = unitsOf(body, asked.model, choices, priced);
+  const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute, units);
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
     cost: cost ? costBound(cost, promptTokens, completion) : 0,
@@ -89,6 +93,8 @@ export function estimateCall(
   const likely = amounts(Math.min(expected.replyTokens, ownLimit === null ? Infinity : ownLimit * choices));
   return { ...common, need: { minimum: likely, wanted: likely } };
 }
+
+const NO_UNITS: readonly Unit[] = [];
 
 const unreadSize = (bytes: number): PromptSize => ({
   tokens: Math.ceil(bytes / BYTES_PER_TOKEN),

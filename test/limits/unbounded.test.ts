@@ -18,7 +18,7 @@ beforeAll(async () => {
   upstream = await startUpstream();
   fleet = await startFleet({
     instances: 1,
-    upstreams: [{ baseUrl: upstream.baseUrl, name: 'all', models: ['s:*'], routes: RELAYED_ROUTES }],
+    upstreams: [{ baseUrl: upstream.baseUrl, name: 'all', models: ['*'], routes: RELAYED_ROUTES }],
   });
 });
 
@@ -87,6 +87,74 @@ test('a hard limit that a provider exceeds all the same shows its true overdraft
   expect(limits).toMatchObject([
     { limit: LIMIT, used: 50_003, remaining: 0, overdraft: 50_003 - LIMIT, overdraft_max: 0 },
   ]);
+});
+
+/** Dollars in nano-dollars. */
+const DOLLAR = 1_000_000_000;
+const UNIT_PRICES = { base: { input: 1_000, output: 1_000, web_search: DOLLAR / 100, media_hour: DOLLAR } };
+const CALLERS = 8;
+
+describe('units with a price', () => {
+  beforeAll(async () => {
+    for (const model of ['sonar-pro', 'voice', 'tools', 's:*', '@preset/mine'])
+      await fleet.control((control) => control.setPrice(model, UNIT_PRICES));
+    upstream.script('sonar-pro', 'tokens=3,searches=40');
+    upstream.script('@preset/mine', 'tokens=3,searches=40');
+    upstream.script('voice', 'tokens=3,seconds=3600,every=5ms');
+    upstream.script('tools', 'tokens=3,searches=4,every=5ms');
+  });
+  const costing = (dollars: number, enforcement: 'soft' | 'hard'): PlanTerms => ({
+    quotas: [{ meter: 'cost_nanousd', window: 'month', limit: dollars * DOLLAR, enforcement }],
+  });
+
+  test.each(['sonar-pro', '@preset/mine'])(
+    '%s is a 400 under a hard quota, and is not sent',
+    async (model) => {
+      const { secret } = await fleet.tenant(`hard-${model.length}`, costing(0.2, 'hard'));
+      const before = upstream.ledger.attempts.length;
+      const path = '/v1/chat/completions';
+      const reply = await fleet.chat(0, { key: secret, path, body: { model, ...BODIES[path] } });
+      expect([reply.status, errorCodeOf(reply)]).toEqual([400, 'invalid_value']);
+      expect(JSON.parse(reply.body.toString())).toMatchObject({ error: { param: 'model' } });
+      expect(upstream.ledger.attempts.length).toBe(before);
+    },
+  );
+
+  const audio = { type: 'input_audio', input_audio: { data: 'https://example.com/a.mp3' } };
+  const SEARCH = { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 4 }] };
+  test.each<[string, RelayedRoute, object, PlanTerms, number]>([
+    [
+      'an hour of audio for each recording, under a hard quota',
+      '/v1/chat/completions',
+      { model: 'voice', messages: [{ role: 'user', content: [audio] }], max_tokens: 9 },
+      costing(2.5, 'hard'),
+      2,
+    ],
+    [
+      'the searches that Anthropic is allowed, under a soft quota',
+      '/v1/messages',
+      { model: 'tools', ...BODIES['/v1/messages'], ...SEARCH },
+      costing(0.1, 'soft'),
+      2,
+    ],
+    [
+      'the searches that OpenAI is allowed, under a soft quota',
+      '/v1/responses',
+      { model: 'tools', ...BODIES['/v1/responses'], tools: [{ type: 'web_search' }], max_tool_calls: 4 },
+      costing(0.1, 'soft'),
+      2,
+    ],
+  ])('reserve %s, so that calls at once stay within the limit', async (_, path, body, terms, admitted) => {
+    const { secret } = await fleet.tenant(`units-${path.split('/').at(-1)}`, terms);
+    const replies = await Promise.all(
+      Array.from({ length: CALLERS }, () => fleet.chat(0, { key: secret, path, body })),
+    );
+    const statuses = replies.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200).length).toBe(admitted);
+    expect(statuses.filter((status) => status === 429).length).toBe(CALLERS - admitted);
+    const { limits } = await fleet.settledUsage(secret);
+    expect(limits[0]?.overdraft).toBe(0);
+  });
 });
 
 test('without a hard quota each of them is relayed', async () => {

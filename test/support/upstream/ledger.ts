@@ -10,6 +10,9 @@ export type Usage = {
   cached: number;
   /** Absent: 0. */
   written?: number;
+  /** Absent: 0. */
+  searches?: number;
+  seconds?: number;
   reasoning: number;
 };
 

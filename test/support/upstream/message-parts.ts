@@ -134,8 +134,9 @@ function reasonOf({ tools }: Script, { isAtLimit }: Subject): string {
 }
 
 /** What was read from a cache is reported beside the rest. */
-function countsOf({ prompt, cached, written = 0, completion }: Usage): object {
+function countsOf({ prompt, cached, written = 0, completion, searches }: Usage): object {
   return {
+    ...(searches === undefined ? {} : { server_tool_use: { web_search_requests: searches } }),
     input_tokens: prompt - cached - written,
     cache_creation_input_tokens: written,
     cache_read_input_tokens: cached,

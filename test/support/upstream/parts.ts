@@ -48,6 +48,8 @@ export function usageOf(script: Script, subject: Subject, tokens: number): Usage
     completion: tokens + script.reasoning,
     cached,
     ...(written > 0 ? { written } : {}),
+    ...(script.searches > 0 ? { searches: script.searches } : {}),
+    ...(script.seconds > 0 ? { seconds: script.seconds } : {}),
     reasoning: script.reasoning,
   };
 }
@@ -227,8 +229,15 @@ function chunkBase(subject: Subject): object {
 export const cacheWrite = ({ written }: Usage): object =>
   written === undefined ? {} : { cache_write_tokens: written };
 
+/** Units in the spellings of Perplexity and Mistral. */
+export const units = ({ searches, seconds }: Usage): object => ({
+  ...(searches === undefined ? {} : { num_search_queries: searches }),
+  ...(seconds === undefined ? {} : { prompt_audio_seconds: seconds }),
+});
+
 function usageJson(usage: Usage): object {
   return {
+    ...units(usage),
     prompt_tokens: usage.prompt,
     completion_tokens: usage.completion,
     total_tokens: usage.prompt + usage.completion,

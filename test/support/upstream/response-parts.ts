@@ -8,6 +8,7 @@ import {
   pieces,
   plainText,
   type Subject,
+  units,
   usageOf,
 } from './parts.ts';
 import type { Usage } from './ledger.ts';
@@ -201,6 +202,7 @@ const textPart = (text: string): object => ({ type: 'output_text', text, annotat
 function countsOf(usage: Usage): object {
   const { prompt, cached, completion, reasoning } = usage;
   return {
+    ...units(usage),
     input_tokens: prompt,
     input_tokens_details: { cached_tokens: cached, ...cacheWrite(usage) },
     output_tokens: completion,

@@ -80,6 +80,9 @@ function readFields(given: Given) {
     cached: given.count('cached', 0, TOKENS_MAX),
     /** How many of the other tokens of the prompt are reported as written to a cache. */
     written: given.count('written', 0, TOKENS_MAX),
+    /** Searches of the web by the provider's own tool, and seconds of audio, as reported. */
+    searches: given.count('searches', 0, TOKENS_MAX),
+    seconds: given.count('seconds', 0, TOKENS_MAX),
     /** Hidden reasoning tokens: never sent, but reported, and part of the completion's count. */
     reasoning: given.count('reasoning', 0, TOKENS_MAX),
     /**

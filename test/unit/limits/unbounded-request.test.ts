@@ -13,6 +13,36 @@ const check = (route: RelayedRoute, body: string | object): string | null => {
 };
 const responses = (...input: unknown[]): string | null => check('/v1/responses', { model: 'm', input });
 
+describe('a model that searches by itself, or names a stored preset, is rejected', () => {
+  const paramOf = (model: string): string | null =>
+    rejectUnbounded('/v1/chat/completions', Buffer.from(JSON.stringify({ model, messages: [] })), model)
+      ?.param ?? null;
+
+  test.each([
+    'openai/gpt-5:online',
+    'sonar',
+    'perplexity/sonar-reasoning-pro',
+    'perplexity/sonar:free',
+    'gpt-4o-mini-search-preview-2025-03-11',
+    'gpt-5-search-api',
+    'o3-deep-research',
+    'o4-mini-deep-research-2025-06-26',
+    'groq/compound-mini',
+    'compound-beta',
+    '@preset/mine',
+    'openai/gpt-5@preset/mine',
+  ])('%s', (model) => expect(paramOf(model)).toBe('model'));
+
+  test.each([
+    'gpt-5',
+    'openai/gpt-5:nitro',
+    'sonarqube',
+    'text-search-ada-doc-001',
+    'compounds',
+    'my-research',
+  ])('but not %s', (model) => expect(paramOf(model)).toBeNull());
+});
+
 describe('a field that refers to content outside the request is rejected', () => {
   test.each<[RelayedRoute, object, string]>([
     ['/v1/messages', { thread: { type: 'continue', previous_message_id: 'msg_1' } }, 'thread'],

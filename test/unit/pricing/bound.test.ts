@@ -1,8 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Usage } from '#db/money.ts';
 import { costBound, highestCost, likelyCost, outputTokensFor } from '#db/pricing/bound.ts';
 import { costOf, roundCost } from '#db/pricing/cost.ts';
-import { MARKUP_MAX, MARKUP_MIN, type PriceTerms } from '#db/pricing/parts.ts';
+import { MARKUP_MAX, MARKUP_MIN, type PriceTerms, type UnitCounts } from '#db/pricing/parts.ts';
 import { rateAt, scheduleOf } from '#db/pricing/schedule.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { anyRate, anyRule, SERVICE_TIERS } from '../../support/log/arbitrary-price.ts';
@@ -19,13 +20,20 @@ const anyCall = fc
   .record({
     input: tokens,
     output: tokens,
+    units: fc.record({
+      web_searches: fc.nat(99),
+      images: fc.nat(9),
+      tool_calls: fc.nat(9),
+      media_ms: fc.nat(9_000_000),
+      characters: fc.nat(9_000_000),
+    }),
     shares: fc.tuple(share, share, share, share, share, share, share, share),
     minute: fc.integer({ min: MINUTE - 300_000, max: MINUTE + 300_000 }),
     wait: fc.nat(5),
     serviceTier: fc.option(fc.constantFrom(...SERVICE_TIERS), { nil: undefined }),
     upstream: fc.constantFrom('one', 'two', undefined),
   })
-  .map(({ input, output, shares, ...call }) => {
+  .map(({ input, output, shares, units, ...call }) => {
     const part = (of: number, index: number): number => Math.floor(of * (shares[index] ?? 0));
     const cached = part(input, 0);
     const cacheWrite = part(input - cached, 1);
@@ -38,6 +46,7 @@ const anyCall = fc
         output,
         reasoning: part(output, 2),
         details: {
+          ...units,
           cache_write_1h_tokens: part(cacheWrite, 3),
           audio_input_tokens: part(input, 4),
           image_input_tokens: part(input, 5),
@@ -47,6 +56,13 @@ const anyCall = fc
       },
     };
   });
+const unitsOf = ({ details }: Usage): UnitCounts => ({
+  characters: details?.characters ?? 0,
+  media_hour: details?.media_ms ?? 0,
+  image: details?.images ?? 0,
+  web_search: details?.web_searches ?? 0,
+  tool_call: details?.tool_calls ?? 0,
+});
 const runs = { numRuns: 3_000 };
 
 describe('the bound of a cost', () => {
@@ -69,14 +85,18 @@ describe('the bound of a cost', () => {
           });
           const cost = roundCost(costOf(usage, rate), basis);
           const bound = costBound(
-            highestCost(schedule, basis, usage.input, minute),
+            highestCost(schedule, basis, usage.input, minute, unitsOf(usage)),
             usage.input,
             usage.output,
           );
           expect(bound).toBeGreaterThanOrEqual(cost);
           const input = usage.input + more;
           expect(
-            costBound(highestCost(schedule, basis, input, minute), input, usage.output + longer),
+            costBound(
+              highestCost(schedule, basis, input, minute, unitsOf(usage)),
+              input,
+              usage.output + longer,
+            ),
           ).toBeGreaterThanOrEqual(bound);
         },
       ),
