@@ -70,8 +70,8 @@ export function costBound({ lines, markup }: CostBound, inputTokens: number, out
   let highest = 0;
   for (const line of lines) {
     const sum = new Sum(line.per_request);
-    sum.addTokens(inputTokens, line.input);
-    sum.addTokens(outputTokens, line.output);
+    sum.addTokens('input', inputTokens, line.input);
+    sum.addTokens('output', outputTokens, line.output);
     const cost = roundCost(sum.atLeast(line.minimum), markup);
     if (cost > highest) highest = cost;
   }
