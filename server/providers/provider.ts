@@ -63,6 +63,8 @@ export type ProviderRequest = {
 export type JsonReply = {
   /** What the client gets: the provider's own bytes, or their translation. */
   bytes: Buffer;
+  /** The bytes as a text of latin-1, where they were read as one; null: they weren't. */
+  text: string | null;
   usage: Usage | null;
   /** The usage of the prompt, where the provider reported it without that of the output. */
   promptUsage: PromptUsage | null;

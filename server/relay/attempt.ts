@@ -291,7 +291,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const head = this.#head as ReplyHead;
     const { bytes, slab } = this.#collected.take();
     const reply = provider.json(bytes, call);
-    const redacted = reply && call.redactor.json(reply.bytes, reply.failed);
+    const redacted = reply && call.redactor.json(reply.bytes, reply.failed, reply.text);
     if (slab && redacted?.buffer === slab.buffer) owner.replyBuffered(slab);
     else if (slab) releaseSlab(slab);
     if (!reply || !redacted) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');

@@ -86,16 +86,20 @@ export class Redactor {
     return withoutHosts.replace(ADDRESSES, ADDRESS);
   }
 
-  /** A complete JSON reply. The bytes are the same where nothing was removed. */
-  json(bytes: Buffer, isError: boolean): Buffer {
-    if (!isError && !this.#isSuspectJson(bytes)) return bytes;
+  /**
+   * A complete JSON reply. The bytes are the same where nothing was removed.
+   * @param latin1 the bytes as such a text, where the caller has it.
+   */
+  json(bytes: Buffer, isError: boolean, latin1: string | null = null): Buffer {
+    if (!isError && !this.#isSuspectJson(bytes, latin1)) return bytes;
     const text = bytes.toString();
     const redacted = this.#document(text, isError);
     return redacted === text ? bytes : Buffer.from(redacted);
   }
 
-  #isSuspectJson(bytes: Buffer): boolean {
+  #isSuspectJson(bytes: Buffer, latin1: string | null): boolean {
     if (this.#anchors?.length === 0) return false;
+    if (latin1 !== null) return this.isSuspect(latin1);
     // A text is searched faster; a copy of a large reply as one would be garbage of its size.
     return this.isSuspect(bytes.length > SLAB_FROM_BYTES ? bytes : bytes.toString('latin1'));
   }

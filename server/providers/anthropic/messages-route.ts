@@ -42,13 +42,15 @@ function nativeReply(bytes: Buffer): JsonReply | null {
   } catch {
     return null;
   }
-  const message = membersOf(bytes.toString('latin1'));
+  const text = bytes.toString('latin1');
+  const message = membersOf(text);
   const record = new MessageRecord();
   record.whole(message);
   const { usage, promptUsage, isImplausible, facts } = record;
   const content = message.get('content');
   return {
     bytes,
+    text,
     usage,
     promptUsage,
     isImplausible,

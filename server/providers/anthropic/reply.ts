@@ -30,6 +30,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
     if (error?.[0] !== '{') return null;
     return {
       bytes: Buffer.from(`{"error":${relayedError(error)}}`),
+      text: null,
       usage: null,
       promptUsage: null,
       isImplausible: false,
@@ -57,6 +58,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
   });
   return {
     bytes: Buffer.from(text, 'latin1'),
+    text,
     usage,
     promptUsage,
     isImplausible,

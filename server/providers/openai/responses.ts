@@ -44,6 +44,7 @@ function readResponse(bytes: Buffer): JsonReply | null {
     const { usage, promptUsage, isImplausible, facts } = record;
     return {
       bytes,
+      text: null,
       usage,
       promptUsage,
       isImplausible,

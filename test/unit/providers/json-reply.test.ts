@@ -35,7 +35,7 @@ const reply = fc.record(
 /** What it says, without what only the same bytes have. */
 const said = (bytes: Buffer): unknown => {
   const parsed = parseJsonReply(bytes);
-  return parsed && { ...parsed, bytes: null, outputBytes: null };
+  return parsed && { ...parsed, bytes: null, text: null, outputBytes: null };
 };
 
 /** The same reply, too large to be parsed whole. */

@@ -82,6 +82,10 @@ const PLACES: Record<string, (text: string) => (redactor: Redactor, sizes: numbe
   'an error reply': (text) => (redactor) => redactor.errorText(JSON.parse(`"wrong key ${text}!"`) as string),
   'a JSON reply': (text) => (redactor) =>
     redactor.json(Buffer.from(`{"choices":[{"message":{"content":"key ${text}!"}}]}`), false).toString(),
+  'a JSON reply that was read': (text) => (redactor) => {
+    const bytes = Buffer.from(`{"choices":[{"message":{"content":"key ${text}!"}}]}`);
+    return redactor.json(bytes, false, bytes.toString('latin1')).toString();
+  },
   'an error as a JSON reply': (text) => (redactor) =>
     redactor.json(Buffer.from(`{"error":{"message":"key ${text}!"}}`), true).toString(),
   'a chat delta': (text) =>
