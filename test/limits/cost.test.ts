@@ -3,25 +3,44 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Statements } from '#db/audit/replay/statement.ts';
 import type { EventOf, Placed, PlanTerms } from '#db/events/events.ts';
 import type { PriceTerms } from '#db/pricing/parts.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { COST_FIXTURES, costFixture } from '../support/providers/cost-fixtures.ts';
 import { readGoldenPrice } from '../support/providers/golden-price.ts';
-import { startRelay, type TestRelay } from '../support/relay.ts';
+import { startRelay, type TestRelay, until } from '../support/relay.ts';
+import { declare } from '../support/upstream/upstreams-live.ts';
 
 /** What calls cost through a whole server, read from its log alone. */
 
 type Settled = EventOf<'request.settled'>;
 
-/** Replies in the formats of providers, with published prices that depend on no time. */
-const CASES = COST_FIXTURES.filter(({ provider }) => !provider.startsWith('@'))
-  .filter(({ name }) => readGoldenPrice(name).minute === 0)
-  .flatMap(({ name, route, provider, headers, forms }) =>
-    forms.map((form) => ({ name, route, provider, headers, form, model: `${name}.${form}` })),
-  );
+/** All replies in the formats of providers, each as a model of its own. */
+const CASES = COST_FIXTURES.flatMap(({ name, route, provider, headers, forms }) =>
+  forms.map((form) => ({ name, route, provider, headers, form, model: `${name}.${form}` })),
+);
+
+/** A published price, with its hours as far from now as they are from the time of its arithmetic. */
+function termsNow(name: string): PriceTerms {
+  const { terms, minute } = readGoldenPrice(name);
+  if (minute === 0) return terms;
+  const later = Math.floor(Date.now() / 60_000) - minute;
+  const moved = (text: string): string => {
+    const [hour = 0, rest = 0] = text.split(':').map(Number);
+    const at = (((hour * 60 + rest + later) % 1_440) + 1_440) % 1_440;
+    return `${String(Math.floor(at / 60)).padStart(2, '0')}:${String(at % 60).padStart(2, '0')}`;
+  };
+  const rules = (terms.rules ?? []).map(({ when, rate }) => {
+    const { hours } = when;
+    return {
+      rate,
+      when: hours ? { ...when, hours: { from: moved(hours.from), to: moved(hours.to) } } : when,
+    };
+  });
+  return { ...terms, rules };
+}
+
 const EMBEDDINGS = 40;
 
 let provider: Server;
@@ -31,7 +50,9 @@ beforeAll(async () => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
     request.on('end', () => {
-      const { model } = JSON.parse(Buffer.concat(parts).toString()) as { model: string };
+      // Google's is in the path.
+      const inPath = /models\/([^:]+):/.exec(request.url ?? '')?.[1];
+      const { model = inPath } = JSON.parse(Buffer.concat(parts).toString()) as { model?: string };
       const found = CASES.find((each) => each.model === model);
       const {
         name,
@@ -49,29 +70,35 @@ beforeAll(async () => {
   const origin = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
   const modelsOf = (kind: string): string[] =>
     CASES.filter((each) => each.provider === kind).map(({ model }) => model);
-  relay = await startRelay({
-    upstreams: [
-      {
-        name: 'anthropic',
-        baseUrl: origin,
-        provider: 'anthropic',
-        apiKey: 'sk-anthropic',
-        models: modelsOf('anthropic'),
+  relay = await startRelay();
+  const packages = [...new Set(CASES.map((each) => each.provider))].filter((kind) => kind.startsWith('@'));
+  const credentials = [{ label: 'main', secret: '${SECRET}' }];
+  await declare(
+    relay,
+    {
+      upstreams: {
+        anthropic: { provider: 'anthropic', base_url: origin, credentials, models: modelsOf('anthropic') },
+        others: {
+          base_url: `${origin}/v1`,
+          credentials,
+          models: [...modelsOf('openai'), 'vectors', 'unpriced'],
+          routes: ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses'],
+        },
+        ...Object.fromEntries(
+          packages.map((kind) => [
+            kind.slice('@ai-sdk/'.length).concat('-package'),
+            { provider: 'bridge', package: kind, base_url: origin, credentials, models: modelsOf(kind) },
+          ]),
+        ),
       },
-      {
-        name: 'others',
-        baseUrl: `${origin}/v1`,
-        provider: 'openai',
-        models: [...modelsOf('openai'), 'vectors', 'unpriced'],
-        routes: ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses'],
-      },
-    ],
-  });
-  const terms = new Map<string, PriceTerms>(
-    CASES.map(({ model, name }) => [model, readGoldenPrice(name).terms]),
+    },
+    { SECRET: 'not-a-credential-of-anybody' },
   );
+  const terms = new Map<string, PriceTerms>(CASES.map(({ model, name }) => [model, termsNow(name)]));
   terms.set('vectors', { base: { input: 20_000_000 } });
-  for (const [model, price] of terms) await relay.control((control) => control.setPrice(model, price));
+  await relay.control(async (control) => {
+    for (const [model, price] of terms) await control.setPrice(model, price);
+  });
 });
 afterAll(async () => {
   await relay?.[Symbol.asyncDispose]();
@@ -109,31 +136,44 @@ async function settledOf(model: string, count: number): Promise<Settled[]> {
   return of(await relay.waitFor((log) => of(log).length >= count));
 }
 
-/** The charge of a model's requests by the statement of this month. */
-async function statedOf(model: string): Promise<bigint> {
-  const now = new Date();
-  const statements = new Statements({
-    name: 'now',
-    from: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)),
-    until: new Date(now.getTime() + 86_400_000),
-  });
-  for (const placed of await relay.readLog()) statements.add(placed);
-  return statements.accounts
-    .flatMap((account) => statements.of(account).lines)
-    .filter((line) => line.model === model)
-    .reduce((sum, line) => sum + line.cost_nanousd, 0n);
+const { json, text, daybook } = commandLine(() => ({
+  DAYBOOK_DATA: relay.dataDir,
+  DATABASE_URL: (relay.store as TestDatabase).url,
+}));
+
+type Stated = { statements: { lines: { model: string; cost_nanousd: string }[] }[] };
+
+/** The charge of each model's requests by `audit statement` of this month, from the log alone. */
+async function statedCosts(): Promise<Map<string, bigint>> {
+  const month = new Date().toISOString().slice(0, 7);
+  const { statements } = await json<Stated>('audit', 'statement', '--all', '--month', month);
+  const costs = new Map<string, bigint>();
+  for (const { model, cost_nanousd } of statements.flatMap(({ lines }) => lines))
+    costs.set(model, (costs.get(model) ?? 0n) + BigInt(cost_nanousd));
+  return costs;
 }
 
 describe('a reply of a provider', () => {
-  test.each(CASES)('$model costs its published arithmetic in log and statement', async (each) => {
+  test.each(CASES)('$model costs its published arithmetic in the log', async (each) => {
     const { name, route, form, model } = each;
-    expect(await call(route, model, { stream: form === 'sse' })).toBe(200);
+    // The server opens a credential a moment after it has applied its event.
+    await until(
+      () => call(route, model, { stream: form === 'sse' }),
+      (status) => status === 200,
+      model,
+    );
     const [event] = await settledOf(model, 1);
     const { cost } = readGoldenPrice(name);
     expect(event).toMatchObject({ cost_nanousd: cost, price_version: 1, usage_source: 'provider' });
-    expect(await statedOf(model)).toBe(BigInt(cost));
     const { unpriced } = readGoldenPrice(name);
     expect(event?.unpriced ?? []).toEqual(unpriced);
+  });
+
+  test('of each, in JSON and SSE, is stated with that cost by `audit statement`', async () => {
+    const stated = await statedCosts();
+    const published = CASES.map(({ model, name }) => [model, BigInt(readGoldenPrice(name).cost)] as const);
+    expect(new Map(published.map(([model]) => [model, stated.get(model)]))).toEqual(new Map(published));
+    expect(published.length).toBe(COST_FIXTURES.reduce((sum, { forms }) => sum + forms.length, 0));
   });
 });
 
@@ -141,7 +181,7 @@ test('calls of ten tokens at $0.02 per million add up exactly, however small eac
   await Promise.all(Array.from({ length: EMBEDDINGS }, () => call('/v1/embeddings', 'vectors')));
   const events = await settledOf('vectors', EMBEDDINGS);
   expect(new Set(events.map(({ cost_nanousd }) => cost_nanousd))).toEqual(new Set([200]));
-  expect(await statedOf('vectors')).toBe(BigInt(EMBEDDINGS * 200));
+  expect((await statedCosts()).get('vectors')).toBe(BigInt(EMBEDDINGS * 200));
 });
 
 describe('on a plan', () => {
@@ -211,10 +251,6 @@ describe('on a plan', () => {
 });
 
 describe('daybook price reprice', () => {
-  const { json, text, daybook } = commandLine(() => ({
-    DAYBOOK_DATA: relay.dataDir,
-    DATABASE_URL: (relay.store as TestDatabase).url,
-  }));
   const DAY_MS = 86_400_000;
   const period = ['--from', new Date(Date.now() - DAY_MS), '--to', new Date(Date.now() + DAY_MS)].map(
     (each) => (each instanceof Date ? each.toISOString() : each),

@@ -64,6 +64,8 @@ export function usageOf(usage: ModelUsage | undefined): object | null {
       ...modalities(raw['candidatesTokensDetails']),
     },
     ...Object.fromEntries(RAW_MEMBERS.filter((name) => raw[name]).map((name) => [name, raw[name]])),
+    // Google's spelling.
+    ...(raw['serviceTier'] ? { service_tier: raw['serviceTier'] } : {}),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Usage } from '#db/money.ts';
 import { asRecord } from '#server/wire/counts.ts';
+import { addToolUsage } from '#server/providers/openai/response-parts.ts';
 import { statedCost } from '#server/providers/openai/usage-details.ts';
 import { parsePromptUsage, parseUsage } from '#server/providers/openai/usage.ts';
 import { modelText, NO_FACTS, providerText, type ReplyFacts } from '#server/wire/reply-facts.ts';
@@ -25,6 +26,13 @@ export class ReplyRecord {
     this.facts.statedCost = statedCost(value) ?? this.facts.statedCost;
     // OpenRouter reports the tier of the provider behind it here.
     this.facts.serviceTier = providerText(asRecord(value)?.['service_tier']) ?? this.facts.serviceTier;
+  }
+
+  /** Takes what the provider's own tools used beside the report, which must have been taken. */
+  reportTools(output: unknown, toolUsage: unknown): void {
+    if (this.usage === null || addToolUsage(this.usage, output, toolUsage)) return;
+    this.isImplausible = true;
+    this.usage = null;
   }
 
   /** Takes the id, the model and the service tier of an object; those that it lacks stay as they are. */

@@ -1,6 +1,6 @@
 import type { Usage } from '#db/money.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
-import { addToolUnits, finishReasonOf } from '#server/providers/openai/response-parts.ts';
+import { finishReasonOf } from '#server/providers/openai/response-parts.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
@@ -92,7 +92,7 @@ export class ResponsesSse extends PassthroughSse {
     record.state(response);
     record.report(response.usage);
     record.facts.finishReason = finishReasonOf(response.status, response.incomplete_details);
-    if (record.usage) addToolUnits(record.usage, response.output);
+    record.reportTools(response.output, response.tool_usage);
   }
 }
 
@@ -103,6 +103,7 @@ type Response = {
   status?: unknown;
   incomplete_details?: unknown;
   output?: unknown;
+  tool_usage?: unknown;
   usage?: unknown;
 };
 type Reported = { type?: string; error?: unknown; response?: Response | null };

@@ -1,7 +1,7 @@
 import { parseError } from '#server/providers/openai/errors.ts';
 import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
-import { addToolUnits, finishReasonOf } from '#server/providers/openai/response-parts.ts';
+import { finishReasonOf } from '#server/providers/openai/response-parts.ts';
 import type { JsonReply, Provider } from '#server/providers/provider.ts';
 import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
@@ -22,7 +22,17 @@ export const responses: Provider = {
   parseError: parseError,
 };
 
-const MEMBERS = ['status', 'output', 'usage', 'error', 'id', 'model', 'service_tier', 'incomplete_details'];
+const MEMBERS = [
+  'status',
+  'output',
+  'usage',
+  'tool_usage',
+  'error',
+  'id',
+  'model',
+  'service_tier',
+  'incomplete_details',
+];
 const OPEN_BRACE = 0x7b;
 
 function readResponse(bytes: Buffer): JsonReply | null {
@@ -40,7 +50,8 @@ function readResponse(bytes: Buffer): JsonReply | null {
     record.report(value('usage'));
     record.facts.finishReason = finishReasonOf(status, value('incomplete_details'));
     // A literal of JSON can't hold bare quotes, so that mostly nothing of the output is parsed.
-    if (record.usage && output && hasToolCall(bytes, output)) addToolUnits(record.usage, value('output'));
+    const shown = output && hasToolCall(bytes, output) ? value('output') : null;
+    record.reportTools(shown, value('tool_usage'));
     const { usage, promptUsage, isImplausible, facts } = record;
     return {
       bytes,
