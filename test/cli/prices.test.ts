@@ -163,7 +163,7 @@ describe('the command line', () => {
       changed: [{ model: 'gpt-4o-mini', before: null }],
       kept_manual: [{ model: 'gpt-4o', set: MINI }],
       unchanged: 0,
-      skipped: [{ provider: 'openai', model: 'nonesuch', why: 'not in the list' }],
+      skipped: [{ provider: 'openai', model: 'nonesuch', reason: 'not in the list' }],
     });
     expect(await json('price', 'list')).toMatchObject([
       { model: 'gpt-4o', source: 'manual' },

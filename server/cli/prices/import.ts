@@ -2,13 +2,10 @@ import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { collect, type Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
-import type { PriceTerms } from '#db/pricing/parts.ts';
 import { run } from '#server/cli/control-session.ts';
 import { showChanges, showTerms } from '#server/cli/prices/show.ts';
+import { importResult } from '#server/control/import-result.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import type { ImportPlan } from '#server/decide/price.ts';
-import type { Offered } from '#server/read-model/price-import.ts';
-import type { Skipped } from '#server/read-model/price-snapshot.ts';
 
 type ImportOptions = {
   provider?: string[];
@@ -51,7 +48,7 @@ export function importCommand(price: Command): void {
             replaceManual: options.replaceManual === true,
             dryRun,
           });
-          return describeImport(offered, dryRun, plan);
+          return importResult(offered, dryRun, plan);
         },
         showImport,
       ),
@@ -66,42 +63,7 @@ function readText(file: string): string {
   }
 }
 
-type Imported = {
-  source: string;
-  providers: string[];
-  dry_run: boolean;
-  changed: { model: string; before: PriceTerms | null; after: PriceTerms; notes: readonly string[] }[];
-  kept_manual: { model: string; set: PriceTerms; offered: PriceTerms }[];
-  unchanged: number;
-  skipped: Skipped[];
-};
-
-function describeImport(
-  { source, providers, skipped }: Offered,
-  dryRun: boolean,
-  plan: ImportPlan,
-): Imported {
-  return {
-    source,
-    providers,
-    dry_run: dryRun,
-    changed: plan.changes.map(({ event, before, offer }) => ({
-      model: event.model,
-      before,
-      after: offer.terms,
-      notes: offer.notes,
-    })),
-    kept_manual: plan.kept.map(({ offer, price }) => ({
-      model: offer.pattern,
-      set: price.terms,
-      offered: offer.terms,
-    })),
-    unchanged: plan.unchanged,
-    skipped,
-  };
-}
-
-function showImport(result: Imported): string {
+function showImport(result: ReturnType<typeof importResult>): string {
   const { source, providers, dry_run, changed, kept_manual, unchanged, skipped } = result;
   const line = (state: string, model: string, rest: string): string =>
     `  ${state.padEnd(8)} ${model}  ${rest}`.trimEnd();
@@ -118,7 +80,7 @@ function showImport(result: Imported): string {
       line('kept', model, 'set manually; use --replace-manual to import the price of the list:'),
       ...below(showChanges(set, offered)),
     ]),
-    ...skipped.map(({ provider, model, why }) => line('skipped', model, `${provider}: ${why}`)),
+    ...skipped.map(({ provider, model, reason }) => line('skipped', model, `${provider}: ${reason}`)),
     [
       `${changed.length} ${dry_run ? 'would change' : 'changed'}, ${unchanged} unchanged,`,
       `${kept_manual.length} kept, ${skipped.length} skipped.`,

@@ -1,12 +1,10 @@
 import { makeChange } from '#server/dashboard/change.ts';
-import type { Change } from '#server/contract/keys.ts';
 import { ImportPrices, type PriceRow, type PriceImportResult, PutPrice } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import { unavailable } from '#server/read/store.ts';
-import type { ImportPlan } from '#server/decide/price.ts';
+import { importResult } from '#server/control/import-result.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import type { Offered } from '#server/read-model/price-import.ts';
 
 const STALE = unavailable('Price data');
 
@@ -40,34 +38,13 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
       const plan = await makeChange(dashboard, who, (control) =>
         control.importPrices(offered.offers, { replaceManual, dryRun }),
       );
-      return plan instanceof ApiError ? plan : describe(offered, dryRun, plan);
+      if (plan instanceof ApiError) return plan;
+      const result: PriceImportResult = {
+        object: 'price_import',
+        ...importResult(offered, dryRun, plan),
+        event: plan.event,
+      };
+      return result;
     }),
   ];
-}
-
-function describe(
-  { source, providers, skipped }: Offered,
-  dryRun: boolean,
-  plan: ImportPlan & Change,
-): PriceImportResult {
-  return {
-    object: 'price_import',
-    source,
-    providers,
-    dry_run: dryRun,
-    changed: plan.changes.map(({ event, before, offer }) => ({
-      model: event.model,
-      before,
-      after: offer.terms,
-      notes: offer.notes,
-    })),
-    kept_manual: plan.kept.map(({ offer, price }) => ({
-      model: offer.pattern,
-      set: price.terms,
-      offered: offer.terms,
-    })),
-    unchanged: plan.unchanged,
-    skipped: skipped.map(({ why, ...model }) => ({ ...model, reason: why })),
-    event: plan.event,
-  };
 }
