@@ -17,6 +17,7 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.log',
   'daybook.log_batch',
   'daybook.control_event',
+  'daybook.correction',
   'daybook.stream_head',
   'daybook.log_node',
   'daybook.checkpoint',

@@ -20,7 +20,8 @@ import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
-import { UsageAdjusted } from '#db/events/usage-events.ts';
+import { QuotaAdjusted } from '#db/events/quota-events.ts';
+import { CorrectionDeltas, CorrectionOrigin } from '#db/events/usage-events.ts';
 import { type USAGE_SOURCE_NAMES, UsageDetails } from '#db/events/usage-details.ts';
 import * as upstream from '#db/events/upstream-events.ts';
 
@@ -166,10 +167,11 @@ const RequestExtended = z.object({
   ...Admission,
 });
 
+const EndReasonName = z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]);
 const ending = {
   ...call,
   ...laterRoute,
-  end_reason: z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]),
+  end_reason: EndReasonName,
   usage_source: z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]),
   ...Admission,
 };
@@ -241,6 +243,22 @@ const RequestRejected = z.object({
   rejected_count: z.int().min(1),
 });
 
+/**
+ * An ended request was corrected, by these amounts. They count at the time of this event. The fields of the
+ * call are here once more, so that the correction is grouped and filtered like the call.
+ */
+const UsageAdjusted = z.object({
+  type: z.literal('usage.adjusted'),
+  ...call,
+  ...laterRoute,
+  ...Admission,
+  upstream: UpstreamName.optional(),
+  status: Count.optional(),
+  end_reason: EndReasonName,
+  ...CorrectionDeltas,
+  ...CorrectionOrigin,
+});
+
 export const Event = z.discriminatedUnion('type', [
   account.AccountRegistered,
   account.AccountSuspended,
@@ -280,7 +298,7 @@ export const Event = z.discriminatedUnion('type', [
   log.LogSignerChanged,
   log.LogEpochStarted,
   log.LogRead,
-  UsageAdjusted,
+  QuotaAdjusted,
   attribution.AttributionErased,
   attribution.AttributionKeyDestroyed,
   RequestAccepted,
@@ -288,6 +306,7 @@ export const Event = z.discriminatedUnion('type', [
   RequestSettled,
   RequestAbandoned,
   RequestRejected,
+  UsageAdjusted,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];
@@ -341,7 +360,8 @@ export const EVENT_CODES = {
   'request.abandoned': 102,
   'request.extended': 103,
   'request.rejected': 104,
-  'usage.adjusted': 1000,
+  'quota.adjusted': 1000,
+  'usage.adjusted': 1001,
   'attribution.erased': 1010,
   'attribution.key_destroyed': 1011,
 } as const satisfies Record<EventType, number>;
@@ -352,6 +372,7 @@ export const REQUEST_TYPES = [
   'request.settled',
   'request.abandoned',
   'request.rejected',
+  'usage.adjusted',
 ] as const satisfies readonly RequestEvent['type'][];
 
 /** An event as the log has it, with its place there. */

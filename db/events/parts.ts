@@ -37,7 +37,7 @@ export const REGISTRATION_POLICIES = ['open', 'invite', 'closed'] as const;
 export type RegistrationPolicy = (typeof REGISTRATION_POLICIES)[number];
 
 /** Who caused a control event: `command-line`, `first-start`, `worker`, `registration`, or `member/<id>`. */
-const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
+export const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
 export const Control = z.object({ actor: Actor });
 
 /** The levels of accounts: an account, its parent and that one's. */

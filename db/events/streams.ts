@@ -73,8 +73,8 @@ export function streamOf(event: ControlEvent): string {
     case 'log.read':
       return READINGS_STREAM;
     // Not the account's: a release that doesn't know the type skips it, and counts the account's versions.
-    case 'usage.adjusted':
-      return `usage/${event.account}`;
+    case 'quota.adjusted':
+      return `quota/${event.account}`;
     case 'attribution.erased':
     case 'attribution.key_destroyed':
       return `attribution/${event.account}`;
@@ -93,7 +93,7 @@ type EventsOfKind = {
   member: MemberEvent;
   registration: EventOf<'registration.changed'>;
   log: SigningEvent;
-  usage: EventOf<'usage.adjusted'>;
+  quota: EventOf<'quota.adjusted'>;
   attribution: AttributionEvent;
 };
 type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;

@@ -1,45 +1,42 @@
 import { z } from 'zod';
-import { Control, Count, Id, Pseudonym, RequestId } from '#db/events/parts.ts';
-import { QUOTA_WINDOWS } from '#db/limits/limits.ts';
-import { QUOTA_METERS } from '#db/limits/meters.ts';
-import { holderName, PER_NAMES, subjectPrefix } from '#db/limits/subjects.ts';
+import { Actor } from '#db/events/parts.ts';
 
-/** Why usage was adjusted, for the people who read the log later. */
-export const AdjustmentReason = z.string().trim().min(1).max(200);
-/** Units of a meter to add to usage; below zero they are given back. */
-export const AdjustmentAmount = z.int().refine((amount) => amount !== 0, 'must not be 0');
+/** Corrections of ended requests. Pure. */
 
+/** Why a request was corrected, for the people who read the log later. */
+export const CorrectionReason = z.string().trim().min(1).max(200);
 /**
- * An administrator changed the usage of one quota in one window: of the key's quota if it names a key, of the
- * parent account's if it names that, and otherwise of the account's; of one end user, session or tag if it
- * names one. It was applied to the enforced limit in the transaction that appended it.
+ * What the correction comes from: a repricing, a provider's bill, a ticket. A request is corrected once for
+ * each reference. Printable ASCII without a blank at either end.
  */
-export const UsageAdjusted = Control.extend({
-  type: z.literal('usage.adjusted'),
-  account: Id,
-  key: Id.optional(),
-  parent: Id.optional(),
-  end_user: Pseudonym.optional(),
-  session: Pseudonym.optional(),
-  tag: Pseudonym.optional(),
-  meter: z.enum(QUOTA_METERS),
-  amount: AdjustmentAmount,
-  window: z.enum(QUOTA_WINDOWS),
-  /** The window's first minute since 1970, and the control event that last reset it, or 0. */
-  window_start: Count,
-  reset_position: Count,
-  /** The request whose charge it corrects. */
-  corrects: RequestId.optional(),
-  reason: AdjustmentReason,
-});
+export const CorrectionReference = z.string().regex(/^[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?$/);
 
-/** The subject whose quota was adjusted, by the name under which its limits are kept. */
-export function adjustedSubject(event: Omit<z.infer<typeof UsageAdjusted>, 'type'>): string {
-  const { key } = event;
-  const account = event.parent ?? event.account;
-  for (const per of PER_NAMES) {
-    const pseudonym = event[per];
-    if (pseudonym !== undefined) return `${subjectPrefix(per, account, key ?? null)}${pseudonym}`;
-  }
-  return key === undefined ? holderName('account', account) : holderName('key', key);
-}
+/** An amount to add to a figure; below zero it is subtracted. */
+const Delta = z.int();
+
+/** The amounts that a correction adds, by the fields of the figures. */
+export const CorrectionDeltas = {
+  /** To the charge of the account. */
+  cost_nanousd: Delta.optional(),
+  /** To the operator's cost, where that is another amount. */
+  upstream_cost_nanousd: Delta.optional(),
+  input_tokens: Delta.optional(),
+  cache_read_tokens: Delta.optional(),
+  cache_write_tokens: Delta.optional(),
+  output_tokens: Delta.optional(),
+  reasoning_tokens: Delta.optional(),
+  /** Of an abandoned request, which is charged a part of its reservation. */
+  hold_tokens: Delta.optional(),
+};
+
+/** The origin of a correction. `adjusted_by` is as the `actor` of control events. */
+export const CorrectionOrigin = {
+  reference: CorrectionReference,
+  reason: CorrectionReason,
+  adjusted_by: Actor,
+};
+
+/** The names of the figures that a correction can change. */
+export const CORRECTED_FIGURES = Object.keys(CorrectionDeltas) as (keyof typeof CorrectionDeltas)[];
+export type CorrectedFigure = (typeof CORRECTED_FIGURES)[number];
+export type Corrections = { [Figure in CorrectedFigure]?: number | undefined };

@@ -1,7 +1,7 @@
 import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events/events.ts';
 
-/** The events of a relayed request. A rejected request is not relayed. */
-export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.rejected'>>;
+/** The events of a relayed request. A rejected request is not relayed, and a correction changes none. */
+export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.rejected' | 'usage.adjusted'>>;
 
 /** One relayed request in the log: accepted, perhaps extended, then ended exactly once. */
 export type Request = {

@@ -30,7 +30,7 @@ export class AdjustmentError extends Error {
   }
 }
 
-const ADJUST = `select daybook.adjust_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;
+const ADJUST = `select daybook.adjust_quotas($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;
 
 /**
  * Adjusts usage and appends the events that record it, in one transaction. Repeating a call with the same
@@ -40,7 +40,7 @@ const ADJUST = `select daybook.adjust_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, 
  * @throws {ConflictError} when a stream has moved on or a claim is taken; nothing is changed.
  * @throws {FencedError} when the instance is no longer live.
  */
-export async function adjustUsage(
+export async function adjustQuotas(
   client: ClientBase,
   instance: number,
   batchNo: number,
@@ -62,7 +62,7 @@ export async function adjustUsage(
     ...controlValues(appends),
   ];
   try {
-    return await retryTransaction(() => callAppend(client, 'adjust_usage', ADJUST, values));
+    return await retryTransaction(() => callAppend(client, 'adjust_quotas', ADJUST, values));
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.code !== 'DB003') throw error;
     const [index, units] = (error.detail ?? '').split(' ').map(Number);

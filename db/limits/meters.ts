@@ -1,3 +1,5 @@
+import type { Corrections } from '#db/events/usage-events.ts';
+
 /**
  * The meters: what a limit can count, one row each. Pure.
  *
@@ -132,6 +134,16 @@ export function unitsSettled(meter: Meter, usage: Usage): number {
     case 'by_usage':
       return row.settled(usage);
   }
+}
+
+/** The units that a correction adds to the charge of its request; below zero they are given back. */
+export function unitsCorrected(
+  meter: Meter,
+  { input_tokens = 0, output_tokens = 0, hold_tokens = 0, cost_nanousd = 0 }: Corrections,
+): number {
+  // Of an abandoned request the tokens of its reservation are charged, in place of usage.
+  const usage = { input_tokens: input_tokens + hold_tokens, output_tokens, cost_nanousd };
+  return isByUsage(meter) ? unitsSettled(meter, usage) : 0;
 }
 
 /** The units that an abandoned request is charged: those that recovery left of its reservation. */

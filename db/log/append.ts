@@ -122,7 +122,9 @@ export async function callAppend(
   values: unknown[],
 ): Promise<number> {
   try {
-    const result = await client.query<[Result<'daybook.append' | 'daybook.adjust_usage'>]>({
+    const result = await client.query<
+      [Result<'daybook.append' | 'daybook.adjust_quotas' | 'daybook.append_corrections'>]
+    >({
       name,
       text,
       values,

@@ -3,9 +3,10 @@ import type { EventOf } from '#db/events/events.ts';
 import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { PlanName } from '#db/events/parts.ts';
 import { Unpriced } from '#db/events/price-events.ts';
+import { CorrectionOrigin } from '#db/events/usage-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
 
-/** The fields of settled requests that have no column, as the JSON of `body`. Pure. */
+/** The fields of requests and corrections that have no column, as the JSON of `body`. Pure. */
 
 const Settled = z
   .strictObject({
@@ -32,3 +33,22 @@ export function settlementBody({ attempts, usage_details, price_plan, unpriced }
     ? null
     : JSON.stringify({ attempts, usage_details, price_plan, unpriced });
 }
+
+const Correction = z.strictObject(CorrectionOrigin);
+type Correction = z.infer<typeof Correction>;
+
+/** Where a correction comes from, and why. @throws {Error} where the body is not of the vocabulary. */
+export function parseCorrection(body: string): Correction {
+  return Correction.parse(JSON.parse(body));
+}
+
+export function correctionBody({ reference, reason, adjusted_by }: Correction): string {
+  return asciiJson({ reference, reason, adjusted_by } satisfies Correction);
+}
+
+/** JSON in plain ASCII, as lines have it. */
+export const asciiJson = (value: object): string =>
+  JSON.stringify(value).replace(
+    /[^\x20-\x7e]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );

@@ -32,11 +32,14 @@ const EXTENDED = 'request.extended';
 const SETTLED = 'request.settled';
 const ABANDONED = 'request.abandoned';
 const REJECTED = 'request.rejected';
-const CALL = [ACCEPTED, EXTENDED, SETTLED, ABANDONED] as const;
+const ADJUSTED = 'usage.adjusted';
+const CALL = [ACCEPTED, EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
 const ALL = [...CALL, REJECTED] as const;
 const HOLD = [ACCEPTED, EXTENDED, ABANDONED] as const;
-const LATER = [EXTENDED, SETTLED, ABANDONED] as const;
+const LATER = [EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
 const END = [SETTLED, ABANDONED] as const;
+/** Figures of a settlement, and what a correction adds to them. */
+const FIGURES = [SETTLED, ADJUSTED] as const;
 
 export const COLUMNS = [
   { name: 'shard', type: 'int2' },
@@ -53,29 +56,29 @@ export const COLUMNS = [
   { name: 'session', type: 'text', optional: ALL },
   { name: 'tags', type: 'text', optional: ALL, isList: true },
   { name: 'parents', type: 'text', optional: CALL, isList: true },
-  { name: 'upstream', type: 'text', optional: [SETTLED] },
+  { name: 'upstream', type: 'text', optional: FIGURES },
   { name: 'sse', type: 'bool', needed: [ACCEPTED] },
   { name: 'body_bytes', type: 'int4', needed: [ACCEPTED] },
-  { name: 'hold_tokens', type: 'int8', needed: HOLD },
+  { name: 'hold_tokens', type: 'int8', needed: HOLD, optional: [ADJUSTED] },
   { name: 'retry_count', type: 'int2', optional: [ACCEPTED] },
-  { name: 'status', type: 'int2', needed: [SETTLED, REJECTED] },
-  { name: 'end_reason', type: 'int2', needed: END, codes: END_REASONS },
+  { name: 'status', type: 'int2', needed: [SETTLED, REJECTED], optional: [ADJUSTED] },
+  { name: 'end_reason', type: 'int2', needed: [...END, ADJUSTED], codes: END_REASONS },
   { name: 'usage_source', type: 'int2', needed: END, codes: USAGE_SOURCES },
-  { name: 'input_tokens', type: 'int4', needed: [SETTLED] },
-  { name: 'cache_read_tokens', type: 'int4', needed: [SETTLED] },
-  { name: 'cache_write_tokens', type: 'int4', optional: [SETTLED] },
-  { name: 'output_tokens', type: 'int4', needed: [SETTLED] },
-  { name: 'reasoning_tokens', type: 'int4', needed: [SETTLED] },
+  { name: 'input_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
+  { name: 'cache_read_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
+  { name: 'cache_write_tokens', type: 'int4', optional: FIGURES },
+  { name: 'output_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
+  { name: 'reasoning_tokens', type: 'int4', needed: [SETTLED], optional: [ADJUSTED] },
   { name: 'attempt_count', type: 'int2', needed: [SETTLED] },
   { name: 'first_byte_ms', type: 'int4', optional: [SETTLED] },
   { name: 'duration_ms', type: 'int4', needed: [SETTLED] },
   { name: 'stream', type: 'text', control: 'needed' },
   { name: 'version', type: 'int4', control: 'needed' },
-  { name: 'body', type: 'text', control: 'needed', optional: [SETTLED] },
+  { name: 'body', type: 'text', control: 'needed', needed: [ADJUSTED], optional: [SETTLED] },
   { name: 'terms_position', type: 'int8', optional: CALL },
   { name: 'hold_cost_nanousd', type: 'int8', optional: HOLD },
-  { name: 'cost_nanousd', type: 'int8', optional: [SETTLED] },
-  { name: 'upstream_cost_nanousd', type: 'int8', optional: [SETTLED] },
+  { name: 'cost_nanousd', type: 'int8', optional: FIGURES },
+  { name: 'upstream_cost_nanousd', type: 'int8', optional: FIGURES },
   { name: 'stated_cost_nanousd', type: 'int8', optional: [SETTLED] },
   { name: 'admitted_minute', type: 'int4', optional: CALL },
   { name: 'price_version', type: 'int4', optional: [SETTLED] },
@@ -98,6 +101,7 @@ export const COLUMNS_ARE_COMPLETE: [Exclude<keyof EventColumns, ColumnName>] ext
 /** The fields of request events that have no columns: they are rare, and in the JSON of `body`. */
 export const BODY_FIELDS = {
   'request.settled': ['attempts', 'usage_details', 'price_plan', 'unpriced'],
+  'usage.adjusted': ['reference', 'reason', 'adjusted_by'],
 } as const satisfies Partial<{ [T in RequestType]: readonly (keyof EventOf<T>)[] }>;
 
 /** Fields by name, with the kind of value that their columns hold. */
@@ -120,7 +124,7 @@ type With<T, Where extends 'needed' | 'optional'> =
     : never;
 type BodyField<T> = T extends keyof typeof BODY_FIELDS ? (typeof BODY_FIELDS)[T][number] : never;
 type FieldsOf<T> = {
-  [C in With<T, 'needed'> as C['name']]: ValueOf<C>;
+  [C in Exclude<With<T, 'needed'>, { name: 'body' }> as C['name']]: ValueOf<C>;
 } & {
   [C in Exclude<With<T, 'optional'>, { name: 'body' }> as C['name']]?: ValueOf<C> | undefined;
 };

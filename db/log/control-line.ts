@@ -1,5 +1,6 @@
 import { type ControlEvent, Event, EVENT_CODES } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
+import { asciiJson } from '#db/log/bodies.ts';
 import { ENTRY_BYTES_MAX, OTHER_COLUMNS_BYTES_MAX } from '#db/log/bounds.ts';
 import { AT, FIELDS } from '#db/log/columns.ts';
 import { textCell } from '#db/log/line.ts';
@@ -39,8 +40,5 @@ function bodyOf(event: ControlEvent): string {
   const { type: _type, ...body }: Partial<Record<string, unknown>> = Event.parse(event);
   delete body['account'];
   delete body['key'];
-  return JSON.stringify(body).replace(
-    /[^\x20-\x7e]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return asciiJson(body);
 }

@@ -8,7 +8,8 @@ import {
   USAGE_SOURCE_OF,
   USAGE_SOURCES,
 } from '#db/events/events.ts';
-import { parseSettlement, settlementBody } from '#db/log/bodies.ts';
+import { correctionBody, parseCorrection, parseSettlement, settlementBody } from '#db/log/bodies.ts';
+import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
 import { ROUTE_CODES, ROUTE_OF } from '#db/limits/limits.ts';
 import { AT, FIELDS } from '#db/log/columns.ts';
 import type { Cells } from '#db/log/line.ts';
@@ -44,12 +45,16 @@ export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
   } else {
     if (event.parents !== undefined) line.text(AT.parents, event.parents.join(' '));
     if (event.type === 'request.settled') writeSettlement(line, event);
+    else if (event.type === 'usage.adjusted') writeCorrection(line, event);
     else writeReservation(line, event);
   }
   line.end(FIELDS.length);
 }
 
-function writeReservation(line: LineWriter, event: Exclude<Call, EventOf<'request.settled'>>): void {
+function writeReservation(
+  line: LineWriter,
+  event: Exclude<Call, EventOf<'request.settled' | 'usage.adjusted'>>,
+): void {
   if (event.type === 'request.accepted') {
     line.text(AT.sse, event.sse ? 't' : 'f');
     line.integer(AT.body_bytes, event.body_bytes, INT4_MAX);
@@ -95,6 +100,24 @@ function writeSettlement(line: LineWriter, event: EventOf<'request.settled'>): v
   if (event.finish_reason !== undefined) line.text(AT.finish_reason, event.finish_reason);
   if (event.service_tier !== undefined) line.text(AT.service_tier, event.service_tier);
   if (event.provider_request !== undefined) line.text(AT.provider_request, event.provider_request);
+}
+
+function writeCorrection(line: LineWriter, event: EventOf<'usage.adjusted'>): void {
+  const tokens = ['input', 'cache_read', 'cache_write', 'output', 'reasoning'] as const;
+  if (event.upstream !== undefined) line.text(AT.upstream, event.upstream);
+  if (event.hold_tokens !== undefined) line.integer(AT.hold_tokens, event.hold_tokens);
+  if (event.status !== undefined) line.integer(AT.status, event.status, INT2_MAX);
+  line.integer(AT.end_reason, END_REASONS[event.end_reason]);
+  for (const name of tokens) {
+    const delta = event[`${name}_tokens`];
+    if (delta !== undefined) line.integer(AT[`${name}_tokens`], delta, INT4_MAX);
+  }
+  line.text(AT.body, correctionBody(event));
+  if (event.terms_position !== undefined) line.integer(AT.terms_position, event.terms_position);
+  if (event.cost_nanousd !== undefined) line.integer(AT.cost_nanousd, event.cost_nanousd);
+  if (event.upstream_cost_nanousd !== undefined)
+    line.integer(AT.upstream_cost_nanousd, event.upstream_cost_nanousd);
+  if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
 }
 
 const TYPE_OF = namesByCode(EVENT_CODES);
@@ -220,6 +243,27 @@ export function requestEvent(cells: Cells): RequestEvent | null {
       addAttribution(event, cells);
       return event;
     }
+    case 'usage.adjusted': {
+      const event: EventOf<typeof type> = {
+        type,
+        request: needed(cells[AT.request]),
+        account: needed(cells[AT.account]),
+        key: needed(cells[AT.key]),
+        model: needed(cells[AT.model]),
+        end_reason: nameOf(END_REASON_OF, cells[AT.end_reason]),
+        ...parseCorrection(needed(cells[AT.body])),
+      };
+      addAdmission(event, cells);
+      const upstream = cells[AT.upstream];
+      if (upstream != null) event.upstream = upstream;
+      const status = cells[AT.status];
+      if (status != null) event.status = number(status);
+      for (const figure of CORRECTED_FIGURES) {
+        const delta = cells[AT[figure]];
+        if (delta != null) event[figure] = number(delta);
+      }
+      return event;
+    }
     default:
       return null;
   }
@@ -249,7 +293,10 @@ function addAttribution(event: RequestEvent, cells: Cells): void {
   if (tags != null) event.tags = tags.split(' ');
 }
 
-function addHoldCost(event: Exclude<Call, EventOf<'request.settled'>>, cells: Cells): void {
+function addHoldCost(
+  event: Exclude<Call, EventOf<'request.settled' | 'usage.adjusted'>>,
+  cells: Cells,
+): void {
   const hold_cost_nanousd = cells[AT.hold_cost_nanousd];
   if (hold_cost_nanousd != null) event.hold_cost_nanousd = number(hold_cost_nanousd);
 }

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 import type { ClientBase } from 'pg';
 import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
-import { adjustedSubject } from '#db/events/usage-events.ts';
+import { adjustedSubject } from '#db/events/quota-events.ts';
 import { RequestOrderError } from '#db/fold/request.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS } from '#db/limits/meters.ts';
@@ -59,6 +59,7 @@ const WHOLE = parameters({
   admitted_minute: 'integer',
   terms: 'bigint',
   position: 'bigint',
+  recorded_minute: 'integer',
   ...UNITS,
 });
 /** The units of the meter with a code, from the columns of a table. Null for a meter that no quota counts. */
@@ -95,7 +96,8 @@ const NEWEST = (windows: string, terms: string): string => `
  * admission, by the quotas of the terms that it was admitted under; an extension is not charged to a
  * window that has ended. Calls from before the first limits are charged to no window.
  *
- * Calls that begin and end in the page only add to the used units, and come as sums. Each charge of another
+ * Calls that begin and end in the page only add to the used units, and come as sums. So do corrections, which
+ * add nothing to windows that had ended when they were recorded. Each charge of another
  * call is a row of `open_hold`. Returns a row if a call of the sums has one there.
  */
 const CHARGES = `with life as materialized (
@@ -114,7 +116,7 @@ const CHARGES = `with life as materialized (
   ),
   whole as (
     select s.subject, s.holder, s.per, s.account, b.admitted_minute, b.terms, b.end_position as position,
-        ${forEachMeter((meter) => `b.settled_${meter} as ${meter}`)}
+        null::integer as recorded_minute, ${forEachMeter((meter) => `b.settled_${meter} as ${meter}`)}
       from begun b cross join lateral ${subjectsOf('b')} s where b.end_position is not null
     union all
     select ${WHOLE.names} from unnest(${WHOLE.place(LIFE.count + 1)}) as w (${WHOLE.names})
@@ -168,6 +170,8 @@ const CHARGES = `with life as materialized (
             daybook.window_start(t.window_kind, w.admitted_minute) as window_start, t.reset_position,
             w.holder, w.per, w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
           from whole w join terms t on ${IN_FORCE('w')}
+            and (w.recorded_minute is null or daybook.window_start(t.window_kind, w.recorded_minute)
+                <= daybook.window_start(t.window_kind, w.admitted_minute))
         union all
         select ${WINDOW}, ${OWNER}, case when end_position is null then 0 else spent end,
             case when end_position is null then after else 0 end - before,
@@ -269,6 +273,7 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
       whole.map(({ admittedMinute }) => admittedMinute),
       whole.map(({ terms }) => terms),
       whole.map(({ position }) => position),
+      whole.map(({ recordedMinute }) => recordedMinute),
       ...QUOTA_METERS.map((_, index) => whole.map(({ units }) => units[index])),
       [...limited.keys()],
       wholeRequests,
@@ -280,7 +285,7 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
 
 async function adjust(client: ClientBase, events: readonly Placed<ControlEvent>[]): Promise<void> {
   const rows = events.flatMap(({ event, position }) =>
-    event.type === 'usage.adjusted' ? [{ ...event, position }] : [],
+    event.type === 'quota.adjusted' ? [{ ...event, position }] : [],
   );
   if (rows.length === 0) return;
   const subjects = rows.map((event) => holderOf(adjustedSubject(event)));

@@ -24,7 +24,8 @@ grant usage, create on schema projection, projection_build to daybook_worker;
 grant select (only_row, log_id, partition_size) on daybook.install to daybook_worker, daybook_auditor;
 grant select on daybook.install to daybook_relay;
 grant select on daybook.instance, daybook.log, daybook.log_batch, daybook.stream_head,
-    daybook.log_partition, daybook.control_event, daybook.log_node, daybook.checkpoint, daybook.cosignature
+    daybook.log_partition, daybook.control_event, daybook.correction,
+    daybook.log_node, daybook.checkpoint, daybook.cosignature
   to daybook_relay, daybook_worker, daybook_auditor;
 grant insert on daybook.checkpoint to daybook_worker;
 grant insert on daybook.log_node to daybook_worker;
@@ -47,7 +48,7 @@ grant execute on function daybook.register_instance, daybook.heartbeat, daybook.
 -- Limits.
 grant select on daybook.allowance, daybook.lease to daybook_relay, daybook_worker, daybook_auditor;
 grant execute on function daybook.exchange, daybook.drop_ended_allowances to daybook_relay, daybook_worker;
-grant execute on function daybook.adjust_usage to daybook_relay;
+grant execute on function daybook.adjust_quotas, daybook.append_corrections to daybook_relay;
 grant execute on function daybook.window_start to daybook_relay, daybook_worker, daybook_auditor;
 grant execute on function daybook.subjects_of to daybook_worker, daybook_auditor;
 
@@ -101,6 +102,7 @@ declare
 begin
   for _table, _events in values
     ('log', 'update or delete'), ('log_batch', 'update or delete'), ('control_event', 'update or delete'),
+    ('correction', 'update or delete'),
     -- Nodes of the tree may be deleted, see daybook.forget_nodes.
     ('log_node', 'update')
   loop

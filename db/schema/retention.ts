@@ -37,6 +37,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.call_progress': trimmed('`retire_instance` or `recover_instance`', 'its instance is closed'),
   'daybook.checkpoint': aged('`retain`', '48 hours, but for one an hour'),
   'daybook.control_event': kept('every change of accounts, keys, plans and the like once more'),
+  'daybook.correction': kept('every correction of a request once more: repeating one must be noticed'),
   'daybook.cosignature': aged('`retain`', 'its checkpoint'),
   'daybook.credential': bounded('upstream credentials'),
   'daybook.install': bounded('one row'),

@@ -181,6 +181,36 @@ create table daybook.control_event (
   constraint control_event_stream_version_key UNIQUE (stream, version)
 );
 
+create table daybook.correction (
+  "position" bigint not null,
+  at timestamp with time zone not null,
+  cost_nanousd bigint,
+  upstream_cost_nanousd bigint,
+  hold_tokens bigint,
+  input_tokens integer,
+  cache_read_tokens integer,
+  cache_write_tokens integer,
+  output_tokens integer,
+  reasoning_tokens integer,
+  route smallint,
+  status smallint,
+  end_reason smallint not null,
+  request uuid not null,
+  account text collate "C" not null,
+  key text collate "C" not null,
+  model text collate "C" not null,
+  upstream text collate "C",
+  end_user text collate "C",
+  session text collate "C",
+  tags text collate "C",
+  reference text collate "C" not null,
+  reason text not null,
+  adjusted_by text collate "C" not null,
+  constraint correction_pkey PRIMARY KEY ("position"),
+  constraint correction_request_reference_key UNIQUE (request, reference)
+);
+CREATE INDEX correction_at ON daybook.correction USING brin (at);
+
 create table daybook.cosignature (
   shard smallint default 0 not null,
   epoch integer not null,
@@ -719,6 +749,8 @@ create table projection.usage_day (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_day_pkey PRIMARY KEY (account, day, key, model)
@@ -745,6 +777,8 @@ create table projection.usage_day_account (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_day_account_pkey PRIMARY KEY (account, day)
@@ -771,6 +805,8 @@ create table projection.usage_hour (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_pkey PRIMARY KEY (account, hour)
@@ -799,6 +835,8 @@ create table projection.usage_hour_key (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_key_pkey PRIMARY KEY (account, hour, key, model)
@@ -824,6 +862,8 @@ create table projection.usage_hour_total (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_hour_total_pkey PRIMARY KEY (hour)
@@ -851,6 +891,8 @@ create table projection.usage_minute (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_minute_pkey PRIMARY KEY (account, minute, key, model)
@@ -876,6 +918,8 @@ create table projection.usage_minute_total (
   cost_nanousd bigint default 0 not null,
   upstream_cost_nanousd bigint default 0 not null,
   estimated_cost_nanousd bigint default 0 not null,
+  corrections bigint default 0 not null,
+  correction_cost_nanousd bigint default 0 not null,
   duration_counts bigint[] not null,
   first_byte_counts bigint[] not null,
   constraint usage_minute_total_pkey PRIMARY KEY (minute)
@@ -899,7 +943,7 @@ create table projection.request_default partition of projection.request default;
 
 set check_function_bodies = off;
 
-CREATE OR REPLACE FUNCTION daybook.adjust_usage(_instance integer, _batch_no bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _amount bigint[], _lines text[], _claim text[])
+CREATE OR REPLACE FUNCTION daybook.adjust_quotas(_instance integer, _batch_no bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _amount bigint[], _lines text[], _claim text[])
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1033,6 +1077,91 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.append_corrections(_instance integer, _batch_no bigint, _seen bigint, _lines text[])
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _minute constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer;
+  _head bigint;
+  _taken uuid;
+  _windows bigint[];
+  _units bigint[];
+begin
+  -- The instance's row, allowances, log: the one lock order.
+  perform 1 from daybook.instance where id = _instance and dead_at is null for share;
+  if not found then
+    raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
+  end if;
+  -- A request is charged to the newest reset of a window that its terms knew.
+  with line as materialized (
+    select e.line::daybook.event_fields as f from unnest(_lines) as e(line)
+  ), charged as (
+    select s.subject, (l.f).admitted_minute, coalesce((l.f).terms_position, 0) as terms,
+        m.meter, sum(daybook.charged_units(m.meter, l.f))::bigint as units
+      from line l cross join unnest('{2,3}'::smallint[]) as m(meter)
+        cross join lateral daybook.subjects_of((l.f).account, (l.f).parents, (l.f).key, (l.f).end_user,
+          (l.f).session, (l.f).tags) s
+      where (l.f).admitted_minute is not null and daybook.charged_units(m.meter, l.f) <> 0
+      group by s.subject, (l.f).admitted_minute, coalesce((l.f).terms_position, 0), m.meter
+  ), wanted as (
+    select a.id, sum(c.units)::bigint as units
+      from charged c join daybook.allowance a on a.subject = c.subject and a.meter = c.meter
+        and a.window_start = daybook.window_start(a.window_kind, c.admitted_minute)
+        and a.window_start >= daybook.window_start(a.window_kind, _minute)
+        and a.reset_position <= c.terms
+      where not exists (select from daybook.allowance n
+        where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
+          and n.window_start = a.window_start and n.reset_position > a.reset_position
+          and n.reset_position <= c.terms)
+      group by a.id
+  )
+  select array_agg(id), array_agg(units) into _windows, _units from wanted;
+  perform 1 from daybook.allowance a where a.id = any(_windows)
+    order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
+    for update of a;
+
+  _head := daybook.begin_append(_instance, _batch_no, _lines);
+  if _head is not null then
+    return _head;
+  end if;
+  -- Under the log's lock, so that no correction of the same request is decided meanwhile.
+  select c.request into _taken
+    from unnest(_lines) as e(line), unnest(array[e.line::daybook.event_fields]) as f,
+      daybook.correction c
+    where c.request = f.request and (c.position > _seen or c.reference = f.body::jsonb ->> 'reference')
+    limit 1;
+  if found then
+    raise exception 'request % was corrected meanwhile', _taken using errcode = 'DB002';
+  end if;
+  -- What a hard limit has left can be less than a correction takes: the window is overdrawn then.
+  update daybook.allowance a set adjusted = a.adjusted + w.units,
+      ceiling = greatest(a.cap - a.adjusted - w.units, a.granted - a.returned)
+    from unnest(_windows, _units) as w(id, units) where a.id = w.id;
+  -- Servers that know a window as exhausted ask again.
+  perform pg_notify('daybook_recall', 'adjusted ' || w.id) from unnest(_windows, _units) as w(id, units)
+    where w.units < 0;
+
+  _head := daybook.write_batch(0::smallint, _instance, _batch_no, _lines);
+  insert into daybook.correction (position, at, request, account, key, model, route, upstream, end_user,
+      session, tags, status, end_reason, cost_nanousd, upstream_cost_nanousd, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, hold_tokens, reference, reason,
+      adjusted_by)
+    select _head - cardinality(_lines) + e.number, b.at, f.request, f.account, f.key, f.model, f.route,
+        f.upstream, f.end_user, f.session, f.tags, f.status, f.end_reason, f.cost_nanousd,
+        f.upstream_cost_nanousd, f.input_tokens, f.cache_read_tokens, f.cache_write_tokens, f.output_tokens,
+        f.reasoning_tokens, f.hold_tokens, t.body ->> 'reference', t.body ->> 'reason',
+        t.body ->> 'adjusted_by'
+      from daybook.log_batch b, unnest(_lines) with ordinality as e(line, number),
+        unnest(array[e.line::daybook.event_fields]) as f, lateral (select f.body::jsonb as body) t
+      where b.shard = 0 and b.last_position = _head;
+  perform pg_notify('daybook_log', _head::text);
+  return _head;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.append_reading(_actor text, _what text, _from bigint, _to bigint)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1151,15 +1280,20 @@ CREATE OR REPLACE FUNCTION daybook.charged_units(_meter smallint, _event daybook
 BEGIN ATOMIC
  SELECT
          CASE _meter
-             WHEN 1 THEN (1)::bigint
+             WHEN 1 THEN (
+             CASE (_event).type
+                 WHEN 1001 THEN 0
+                 ELSE 1
+             END)::bigint
              WHEN 2 THEN
              CASE (_event).type
                  WHEN 101 THEN (((_event).input_tokens)::bigint + (_event).output_tokens)
+                 WHEN 1001 THEN (((COALESCE((_event).input_tokens, 0))::bigint + COALESCE((_event).output_tokens, 0)) + COALESCE((_event).hold_tokens, (0)::bigint))
                  ELSE (_event).hold_tokens
              END
              WHEN 3 THEN COALESCE(
-             CASE (_event).type
-                 WHEN 101 THEN (_event).cost_nanousd
+             CASE
+                 WHEN ((_event).type = ANY (ARRAY[101, 1001])) THEN (_event).cost_nanousd
                  ELSE (_event).hold_cost_nanousd
              END, (0)::bigint)
              WHEN 4 THEN (0)::bigint
@@ -1367,6 +1501,8 @@ begin
     --   unpriced: endings without a cost;
     --   estimated: endings whose usage the provider did not report, and estimated_cost_nanousd: their cost;
     --   upstream_cost_nanousd: the cost of all attempts, where cost_nanousd is what accounts are charged;
+    --   corrections: of requests of any time, when they were recorded; correction_cost_nanousd: their part of
+    --     cost_nanousd. Their other amounts are in the other columns alone;
     --   abandoned_tokens: holds that stay charged without a usage report;
     --   duration_counts, first_byte_counts: histograms with the bounds of db/projections/buckets.ts.
     create table usage_minute (
@@ -1392,6 +1528,8 @@ begin
       cost_nanousd bigint not null default 0,
       upstream_cost_nanousd bigint not null default 0,
       estimated_cost_nanousd bigint not null default 0,
+      corrections bigint not null default 0,
+      correction_cost_nanousd bigint not null default 0,
       duration_counts bigint[] not null,
       first_byte_counts bigint[] not null,
       primary key (account, minute, key, model)
@@ -2405,22 +2543,26 @@ $function$;
 reset check_function_bodies;
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.control_event FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.correction FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.log FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON daybook.log_batch FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only BEFORE UPDATE ON daybook.log_node FOR EACH ROW EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.control_event FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
+CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.correction FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_000000 FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_000001 FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_batch FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 
-revoke all on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) from public;
-grant execute on function daybook.adjust_usage(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) to daybook_relay;
+revoke all on function daybook.adjust_quotas(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) from public;
+grant execute on function daybook.adjust_quotas(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) to daybook_relay;
 revoke all on function daybook.append(smallint,integer,bigint,text[],boolean) from public;
 grant execute on function daybook.append(smallint,integer,bigint,text[],boolean) to daybook_relay, daybook_worker;
 revoke all on function daybook.append_control(smallint,integer,bigint,text[],text[]) from public;
 grant execute on function daybook.append_control(smallint,integer,bigint,text[],text[]) to daybook_relay, daybook_worker;
+revoke all on function daybook.append_corrections(integer,bigint,bigint,text[]) from public;
+grant execute on function daybook.append_corrections(integer,bigint,bigint,text[]) to daybook_relay;
 revoke all on function daybook.append_reading(text,text,bigint,bigint) from public;
 revoke all on function daybook.append_readings() from public;
 grant execute on function daybook.append_readings() to daybook_worker;
@@ -2506,6 +2648,7 @@ grant delete, insert, select on table daybook.attribution_value to daybook_relay
 grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
 grant select on table daybook.control_event to daybook_auditor, daybook_relay, daybook_worker;
+grant select on table daybook.correction to daybook_auditor, daybook_relay, daybook_worker;
 grant insert, select on table daybook.cosignature to daybook_relay;
 grant select on table daybook.cosignature to daybook_auditor, daybook_worker;
 grant delete, insert, select, update (master_key, wrapped_key) on table daybook.credential to daybook_relay;

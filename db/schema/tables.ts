@@ -112,6 +112,33 @@ export type ControlEventTable = {
   line: string;
 };
 
+export type CorrectionTable = {
+  position: Int8;
+  at: Timestamp;
+  cost_nanousd: Int8 | null;
+  upstream_cost_nanousd: Int8 | null;
+  hold_tokens: Int8 | null;
+  input_tokens: number | null;
+  cache_read_tokens: number | null;
+  cache_write_tokens: number | null;
+  output_tokens: number | null;
+  reasoning_tokens: number | null;
+  route: number | null;
+  status: number | null;
+  end_reason: number;
+  request: string;
+  account: string;
+  key: string;
+  model: string;
+  upstream: string | null;
+  end_user: string | null;
+  session: string | null;
+  tags: string | null;
+  reference: string;
+  reason: string;
+  adjusted_by: string;
+};
+
 export type CosignatureTable = {
   shard: Default<number>;
   epoch: number;
@@ -542,6 +569,8 @@ export type UsageDayTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -566,6 +595,8 @@ export type UsageDayAccountTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -590,6 +621,8 @@ export type UsageHourTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -616,6 +649,8 @@ export type UsageHourKeyTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -639,6 +674,8 @@ export type UsageHourTotalTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -665,6 +702,8 @@ export type UsageMinuteTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -688,6 +727,8 @@ export type UsageMinuteTotalTable = {
   cost_nanousd: Default<Int8>;
   upstream_cost_nanousd: Default<Int8>;
   estimated_cost_nanousd: Default<Int8>;
+  corrections: Default<Int8>;
+  correction_cost_nanousd: Default<Int8>;
   duration_counts: Int8List;
   first_byte_counts: Int8List;
 };
@@ -704,6 +745,7 @@ export type Tables = {
   'daybook.call_progress': CallProgressTable;
   'daybook.checkpoint': CheckpointTable;
   'daybook.control_event': ControlEventTable;
+  'daybook.correction': CorrectionTable;
   'daybook.cosignature': CosignatureTable;
   'daybook.credential': CredentialTable;
   'daybook.install': InstallTable;
@@ -755,9 +797,10 @@ export type Tables = {
 
 /** The result of every function: a value, which may be null, or the columns of its rows. */
 export type Functions = {
-  'daybook.adjust_usage': Int8;
+  'daybook.adjust_quotas': Int8;
   'daybook.append': Int8;
   'daybook.append_control': Int8;
+  'daybook.append_corrections': Int8;
   'daybook.append_reading': Int8;
   'daybook.append_readings': number;
   'daybook.batch_end': Int8;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { Id, PlanName, RequestId } from '#db/events/parts.ts';
+import { Id, PlanName } from '#db/events/parts.ts';
 import { PlanTerms, Windows } from '#db/events/events.ts';
-import { AdjustmentAmount, AdjustmentReason } from '#db/events/usage-events.ts';
+import { AdjustmentAmount, AdjustmentReason } from '#db/events/quota-events.ts';
 import { QUOTA_WINDOWS, type QuotaWindowKind } from '#db/limits/limits.ts';
 import { QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import type { Freshness } from '#server/contract/parts.ts';
@@ -45,10 +45,8 @@ export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.d
 /**
  * `POST /api/accounts/:account/adjustments` adds units to the usage of quotas in their current windows, or
  * gives them back (`amount` below zero). `adjustment` is an idempotency key: a repeated request changes
- * nothing (409 `already_done`). `key` also adjusts the key's own quotas. `request` corrects the charge of an
- * ended request of the account, once for each meter, and stands for `key` and `window`. 404 `not_found` if
- * the account has no such request or key, 409 `not_allowed` if no quota counts it, or a window has too few
- * units.
+ * nothing (409 `already_done`). `key` also adjusts the key's own quotas. 404 `not_found` if
+ * the account has no such key, 409 `not_allowed` if no quota counts the usage, or a window has too few units.
  */
 export const AdjustUsage = z.strictObject({
   meter: z.enum(QUOTA_METERS),
@@ -56,7 +54,6 @@ export const AdjustUsage = z.strictObject({
   /** Only the quota of this window; absent: those of all windows. */
   window: z.enum(QUOTA_WINDOWS).optional(),
   key: Id.optional(),
-  request: RequestId.optional(),
   reason: AdjustmentReason,
   adjustment: z.uuid(),
 });
@@ -76,7 +73,6 @@ export type AdjustmentRow = {
   meter: QuotaMeter;
   /** Units added; below zero they were given back. */ amount: number;
   window: QuotaWindowKind;
-  /** The request whose charge it corrects. */ request: string | null;
   reason: string;
 };
 

@@ -130,11 +130,40 @@ const Refused = z.object({
   rejected_count: Count,
 });
 
-/** A sum of money, as a decimal string. */
-const Sum = z.string().regex(/^\d+$/);
+/** The amount that a correction adds to a figure; below zero it is subtracted. */
+const Delta = z.int().optional();
 
 /**
- * Usage added by the settled and rejected calls of this message, per key and model, as in the usage report.
+ * An ended call was corrected. It counts at the time of this frame. Without an amount for the upstream cost,
+ * that is the one of the charge.
+ */
+const Corrected = z.object({
+  type: z.literal('corrected'),
+  ...placed,
+  ...call,
+  route: route.optional(),
+  upstream: z.string().optional(),
+  status: Count.optional(),
+  outcome: Outcome.exclude(['refused']),
+  cost_nanousd: Delta,
+  /** Only for administrators and auditors. */
+  upstream_cost_nanousd: Delta,
+  input_tokens: Delta,
+  cache_read_tokens: Delta,
+  cache_write_tokens: Delta,
+  output_tokens: Delta,
+  reasoning_tokens: Delta,
+  hold_tokens: Delta,
+});
+
+/** A sum of money, as a decimal string. Corrections can make it negative. */
+const Sum = z.string().regex(/^-?\d+$/);
+/** A sum that corrections can make negative. */
+const Total = z.int();
+
+/**
+ * Usage added by the settled, rejected and corrected calls of this message, per key and model, as in the
+ * usage report.
  */
 export const UsageDelta = z.object({
   account: z.string(),
@@ -149,16 +178,18 @@ export const UsageDelta = z.object({
   refused: Count,
   unpriced: Count,
   estimated: Count,
-  input_tokens: Count,
-  cache_read_tokens: Count,
-  cache_write_tokens: Count,
-  output_tokens: Count,
-  reasoning_tokens: Count,
-  abandoned_tokens: Count,
+  corrections: Count,
+  input_tokens: Total,
+  cache_read_tokens: Total,
+  cache_write_tokens: Total,
+  output_tokens: Total,
+  reasoning_tokens: Total,
+  abandoned_tokens: Total,
   cost_nanousd: Sum,
   /** Only for administrators and auditors. */
   upstream_cost_nanousd: Sum.optional(),
   estimated_cost_nanousd: Sum,
+  correction_cost_nanousd: Sum,
 });
 export type UsageDelta = z.infer<typeof UsageDelta>;
 const Usage = z.object({ type: z.literal('usage'), rows: z.array(UsageDelta) });
@@ -201,6 +232,7 @@ export const Frame = z.discriminatedUnion('type', [
   Progress,
   Settled,
   Refused,
+  Corrected,
   Usage,
   Quota,
   Notice,

@@ -1,6 +1,12 @@
 import { z } from 'zod';
 import type { EndReason, UsageSource } from '#db/events/events.ts';
 import { UpstreamName } from '#db/events/parts.ts';
+import {
+  type CorrectedFigure,
+  CorrectionDeltas,
+  CorrectionReason,
+  CorrectionReference,
+} from '#db/events/usage-events.ts';
 import { type CallFilter, type FilteredCall, STATUS_CLASSES } from '#db/fold/call-filter.ts';
 import { RELAYED_ROUTES, type WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
@@ -88,7 +94,46 @@ export type RequestRow = FilteredCall & {
   /** Positions of its first and last event in the log. */
   position: number;
   end_position: number | null;
+  /** Null: it was never corrected. Its other figures are those that it ended with. */
+  corrected: CorrectedRow | null;
 };
+
+/** The figures of a request after its corrections. Tokens of usage are null for abandoned requests. */
+export type CorrectedRow = {
+  corrections: number;
+  /** Of the newest correction. */
+  position: number;
+  cost_nanousd: number;
+  /** Only in replies to administrators and auditors. */
+  upstream_cost_nanousd?: number;
+  input_tokens: number | null;
+  cache_read_tokens: number | null;
+  cache_write_tokens: number | null;
+  output_tokens: number | null;
+  reasoning_tokens: number | null;
+  /** Of an abandoned request. */
+  hold_tokens: number | null;
+};
+
+/** A correction: the amounts that it adds, each absent where it adds none. */
+export type RequestCorrection = {
+  position: number;
+  at: string;
+  reference: string;
+  reason: string;
+  adjusted_by: string;
+} & { [Figure in CorrectedFigure]?: number };
+
+/**
+ * `POST /api/requests/{id}/corrections` corrects an ended request, once for each reference (409
+ * `already_done`). Amounts are added to its figures; without one for the upstream cost, that of the charge is
+ * added to both.
+ */
+export const CorrectRequest = z.strictObject({
+  ...CorrectionDeltas,
+  reference: CorrectionReference,
+  reason: CorrectionReason,
+});
 
 /** `GET /v1/requests`, newest first. */
 export type RequestPage = Freshness & {
@@ -136,6 +181,8 @@ export type RequestDetail = Freshness &
     /** The newest control event that its limits came from. */
     terms_position: number | null;
     price_version: number | null;
+    /** In the order of the log. */
+    corrections: RequestCorrection[];
     events: RequestEvent[];
     /** False if its first and last event are too far apart to search between them. */
     has_all_events: boolean;

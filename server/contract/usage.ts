@@ -67,6 +67,12 @@ export type UsageFigures = {
   /** Requests whose usage was counted or estimated, since the provider did not report it; and their cost. */
   estimated: number;
   estimated_cost_nanousd: string;
+  /**
+   * Corrections that were recorded in the period, of requests of any time. Their amounts are in the figures;
+   * this is their part of the cost, which can be negative.
+   */
+  corrections: number;
+  correction_cost_nanousd: string;
 } & Partial<UsagePercentiles>;
 
 /** From histograms, with their resolution. Null: no data. */

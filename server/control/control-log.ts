@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import type { ControlEvent, Event } from '#db/events/events.ts';
+import type { ControlEvent, Event, EventOf } from '#db/events/events.ts';
 import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
@@ -10,17 +10,21 @@ import type { Upstream } from '#db/fold/upstream.ts';
 import type { InstanceSession } from '#db/instances/instance-session.ts';
 import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
 import { EventTooLargeError } from '#db/log/control-line.ts';
-import { AdjustmentError, adjustUsage, type AllowanceAdjustment } from '#db/limits/adjustments.ts';
+import { appendCorrections } from '#db/limits/corrections.ts';
+import { AdjustmentError, adjustQuotas, type AllowanceAdjustment } from '#db/limits/adjustments.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { CallAttribution, ChargedCall } from '#db/limits/subjects.ts';
+import { readCorrected } from '#db/log/read-corrections.ts';
 import { readStreams } from '#db/log/read-streams.ts';
-import { PAGE_ROWS, type Read, readRequest, readRows, UnreadableEventError } from '#db/log/read.ts';
+import { NO_CORRECTION } from '#db/fold/correction.ts';
+import { PAGE_ROWS, type Read, readHead, readRequest, readRows, UnreadableEventError } from '#db/log/read.ts';
 import { db, readClock, rowOf } from '#db/schema/query.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { countKeys, type KeyCounts, requireKey } from '#server/decide/key.ts';
-import { type CorrectedRequest, refuseAdjustment } from '#server/decide/usage.ts';
+import { refuseAdjustment } from '#server/decide/quota.ts';
+import type { EndedRequest } from '#server/decide/usage.ts';
 import { addLimits } from '#server/read-model/access.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -137,29 +141,55 @@ export class ControlLog {
   }
 
   /**
-   * An ended request of an account, from the projection of requests, which may be some seconds behind.
-   * @throws {DecisionError} when the account has no such request, or it has not ended.
+   * An ended request with its corrections. It is found by the projection of requests, which may be some
+   * seconds behind.
+   * @param owner the account that it must be of; null: any.
+   * @returns the request, and the head of the log up to which its corrections are known.
+   * @throws {DecisionError} when there is no such request, it has not ended, or its end is archived.
    */
-  async loadEndedRequest(id: string, owner: Pick<Account, 'id' | 'name'>): Promise<CorrectedRequest> {
+  async loadEndedRequest(
+    id: string,
+    owner: Pick<Account, 'id' | 'name'> | null,
+  ): Promise<EndedRequest & { seen: number }> {
     const query = db
       .selectFrom('projection.request')
-      .select(['account', 'key', 'admitted_minute', 'terms_position', 'end_position'])
+      .select(['account', 'end_position', 'error_code'])
       .where('request', '=', id);
     const found = await rowOf(this.#client, query);
-    if (found?.account !== owner.id)
-      throw new DecisionError('not_found', `Account "${owner.name}" has no request ${id}.`);
-    const { account, key, admitted_minute: minute, terms_position, end_position } = found;
-    if (end_position === null || minute === null)
-      throw new DecisionError('not_allowed', `Request ${id} still runs, or was never charged to a quota.`);
-    const terms = Number(terms_position ?? 0);
-    // Who it was for is in its end. That of an archived partition is not looked up.
-    const at = Number(end_position);
+    if (found === undefined || (owner !== null && found.account !== owner.id))
+      throw new DecisionError(
+        'not_found',
+        owner === null ? `There is no request ${id}.` : `Account "${owner.name}" has no request ${id}.`,
+      );
+    if (found.end_position === null || found.error_code !== null)
+      throw new DecisionError('not_allowed', `Request ${id} still runs, or was rejected without a charge.`);
+    const at = Number(found.end_position);
     const [end] = await readRequest(this.#client, id, { from: at, to: at }, 1);
     const event = !end || end instanceof UnreadableEventError ? null : end.event;
     if (event?.type !== 'request.settled' && event?.type !== 'request.abandoned')
-      return { id, account, key, minute, terms };
-    const { parents = [], end_user, session, tags } = event;
-    return { id, account, key, parents, end_user, session, tags, minute, terms };
+      throw new DecisionError(
+        'not_allowed',
+        `The end of request ${id} at position ${at} is in the archive. Restore it first: ` +
+          'daybook archive restore.',
+      );
+    const seen = await readHead(this.#client);
+    const corrected = (await readCorrected(this.#client, [id])).get(id);
+    return {
+      event,
+      added: corrected?.added ?? NO_CORRECTION,
+      references: corrected?.references ?? [],
+      seen,
+    };
+  }
+
+  /**
+   * Appends corrections of requests; see {@link appendCorrections}.
+   * @param seen the head of the log that they were decided at.
+   * @throws {ConflictError} when one of the requests was corrected since.
+   */
+  appendCorrections(seen: number, events: readonly EventOf<'usage.adjusted'>[]): Promise<number> {
+    const { instance } = this.#batches;
+    return appendCorrections(this.#client, instance, this.#batches.nextBatchNo(), seen, events);
   }
 
   async loadPlan(name: string): Promise<Plan | undefined> {
@@ -272,7 +302,7 @@ export class ControlLog {
     try {
       return adjustments === undefined
         ? await appendControl(this.#client, instance, batchNo, appends)
-        : await adjustUsage(this.#client, instance, batchNo, adjustments, appends);
+        : await adjustQuotas(this.#client, instance, batchNo, adjustments, appends);
     } catch (error) {
       if (error instanceof AdjustmentError) throw refuseAdjustment(error.adjustment, error.units);
       if (error instanceof EventTooLargeError) throw new DecisionError('invalid', error.message);

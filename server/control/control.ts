@@ -39,7 +39,8 @@ import {
 } from '#server/decide/key.ts';
 import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
-import { adjustUsage, type UsageAdjustment } from '#server/decide/usage.ts';
+import { adjustQuotas, type QuotaAdjustment } from '#server/decide/quota.ts';
+import { type Correction, correctUsage } from '#server/decide/usage.ts';
 import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
 
 /** A created or rotated key with its new secret, which is stored nowhere. */
@@ -261,32 +262,39 @@ export class Control extends ControlLog {
   /**
    * Adjusts the usage of an account's quotas in their current windows, and of a key's if one is named. The
    * change of the limits and its events are one transaction.
-   * @param command.request the request whose charge is corrected, once for each meter: it names the key and
-   *   the windows.
    * @param command.adjustment the client's idempotency key: the same adjustment is never made twice.
-   * @throws {DecisionError} `not_found` when the account has no such request.
    */
-  async adjustUsage(
+  async adjustQuotas(
     ref: AccountRef,
-    command: UsageAdjustment & { request: string | null; adjustment: string | null },
+    command: QuotaAdjustment & { adjustment: string | null },
   ): Promise<Change> {
-    const { request, adjustment, ...rest } = command;
-    const owner = await this.loadAccount(ref);
-    const account = owner.id;
-    const corrects = request === null ? null : await this.loadEndedRequest(request, owner);
-    const key = corrects?.key ?? rest.key;
-    const claim =
-      request !== null
-        ? `adjustment/${request}/${rest.meter}`
-        : adjustment === null
-          ? undefined
-          : `adjustment/${account}/${adjustment}`;
+    const { adjustment, ...rest } = command;
+    const { id: account } = await this.loadAccount(ref);
+    const claim = adjustment === null ? undefined : `adjustment/${account}/${adjustment}`;
     return this.decide(async () => {
-      const { subjects, nowMs } = await this.loadLimits(account, key, corrects ?? rest.attribution);
+      const { subjects, nowMs } = await this.loadLimits(account, rest.key, rest.attribution);
       const minute = minuteOf(nowMs);
-      const decided = adjustUsage({ ...rest, account, subjects, corrects, minute, actor: this.#actor });
-      return { ...decided, version: (await this.loadVersion(`usage/${account}`)) + 1 };
+      const decided = adjustQuotas({ ...rest, account, subjects, minute, actor: this.#actor });
+      return { ...decided, version: (await this.loadVersion(`quota/${account}`)) + 1 };
     }, claim);
+  }
+
+  /**
+   * Corrects the figures of an ended request, once for each reference, and its windows that are not over.
+   * @param ref the account that it must be of; null: any.
+   * @throws {DecisionError} `already_done` when it was corrected with the reference.
+   */
+  async correctUsage(ref: AccountRef | null, request: string, correction: Correction): Promise<Change> {
+    const owner = ref === null ? null : await this.loadAccount(ref);
+    for (let attempt = 1; ; attempt++) {
+      const { seen, ...ended } = await this.loadEndedRequest(request, owner);
+      const event = correctUsage(ended, { ...correction, actor: this.#actor });
+      try {
+        return { event: { type: event.type, position: await this.appendCorrections(seen, [event]) } };
+      } catch (error) {
+        if (!(error instanceof ConflictError) || attempt === 2) throw error;
+      }
+    }
   }
 
   /**

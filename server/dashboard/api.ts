@@ -1,4 +1,5 @@
 import { accountRoutes } from '#server/dashboard/accounts/routes.ts';
+import { correctionRoutes } from '#server/dashboard/accounts/corrections.ts';
 import { attributionRoutes } from '#server/dashboard/accounts/attribution.ts';
 import { alertRoutes } from '#server/dashboard/service/alert-routes.ts';
 import { registrationRoutes } from '#server/dashboard/session/registration.ts';
@@ -47,6 +48,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     alertRoutes,
     readApiRoutes,
     receiptRoutes,
+    correctionRoutes,
     eventRoutes,
     auditRoutes,
     playgroundRoutes,

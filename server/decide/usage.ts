@@ -1,144 +1,97 @@
 import type { EventOf } from '#db/events/events.ts';
-import { AdjustmentAmount, AdjustmentReason } from '#db/events/usage-events.ts';
-import type { AllowanceAdjustment } from '#db/limits/adjustments.ts';
-import { isQuotaWindow, type Limit, type QuotaWindowKind, type SubjectLimits } from '#db/limits/limits.ts';
-import { METERS, type QuotaMeter } from '#db/limits/meters.ts';
-import { type CallAttribution, type ChargedCall, parseSubject, PER, type Per } from '#db/limits/subjects.ts';
-import { windowStart } from '#db/limits/windows.ts';
+import {
+  CORRECTED_FIGURES,
+  type CorrectedFigure,
+  CorrectionReason,
+  CorrectionReference,
+  type Corrections,
+} from '#db/events/usage-events.ts';
+import {
+  addedFigures,
+  addFigures,
+  correctionOf,
+  type EndedEvent,
+  type Figures,
+  recordedFigures,
+} from '#db/fold/correction.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** An ended request whose charge is corrected: the minute and the terms of its admission. */
-export type CorrectedRequest = ChargedCall & {
-  id: string;
-  minute: number;
-  terms: number;
-};
+/** An ended request, and what its corrections so far add. */
+export type EndedRequest = { event: EndedEvent; added: Figures; references: readonly string[] };
 
-export type UsageAdjustment = {
-  meter: QuotaMeter;
-  /** Units to add; below zero they are given back. */
-  amount: number;
-  /** Only the quotas of this window; null: of all windows. */
-  window: QuotaWindowKind | null;
-  /** The key that is named; null: none. A request names its own. */
-  key: string | null;
-  /** The end user, session and tags that are named, by their pseudonyms. A request names its own. */
-  attribution?: CallAttribution;
-  reason: string;
-};
+/** What a correction changes, where it comes from, and why. */
+export type Correction = { deltas: Corrections; reference: string; reason: string };
 
-type QuotaLimit = Limit & { meter: QuotaMeter; window: QuotaWindowKind };
+const NAMES: Record<CorrectedFigure, string> = {
+  cost_nanousd: 'charge in nano-dollars',
+  upstream_cost_nanousd: 'upstream cost in nano-dollars',
+  input_tokens: 'input tokens',
+  cache_read_tokens: 'cache read tokens',
+  cache_write_tokens: 'cache write tokens',
+  output_tokens: 'output tokens',
+  reasoning_tokens: 'reasoning tokens',
+  hold_tokens: 'reserved tokens',
+};
+/** Parts, and the figure that they are parts of. */
+const PARTS: readonly (readonly [parts: readonly CorrectedFigure[], whole: CorrectedFigure])[] = [
+  [['cache_read_tokens', 'cache_write_tokens'], 'input_tokens'],
+  [['reasoning_tokens'], 'output_tokens'],
+];
+const COSTS: ReadonlySet<CorrectedFigure> = new Set(['cost_nanousd', 'upstream_cost_nanousd']);
 
 /**
- * Adjusts the usage of quotas in their current windows. Whether a window has the units is decided when the
- * events are appended.
- * @param command.subjects the limits to adjust: those that the usage is charged to.
- * @returns one event for each quota that counts the usage, and the change of its allowance.
- * @throws {DecisionError} when no quota counts it in its current window.
+ * Corrects the figures of an ended request. Its windows that are not over are charged when the event is
+ * appended.
+ * @throws {DecisionError} `already_done` when it was corrected with the reference; `invalid` when a corrected
+ *   figure would be impossible.
  */
-export function adjustUsage(
-  command: UsageAdjustment & {
-    account: string;
-    subjects: readonly SubjectLimits[];
-    corrects: CorrectedRequest | null;
-    minute: number;
-    actor: string;
-  },
-): { events: EventOf<'usage.adjusted'>[]; adjustments: AllowanceAdjustment[] } {
-  const { account, subjects, corrects, minute, meter, window, actor } = command;
-  const amount = AdjustmentAmount.safeParse(command.amount);
-  if (!amount.success) throw new DecisionError('invalid', 'The amount must be a whole number other than 0.');
-  const reason = AdjustmentReason.safeParse(command.reason);
+export function correctUsage(
+  { event, added, references }: EndedRequest,
+  { deltas, actor, ...origin }: Correction & { actor: string },
+): EventOf<'usage.adjusted'> {
+  const reference = CorrectionReference.safeParse(origin.reference);
+  if (!reference.success)
+    throw new DecisionError('invalid', 'A reference has 1 to 128 printable ASCII characters.');
+  const reason = CorrectionReason.safeParse(origin.reason);
   if (!reason.success) throw new DecisionError('invalid', 'A reason has 1 to 200 characters.');
-  if (corrects !== null && window !== null)
-    throw new DecisionError('invalid', 'The request determines the windows. Name only one of the two.');
-  if (corrects !== null && command.key !== null && command.key !== corrects.key)
+  if (references.includes(reference.data))
     throw new DecisionError(
-      'invalid',
-      `Request ${corrects.id} was made with key ${corrects.key}, not with key ${command.key}. ` +
-        'Name only the request.',
+      'already_done',
+      `Request ${event.request} was corrected with the reference "${reference.data}" already.`,
     );
-
-  const charged = subjects.flatMap(({ subject, limits, position }) =>
-    limits
-      .filter((limit): limit is QuotaLimit => isQuota(limit) && limit.meter === meter)
-      .filter((limit) => window === null || limit.window === window)
-      .filter((limit) => corrects === null || isCharged(limit, corrects, minute))
-      .map((limit) => ({ subject, limit, position })),
-  );
-  if (charged.length === 0)
-    throw new DecisionError(
-      'not_allowed',
-      corrects === null
-        ? `No quota of ${METERS[meter].name} counts this usage${window === null ? '' : ` by the ${window}`}.`
-        : `No current window of a quota of ${METERS[meter].name} contains request ${corrects.id}. Usage of ` +
-            'windows that are over limits nothing any more.',
-    );
-  return {
-    events: charged.map(({ subject, limit }) => ({
-      type: 'usage.adjusted',
-      account,
-      ...subjectFields(subject, account),
-      meter,
-      amount: amount.data,
-      window: limit.window,
-      window_start: windowStart(limit.window, minute),
-      reset_position: limit.reset,
-      ...(corrects === null ? {} : { corrects: corrects.id }),
-      reason: reason.data,
-      actor,
-    })),
-    adjustments: charged.map(({ subject, limit, position }) => ({
-      subject,
-      meter,
-      window: limit.window,
-      start: windowStart(limit.window, minute),
-      reset: limit.reset,
-      cap: limit.cap,
-      terms: position,
-      amount: amount.data,
-    })),
-  };
+  const more = addedFigures(deltas);
+  if (CORRECTED_FIGURES.every((figure) => more[figure] === 0))
+    throw new DecisionError('invalid', 'A correction must change a figure: each amount is 0.');
+  checkFigures(event, more, addFigures(addFigures(recordedFigures(event), added), more));
+  return correctionOf(event, more, { reference: reference.data, reason: reason.data, adjusted_by: actor });
 }
 
-/** The fields of an event that name a subject. */
-function subjectFields(
-  subject: string,
-  account: string,
-): Pick<EventOf<'usage.adjusted'>, 'key' | 'parent' | Per> {
-  const { kind, account: owner, key, pseudonym } = parseSubject(subject);
-  return {
-    ...(owner === null || owner === account ? {} : { parent: owner }),
-    ...(key === null ? {} : { key }),
-    ...(pseudonym === null ? {} : { [kind]: pseudonym }),
-  };
-}
-
-const isQuota = ({ window }: Limit): boolean => isQuotaWindow(window);
-
-/** Whether a request was charged to the current window: it lies in it, and the window wasn't reset since. */
-function isCharged({ window, reset }: Limit, request: CorrectedRequest, minute: number): boolean {
-  return windowStart(window, request.minute) === windowStart(window, minute) && reset <= request.terms;
-}
-
-/** What to report when a window has too few units; null: it is over since the decision. */
-export function refuseAdjustment(adjustment: AllowanceAdjustment | null, units: number): DecisionError {
-  if (adjustment === null)
-    return new DecisionError(
-      'not_allowed',
-      'The window has ended meanwhile. Its usage limits nothing any more.',
-    );
-  const { subject, meter, window, amount } = adjustment;
-  const count = `${units} ${METERS[meter].units[units === 1 ? 0 : 1]}`;
-  const { kind, account, key } = parseSubject(subject);
-  const whose =
-    kind === 'account' || kind === 'key' ? `${kind} ${account ?? key}` : `the ${PER[kind].names[0]}`;
-  const place = `the ${window} window of ${whose}`;
-  return new DecisionError(
-    'not_allowed',
-    amount < 0
-      ? `Only ${count} can be given back in ${place}: no more are reported as used in it. ` +
-          'Servers report the usage of their calls within 10 seconds.'
-      : `Only ${count} can be added in ${place}: the others are used, reserved or leased to servers.`,
-  );
+/** Whether a request can have such figures. */
+function checkFigures({ type, request }: EndedEvent, more: Figures, after: Figures): void {
+  const isAbandoned = type === 'request.abandoned';
+  for (const figure of CORRECTED_FIGURES) {
+    const isOfOther = !COSTS.has(figure) && (figure === 'hold_tokens') !== isAbandoned;
+    if (isOfOther && more[figure] !== 0)
+      throw new DecisionError(
+        'invalid',
+        isAbandoned
+          ? `Request ${request} was abandoned: it is charged a part of its reservation. Correct its ` +
+              'reserved tokens.'
+          : `Request ${request} has reported its usage, so it has no reserved tokens to correct.`,
+      );
+    if (after[figure] < 0)
+      throw new DecisionError(
+        'invalid',
+        `The ${NAMES[figure]} of request ${request} would be ${after[figure]}, below 0.`,
+      );
+    if (!Number.isSafeInteger(after[figure]))
+      throw new DecisionError('invalid', `The ${NAMES[figure]} of request ${request} would be too many.`);
+  }
+  for (const [parts, whole] of PARTS)
+    if (parts.reduce((sum, part) => sum + after[part], 0) > after[whole])
+      throw new DecisionError(
+        'invalid',
+        `The ${parts.map((part) => NAMES[part]).join(' and ')} of request ${request} would exceed its ` +
+          `${NAMES[whole]}, which they are a part of.`,
+      );
 }

@@ -17,7 +17,7 @@ export type Audience = {
 };
 
 /** A frame about one call, or about several identical rejections. */
-export type CallFrame = FrameOf<'started' | 'progress' | 'settled' | 'refused'>;
+export type CallFrame = FrameOf<'started' | 'progress' | 'settled' | 'refused' | 'corrected'>;
 
 export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = false): Audience {
   const id = JSON.stringify([
@@ -87,6 +87,7 @@ function callOf(frame: CallFrame): FilteredCall {
     case 'started':
       return call;
     case 'settled':
+    case 'corrected':
       call.outcome = frame.outcome;
       call.status = frame.status ?? null;
       call.upstream = frame.upstream ?? null;

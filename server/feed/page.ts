@@ -1,4 +1,4 @@
-import type { ControlEvent, Placed } from '#db/events/events.ts';
+import type { ControlEvent, EventOf, Placed } from '#db/events/events.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import { type Audience, type CallFrame, counts, messageBytes, wants } from '#server/feed/audience.ts';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
@@ -108,9 +108,13 @@ function operatorJsonOf(item: Item): string {
   return item.operatorJson;
 }
 
-function* endings(items: readonly Item[], audience: Audience): Generator<FrameOf<'settled' | 'refused'>> {
+function* endings(
+  items: readonly Item[],
+  audience: Audience,
+): Generator<FrameOf<'settled' | 'refused' | 'corrected'>> {
   for (const { frame } of items) {
-    if ((frame.type === 'settled' || frame.type === 'refused') && counts(audience, frame)) yield frame;
+    if (frame.type === 'settled' || frame.type === 'refused' || frame.type === 'corrected')
+      if (counts(audience, frame)) yield frame;
   }
 }
 
@@ -127,9 +131,26 @@ export function frameOf({ event, position, at }: Placed): Item['frame'] | null {
       return { ...event, type: 'refused', ...placed };
     case 'request.extended':
       return null;
+    case 'usage.adjusted':
+      return {
+        ...shownCorrection(event),
+        type: 'corrected',
+        ...placed,
+        outcome: OUTCOME_OF[event.end_reason],
+      };
     default:
       return noticeOf(event, placed);
   }
+}
+
+/** Where a correction comes from is in the request's details. */
+function shownCorrection({
+  reference: _reference,
+  reason: _reason,
+  adjusted_by: _by,
+  ...event
+}: EventOf<'usage.adjusted'>) {
+  return event;
 }
 
 /** The public fields of a control event; the others aren't sent. */

@@ -31,6 +31,9 @@ type Refresh = { counters: Set<Counter>; resolve: (isComplete: boolean) => void 
  * Exchanges lease requests with Postgres, one at a time, and receives the recalls of other instances.
  * All decisions are the {@link AdmissionController}'s.
  */
+/** Before the number of an allowance of which units were given back. */
+const ADJUSTED = 'adjusted ';
+
 export class LeaseClient {
   readonly #options: LeaseClientOptions;
   readonly #admission = new AdmissionController();
@@ -208,8 +211,10 @@ export class LeaseClient {
 
   async #connect(): Promise<Client> {
     const client = await this.#options.connect();
-    client.on('notification', ({ payload }) => {
-      this.#admission.leases.recall(Number(payload));
+    client.on('notification', ({ payload = '' }) => {
+      const { leases } = this.#admission;
+      if (payload.startsWith(ADJUSTED)) leases.adjusted(Number(payload.slice(ADJUSTED.length)));
+      else leases.recall(Number(payload));
       this.#start();
     });
     await client.query('listen daybook_recall');

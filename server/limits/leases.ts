@@ -115,6 +115,11 @@ export class Leases {
     this.#byAllowance.get(allowance)?.recall();
   }
 
+  /** Units of this allowance were given back by a correction. */
+  adjusted(allowance: number): void {
+    this.#byAllowance.get(allowance)?.reportSoon();
+  }
+
   /** The usage of this subject was adjusted: its exhausted limits may have free units. */
   usageAdjusted(subject: string): void {
     for (const counter of this.#subjects.get(subject)?.counters ?? []) counter.reportSoon();

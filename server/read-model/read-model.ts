@@ -1,6 +1,6 @@
 import type { AccountEvent, KeyEvent, MemberEvent, PlanEvent } from '#db/events/subjects.ts';
 import { type ControlEvent, type EventOf, isControl, type Placed } from '#db/events/events.ts';
-import { adjustedSubject } from '#db/events/usage-events.ts';
+import { adjustedSubject } from '#db/events/quota-events.ts';
 import { type Account, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
@@ -158,7 +158,7 @@ export class ReadModel {
       case 'upstream.credential_added':
       case 'upstream.credential_removed':
         return this.directory.apply({ event, at, position, version });
-      case 'usage.adjusted':
+      case 'quota.adjusted':
         return this.#notifyAdjusted(event);
       // Neither the permissions of a call nor a session depend on these.
       case 'attribution.erased':
@@ -222,7 +222,7 @@ export class ReadModel {
   }
 
   /** The adjusted usage itself is in the allowances. */
-  #notifyAdjusted(event: EventOf<'usage.adjusted'>): void {
+  #notifyAdjusted(event: EventOf<'quota.adjusted'>): void {
     for (const listener of this.#adjustmentListeners) listener(adjustedSubject(event));
   }
 

@@ -22,6 +22,9 @@ export const LIST_LOOK_MAX = 10_000;
  */
 export const REQUEST_DETAIL_LOOK_MAX = 20_000;
 /** Events of one request in its detail: a hold grows by increasing steps. */
+/** Corrections of one request in its details: each is a person's or a repricing's. */
+export const REQUEST_CORRECTIONS_MAX = 200;
+
 export const REQUEST_DETAIL_EVENTS_MAX = 1_000;
 /** Rows of an export, and the requests that it scans. The next part starts where it ends. */
 export const EXPORT_ROWS_MAX = 100_000;

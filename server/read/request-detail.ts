@@ -11,6 +11,7 @@ import { REQUEST_DETAIL_EVENTS_MAX, REQUEST_DETAIL_LOOK_MAX } from '#server/read
 import type { Freshness } from '#server/contract/parts.ts';
 import type { RequestDetail, RequestEvent, RequestQuota } from '#server/contract/requests.ts';
 import type { Source } from '#server/read/store.ts';
+import { addCorrected, readCorrections } from '#server/read/request-corrections.ts';
 import { seesUpstreamCost, withoutUpstreamCost } from '#server/read/operator-fields.ts';
 import { numberOf, REQUEST_COLUMNS, requestRow } from '#server/read/request-row.ts';
 import { subjectConditions } from '#server/read/request-filter.ts';
@@ -39,7 +40,9 @@ export async function readRequestDetail(
   const record = await rowOf(client, query);
   if (record === undefined) return null;
   const isOperator = seesUpstreamCost(scope);
-  const { position: first_position, ...row } = requestRow(record, isOperator);
+  const shown = requestRow(record, isOperator);
+  await addCorrected(client, [shown], isOperator);
+  const { position: first_position, ...row } = shown;
   const { events, hasAll } = await eventsOf(client, request, first_position, row.end_position);
   return {
     object: 'request',
@@ -50,6 +53,7 @@ export async function readRequestDetail(
     admitted_minute: record.admitted_minute === null ? null : timeOf(record.admitted_minute),
     terms_position: numberOf(record.terms_position),
     price_version: record.price_version,
+    corrections: row.corrected === null ? [] : await readCorrections(client, request, isOperator),
     events: events.map((placed) => requestEvent(placed, isOperator)),
     has_all_events: hasAll,
     quotas:

@@ -44,15 +44,32 @@ const COLUMNS = [
   'hold_cost_nanousd',
   'position',
   'end_position',
+  'corrections',
+  'corrected_cost_nanousd',
+  'corrected_input_tokens',
+  'corrected_output_tokens',
 ] as const;
 /** For those who may see it, beside the charge. */
-const OPERATOR_COLUMNS = [...COLUMNS, 'upstream_cost_nanousd'] as const;
+const OPERATOR_COLUMNS = [...COLUMNS, 'upstream_cost_nanousd', 'corrected_upstream_cost_nanousd'] as const;
+
+/** The columns of figures after corrections; empty for requests without corrections. */
+const CORRECTED: Partial<Record<Column, keyof NonNullable<RequestRow['corrected']>>> = {
+  corrected_cost_nanousd: 'cost_nanousd',
+  corrected_input_tokens: 'input_tokens',
+  corrected_output_tokens: 'output_tokens',
+  corrected_upstream_cost_nanousd: 'upstream_cost_nanousd',
+};
+type Column = (typeof OPERATOR_COLUMNS)[number];
+type Plain = Exclude<Extract<Column, keyof RequestRow>, 'tags'>;
 
 /** The cells of a row. The tags are one space apart. */
-function cellsOf(row: RequestRow, columns: readonly (typeof OPERATOR_COLUMNS)[number][]): Cell[] {
+function cellsOf(row: RequestRow, columns: readonly Column[]): Cell[] {
   return columns.map((name) => {
     if (name === 'tags') return row.tags.join(' ');
-    return name === 'estimated' ? isEstimated(row.usage_source) : row[name];
+    if (name === 'estimated') return isEstimated(row.usage_source);
+    if (name === 'corrections') return row.corrected?.corrections ?? 0;
+    const figure = CORRECTED[name];
+    return figure === undefined ? row[name as Plain] : (row.corrected?.[figure] ?? null);
   });
 }
 

@@ -6,6 +6,7 @@ import { LIST_LOOK_MAX } from '#server/read/bounds.ts';
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { type Cursor, writeCursor } from '#server/read/cursor.ts';
 import type { Source } from '#server/read/store.ts';
+import { addCorrected } from '#server/read/request-corrections.ts';
 import { seesUpstreamCost } from '#server/read/operator-fields.ts';
 import { filterConditions, subjectConditions } from '#server/read/request-filter.ts';
 import { REQUEST_COLUMNS, requestRow } from '#server/read/request-row.ts';
@@ -58,6 +59,7 @@ export async function listRequests(client: ClientBase, wanted: PageQuery): Promi
   const last =
     rows.length > limit ? page.at(-1) : narrows ? await lastScanned(client, wanted, lookMax) : undefined;
   const shown = page.map((record) => requestRow(record, seesUpstreamCost(wanted.scope)));
+  await addCorrected(client, shown, seesUpstreamCost(wanted.scope));
   if (last === undefined) return { rows: shown, next: null, lookedFromMs: fromMs };
   const atUs = Number(last.at_us);
   return {

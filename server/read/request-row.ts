@@ -45,7 +45,10 @@ export const REQUEST_COLUMNS = [
 
 export type RequestRecord = Pick<Selectable<RequestTable>, (typeof REQUEST_COLUMNS)[number]>;
 
-/** A request as a row of a list. @param hasUpstreamCost whether the reader may see the operator's cost. */
+/**
+ * A request as a row of a list, without its corrections.
+ * @param hasUpstreamCost whether the reader may see the operator's cost.
+ */
 export function requestRow(record: RequestRecord, hasUpstreamCost: boolean): RequestRow {
   const endReason = END_REASON_OF.get(record.end_reason ?? NaN) ?? null;
   return {
@@ -84,6 +87,7 @@ export function requestRow(record: RequestRecord, hasUpstreamCost: boolean): Req
     hold_cost_nanousd: numberOf(record.hold_cost_nanousd),
     position: Number(record.position),
     end_position: numberOf(record.end_position),
+    corrected: null,
   };
 }
 

@@ -20,7 +20,7 @@ import { seesUpstreamCost } from '#server/read/operator-fields.ts';
 import { subjectConditions } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
 import type { UsagePlan } from '#server/read/usage-plan.ts';
-import { EACH_TAG, requestFigures } from '#server/read/usage-requests.ts';
+import { EACH_TAG, figuresOfRequests } from '#server/read/usage-requests.ts';
 
 /**
  * Groups are hashed: the planner overestimates their number as the number of rows, and would sort those on
@@ -49,8 +49,14 @@ const COUNTS = [
   'abandoned_tokens',
   'unpriced',
   'estimated',
+  'corrections',
 ] as const;
-const COSTS = ['cost_nanousd', 'upstream_cost_nanousd', 'estimated_cost_nanousd'] as const;
+const COSTS = [
+  'cost_nanousd',
+  'upstream_cost_nanousd',
+  'estimated_cost_nanousd',
+  'correction_cost_nanousd',
+] as const;
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 
 // Sums of counts as floating-point numbers, which are exact up to 2^53. Sums of money may be greater.
@@ -101,7 +107,7 @@ export async function reportUsage(
   const { bucket, groups } = plan;
   const time = sql.ref(plan.column);
   const isOfRequests = plan.table === 'request';
-  const source = isOfRequests ? requestFigures(scope, query, plan) : tableRows(scope, query, plan);
+  const source = isOfRequests ? figuresOfRequests(scope, query, plan) : tableRows(scope, query, plan);
   const hasTimes = query.percentiles ?? groups.length === 0;
   const sums = hasTimes ? [...SUMS, ...TIMES_OF_TABLES] : SUMS;
   const rowSums = hasTimes && isOfRequests ? [...SUMS, ...TIMES_OF_REQUESTS] : sums;
@@ -194,6 +200,8 @@ function figures(sums: Sums, isOperator: boolean): UsageFigures {
     unpriced: sums.unpriced,
     estimated: sums.estimated,
     estimated_cost_nanousd: sums.estimated_cost_nanousd,
+    corrections: sums.corrections,
+    correction_cost_nanousd: sums.correction_cost_nanousd,
     ...(durations && firstBytes ? times(durations, firstBytes) : {}),
   };
 }

@@ -83,8 +83,23 @@ const FIGURES = [
   sql.ref('cost_nanousd'),
   sql`coalesce(upstream_cost_nanousd, cost_nanousd) as upstream_cost_nanousd`,
   sql`case when ${IS_ESTIMATED} then cost_nanousd end as estimated_cost_nanousd`,
+  sql`0 as corrections`,
+  sql`0::bigint as correction_cost_nanousd`,
   bucketOf('duration'),
   bucketOf('first_byte'),
+];
+/** The same of corrections, which count as no request. */
+const CORRECTED_FIGURES = [
+  ...[...ENDED_OUTCOMES, 'refused', 'unpriced', 'estimated'].map((name) => sql`0 as ${sql.ref(name)}`),
+  sql`hold_tokens as abandoned_tokens`,
+  ...['input', 'cache_read', 'cache_write', 'output', 'reasoning'].map((name) => sql.ref(`${name}_tokens`)),
+  sql.ref('cost_nanousd'),
+  sql`coalesce(upstream_cost_nanousd, cost_nanousd) as upstream_cost_nanousd`,
+  sql`null::bigint as estimated_cost_nanousd`,
+  sql`1 as corrections`,
+  sql`cost_nanousd as correction_cost_nanousd`,
+  sql`null::integer as duration_bucket`,
+  sql`null::integer as first_byte_bucket`,
 ];
 
 /** The name of each group of a request; empty where it has none. */
@@ -108,8 +123,36 @@ function orNone(column: string): RawBuilder<unknown> {
   return sql`coalesce(${sql.ref(column)}, '') as ${sql.ref(column)}`;
 }
 
-/** The ended requests of a report, with the column `tags` where they are grouped by tag. */
-export function requestFigures(scope: Scope, query: UsageQuery, plan: UsagePlan): RawBuilder<unknown> {
+/**
+ * The ended requests of a report and the corrections that were recorded in its range, with the column `tags`
+ * where they are grouped by tag.
+ */
+export function figuresOfRequests(scope: Scope, query: UsageQuery, plan: UsagePlan): RawBuilder<unknown> {
+  const ended = requestFigures(scope, query, plan);
+  // Rejections alone have an error code, and no correction is of one.
+  if (query.error_code !== undefined || query.outcome === 'refused') return ended;
+  const added = correctionFigures(scope, query, plan);
+  return sql`(select * from ${ended} ended union all select * from ${added} added)`;
+}
+
+/** Corrections up to the position of the projection, so that all figures are of one point of the log. */
+function correctionFigures(scope: Scope, query: UsageQuery, plan: UsagePlan): RawBuilder<unknown> {
+  const { fromMs, toMs, groups } = plan;
+  const conditions = [
+    ...subjectConditions(scope, query),
+    ...filterConditions(query),
+    sql`at >= ${timeOf(fromMs)}`,
+    sql`at < ${timeOf(toMs)}`,
+    sql`position <= (select position from daybook.projection where name = 'requests')`,
+  ];
+  const named = groups.map((group) =>
+    group === 'tag' ? sql.ref('tags') : group === 'error_code' ? sql`'' as error_code` : GROUPS[group],
+  );
+  return sql`(select ${sql.join([sql`at as ended_at`, ...named, ...CORRECTED_FIGURES])}
+    from daybook.correction where ${sql.join(conditions, sql` and `)})`;
+}
+
+function requestFigures(scope: Scope, query: UsageQuery, plan: UsagePlan): RawBuilder<unknown> {
   const { fromMs, toMs, groups } = plan;
   const conditions = [
     candidates(scope, query, plan),

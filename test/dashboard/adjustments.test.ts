@@ -5,7 +5,7 @@ import { ReplayState } from '#db/audit/replay/state.ts';
 import type { EventOf } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
-import { adjustUsage } from '#db/limits/adjustments.ts';
+import { adjustQuotas } from '#db/limits/adjustments.ts';
 import type { LimitList } from '#server/contract/limits.ts';
 import type { AdjustmentList } from '#server/contract/accounts.ts';
 import { listAdjustments } from '#server/dashboard/accounts/adjustments.ts';
@@ -62,7 +62,7 @@ const giveBack = (window: 'day' | 'month') => ({
 });
 const call = (): Promise<string> => callDemo(relay, key.secret);
 const adjusted = async () =>
-  (await relay.readLog()).flatMap(({ event }) => (event.type === 'usage.adjusted' ? [event] : []));
+  (await relay.readLog()).flatMap(({ event }) => (event.type === 'quota.adjusted' ? [event] : []));
 
 /** The used units of each quota: `day 3 month 3 week 3`. */
 async function used(): Promise<string> {
@@ -142,7 +142,7 @@ test('concurrent retries on several connections adjust usage once, and a repeate
   const before = (await adjusted()).length;
   const results = await Promise.allSettled(
     Array.from({ length: 4 }, () =>
-      withControl(relay.store, 'test', (control) => control.adjustUsage({ id: account }, command)),
+      withControl(relay.store, 'test', (control) => control.adjustQuotas({ id: account }, command)),
     ),
   );
   const codes = results.map((each) => (each.status === 'fulfilled' ? 'done' : (each.reason as ApiCode).code));
@@ -150,7 +150,7 @@ test('concurrent retries on several connections adjust usage once, and a repeate
   await usedIs('day 1 month 1 week 2');
 
   // The same batch on two connections: the reply to the first was lost.
-  const [event] = (await adjusted()).slice(-1) as [EventOf<'usage.adjusted'>];
+  const [event] = (await adjusted()).slice(-1) as [EventOf<'quota.adjusted'>];
   const again = { event: { ...event, amount: 1 }, version: before + 2 };
   const line = {
     subject: `account/${account}`,
@@ -165,7 +165,7 @@ test('concurrent retries on several connections adjust usage once, and a repeate
   const clients = await Promise.all([connectAs(relay.store, 'relay'), connectAs(relay.store, 'relay')]);
   const instance = await registerInstance(clients[0], 'test');
   const positions = await Promise.all(
-    clients.map((client) => adjustUsage(client, instance, 1, [line], [again])),
+    clients.map((client) => adjustQuotas(client, instance, 1, [line], [again])),
   );
   expect(positions[0]).toBe(positions[1]);
   await retireInstance(clients[0], instance);
@@ -189,48 +189,15 @@ test('usage falls never below zero, and no limit is exceeded', async () => {
   expect(await replayed()).toBe('day 1 month 3 week 2');
 });
 
-test('the charge of a request is corrected once, in the windows of its admission', async () => {
-  const { event } = (await relay.readLog()).findLast((each) => each.event.type === 'request.settled') ?? {};
-  const request = event?.type === 'request.settled' ? event.request : '';
-  expect(await adjust({ request, window: 'day' })).toMatchObject({ status: 400 });
-  expect(await adjust({ request, key: 'Unknown0' })).toMatchObject({ status: 400 });
-  expect(await adjust({ request: uuidv7() })).toMatchObject({ status: 404 });
-  const replies = await Promise.all([adjust({ request }), adjust({ request })]);
-  expect(statuses(replies)).toEqual([200, 409]);
-  expect((await adjusted()).slice(-3).map(({ corrects }) => corrects)).toEqual([request, request, request]);
-  await usedIs('day 0 month 2 week 1');
-  // Now the day has no unit that could be given back.
-  expect(await adjust({ request })).toMatchObject({ status: 409, code: 'already_done' });
-  expect(await replayed()).toBe('day 0 month 2 week 1');
-});
-
 test('units given back by another process admit calls that were rejected without a request', async () => {
+  expect(await adjust({ key: key.id })).toMatchObject({ status: 200 });
+  await usedIs('day 0 month 2 week 1');
   expect([await call(), await call(), await call()]).toEqual(['200', '200', '200']);
   // No unit is reserved or leased any more, so the rejection that follows lasts until units are given back.
   await usedIs('day 3 month 5 week 4');
   expect(await call()).toBe('429 insufficient_quota');
-  await withControl(relay.store, 'test', (control) => control.adjustUsage({ id: account }, giveBack('day')));
+  await withControl(relay.store, 'test', (control) => control.adjustQuotas({ id: account }, giveBack('day')));
   await until(call, (status) => status === '200', 'a call after the adjustment');
-});
-
-test('a request of another account is not found, by the id of the account and by its name', async () => {
-  const { event } = (await relay.readLog()).findLast((each) => each.event.type === 'request.settled') ?? {};
-  const request = event?.type === 'request.settled' ? event.request : '';
-  const other = administrator.me.account;
-  const before = (await adjusted()).length;
-  const { status, code, body } = await administrator.post<{ error: { message: string } }>(
-    `/api/accounts/${other.id}/adjustments`,
-    { meter: 'requests', amount: -1, request, reason: 'test', adjustment: uuidv7() },
-  );
-  const message = `Account "${other.name}" has no request ${request}.`;
-  expect([status, code, body.error.message]).toEqual([404, 'not_found', message]);
-  // As the command line does it.
-  const command = { meter: 'requests', amount: -1, request, reason: 'test' } as const;
-  const none = { window: null, key: null, adjustment: null };
-  await expect(
-    withControl(relay.store, 'test', (control) => control.adjustUsage(other.name, { ...command, ...none })),
-  ).rejects.toThrow(message);
-  expect(await adjusted()).toHaveLength(before);
 });
 
 test('adjustments are listed for administrators and auditors, newest first, up to a bound', async () => {
@@ -238,22 +205,20 @@ test('adjustments are listed for administrators and auditors, newest first, up t
   const { body } = await administrator.get<AdjustmentList>(`/api/accounts/${account}/adjustments`);
   expect(body.rows_omitted).toBe(0);
   expect(
-    body.data.map(({ meter, amount, window, key: of, request, reason, actor }) => ({
+    body.data.map(({ meter, amount, window, key: of, reason, actor }) => ({
       meter,
       amount,
       window,
       key: of,
-      request,
       reason,
       actor,
     })),
   ).toEqual(
-    events.map(({ meter, amount, window, key: of = null, corrects = null, reason, actor }) => ({
+    events.map(({ meter, amount, window, key: of = null, reason, actor }) => ({
       meter,
       amount,
       window,
       key: of,
-      request: corrects,
       reason,
       actor,
     })),

@@ -72,6 +72,7 @@ const PERMITTED: Record<string, string> = {
   'get /api/accounts/:account/adjustments': OVERSEERS,
   'post /api/accounts/:account/adjustments': 'administrator',
   'get /api/accounts/:account/attribution': CALLERS,
+  'post /api/requests/:request/corrections': 'administrator',
   'post /api/accounts/:account/attribution': CALLERS,
   'post /api/accounts/:account/attribution/erase': CALLERS,
   'post /api/accounts/:account/attribution/destroy-key': 'administrator',

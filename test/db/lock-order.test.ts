@@ -1,6 +1,6 @@
 import { DatabaseError, type Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { adjustUsage } from '#db/limits/adjustments.ts';
+import { adjustQuotas } from '#db/limits/adjustments.ts';
 import { exchange } from '#db/limits/leases.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
@@ -58,7 +58,7 @@ const TODAY = windowStart('day', minuteOf(Date.now()));
 const adjusted = (account: number) => ({
   version: 1,
   event: {
-    type: 'usage.adjusted' as const,
+    type: 'quota.adjusted' as const,
     account: String(account).padStart(8, '0'),
     meter: 'tokens' as const,
     amount: 1,
@@ -78,7 +78,7 @@ const OPERATIONS: Record<string, (client: Client, instance: number, other: numbe
   exchange: (client, instance) =>
     exchange(client, instance, { position: 0, lines: [lease(0), lease(TODAY)], requests: [] }),
   adjust: (client, instance, other) =>
-    adjustUsage(client, instance, other + 1, [{ ...lease(TODAY), amount: 1 }], [adjusted(other)]),
+    adjustQuotas(client, instance, other + 1, [{ ...lease(TODAY), amount: 1 }], [adjusted(other)]),
   fence: (client, instance) => client.query('select daybook.fence_instance($1)', [instance]),
   'request recovery': (client, instance) => client.query('select daybook.request_recovery($1)', [instance]),
   recover: (client, instance, other) =>

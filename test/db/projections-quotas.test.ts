@@ -83,12 +83,11 @@ test(
       ['requests', -2],
     ] as const)
       await fleet.control((control) =>
-        control.adjustUsage('charged', {
+        control.adjustQuotas('charged', {
           meter,
           amount,
           window: null,
           key,
-          request: null,
           adjustment: null,
           reason: 'test',
         }),

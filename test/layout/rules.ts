@@ -62,6 +62,7 @@ const PURE = [
   'db/events/log-events.ts',
   'db/events/price-events.ts',
   'db/events/usage-details.ts',
+  'db/events/quota-events.ts',
   'db/events/usage-events.ts',
   'db/events/member-events.ts',
   'db/money.ts',

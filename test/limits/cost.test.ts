@@ -285,7 +285,7 @@ describe('daybook price reprice', () => {
       /On marked +vectors +1 +1 +0\.000000241 +0\.000000362 +0\.000000121\n/,
     );
     const types = (await relay.readLog()).map(({ event }) => event.type);
-    expect(types).not.toContain('usage.adjusted');
+    expect(types).not.toContain('quota.adjusted');
     expect(types.filter((type) => type === 'model.priced')).toHaveLength(CASES.length + 2);
   });
 

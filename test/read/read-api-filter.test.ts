@@ -293,8 +293,20 @@ test('a report by any filter and group has the figures of the calls that match',
       const { figures } = await reported(scope, query, 'request');
       const ended = calls.filter((call) => isEnded(call) && isMeant(call, scope, filter));
       expect(figures.totals.requests).toBe(ended.length);
+      const added = log.flatMap(({ event }) =>
+        event.type === 'usage.adjusted' && ended.some(({ request }) => request === event.request)
+          ? [event.cost_nanousd ?? 0]
+          : [],
+      );
+      expect(figures.totals.corrections).toBe(added.length);
+      expect(figures.totals.correction_cost_nanousd).toBe(String(added.reduce((sum, each) => sum + each, 0)));
       expect(figures.totals.cost_nanousd).toBe(
-        String(ended.reduce((sum, { request }) => sum + (cost.get(request) ?? 0), 0)),
+        String(
+          [...ended.map(({ request }) => cost.get(request) ?? 0), ...added].reduce(
+            (sum, each) => sum + each,
+            0,
+          ),
+        ),
       );
       const groupsOf = (call: Call): readonly unknown[] =>
         group !== 'tag' ? [call[group] ?? ''] : call.tags.length === 0 ? [''] : call.tags;

@@ -39,4 +39,12 @@ export const expectedSettled = (meter: Meter, event: Settlement): number => EXPE
 export const expectedAbandoned = (meter: Meter, event: Reservation): number =>
   meter === 'concurrent' ? 0 : EXPECTED[meter].reserved(event);
 
+type Correction = { [Field in keyof Settlement | 'hold_tokens']?: number | undefined };
+/** The units that a correction adds to the charge of a request. */
+export function expectedCorrected(meter: Meter, event: Correction): number {
+  if (meter === 'cost_nanousd') return event.cost_nanousd ?? 0;
+  if (meter !== 'tokens') return 0;
+  return (event.input_tokens ?? 0) + (event.output_tokens ?? 0) + (event.hold_tokens ?? 0);
+}
+
 export const expectedOverdraft = (meter: Meter): Expected['overdraws'] => EXPECTED[meter].overdraws;

@@ -9,8 +9,6 @@ export function reservedName(event: ControlEvent): string | null {
       return `account-name/${event.name}`;
     case 'account.topped_up':
       return `top-up/${event.account}/${event.reference}`;
-    case 'usage.adjusted':
-      return event.corrects === undefined ? null : `adjustment/${event.corrects}/${event.meter}`;
     default:
       return null;
   }
@@ -20,6 +18,4 @@ const BODY = '(line::daybook.event_fields).body::json';
 /** The same in SQL, of a row of `daybook.control_event`. */
 export const RESERVED_NAME = `case type
   when ${EVENT_CODES['account.registered']} then 'account-name/' || (${BODY} ->> 'name')
-  when ${EVENT_CODES['account.topped_up']} then 'top-up/' || account || '/' || (${BODY} ->> 'reference')
-  when ${EVENT_CODES['usage.adjusted']}
-    then 'adjustment/' || (${BODY} ->> 'corrects') || '/' || (${BODY} ->> 'meter') end`;
+  when ${EVENT_CODES['account.topped_up']} then 'top-up/' || account || '/' || (${BODY} ->> 'reference') end`;

@@ -39,6 +39,7 @@ const TITLES: Record<Line['kind'], string> = {
   priced: 'Requests',
   abandoned: 'Abandoned requests: their server stopped, so usage is estimated, at most the reservation',
   unpriced: 'Requests for models without a price, at no cost',
+  correction: 'Corrections recorded in this month, of requests of any month',
 };
 
 /** The statements, followed by their total. */
@@ -51,7 +52,7 @@ export function showStatements(shown: StatementReport, hasUpstreamCost = false):
     first_position === null
       ? 'The log has no events in this month.'
       : `Computed from positions ${first_position} to ${last_position} of the log. A request belongs to ` +
-        'the month in which it ended.',
+        'the month in which it ended, a correction to that in which it was recorded.',
     ...(shown.is_complete ? [] : ['The log ends within this month, so the statements are not final.']),
   ].join('\n');
 }
@@ -79,6 +80,7 @@ function showStatement(
             `${statement.estimated_cost_nanousd} nano-dollars, ` +
             `${formatDollars(statement.estimated_cost_nanousd)} dollars`,
         ]),
+    ...(statement.corrections === 0 ? [] : [`Corrections in this amount: ${statement.corrections}`]),
     ...(hasUpstreamCost
       ? [
           `Upstream cost of all attempts: ${statement.upstream_cost_nanousd} nano-dollars, ` +
@@ -94,14 +96,13 @@ const ADJUSTED = 'Adjusted usage of quotas, which changes no amount above';
 
 function showAdjustments(adjustments: readonly Adjustment[]): string {
   return showTable(
-    ['POSITION', 'KEY', 'METER', 'UNITS', 'WINDOW', 'REQUEST', 'REASON'],
-    adjustments.map(({ position, key = '-', meter, amount, window, corrects = '-', reason }) => [
+    ['POSITION', 'KEY', 'METER', 'UNITS', 'WINDOW', 'REASON'],
+    adjustments.map(({ position, key = '-', meter, amount, window, reason }) => [
       String(position),
       key,
       meter,
       String(amount),
       window,
-      corrects,
       // Quoted: a line break in it must not look like a line of the statement.
       JSON.stringify(reason),
     ]),
@@ -118,17 +119,19 @@ function showLines(
     kind === 'abandoned'
       ? ['RESERVED TOKENS']
       : ['INPUT', 'CACHE READ', 'CACHE WRITE', 'OUTPUT', 'REASONING'];
+  const isCorrection = kind === 'correction';
+  const counted = isCorrection ? ['CORRECTIONS'] : ['REQUESTS', 'ESTIMATED'];
   return showTable(
     [
-      ...['KEY', 'NAME', 'MODEL', 'REQUESTS', 'ESTIMATED', ...tokens, 'NANO-DOLLARS', 'DOLLARS'],
+      ...['KEY', 'NAME', 'MODEL', ...counted, ...tokens, 'NANO-DOLLARS', 'DOLLARS'],
       ...(hasUpstreamCost ? ['UPSTREAM NANO-DOLLARS'] : []),
+      ...(isCorrection ? ['REFERENCE', 'REASON'] : []),
     ],
     lines.map((line) => [
       line.key,
       keys[line.key] ?? '',
       line.model,
-      String(line.requests),
-      String(line.estimated),
+      ...(isCorrection ? [line.corrections] : [line.requests, line.estimated]).map(String),
       ...(kind === 'abandoned'
         ? [line.abandoned_tokens]
         : [
@@ -142,6 +145,8 @@ function showLines(
       String(line.cost_nanousd),
       formatDollars(line.cost_nanousd),
       ...(hasUpstreamCost ? [String(line.upstream_cost_nanousd)] : []),
+      // Quoted: a line break in it must not look like a line of the statement.
+      ...(isCorrection ? [line.reference ?? '', JSON.stringify(line.reason)] : []),
     ]),
   );
 }
@@ -183,6 +188,9 @@ const COLUMNS = [
   'cache_write_tokens',
   'estimated_requests',
   'estimated_cost_nanousd',
+  'corrections',
+  'reference',
+  'reason',
 ];
 
 /** Every line of every statement, so that the cost column adds up to the total. */
@@ -210,6 +218,9 @@ export function statementsCsv(report: StatementReport, hasUpstreamCost = false):
         line.cache_write_tokens,
         line.estimated,
         String(line.estimated_cost_nanousd),
+        line.corrections,
+        line.reference ?? '',
+        line.reason ?? '',
         ...(hasUpstreamCost ? [String(line.upstream_cost_nanousd)] : []),
       ]),
     ),

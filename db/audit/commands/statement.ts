@@ -41,7 +41,8 @@ export function statementCommand(audit: Command): void {
     .option('--all', 'all accounts')
     .requiredOption(
       '--month <yyyy-mm>',
-      'the month, in UTC; a request belongs to the month in which it ended',
+      'the month, in UTC; a request belongs to the month in which it ended, a correction to that in which ' +
+        'it was recorded',
     );
   withFilterOptions(statement, 'requests with')
     .option('--upstream-cost', 'show the upstream cost beside the charge; --json always has it')
@@ -139,13 +140,14 @@ function keyNames({ keys }: Subjects, account: string): Record<string, string> {
 
 const SETTLED = sql.lit(EVENT_CODES['request.settled']);
 const ABANDONED = sql.lit(EVENT_CODES['request.abandoned']);
+const ADJUSTED = sql.lit(EVENT_CODES['usage.adjusted']);
 
 /** The expected total, computed by the database. */
 const sumOf = (first: number, last: number) =>
   db.selectFrom(sql<Functions['daybook.events']>`daybook.events(${first - 1}, ${last})`.as('event')).select([
     sql<string>`count(*) filter (where type in (${SETTLED}, ${ABANDONED}))`.as('requests'),
-    sql<string>`coalesce(sum(case type when ${SETTLED} then cost_nanousd
-        when ${ABANDONED} then hold_cost_nanousd end), 0)`.as('cost'),
+    sql<string>`coalesce(sum(case when type in (${SETTLED}, ${ADJUSTED}) then cost_nanousd
+        when type = ${ABANDONED} then hold_cost_nanousd end), 0)`.as('cost'),
   ]);
 
 /** The sum over the statements beside the sum computed from the log without them. */

@@ -1,4 +1,5 @@
 import type { EventOf, RequestEvent } from '#db/events/events.ts';
+import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { formatDollars } from '#db/money.ts';
 
@@ -29,7 +30,21 @@ export function describeEvent(event: RequestEvent): string {
         `${event.status} ${event.error_code}${others > 0 ? `, with ${others} more like it` : ''}`
       );
     }
+    case 'usage.adjusted':
+      return describeCorrection(event);
   }
+}
+
+function describeCorrection(event: EventOf<'usage.adjusted'>): string {
+  const changes = CORRECTED_FIGURES.flatMap((figure) => {
+    const delta = event[figure];
+    return delta === undefined ? [] : [`${figure} ${delta < 0 ? '' : '+'}${delta}`];
+  });
+  return (
+    `corrected by ${event.adjusted_by}, reference ${event.reference}: ${changes.join(', ')}; ` +
+    // Quoted: a line break in it must not look like an event.
+    JSON.stringify(event.reason)
+  );
 }
 
 function describeAccepted(event: EventOf<'request.accepted'>): string {

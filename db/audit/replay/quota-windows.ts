@@ -1,5 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
-import { adjustedSubject } from '#db/events/usage-events.ts';
+import { adjustedSubject } from '#db/events/quota-events.ts';
 import {
   type Enforcement,
   isQuotaWindow,
@@ -12,6 +12,7 @@ import {
   isByUsage,
   type Meter,
   unitsAbandoned,
+  unitsCorrected,
   unitsReserved,
   unitsSettled,
 } from '#db/limits/meters.ts';
@@ -38,6 +39,8 @@ export type QuotaWindow = {
   enforcement: Enforcement;
   settled: number;
   held: number;
+  /** What corrections have added to the settled units, which may exceed the cap. */
+  corrected: number;
   /** Whether requests under a soft limit were charged to it, which can exceed the cap. */
   overdraws: boolean;
 };
@@ -157,10 +160,31 @@ export class QuotaWindows {
   }
 
   /**
+   * Adds a correction to the windows that its request was charged to, as far as they are not over.
+   * @param position of the event.
+   */
+  correct(event: EventOf<'usage.adjusted'>, position: number, minute: number): void {
+    const { admitted_minute: admitted, terms_position: terms = 0 } = event;
+    if (admitted === undefined || terms >= position) return;
+    for (const { name, holder: holderName, per } of subjectsOf(event)) {
+      const holder = this.#holders.get(holderName);
+      if (holder === undefined) continue;
+      for (const limit of versionAt(holder, terms)?.quotas ?? []) {
+        if (limit.per !== per) continue;
+        if (windowEnd(limit.window, windowStart(limit.window, admitted)) <= minute) continue;
+        const window = this.#windowOf(holder, name, limit, admitted, minute);
+        const units = unitsCorrected(limit.meter, event);
+        window.settled += units;
+        window.corrected += Math.max(0, units);
+      }
+    }
+  }
+
+  /**
    * Adds an adjustment to the settled units of its window.
    * @param onFault called when the window falls below zero, or rises above a hard limit.
    */
-  adjust(event: EventOf<'usage.adjusted'>, minute: number, onFault: (problem: string) => void): void {
+  adjust(event: EventOf<'quota.adjusted'>, minute: number, onFault: (problem: string) => void): void {
     const { amount } = event;
     const name = adjustedSubject(event);
     const { holder: holderName, per: kind } = holderOf(name);
@@ -212,6 +236,7 @@ export class QuotaWindows {
           enforcement,
           settled: 0,
           held: 0,
+          corrected: 0,
           overdraws: false,
           in_force: true,
         });
@@ -287,6 +312,7 @@ function windowOf(
     enforcement,
     settled: 0,
     held: 0,
+    corrected: 0,
     overdraws: false,
   };
   subject.windows = subject.windows.filter((each) => !isOver(each, minute));
@@ -295,18 +321,18 @@ function windowOf(
 }
 
 /**
- * Checks invariant P4: a hard limit is never exceeded, nor is any quota on requests. While a raised cap is
- * still propagating, some servers already admit requests under it, so the highest cap since the request's
- * terms applies.
+ * Checks invariant P4: a hard limit is never exceeded but by corrections, nor is any quota on requests. While
+ * a raised cap is still propagating, some servers already admit requests under it, so the highest cap since
+ * the request's terms applies.
  */
 function checkCap({ holder, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
-  const { settled, held } = window;
-  if (settled + held <= limit.cap || window.overdraws) return;
+  const { settled, held, corrected } = window;
+  if (settled + held <= limit.cap + corrected || window.overdraws) return;
   const later = holder.versions
     .filter(({ position }) => position > terms)
     .flatMap(({ quotas }) => quotas.filter((each) => each.per === limit.per && matchesLimit(window, each)));
   const cap = Math.max(limit.cap, ...later.map((each) => each.cap));
-  if (settled + held > cap)
+  if (settled + held > cap + corrected)
     onFault(
       `${limit.meter} of ${window.subject} in its ${limit.window}: ${settled} settled and ${held} held ` +
         `exceed ${cap}`,

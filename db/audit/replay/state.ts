@@ -58,6 +58,9 @@ export class ReplayState {
     switch (event.type) {
       case 'request.rejected':
         return this.usage.apply(event);
+      case 'usage.adjusted':
+        this.usage.apply(event);
+        return this.#correct(event);
       case 'request.accepted':
       case 'request.extended':
         return this.#applyRequestEvent(event);
@@ -129,6 +132,12 @@ export class ReplayState {
         `request ${event.request} ${did} without being accepted, or long after its end`,
       );
     if (event.type !== 'request.extended') this.acceptedBefore++;
+  }
+
+  /** A request has ended before it is corrected. Whether it ever was accepted isn't kept. */
+  #correct(event: EventOf<'usage.adjusted'>): void {
+    if (this.open.has(event.request)) this.#fault(`request ${event.request} was corrected before its end`);
+    this.windows.correct(event, this.position, this.#minute);
   }
 
   /** Records a fault of the event that is being applied. */

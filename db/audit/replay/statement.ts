@@ -1,4 +1,4 @@
-import { compareTexts, costOf, type Ending, type Totals } from '#db/audit/replay/totals.ts';
+import { compareTexts, type Counted, costOf, type Ending, type Totals } from '#db/audit/replay/totals.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { type CallFilter, type FilteredCall, matchesCall } from '#db/fold/call-filter.ts';
 import { isEstimated } from '#db/fold/estimated.ts';
@@ -6,13 +6,17 @@ import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 
 /**
  * The usage and cost of an account in a month, from the events of that month alone. A request belongs to the
- * month (UTC) in which it ended, whenever it was accepted. So each request belongs to one month, and the
- * months add up to the log. Pure.
+ * month (UTC) in which it ended, whenever it was accepted, and a correction to the month in which it was
+ * recorded. So each belongs to one month, statements of past months stay as they are, and the months add up
+ * to the log. Pure.
  */
 
-/** Requests of one key and model. Tokens are those settled, or those reserved for abandoned requests. */
+/**
+ * Requests of one key and model, or corrections of such requests with one reference. Tokens are those
+ * settled, or those reserved for abandoned requests; of corrections, the added ones.
+ */
 export type Line = {
-  kind: 'priced' | 'unpriced' | 'abandoned';
+  kind: 'priced' | 'unpriced' | 'abandoned' | 'correction';
   key: string;
   model: string;
   cache_write_tokens: number;
@@ -21,15 +25,18 @@ export type Line = {
   estimated_cost_nanousd: bigint;
   /** What all attempts cost the operator; `cost_nanousd` is the charge. */
   upstream_cost_nanousd: bigint;
-} & Omit<Totals, 'refused' | 'unpriced' | 'abandoned'>;
+  /** Of corrections: where they come from, and why. */
+  reference?: string;
+  reason?: string;
+} & Omit<Totals, 'refused' | 'unpriced' | 'abandoned' | 'correction_cost_nanousd'>;
 
 /** The kinds of lines, in the order of a statement. */
-export const KINDS: readonly Line['kind'][] = ['priced', 'abandoned', 'unpriced'];
+export const KINDS: readonly Line['kind'][] = ['priced', 'abandoned', 'unpriced', 'correction'];
 
 /** A change of the usage that a quota counts. It changes no line: lines are what requests used and cost. */
 export type Adjustment = { position: number } & Pick<
-  EventOf<'usage.adjusted'>,
-  'key' | 'meter' | 'amount' | 'window' | 'corrects' | 'reason'
+  EventOf<'quota.adjusted'>,
+  'key' | 'meter' | 'amount' | 'window' | 'reason'
 >;
 
 export type Statement = {
@@ -42,6 +49,7 @@ export type Statement = {
   refused: number;
   requests: number;
   estimated: number;
+  corrections: number;
 } & Record<(typeof COSTS)[number], bigint>;
 
 const COSTS = ['cost_nanousd', 'estimated_cost_nanousd', 'upstream_cost_nanousd'] as const;
@@ -62,8 +70,8 @@ export function parseMonth(text: string): Month | null {
 }
 
 /**
- * Accumulates the statements of all accounts for one month. Memory grows with accounts, keys, models and
- * adjustments.
+ * Accumulates the statements of all accounts for one month. Memory grows with accounts, keys, models,
+ * adjustments and references of corrections.
  */
 export class Statements {
   readonly #month: Month;
@@ -84,8 +92,10 @@ export class Statements {
   /** Adds an event of any time. Events of other months are ignored. */
   add({ event, at, position }: Placed): void {
     if (at < this.#month.from || at >= this.#month.until) return;
-    if (event.type === 'usage.adjusted') {
+    if (event.type === 'quota.adjusted') {
       if (this.#concerns(event)) this.#addAdjustment(event, position);
+    } else if (event.type === 'usage.adjusted') {
+      if (matchesCall(this.#filter, callOf(event))) this.#addCorrection(event);
     } else if (event.type === 'request.rejected') {
       if (matchesCall(this.#filter, callOf(event)))
         this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.rejected_count);
@@ -95,21 +105,17 @@ export class Statements {
   }
 
   /** Adjustments are of an account or key: a filter by anything else excludes all. */
-  #concerns({ account, key }: EventOf<'usage.adjusted'>): boolean {
+  #concerns({ account, key }: EventOf<'quota.adjusted'>): boolean {
     return Object.entries(this.#filter).every(
       ([field, value]) => value === undefined || value === { account, key }[field],
     );
   }
 
-  #addAdjustment(event: EventOf<'usage.adjusted'>, position: number): void {
-    const { account, key, meter, amount, window, corrects, reason } = event;
+  #addAdjustment(event: EventOf<'quota.adjusted'>, position: number): void {
+    const { account, key, meter, amount, window, reason } = event;
     const own = this.#adjustments.get(account) ?? [];
     this.#adjustments.set(account, own);
-    const optional = {
-      ...(key === undefined ? {} : { key }),
-      ...(corrects === undefined ? {} : { corrects }),
-    };
-    own.push({ position, ...optional, meter, amount, window, reason });
+    own.push({ position, ...(key === undefined ? {} : { key }), meter, amount, window, reason });
   }
 
   #addEnding(event: Ending): void {
@@ -132,10 +138,25 @@ export class Statements {
     else addTokens(line, event);
   }
 
-  #lineOf({ account, key, model }: Ending, kind: Line['kind']): Line {
+  #addCorrection(event: EventOf<'usage.adjusted'>): void {
+    const { reference, reason, cost_nanousd: cost = 0 } = event;
+    this.totalNanousd += BigInt(cost);
+    const line = this.#lineOf(event, 'correction', { reference, reason });
+    line.corrections++;
+    line.cost_nanousd += BigInt(cost);
+    line.upstream_cost_nanousd += BigInt(event.upstream_cost_nanousd ?? cost);
+    line.abandoned_tokens += event.hold_tokens ?? 0;
+    addTokens(line, event);
+  }
+
+  #lineOf(
+    { account, key, model }: Ending | EventOf<'usage.adjusted'>,
+    kind: Line['kind'],
+    origin: Pick<Line, 'reference' | 'reason'> = {},
+  ): Line {
     const lines = this.#lines.get(account) ?? new Map<string, Line>();
     this.#lines.set(account, lines);
-    const name = `${kind} ${key} ${model}`;
+    const name = JSON.stringify([kind, key, model, origin]);
     const known = lines.get(name);
     if (known) return known;
     const line: Line = {
@@ -153,6 +174,8 @@ export class Statements {
       estimated: 0,
       estimated_cost_nanousd: 0n,
       upstream_cost_nanousd: 0n,
+      corrections: 0,
+      ...origin,
     };
     lines.set(name, line);
     return line;
@@ -171,7 +194,8 @@ export class Statements {
       (one, other) =>
         KINDS.indexOf(one.kind) - KINDS.indexOf(other.kind) ||
         compareTexts(one.key, other.key) ||
-        compareTexts(one.model, other.model),
+        compareTexts(one.model, other.model) ||
+        compareTexts(one.reference ?? '', other.reference ?? ''),
     );
     return {
       account,
@@ -180,6 +204,7 @@ export class Statements {
       refused: this.#refused.get(account) ?? 0,
       requests: lines.reduce((total, line) => total + line.requests, 0),
       estimated: lines.reduce((total, line) => total + line.estimated, 0),
+      corrections: lines.reduce((total, line) => total + line.corrections, 0),
       ...(Object.fromEntries(
         COSTS.map((name) => [name, lines.reduce((total, line) => total + line[name], 0n)]),
       ) as Record<(typeof COSTS)[number], bigint>),
@@ -188,25 +213,25 @@ export class Statements {
 }
 
 /** A call at its end, as the filter reads it. */
-function callOf(event: Ending | EventOf<'request.rejected'>): FilteredCall {
+function callOf(event: Counted): FilteredCall {
   const { account, key, model = null, route = null, end_user = null, session = null, tags = [] } = event;
   const call = { account, key, model, route, end_user, session, tags };
-  const isSettled = event.type === 'request.settled';
+  const isAnswered = event.type === 'request.settled' || event.type === 'usage.adjusted';
   return event.type === 'request.rejected'
     ? { ...call, upstream: null, outcome: 'refused', status: event.status, error_code: event.error_code }
     : {
         ...call,
-        upstream: (isSettled ? event.upstream : undefined) ?? null,
+        upstream: (isAnswered ? event.upstream : undefined) ?? null,
         outcome: OUTCOME_OF[event.end_reason],
-        status: isSettled ? event.status : null,
+        status: (isAnswered ? event.status : undefined) ?? null,
         error_code: null,
       };
 }
 
-function addTokens(line: Line, event: EventOf<'request.settled'>): void {
-  line.input_tokens += event.input_tokens;
+function addTokens(line: Line, event: EventOf<'request.settled' | 'usage.adjusted'>): void {
+  line.input_tokens += event.input_tokens ?? 0;
   line.cache_write_tokens += event.cache_write_tokens ?? 0;
-  line.cache_read_tokens += event.cache_read_tokens;
-  line.output_tokens += event.output_tokens;
-  line.reasoning_tokens += event.reasoning_tokens;
+  line.cache_read_tokens += event.cache_read_tokens ?? 0;
+  line.output_tokens += event.output_tokens ?? 0;
+  line.reasoning_tokens += event.reasoning_tokens ?? 0;
 }

@@ -84,7 +84,7 @@ export class Subjects {
     } else if (isModelEvent(event)) {
       const model = evolveModel(this.models.get(event.model), { event, at, position, version });
       if (model) this.models.set(model.name, model);
-    } else if (event.type === 'usage.adjusted') {
+    } else if (event.type === 'quota.adjusted') {
       // A part of the log lacks the charges, and perhaps the quota, from before it.
       this.#windows.adjust(event, minuteOf(at.getTime()), this.#isFullLog ? onFault : ignore);
     } else if (event.type === 'registration.changed') {

@@ -4,6 +4,8 @@ import type { EventOf } from '#db/events/events.ts';
 /** Usage and cost of requests, counted when they end. Pure. */
 
 export type Ending = EventOf<'request.settled' | 'request.abandoned'>;
+/** The events that change totals. */
+export type Counted = Ending | EventOf<'request.rejected' | 'usage.adjusted'>;
 
 /** Totals. Tokens are those of settled requests, except `abandoned_tokens`. */
 export type Totals = {
@@ -20,8 +22,12 @@ export type Totals = {
   reasoning_tokens: number;
   /** The charges of abandoned requests. */
   abandoned_tokens: number;
-  /** The cost of settled requests and the reservations of abandoned ones. */
+  /** Corrections of ended requests, whose amounts are in the other figures. */
+  corrections: number;
+  /** The cost of settled requests and the reservations of abandoned ones, corrected. */
   cost_nanousd: bigint;
+  /** The amounts that corrections added to the cost. */
+  correction_cost_nanousd: bigint;
 };
 
 const COUNT_NAMES = [
@@ -34,8 +40,10 @@ const COUNT_NAMES = [
   'output_tokens',
   'reasoning_tokens',
   'abandoned_tokens',
+  'corrections',
 ] as const satisfies readonly (keyof Totals)[];
-export const TOTAL_NAMES = [...COUNT_NAMES, 'cost_nanousd'] as const;
+const COST_NAMES = ['cost_nanousd', 'correction_cost_nanousd'] as const;
+export const TOTAL_NAMES = [...COUNT_NAMES, ...COST_NAMES] as const;
 
 export function zeroTotals(): Totals {
   return {
@@ -48,7 +56,9 @@ export function zeroTotals(): Totals {
     output_tokens: 0,
     reasoning_tokens: 0,
     abandoned_tokens: 0,
+    corrections: 0,
     cost_nanousd: 0n,
+    correction_cost_nanousd: 0n,
   };
 }
 
@@ -57,9 +67,20 @@ export const costOf = (event: Ending): number | null =>
   (event.type === 'request.settled' ? event.cost_nanousd : event.hold_cost_nanousd) ?? null;
 
 /** Adds an event to totals. */
-export function count(totals: Totals, event: Ending | EventOf<'request.rejected'>): void {
+export function count(totals: Totals, event: Counted): void {
   if (event.type === 'request.rejected') {
     totals.refused += event.rejected_count;
+    return;
+  }
+  if (event.type === 'usage.adjusted') {
+    totals.corrections++;
+    totals.cost_nanousd += BigInt(event.cost_nanousd ?? 0);
+    totals.correction_cost_nanousd += BigInt(event.cost_nanousd ?? 0);
+    totals.abandoned_tokens += event.hold_tokens ?? 0;
+    totals.input_tokens += event.input_tokens ?? 0;
+    totals.cache_read_tokens += event.cache_read_tokens ?? 0;
+    totals.output_tokens += event.output_tokens ?? 0;
+    totals.reasoning_tokens += event.reasoning_tokens ?? 0;
     return;
   }
   totals.requests++;
@@ -79,7 +100,7 @@ export function count(totals: Totals, event: Ending | EventOf<'request.rejected'
 
 /** Adds totals to a sum. */
 export function addTo(sum: Totals, totals: Totals): void {
-  sum.cost_nanousd += totals.cost_nanousd;
+  for (const name of COST_NAMES) sum[name] += totals[name];
   for (const name of COUNT_NAMES) sum[name] += totals[name];
 }
 
@@ -90,7 +111,7 @@ export type UsageRow = { account: string; key: string; model: string } & Totals;
 export class Usage {
   readonly #accounts = new Map<string, Map<string, Map<string, Totals>>>();
 
-  apply(event: Ending | EventOf<'request.rejected'>): void {
+  apply(event: Counted): void {
     count(this.#totalsOf(event.account, event.key, event.model ?? ''), event);
   }
 

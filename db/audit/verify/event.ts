@@ -8,7 +8,7 @@ import {
   type RequestEvent,
 } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { parseSettlement } from '#db/log/bodies.ts';
+import { parseCorrection, parseSettlement } from '#db/log/bodies.ts';
 import {
   AT,
   type ColumnName,
@@ -78,7 +78,7 @@ const PLAIN_REQUESTS: readonly RegExp[] = REQUEST_TYPES.reduce<RegExp[]>((found,
   found[EVENT_CODES[type]] = new RegExp(`\\(${requestPattern(type)}\\)(?=\\n|$)`, 'y');
   return found;
 }, []);
-/** Codes of requests have three digits. */
+/** Codes of requests have three digits, but for corrections, which are few. */
 const CODE_DIGITS = 3;
 const ZERO = 0x30;
 
@@ -115,7 +115,7 @@ export function checkEvent(line: string): Checked {
   if (problem !== null) return { problem, cells };
   if (shape === undefined) return checkControl(type, cells);
   const body = cells[AT.body] ?? null;
-  return body === null || isSettlement(body)
+  return body === null || isBody(type, body)
     ? { problem: null, cells, control: null }
     : { problem: `is no event of the type ${type}`, cells };
 }
@@ -131,10 +131,11 @@ function fieldsOf(line: string): Cells | null {
   }
 }
 
-/** Only settlements may have a body: of no other type is it a column. */
-function isSettlement(body: string): boolean {
+/** Only settlements and corrections may have a body: of no other type of requests is it a column. */
+function isBody(type: EventType, body: string): boolean {
   try {
-    parseSettlement(body);
+    if (type === 'usage.adjusted') parseCorrection(body);
+    else parseSettlement(body);
     return true;
   } catch {
     return false;

@@ -48,10 +48,7 @@ export class Streams {
     if (event?.type === 'account.topped_up')
       this.#names.set(`top-up/${event.account}/${event.reference}`, position);
     if (event?.type === 'key.rotated') this.#count(`rotation/${event.key}`);
-    if (event?.type === 'usage.adjusted') {
-      if (event.corrects === undefined) this.#count(`adjustment/${event.account}`);
-      else this.#names.set(`adjustment/${event.corrects}/${event.meter}`, position);
-    }
+    if (event?.type === 'quota.adjusted') this.#count(`adjustment/${event.account}`);
   }
 
   #count(keyed: string): void {

@@ -8,6 +8,7 @@ import type { PageEvent } from '#db/projections/page/page.ts';
 const ACCEPTED = EVENT_CODES['request.accepted'];
 const SETTLED = EVENT_CODES['request.settled'];
 const EXTENDED = EVENT_CODES['request.extended'];
+const ADJUSTED = EVENT_CODES['usage.adjusted'];
 const CALL_TYPES: ReadonlySet<number> = new Set([
   ACCEPTED,
   EXTENDED,
@@ -20,7 +21,10 @@ export type CallEvent = { event: PageEvent; units: Units };
 /** Of each of QUOTA_METERS. */
 export type Units = number[];
 
-/** Calls that begin and end in a page, of one subject, one minute of admission and the same terms. */
+/**
+ * Calls that begin and end in a page, or corrections that were recorded in one minute, of one subject, one
+ * minute of admission and the same terms.
+ */
 export type WholeCalls = {
   /** As `daybook.subjects_of` names them. */
   subject: string;
@@ -31,6 +35,8 @@ export type WholeCalls = {
   terms: number;
   /** Of the last end. */
   position: number;
+  /** Corrections are charged to the windows that are not over in the minute they were recorded; else null. */
+  recordedMinute: number | null;
   units: Units;
 };
 
@@ -54,7 +60,9 @@ export type Limited = ReadonlyMap<string, ReadonlySet<number>>;
  */
 export function chargesOf(events: readonly PageEvent[], limited: Limited): Charges {
   const calls = new Map<string | null | undefined, PageEvent[]>();
+  const whole = new Map<string, WholeCalls>();
   for (const event of events) {
+    if (event.type === ADJUSTED) addWhole(whole, event, event, limited, Math.floor(event.atUs / MINUTE_US));
     if (!CALL_TYPES.has(event.type)) continue;
     const request = event.cells[AT.request];
     const call = calls.get(request);
@@ -63,10 +71,9 @@ export function chargesOf(events: readonly PageEvent[], limited: Limited): Charg
   }
   const life: CallEvent[] = [];
   const wholeRequests: string[] = [];
-  const whole = new Map<string, WholeCalls>();
   for (const [request, call] of calls) {
     if (request != null && isWhole(call)) {
-      addWhole(whole, call[0] as PageEvent, call.at(-1) as PageEvent, limited);
+      addWhole(whole, call[0] as PageEvent, call.at(-1) as PageEvent, limited, null);
       wholeRequests.push(request);
     } else for (const event of call) life.push({ event, units: unitsOf(event) });
   }
@@ -85,12 +92,13 @@ function isWhole(call: readonly PageEvent[]): boolean {
   );
 }
 
-/** Adds the units of a call to those of the same subjects, minute of admission and terms. */
+/** Adds the units of a call or a correction to those of the same subjects, minutes and terms. */
 function addWhole(
   sums: Map<string, WholeCalls>,
   { cells, position }: PageEvent,
   end: PageEvent,
   limited: Limited,
+  recordedMinute: number | null,
 ): void {
   const minute = cells[AT.admitted_minute];
   const terms = cells[AT.terms_position] ?? '0';
@@ -98,7 +106,7 @@ function addWhole(
   if (minute == null || integerOf(terms) >= position) return;
   const units = unitsOf(end);
   for (const { subject, holder, per, account } of subjectsOf(cells, limited)) {
-    const id = `${minute},${terms},${subject}`;
+    const id = `${minute},${terms},${recordedMinute},${subject}`;
     const sum = sums.get(id);
     if (sum === undefined) {
       sums.set(id, {
@@ -109,6 +117,7 @@ function addWhole(
         admittedMinute: integerOf(minute),
         terms: integerOf(terms),
         position: end.position,
+        recordedMinute,
         units: [...units],
       });
       continue;
@@ -123,7 +132,7 @@ function addWhole(
 export function holdersIn(events: readonly PageEvent[]): Set<string> {
   const holders = new Set<string>();
   for (const { type, cells } of events)
-    if (CALL_TYPES.has(type)) for (const holder of holdersOf(cells)) holders.add(holder);
+    if (CALL_TYPES.has(type) || type === ADJUSTED) for (const holder of holdersOf(cells)) holders.add(holder);
   return holders;
 }
 
@@ -163,6 +172,7 @@ const APART: Readonly<Record<number, { kind: string; at: number }>> = {
   2: { kind: 'session', at: AT.session },
   3: { kind: 'tag', at: AT.tags },
 };
+const MINUTE_US = 60_000_000;
 
 /**
  * The units of each meter, written out: the fold of `daybook audit diff` takes those of db/limits/meters.ts,
@@ -176,11 +186,18 @@ function unitsOf({ type, cells }: PageEvent): Units {
           tokens: field(cells, AT.input_tokens) + field(cells, AT.output_tokens),
           cost_nanousd: field(cells, AT.cost_nanousd),
         }
-      : {
-          requests: 1,
-          tokens: field(cells, AT.hold_tokens),
-          cost_nanousd: field(cells, AT.hold_cost_nanousd),
-        };
+      : type === ADJUSTED
+        ? {
+            requests: 0,
+            tokens:
+              field(cells, AT.input_tokens) + field(cells, AT.output_tokens) + field(cells, AT.hold_tokens),
+            cost_nanousd: field(cells, AT.cost_nanousd),
+          }
+        : {
+            requests: 1,
+            tokens: field(cells, AT.hold_tokens),
+            cost_nanousd: field(cells, AT.hold_cost_nanousd),
+          };
   return QUOTA_METERS.map((meter) => units[meter]);
 }
 

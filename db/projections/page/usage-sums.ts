@@ -11,6 +11,7 @@ const ACCEPTED = EVENT_CODES['request.accepted'];
 const SETTLED = EVENT_CODES['request.settled'];
 const ABANDONED = EVENT_CODES['request.abandoned'];
 const REJECTED = EVENT_CODES['request.rejected'];
+const ADJUSTED = EVENT_CODES['usage.adjusted'];
 
 /** The sums of the usage tables in the order of their columns; the two histograms follow them. */
 export const SUMS = [
@@ -26,6 +27,8 @@ export const SUMS = [
   'cost_nanousd',
   'upstream_cost_nanousd',
   'estimated_cost_nanousd',
+  'corrections',
+  'correction_cost_nanousd',
 ] as const;
 type Sum = (typeof SUMS)[number];
 const SUM_AT = Object.fromEntries(SUMS.map((name, index) => [name, index])) as Record<Sum, number>;
@@ -34,7 +37,7 @@ const FIRST_BYTE_AT = DURATION_AT + BUCKETS;
 const FIGURES = FIRST_BYTE_AT + BUCKETS;
 const NO_FIGURES: readonly number[] = Array.from({ length: FIGURES }, () => 0);
 
-/** The figures of endings and rejections in a unit of time. */
+/** The figures of endings, rejections and corrections in a unit of time. */
 export type UsageRow = {
   /** Its beginning, in microseconds since 1970. */
   us: number;
@@ -78,9 +81,9 @@ const OUTCOME_AT: ReadonlyMap<string, number> = new Map(
 );
 
 /**
- * The figures of a page by minute, account, key and model, and the use of its keys. Each end and each
- * rejection is counted once, in the minute of its event. The key, account and model of a call are those of
- * its end. Pure.
+ * The figures of a page by minute, account, key and model, and the use of its keys. Each end, each rejection
+ * and each correction is counted once, in the minute of its event. The key, account and model of a call are
+ * those of its end. Pure.
  * @throws {TypeError} where a field is no integer. {RangeError} where a sum would not be exact.
  */
 export function sumUsage(events: readonly PageEvent[]): { minutes: UsageRow[]; keys: KeyUse[] } {
@@ -91,7 +94,7 @@ export function sumUsage(events: readonly PageEvent[]): { minutes: UsageRow[]; k
       const use = useOf(keys, cells);
       use.requests++;
       use.usedUs = Math.max(use.usedUs ?? atUs, atUs);
-    } else if (type === SETTLED || type === ABANDONED || type === REJECTED) {
+    } else if (type === SETTLED || type === ABANDONED || type === REJECTED || type === ADJUSTED) {
       const us = atUs - (atUs % MINUTE_US);
       const id = `${us},${cells[AT.account]},${cells[AT.key]},${cells[AT.model]}`;
       let row = minutes.get(id);
@@ -132,7 +135,10 @@ function count(figures: number[], type: number, cells: Cells, cost: string | nul
   const upstreamCost = cells[AT.upstream_cost_nanousd] ?? cost;
   if (upstreamCost != null) add(SUM_AT.upstream_cost_nanousd, integerOf(upstreamCost));
   const endReason = cells[AT.end_reason];
-  if (endReason != null) {
+  if (type === ADJUSTED) {
+    add(SUM_AT.corrections, 1);
+    if (cost != null) add(SUM_AT.correction_cost_nanousd, integerOf(cost));
+  } else if (endReason != null) {
     if (ESTIMATED.has(cells[AT.usage_source] as string)) {
       add(SUM_AT.estimated, 1);
       if (cost != null) add(SUM_AT.estimated_cost_nanousd, integerOf(cost));
@@ -148,7 +154,8 @@ function count(figures: number[], type: number, cells: Cells, cost: string | nul
   const rejected = cells[AT.rejected_count];
   if (rejected != null) add(SUM_AT.refused, integerOf(rejected));
   const held = cells[AT.hold_tokens];
-  if (type === ABANDONED && held != null) add(SUM_AT.abandoned_tokens, integerOf(held));
+  if ((type === ABANDONED || type === ADJUSTED) && held != null)
+    add(SUM_AT.abandoned_tokens, integerOf(held));
   const duration = cells[AT.duration_ms];
   if (duration != null) add(DURATION_AT + bucketOf(integerOf(duration)), 1);
   const firstByte = cells[AT.first_byte_ms];

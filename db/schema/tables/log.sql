@@ -91,6 +91,39 @@ create table daybook.control_event (
   unique (stream, version)
 );
 
+-- The corrections of requests once more: a request's are found by its id, those of a period by their time.
+-- Their figures are what each adds. They stay when their partition is archived. Written only by
+-- daybook.append_corrections.
+create table daybook.correction (
+  position bigint primary key,
+  at timestamptz not null,
+  cost_nanousd bigint,
+  -- Null: the same as `cost_nanousd`.
+  upstream_cost_nanousd bigint,
+  hold_tokens bigint,
+  input_tokens integer,
+  cache_read_tokens integer,
+  cache_write_tokens integer,
+  output_tokens integer,
+  reasoning_tokens integer,
+  route smallint,
+  status smallint,
+  end_reason smallint not null,
+  request uuid not null,
+  account text collate "C" not null,
+  key text collate "C" not null,
+  model text collate "C" not null,
+  upstream text collate "C",
+  end_user text collate "C",
+  session text collate "C",
+  tags text collate "C",
+  reference text collate "C" not null,
+  reason text not null,
+  adjusted_by text collate "C" not null,
+  unique (request, reference)
+);
+create index correction_at on daybook.correction using brin (at);
+
 -- The current version of each control stream, and names that are taken. Rebuildable from the log; written
 -- only by the functions that append.
 create table daybook.stream_head (

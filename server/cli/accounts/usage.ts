@@ -1,10 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { Option } from 'commander';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { Pseudonym, RequestId } from '#db/events/parts.ts';
+import type { CorrectedFigure, Corrections } from '#db/events/usage-events.ts';
 import { QUOTA_WINDOWS, type QuotaWindowKind } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
+import { parseAmount } from '#db/money.ts';
 import { run } from '#server/cli/control-session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -14,63 +17,156 @@ type AdjustOptions = {
   endUser?: string;
   session?: string;
   tag?: string;
-  meter: QuotaMeter;
-  amount: string;
+  meter?: QuotaMeter;
+  amount?: string;
   window?: QuotaWindowKind;
   request?: string;
+  reference?: string;
   adjustment?: string;
   reason: string;
-};
+} & { [Option in CorrectionOption]?: string };
+
+/** Options of what a correction of a request adds, with the figure that each is. */
+const FIGURES = {
+  charge: 'cost_nanousd',
+  upstreamCost: 'upstream_cost_nanousd',
+  inputTokens: 'input_tokens',
+  cacheReadTokens: 'cache_read_tokens',
+  cacheWriteTokens: 'cache_write_tokens',
+  outputTokens: 'output_tokens',
+  reasoningTokens: 'reasoning_tokens',
+  reservedTokens: 'hold_tokens',
+} as const satisfies Record<string, CorrectedFigure>;
+type CorrectionOption = keyof typeof FIGURES;
+const FIGURE_OPTIONS = Object.keys(FIGURES) as CorrectionOption[];
+const flagOf = (option: string): string =>
+  `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 /** `daybook usage …` */
 export function usageCommands(program: Command): void {
   const usage = program.command('usage').description('the usage that quotas count');
 
-  withJson(usage.command('adjust'))
-    .description("give units back, or add them, in the current windows of an account's quotas")
+  const adjust = withJson(usage.command('adjust'))
+    .description(
+      "give units back, or add them, in the current windows of an account's quotas; or, with --request, " +
+        'correct the charge, cost and tokens of an ended request',
+    )
     .requiredOption('--account <name>', "the account's name")
     .option('--key <id>', "also adjust the quotas of this key, as the key's requests count in both")
     .option('--end-user <pseudonym>', 'also adjust the quotas of this end user')
     .option('--session <pseudonym>', 'also adjust the quotas of this session')
     .option('--tag <pseudonym>', 'also adjust the quotas of this tag')
-    .addOption(
-      new Option('--meter <meter>', 'the meter of the quotas').choices(QUOTA_METERS).makeOptionMandatory(),
-    )
-    .requiredOption('--amount <units>', 'whole units to add; negative ones give back: --amount=-4870')
+    .addOption(new Option('--meter <meter>', 'the meter of the quotas').choices(QUOTA_METERS))
+    .option('--amount <units>', 'whole units to add; negative ones give back: --amount=-4870')
     .addOption(
       new Option('--window <window>', 'only the quotas of this window; default: all').choices(QUOTA_WINDOWS),
     )
-    .option(
-      '--request <id>',
-      'the ended request whose charge is corrected, once for each meter; determines key and windows',
-    )
+    .option('--request <id>', 'the ended request to correct, by the following amounts')
+    .option('--charge <dollars>', "dollars to add to the account's charge; negative: --charge=-0.25")
+    .option('--upstream-cost <dollars>', "dollars to add to the operator's cost; default: as --charge");
+  for (const option of FIGURE_OPTIONS.slice(2))
+    adjust.option(`${flagOf(option)} <tokens>`, `tokens to add to the ${FIGURE_NAMES[option]}`);
+  adjust
+    .option('--reference <text>', 'where the correction comes from; each corrects a request once')
     .option('--adjustment <uuid>', 'an idempotency key: the same adjustment is never made twice')
     .requiredOption('--reason <text>', 'why, for the event log; at most 200 characters')
     .action((options: AdjustOptions, command: Command) =>
-      run(
-        command,
-        async ({ control }) => {
-          const amount = readAmount(options.amount);
-          const { account, key, meter, window, request, adjustment, reason } = options;
-          const { event } = await control.adjustUsage(account, {
-            meter,
-            amount,
-            window: window ?? null,
-            key: key ?? null,
-            attribution: readAttribution(options),
-            request: readId('--request', request),
-            adjustment: readId('--adjustment', adjustment),
-            reason,
-          });
-          return { account, meter, amount, position: event?.position ?? null };
-        },
-        ({ account, meter, amount, position }) => {
-          const units = `${Math.abs(amount)} ${METERS[meter].units[Math.abs(amount) === 1 ? 0 : 1]}`;
-          const done = amount < 0 ? `gave ${units} back to` : `added ${units} to the usage of`;
-          return `Adjustment ${done} account "${account}", at position ${position} of the log.`;
-        },
-      ),
+      options.request === undefined
+        ? adjustQuotas(options, command)
+        : correct(options, options.request, command),
     );
+}
+
+const FIGURE_NAMES: Record<CorrectionOption, string> = {
+  charge: 'charge',
+  upstreamCost: 'upstream cost',
+  inputTokens: 'input tokens',
+  cacheReadTokens: 'cache read tokens',
+  cacheWriteTokens: 'cache write tokens',
+  outputTokens: 'output tokens',
+  reasoningTokens: 'reasoning tokens',
+  reservedTokens: 'tokens that an abandoned request is charged',
+};
+
+function adjustQuotas(options: AdjustOptions, command: Command): Promise<void> {
+  return run(
+    command,
+    async ({ control }) => {
+      const { account, key, meter, window, adjustment, reason } = options;
+      const surplus = [...FIGURE_OPTIONS, 'reference' as const].find((name) => options[name] !== undefined);
+      if (surplus !== undefined)
+        throw new DecisionError('invalid', `${flagOf(surplus)} corrects a request: name it with --request.`);
+      if (meter === undefined || options.amount === undefined)
+        throw new DecisionError(
+          'invalid',
+          'Name --meter and --amount, or the request to correct with --request.',
+        );
+      const amount = readAmount(options.amount);
+      const { event } = await control.adjustQuotas(account, {
+        meter,
+        amount,
+        window: window ?? null,
+        key: key ?? null,
+        attribution: readAttribution(options),
+        adjustment: readId('--adjustment', adjustment),
+        reason,
+      });
+      return { account, meter, amount, position: event?.position ?? null };
+    },
+    ({ account, meter, amount, position }) => {
+      const units = `${Math.abs(amount)} ${METERS[meter].units[Math.abs(amount) === 1 ? 0 : 1]}`;
+      const done = amount < 0 ? `gave ${units} back to` : `added ${units} to the usage of`;
+      return `Adjustment ${done} account "${account}", at position ${position} of the log.`;
+    },
+  );
+}
+
+function correct(options: AdjustOptions, request: string, command: Command): Promise<void> {
+  return run(
+    command,
+    async ({ control }) => {
+      const surplus = (['meter', 'amount', 'window', 'key', 'endUser', 'session', 'tag'] as const).find(
+        (name) => options[name] !== undefined,
+      );
+      if (surplus !== undefined)
+        throw new DecisionError(
+          'invalid',
+          `${flagOf(surplus)} is of adjusted quotas. A request determines its own: name amounts such as ` +
+            '--charge.',
+        );
+      const id = readId('--request', request) as string;
+      const adjustment = readId('--adjustment', options.adjustment) ?? randomUUID();
+      const reference = options.reference ?? `adjustment:${adjustment}`;
+      const deltas = readDeltas(options);
+      const { event } = await control.correctUsage(options.account, id, {
+        deltas,
+        reference,
+        reason: options.reason,
+      });
+      return { request: id, reference, ...deltas, position: event?.position ?? null };
+    },
+    ({ request: id, reference, position }) =>
+      `Request ${id} corrected at position ${position} of the log, with the reference "${reference}".`,
+  );
+}
+
+function readDeltas(options: AdjustOptions): Corrections {
+  return Object.fromEntries(
+    FIGURE_OPTIONS.flatMap((option) => {
+      const text = options[option];
+      if (text === undefined) return [];
+      const isCost = option === 'charge' || option === 'upstreamCost';
+      const [, sign, digits = ''] = /^([+-]?)(.*)$/.exec(text) ?? [];
+      const amount = isCost ? parseAmount(digits) : /^\d{1,9}$/.test(digits) ? Number(digits) : null;
+      if (amount === null)
+        throw new DecisionError(
+          'invalid',
+          `${flagOf(option)} must be ${isCost ? 'an amount in dollars such as 0.25' : 'a whole number'}. ` +
+            `Write ${flagOf(option)}=-${isCost ? '0.25' : '100'} to subtract.`,
+        );
+      return [[FIGURES[option], sign === '-' ? -amount : amount]];
+    }),
+  );
 }
 
 function readAmount(text: string): number {

@@ -15,20 +15,20 @@ export async function listAdjustments(
   account: string,
   limit = ADJUSTMENTS_LISTED_MAX,
 ): Promise<AdjustmentList> {
-  const events = (await readNewestOfStream(client, `usage/${account}`, limit)).flatMap((row) =>
+  const events = (await readNewestOfStream(client, `quota/${account}`, limit)).flatMap((row) =>
     row instanceof UnreadableEventError ? [] : [row],
   );
   const oldest = events.at(-1)?.version ?? 1;
   return {
     object: 'list',
     data: events.flatMap((placed) =>
-      placed.event.type === 'usage.adjusted' ? [adjustmentRow(placed, placed.event)] : [],
+      placed.event.type === 'quota.adjusted' ? [adjustmentRow(placed, placed.event)] : [],
     ),
     rows_omitted: oldest - 1,
   };
 }
 
-function adjustmentRow({ position, at }: Placed, event: EventOf<'usage.adjusted'>): AdjustmentRow {
-  const { actor, key = null, meter, amount, window, corrects: request = null, reason } = event;
-  return { position, at: at.toISOString(), actor, key, meter, amount, window, request, reason };
+function adjustmentRow({ position, at }: Placed, event: EventOf<'quota.adjusted'>): AdjustmentRow {
+  const { actor, key = null, meter, amount, window, reason } = event;
+  return { position, at: at.toISOString(), actor, key, meter, amount, window, reason };
 }

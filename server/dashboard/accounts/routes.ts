@@ -115,11 +115,10 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
         // Only reported usage can be given back, and the page shows usage of a moment ago.
         if (account && body.amount < 0) await reportUsage(relay, account);
         return change(params, who, (control, id) =>
-          control.adjustUsage(id, {
+          control.adjustQuotas(id, {
             ...body,
             window: body.window ?? null,
             key: body.key ?? null,
-            request: body.request ?? null,
           }),
         );
       },

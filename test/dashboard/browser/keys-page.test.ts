@@ -235,7 +235,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       expect(await violations(page)).toEqual([]);
       await dialog.getByLabel('Reason').fill('charged twice by the provider');
       await dialog.getByRole('button', { name: 'Adjust usage' }).click();
-      await dialog.getByText('usage.adjusted').waitFor();
+      await dialog.getByText('quota.adjusted').waitFor();
       await dialog.getByRole('button', { name: 'Adjust usage' }).click();
       await dialog.getByLabel('Reason').fill('again');
       await dialog.getByRole('button', { name: 'Adjust usage' }).click();

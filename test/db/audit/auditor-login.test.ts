@@ -33,6 +33,7 @@ const READABLE = [
   'daybook.allowance',
   'daybook.checkpoint',
   'daybook.control_event',
+  'daybook.correction',
   'daybook.cosignature',
   'daybook.install',
   'daybook.instance',

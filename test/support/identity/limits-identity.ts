@@ -57,7 +57,8 @@ class Audit {
   add(placed: Placed): void {
     const { event, position, at } = placed;
     if (isControl(placed)) this.#control(placed);
-    else if (!('actor' in event) && event.type !== 'request.rejected')
+    // A correction changes what was charged, not what was admitted.
+    else if (!('actor' in event) && event.type !== 'request.rejected' && event.type !== 'usage.adjusted')
       this.#life(event, position, minuteOf(at.getTime()));
   }
 

@@ -17,7 +17,6 @@ import { type Made, madeOfUpstreams } from '../upstream/arbitrary-upstream.ts';
 import {
   INT4_MAX,
   id,
-  request,
   name,
   modelName,
   slug,
@@ -253,9 +252,9 @@ const CONTROL: Made<ControlEvent> = {
     account: id,
     actor,
   }),
-  'usage.adjusted': fc.record(
+  'quota.adjusted': fc.record(
     {
-      type: one('usage.adjusted' as const),
+      type: one('quota.adjusted' as const),
       account: id,
       key: id,
       parent: id,
@@ -270,7 +269,6 @@ const CONTROL: Made<ControlEvent> = {
       window: fc.constantFrom(...QUOTA_WINDOWS),
       window_start: int4,
       reset_position: int8,
-      corrects: request,
       reason: name,
       actor,
     },

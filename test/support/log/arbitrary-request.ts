@@ -21,6 +21,14 @@ const attribution = {
   session: pseudonym,
   tags: fc.array(pseudonym, { minLength: 1, maxLength: TAGS_MAX }),
 };
+/** Amounts that are added to a figure. */
+const signed = (amount: fc.Arbitrary<number>) =>
+  fc.tuple(amount, fc.boolean()).map(([value, isAdded]) => (isAdded || value === 0 ? value : -value));
+/** Any text: it is in the JSON of the body. */
+const anyReason = fc
+  .string({ unit: 'grapheme', minLength: 1, maxLength: 40 })
+  .map((text) => text.trim())
+  .filter((text) => text !== '' && text.length <= 200);
 const call = { request, account: id, key: id, model: modelName, ...attribution };
 const anyRoute = fc.constantFrom(...RELAYED_ROUTES);
 const providerText = fc.stringMatching(/^[\x20-\x7e]{1,128}$/);
@@ -105,6 +113,29 @@ export const ANY_REQUEST: Made<RequestEvent> = {
   'request.abandoned': fc.record(
     { type: one('request.abandoned' as const), ...ending, ...hold },
     { requiredKeys: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'] },
+  ),
+  'usage.adjusted': fc.record(
+    {
+      type: one('usage.adjusted' as const),
+      ...call,
+      route: anyRoute,
+      ...admission,
+      upstream: slug,
+      status: int2,
+      end_reason: ending.end_reason,
+      cost_nanousd: signed(int8),
+      upstream_cost_nanousd: signed(int8),
+      hold_tokens: signed(int8),
+      input_tokens: signed(int4),
+      cache_read_tokens: signed(int4),
+      cache_write_tokens: signed(int4),
+      output_tokens: signed(int4),
+      reasoning_tokens: signed(int4),
+      reference: fc.stringMatching(/^[\x21-\x7e]([\x20-\x7e]{0,20}[\x21-\x7e])?$/),
+      reason: anyReason,
+      adjusted_by: one('command-line'),
+    },
+    { requiredKeys: [...CALL, 'end_reason', 'reference', 'reason', 'adjusted_by'] },
   ),
   'request.rejected': fc.record(
     {

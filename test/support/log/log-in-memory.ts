@@ -4,7 +4,7 @@ import { streamOf } from '#db/events/streams.ts';
 import type { Writer } from './log-writer.ts';
 
 /** A log without a database, for what is pure: what is appended to it stands there, batch by batch. */
-export class LogInMemory implements Pick<Writer, 'append' | 'control'> {
+export class LogInMemory implements Pick<Writer, 'append' | 'control' | 'correct'> {
   readonly events: Placed[] = [];
   #now: number;
   readonly #stepMs: number;
@@ -16,6 +16,7 @@ export class LogInMemory implements Pick<Writer, 'append' | 'control'> {
   }
 
   append: Writer['append'] = (events) => this.#add(events.map((event) => ({ event, version: null })));
+  correct: Writer['correct'] = this.append;
   control: Writer['control'] = (appends) => this.#add(appends);
 
   #add(events: readonly { event: Event; version: number | null }[]): Promise<number> {

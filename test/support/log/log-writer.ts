@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import type { Role, Store } from '#db/postgres/connect.ts';
+import { appendCorrections } from '#db/limits/corrections.ts';
 import type { ControlEvent, EventOf, Placed, RequestEvent } from '#db/events/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
@@ -15,6 +16,8 @@ export type Writer = AsyncDisposable & {
   /** Appends under the next batch number, or under one that is given. */
   append(events: readonly RequestEvent[], batchNo?: number): Promise<number>;
   control(appends: readonly ControlAppend[], batchNo?: number): Promise<number>;
+  /** Appends corrections, whatever was corrected before but with the same reference. */
+  correct(events: readonly EventOf<'usage.adjusted'>[], batchNo?: number): Promise<number>;
 };
 
 /** @param as the number to append under, where it is not to be a new instance. */
@@ -27,6 +30,8 @@ export async function openWriter(store: Store, as?: number): Promise<Writer> {
     instance,
     append: (events, batchNo = ++last) => appendRequests(client, instance, batchNo, events),
     control: (appends, batchNo = ++last) => appendControl(client, instance, batchNo, appends),
+    correct: (events, batchNo = ++last) =>
+      appendCorrections(client, instance, batchNo, Number.MAX_SAFE_INTEGER, events),
     [Symbol.asyncDispose]: () => client.end(),
   };
 }

@@ -24,11 +24,15 @@ const QUOTAS: NonNullable<PlanTerms['quotas']> = [
   { meter: 'requests', window: 'lifetime', per: 'tag', limit: 5, enforcement: 'soft' },
 ];
 
+type Corrected = Pick<
+  EventOf<'usage.adjusted'>,
+  'request' | 'account' | 'key' | 'model' | 'end_reason' | 'upstream' | 'status'
+>;
 type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_nanousd?: number } };
 
 /** Writes a history into a log that other histories may be in already: its subjects are its own. */
 export class HistoryWriter {
-  readonly #writer: Pick<Writer, 'append' | 'control'>;
+  readonly #writer: Pick<Writer, 'append' | 'control' | 'correct'>;
   readonly #accounts = Array.from({ length: ACCOUNTS }, () => publicId());
   readonly #keys = Array.from({ length: KEYS }, () => publicId());
   readonly #plans = Array.from({ length: PLANS }, () => `plan-${publicId().toLowerCase()}`);
@@ -38,8 +42,11 @@ export class HistoryWriter {
   readonly #resets = new Map<string, number>();
   #running: Running[] = [];
   #waiting: RequestEvent[] = [];
+  /** Calls that have ended, as a correction names them. */
+  readonly #ended: Corrected[] = [];
+  #references = 0;
 
-  constructor(writer: Pick<Writer, 'append' | 'control'>) {
+  constructor(writer: Pick<Writer, 'append' | 'control' | 'correct'>) {
     this.#writer = writer;
   }
 
@@ -95,6 +102,10 @@ export class HistoryWriter {
       case 'abandon': {
         const call = this.#running[each.which % Math.max(1, this.#running.length)];
         return call && this.#goOn(call, each);
+      }
+      case 'correct': {
+        const call = this.#ended[each.which % Math.max(1, this.#ended.length)];
+        return call && this.#correct(call, each);
       }
       default: {
         const event = this.#change(each);
@@ -162,6 +173,7 @@ export class HistoryWriter {
     }
     this.#running = this.#running.filter((other) => other !== call);
     if (each.kind === 'abandon') {
+      this.#ended.push({ ...same, end_reason: 'abandoned' });
       return this.#request({
         type: 'request.abandoned',
         ...same,
@@ -171,6 +183,12 @@ export class HistoryWriter {
       });
     }
     const { reason, source, status, upstream, input, output, cost, upstreamCost, first, duration } = each;
+    this.#ended.push({
+      ...same,
+      end_reason: reason,
+      status,
+      ...(upstream === undefined ? {} : { upstream }),
+    });
     this.#request({
       type: 'request.settled',
       ...same,
@@ -191,8 +209,29 @@ export class HistoryWriter {
     });
   }
 
+  async #correct(call: Corrected, each: HistoryStep & { kind: 'correct' }): Promise<void> {
+    const { cost, upstreamCost, input, output, hold } = each;
+    await this.#flush();
+    await this.#writer.correct([
+      {
+        type: 'usage.adjusted',
+        ...call,
+        ...(cost === undefined ? {} : { cost_nanousd: cost }),
+        ...(upstreamCost === undefined ? {} : { upstream_cost_nanousd: upstreamCost }),
+        ...(input === undefined
+          ? {}
+          : { input_tokens: input, cache_read_tokens: input >> 1, cache_write_tokens: input >> 2 }),
+        ...(output === undefined ? {} : { output_tokens: output, reasoning_tokens: output >> 1 }),
+        ...(hold === undefined ? {} : { hold_tokens: hold }),
+        reference: `test "${++this.#references}"`,
+        reason: 'a "test"\nof one',
+        adjusted_by: 'test',
+      },
+    ]);
+  }
+
   #change(
-    each: Exclude<HistoryStep, { kind: 'accept' | 'extend' | 'settle' | 'abandon' | 'refuse' }>,
+    each: Exclude<HistoryStep, { kind: 'accept' | 'extend' | 'settle' | 'abandon' | 'refuse' | 'correct' }>,
   ): ControlEvent {
     const account = this.#pick(this.#accounts, each.whose);
     const key = this.#pick(this.#keys, each.whose);
@@ -214,7 +253,7 @@ export class HistoryWriter {
       case 'adjust': {
         const { meter, window } = QUOTAS[each.which % QUOTAS.length] as (typeof QUOTAS)[number];
         return {
-          type: 'usage.adjusted',
+          type: 'quota.adjusted',
           ...(each.isOfKey ? ofKey : { account, actor: 'test' }),
           meter,
           amount: each.units,

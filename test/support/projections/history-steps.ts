@@ -16,6 +16,8 @@ const MINUTES_AGO = [0, 0, 0, 1, 61, 1_500, 45_000];
 
 const count = fc.oneof(fc.nat(9), fc.nat(5_000));
 const amount = fc.oneof(fc.nat(9), fc.nat(1_000_000));
+/** Amounts to add, or to take away. */
+const delta = fc.integer({ min: -5_000, max: 5_000 });
 const quota = {
   meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
   limit: fc.nat(3),
@@ -106,6 +108,18 @@ const step = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('abandon' as const), which: fc.nat(20) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('correct' as const),
+      which: fc.nat(20),
+      cost: fc.option(delta, { nil: undefined }),
+      upstreamCost: fc.option(delta, { nil: undefined }),
+      input: fc.option(delta, { nil: undefined }),
+      output: fc.option(delta, { nil: undefined }),
+      hold: fc.option(delta, { nil: undefined }),
+    }),
+  },
   {
     weight: 2,
     arbitrary: fc.record({

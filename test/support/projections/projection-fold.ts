@@ -149,6 +149,8 @@ const SUMS = [
   'cost_nanousd',
   'upstream_cost_nanousd',
   'estimated_cost_nanousd',
+  'corrections',
+  'correction_cost_nanousd',
 ];
 const noFigures = (): Figures =>
   Object.assign(Object.fromEntries(SUMS.map((name) => [name, 0])), {
@@ -182,7 +184,8 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
       const use = useOf(tables.key_use, event);
       Object.assign(use, { last_used_at: at, requests: (use['requests'] as number) + 1 });
     }
-    if (!isEnding(event) && event.type !== 'request.rejected') continue;
+    const isCorrection = event.type === 'usage.adjusted';
+    if (!isEnding(event) && event.type !== 'request.rejected' && !isCorrection) continue;
     const { account, key } = event;
     const model = event.model ?? '';
     const from = (ms: number): Date => new Date(at.getTime() - (at.getTime() % ms));
@@ -198,7 +201,9 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
       count(figures, event);
     }
     const use = useOf(tables.key_use, event);
-    if (isEnding(event)) use['cost_nanousd'] = (use['cost_nanousd'] as number) + (costOf(event) ?? 0);
+    if (event.type !== 'request.rejected')
+      use['cost_nanousd'] =
+        (use['cost_nanousd'] as number) + ((isEnding(event) ? costOf(event) : event.cost_nanousd) ?? 0);
   }
   return tables;
 }
@@ -209,11 +214,21 @@ function useOf(rows: Rows, { key, account }: { key: string; account: string }): 
   return row;
 }
 
-function count(figures: Figures, event: Ending | EventOf<'request.rejected'>): void {
+function count(figures: Figures, event: Ending | EventOf<'request.rejected' | 'usage.adjusted'>): void {
   const add = (name: string, amount: number): void => {
     figures[name] = (figures[name] as number) + amount;
   };
   if (event.type === 'request.rejected') return add('refused', event.rejected_count);
+  if (event.type === 'usage.adjusted') {
+    add('corrections', 1);
+    add('correction_cost_nanousd', event.cost_nanousd ?? 0);
+    add('cost_nanousd', event.cost_nanousd ?? 0);
+    add('upstream_cost_nanousd', event.upstream_cost_nanousd ?? event.cost_nanousd ?? 0);
+    add('abandoned_tokens', event.hold_tokens ?? 0);
+    for (const name of ['input', 'cache_read', 'cache_write', 'output', 'reasoning'] as const)
+      add(`${name}_tokens`, event[`${name}_tokens`] ?? 0);
+    return;
+  }
   add(OUTCOME_OF[event.end_reason], 1);
   const cost = costOf(event);
   if (cost === null) add('unpriced', 1);

@@ -6,7 +6,7 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { type TermsLimit, termsLimits, WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
-import { expectedAbandoned, expectedReserved, expectedSettled } from '../meters.ts';
+import { expectedAbandoned, expectedCorrected, expectedReserved, expectedSettled } from '../meters.ts';
 import { type ExpectedSubject, expectedSubjects } from '../subjects.ts';
 import type { Row, Rows } from './projection-fold.ts';
 
@@ -45,10 +45,11 @@ class QuotaFold {
     const { event, at, position } = placed;
     const minute = minuteOf(at.getTime());
     if (!('actor' in event)) {
-      if (event.type !== 'request.rejected') this.#life(event, position, minute);
+      if (event.type === 'usage.adjusted') this.#correct(event, position, minute);
+      else if (event.type !== 'request.rejected') this.#life(event, position, minute);
       return;
     }
-    if (event.type === 'usage.adjusted') return this.#adjust(event, position);
+    if (event.type === 'quota.adjusted') return this.#adjust(event, position);
     const version = placed.version ?? 0;
     if (isKeyEvent(event)) {
       const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
@@ -128,7 +129,23 @@ class QuotaFold {
     if (event.type !== 'request.extended') this.#open.delete(event.request);
   }
 
-  #adjust(event: EventOf<'usage.adjusted'>, position: number): void {
+  /** A correction is charged to the windows of its call that are not over. */
+  #correct(event: EventOf<'usage.adjusted'>, position: number, minute: number): void {
+    const { admitted_minute: admitted, terms_position: terms = 0 } = event;
+    if (admitted === undefined) return;
+    for (const subject of expectedSubjects(event)) {
+      const versions = this.#versions.get(subject.holder) ?? [];
+      for (const limit of versions.findLast((version) => version.position <= terms)?.quotas.values() ?? []) {
+        const isOver = windowEnd(limit.window, windowStart(limit.window, admitted)) <= minute;
+        if (limit.per !== subject.per || isOver) continue;
+        const row = this.#row(subject, limit, admitted, versions);
+        row['used'] = (row['used'] as number) + expectedCorrected(limit.meter, event);
+        row['position'] = Math.max(row['position'] as number, position);
+      }
+    }
+  }
+
+  #adjust(event: EventOf<'quota.adjusted'>, position: number): void {
     const { account, key, meter, window, window_start, reset_position, amount } = event;
     const holder = key === undefined ? `account/${account}` : `key/${key}`;
     const subject = { name: holder, holder, per: null, account };

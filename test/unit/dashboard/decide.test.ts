@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseEvent } from '#db/events/events.ts';
-import { adjustedSubject } from '#db/events/usage-events.ts';
+import { adjustedSubject } from '#db/events/quota-events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
@@ -25,7 +25,7 @@ import {
 } from '#server/decide/key.ts';
 import { KEYS_ACTIVE_MAX, KEYS_EVER_MAX, OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
 import type { Limit } from '#db/limits/limits.ts';
-import { adjustUsage } from '#server/decide/usage.ts';
+import { adjustQuotas } from '#server/decide/quota.ts';
 import { definePlan, requirePlan, retirePlan } from '#server/decide/plan.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');
@@ -55,10 +55,9 @@ test('an adjustment names the subject whose quota it changes', () => {
     'key/Key00001',
     'session/Account1/Key00001/0123456789abcdef',
   ];
-  const { events, adjustments } = adjustUsage({
+  const { events, adjustments } = adjustQuotas({
     account: 'Account1',
     subjects: names.map((subject) => ({ subject, limits, position: 3, replyTokensMax: null })),
-    corrects: null,
     meter: 'tokens',
     amount: -2,
     window: null,

@@ -68,7 +68,7 @@ const placed = (frames: readonly Frame[]): number[] =>
 /** Said otherwise than the code says it: one event at a time, without regard to cost. */
 function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSignedIn: boolean): boolean {
   if (event.type === 'request.extended') return false;
-  if (event.type.startsWith('request.') && 'request' in event) {
+  if ('request' in event) {
     const outcome =
       event.type === 'request.accepted'
         ? 'running'
@@ -79,7 +79,7 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSigne
     const isMeant =
       filter.outcome === undefined ||
       filter.outcome === outcome ||
-      (filter.outcome === 'running' && outcome !== 'refused');
+      (filter.outcome === 'running' && outcome !== 'refused' && event.type !== 'usage.adjusted');
     return (
       [scope.account, filter.account ?? null].every(
         (account) => account === null || account === event.account,
@@ -162,7 +162,9 @@ describe('a page of the log', () => {
         const whole = read(new LivePage(events, onFree).messagesFor(audience, 0));
         const split = parts.flatMap((part) => read(new LivePage(part, onFree).messagesFor(audience, 0)));
         expect(sum(split)).toEqual(sum(whole));
-        const settled = whole.flatMap(({ frames }) => frames).filter((frame) => frame.type === 'settled');
+        const settled = whole
+          .flatMap(({ frames }) => frames)
+          .filter((frame) => frame.type === 'settled' || frame.type === 'corrected');
         const outcomes = settled.reduce((total, { output_tokens = 0 }) => total + output_tokens, 0);
         expect(
           Object.entries(sum(whole))

@@ -84,6 +84,7 @@ describe('replay state', () => {
               ...zeroTotals(),
               ...sums,
               cost_nanousd: BigInt(sums['cost_nanousd'] as number),
+              correction_cost_nanousd: BigInt(sums['correction_cost_nanousd'] as number),
               requests: [
                 completed,
                 client_disconnected,
@@ -193,7 +194,7 @@ describe('statements', () => {
         expect(adjusted.map(({ position, amount }) => [position, amount])).toEqual(
           expect.arrayContaining(
             log.flatMap(({ event, position }) =>
-              event.type === 'usage.adjusted' ? [[position, event.amount]] : [],
+              event.type === 'quota.adjusted' ? [[position, event.amount]] : [],
             ),
           ),
         );
@@ -222,21 +223,29 @@ describe('statements', () => {
         for (const event of log) statements.add(event);
         const own = statements.accounts.map((account) => statements.of(account));
         const { tag, ...equal } = filter;
-        const ended = log.flatMap(({ event }) =>
-          (event.type === 'request.settled' || event.type === 'request.abandoned') &&
+        const counted = log.flatMap(({ event }) =>
+          (event.type === 'request.settled' ||
+            event.type === 'request.abandoned' ||
+            event.type === 'usage.adjusted') &&
           (tag === undefined || event.tags?.includes(tag) === true) &&
           Object.entries(equal).every(([name, value]) => event[name as keyof typeof event] === value)
             ? [event]
             : [],
         );
+        const ended = counted.filter((event) => event.type !== 'usage.adjusted');
         const estimated = ended.filter(({ usage_source: source }) => !['provider', 'none'].includes(source));
-        const costs = (events: typeof ended): bigint =>
-          events.reduce((all, event) => all + BigInt(costOf(event) ?? 0), 0n);
+        const costs = (events: typeof counted): bigint =>
+          events.reduce(
+            (all, event) =>
+              all + BigInt((event.type === 'usage.adjusted' ? event.cost_nanousd : costOf(event)) ?? 0),
+            0n,
+          );
         const sum = (name: 'cost_nanousd' | 'estimated_cost_nanousd'): bigint =>
           own.reduce((all, each) => all + each[name], 0n);
         expect(own.reduce((all, each) => all + each.requests, 0)).toBe(ended.length);
         expect(own.reduce((all, each) => all + each.estimated, 0)).toBe(estimated.length);
-        expect(sum('cost_nanousd')).toBe(costs(ended));
+        expect(sum('cost_nanousd')).toBe(costs(counted));
+        expect(own.reduce((all, each) => all + each.corrections, 0)).toBe(counted.length - ended.length);
         expect(sum('estimated_cost_nanousd')).toBe(costs(estimated));
         if (tag !== undefined) expect(own.flatMap(({ adjustments }) => adjustments)).toEqual([]);
       }),
@@ -248,7 +257,7 @@ describe('statements', () => {
     const call = accepted();
     const { account, key } = call;
     const log = logOf(registered(account), call, settled(call), {
-      type: 'usage.adjusted',
+      type: 'quota.adjusted',
       account,
       key,
       meter: 'tokens',
@@ -256,7 +265,6 @@ describe('statements', () => {
       window: 'day',
       window_start: windowStart('day', minuteOf(Date.now())),
       reset_position: 0,
-      corrects: call.request,
       reason: 'a "killed"\nserver',
       actor: 'test',
     });
@@ -272,7 +280,6 @@ describe('statements', () => {
         meter: 'tokens',
         amount: -7,
         window: 'day',
-        corrects: call.request,
         reason: 'a "killed"\nserver',
       },
     ];
@@ -289,9 +296,7 @@ describe('statements', () => {
       total: null,
     });
     expect(text).toContain('Only requests with tag Tag0000000000001');
-    expect(text).toContain(
-      `4         ${key}  tokens  -7     day     ${call.request}  "a \\"killed\\"\\nserver"`,
-    );
+    expect(text).toContain(`4         ${key}  tokens  -7     day     "a \\"killed\\"\\nserver"`);
   });
 
   test(

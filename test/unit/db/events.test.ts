@@ -47,7 +47,17 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'request.abandoned': ['route'],
     'model.priced': ['plan', 'rules'],
     'request.rejected': ['model'],
-    'usage.adjusted': ['key', 'parent', 'tag', 'corrects'],
+    'quota.adjusted': ['key', 'parent', 'tag'],
+    'usage.adjusted': [
+      'route',
+      'upstream',
+      'status',
+      'hold_tokens',
+      'input_tokens',
+      'cache_read_tokens',
+      'output_tokens',
+      'reasoning_tokens',
+    ],
   };
   const isOptional = ({ type }: Event, field: string): boolean =>
     optional.has(field) || optionalIn[type]?.includes(field) === true;
@@ -98,7 +108,7 @@ test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' },
   },
 );
 
-const ofAccount = new Set(['usage', 'attribution']);
+const ofAccount = new Set(['quota', 'attribution']);
 
 test('control events belong to the stream of their subject', () => {
   fc.assert(
@@ -165,7 +175,8 @@ describe('the numbers that the log stores', () => {
       'request.abandoned': 102,
       'request.extended': 103,
       'request.rejected': 104,
-      'usage.adjusted': 1000,
+      'quota.adjusted': 1000,
+      'usage.adjusted': 1001,
       'attribution.erased': 1010,
       'attribution.key_destroyed': 1011,
     } satisfies Record<Event['type'], number>);

@@ -44,6 +44,7 @@ const row = ({ request, at, ms }: Made, more: Partial<RequestRow> = {}): Request
   request,
   accepted_at: at,
   ended_at: at,
+  corrected: null,
   route: '/v1/chat/completions',
   upstream: null,
   end_user: null,

@@ -40,6 +40,8 @@ const figuresOf = (endings: readonly Ending[]): UsageFigures => {
     unpriced: 0,
     estimated: 0,
     estimated_cost_nanousd: '0',
+    corrections: 0,
+    correction_cost_nanousd: '0',
   };
 };
 const minuteOf = ({ at }: Ending): number => Math.floor(Date.parse(at) / MINUTE_MS) * MINUTE_MS;
@@ -124,6 +126,7 @@ const runningRow = (position: number): RequestRow => ({
   accepted_at: new Date(NOW_MS).toISOString(),
   ended_at: null,
   end_position: null,
+  corrected: null,
   account: 'Account1',
   key: 'Key00001',
   model: 'm',

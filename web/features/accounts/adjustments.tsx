@@ -20,7 +20,7 @@ export function Adjustments({ account }: { account: string }) {
         <h3 id="adjustments" className="font-semibold">
           Usage adjustments
         </h3>
-        <Link to="/audit" search={{ account, type: 'usage.adjusted' }} className={`text-xs ${LINK}`}>
+        <Link to="/audit" search={{ account, type: 'quota.adjusted' }} className={`text-xs ${LINK}`}>
           View in audit log
         </Link>
       </div>
@@ -50,15 +50,15 @@ export function Adjustments({ account }: { account: string }) {
 type ChangeRows = readonly [AdjustmentRow, ...AdjustmentRow[]];
 
 function changesOf(rows: readonly AdjustmentRow[]): ChangeRows[] {
-  const changes = Map.groupBy(rows, ({ at, actor, meter, amount, reason, request }) =>
-    JSON.stringify([at, actor, meter, amount, reason, request]),
+  const changes = Map.groupBy(rows, ({ at, actor, meter, amount, reason }) =>
+    JSON.stringify([at, actor, meter, amount, reason]),
   );
   return [...changes.values()].flatMap(([first, ...rest]) => (first ? [[first, ...rest] as const] : []));
 }
 
 function Adjustment({ rows }: { rows: ChangeRows }) {
   const [keyName, memberName] = [useKeyNames(), useMemberNames()];
-  const [{ at, actor, meter, amount, request, reason }] = rows;
+  const [{ at, actor, meter, amount, reason }] = rows;
   const units = showAmount(meter, Math.abs(amount), (count) => {
     const [one, several] = METERS[meter].units;
     return `${showCount(count)} ${count === 1 ? one : several}`;
@@ -81,14 +81,6 @@ function Adjustment({ rows }: { rows: ChangeRows }) {
       <p className="break-words">{reason}</p>
       <p className="text-xs break-words text-muted">
         {quotas.join(', ')} · by {describeActor(actor, memberName)}
-        {request !== null && (
-          <>
-            {' · '}
-            <Link to="/requests" search={{ request }} className={LINK}>
-              View request
-            </Link>
-          </>
-        )}
       </p>
     </li>
   );

@@ -1,4 +1,4 @@
-import type { Event, EventType, KeyTerms } from '#db/events/events.ts';
+import type { Event, EventOf, EventType, KeyTerms } from '#db/events/events.ts';
 import { METERS, type Meter } from '#db/limits/meters.ts';
 import type { Target, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { EventRow } from '#server/contract/events.ts';
@@ -60,6 +60,7 @@ const TYPES: Record<EventType, true> = {
   'log.epoch_started': true,
   'log.read': true,
   'usage.adjusted': true,
+  'quota.adjusted': true,
   'attribution.erased': true,
   'attribution.key_destroyed': true,
 };
@@ -77,7 +78,8 @@ const GROUP_NAMES: Record<Group, string> = {
   upstream: 'Upstreams',
   registration: 'Sign-up',
   log: 'Event log',
-  usage: 'Usage',
+  usage: 'Corrections',
+  quota: 'Quotas',
   attribution: 'Attribution',
 };
 
@@ -228,7 +230,7 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const range = `${showCount(event.from_position)} to ${showCount(event.to_position)}`;
       return `Event log read (${event.what}), positions ${range}.`;
     }
-    case 'usage.adjusted': {
+    case 'quota.adjusted': {
       const subject = event.key === undefined ? account(event.account) : key(event.key);
       const change = event.amount < 0 ? 'reduced' : 'increased';
       const units = Math.abs(event.amount);
@@ -262,7 +264,26 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const reason = `${event.status} ${event.error_code}`;
       return `${requests} with key ${quoted(names.key(event.key))} rejected: ${reason}.`;
     }
+    case 'usage.adjusted': {
+      const request = `Request for ${event.model} with key ${quoted(names.key(event.key))}`;
+      return `${request} corrected: ${describeCorrection(event)}. ${event.reason}`;
+    }
     default:
       return type;
   }
+}
+
+const signed = (amount: number, text: string): string => `${amount < 0 ? '−' : '+'}${text}`;
+
+/** What a correction adds to the charge and the tokens. */
+function describeCorrection(event: EventOf<'usage.adjusted'>): string {
+  const { cost_nanousd: cost = 0, input_tokens = 0, output_tokens = 0, hold_tokens = 0 } = event;
+  const tokens = (amount: number, what: string): string[] =>
+    amount === 0 ? [] : [`${signed(amount, showCount(Math.abs(amount)))} ${what} tokens`];
+  return [
+    `charge ${signed(cost, showCost(Math.abs(cost)))}`,
+    ...tokens(input_tokens, 'input'),
+    ...tokens(output_tokens, 'output'),
+    ...tokens(hold_tokens, 'reserved'),
+  ].join(', ');
 }

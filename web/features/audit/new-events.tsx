@@ -17,6 +17,8 @@ function typeOf(frame: Frame): string | null {
       return frame.end_reason === 'abandoned' ? 'request.abandoned' : 'request.settled';
     case 'refused':
       return 'request.rejected';
+    case 'corrected':
+      return 'usage.adjusted';
     case 'notice':
       return frame.kind;
     default:

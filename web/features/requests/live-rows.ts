@@ -1,5 +1,5 @@
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
-import type { RequestRow } from '#server/contract/requests.ts';
+import type { CorrectedRow, RequestRow } from '#server/contract/requests.ts';
 
 type CallFrame = FrameOf<'started' | 'settled' | 'refused'>;
 
@@ -31,6 +31,7 @@ const EMPTY_ROW = {
   hold_tokens: null,
   hold_cost_nanousd: null,
   end_position: null,
+  corrected: null,
 } as const;
 
 /** The creation time in a request's id, for requests whose start frame was not received. */
@@ -123,6 +124,38 @@ function refusedRow(frame: FrameOf<'refused'>): RequestRow {
   };
 }
 
+/** The row with a correction that it doesn't have yet; null if it has. */
+function correctedRow(frame: FrameOf<'corrected'>, row: RequestRow): RequestRow | null {
+  const { corrected, cost_nanousd, upstream_cost_nanousd = cost_nanousd } = row;
+  if (corrected !== null && frame.position <= corrected.position) return null;
+  const isAbandoned = row.input_tokens === null;
+  const plus = (
+    name: Exclude<keyof CorrectedRow, 'corrections' | 'position'>,
+    isOfOther: boolean,
+  ): number | null => (isOfOther ? null : (corrected?.[name] ?? row[name] ?? 0) + (frame[name] ?? 0));
+  const { cost_nanousd: added = 0, upstream_cost_nanousd: addedUpstream = added } = frame;
+  return {
+    ...row,
+    corrected: {
+      corrections: (corrected?.corrections ?? 0) + 1,
+      position: frame.position,
+      cost_nanousd: (corrected?.cost_nanousd ?? cost_nanousd ?? 0) + added,
+      ...('upstream_cost_nanousd' in row
+        ? {
+            upstream_cost_nanousd:
+              (corrected?.upstream_cost_nanousd ?? upstream_cost_nanousd ?? 0) + addedUpstream,
+          }
+        : {}),
+      input_tokens: plus('input_tokens', isAbandoned),
+      cache_read_tokens: plus('cache_read_tokens', isAbandoned),
+      cache_write_tokens: plus('cache_write_tokens', isAbandoned),
+      output_tokens: plus('output_tokens', isAbandoned),
+      reasoning_tokens: plus('reasoning_tokens', isAbandoned),
+      hold_tokens: plus('hold_tokens', !isAbandoned),
+    },
+  };
+}
+
 /**
  * Applies a frame to a row.
  * @param known the row before, if any.
@@ -140,6 +173,8 @@ export function rowAfter(frame: Frame, known: RequestRow | undefined): RequestRo
       return known && known.end_position !== null ? null : settledRow(frame, known);
     case 'refused':
       return known ? null : refusedRow(frame);
+    case 'corrected':
+      return known && known.end_position !== null ? correctedRow(frame, known) : null;
     default:
       return null;
   }

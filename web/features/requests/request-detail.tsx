@@ -14,6 +14,7 @@ import { Estimate } from '../../ui/estimate.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Receipt } from './receipt.tsx';
+import { Corrections } from './request-corrections.tsx';
 import { Spans, EventList, AttemptList } from './request-timeline.tsx';
 import { END_WORDS, attemptsOf } from './request-words.ts';
 
@@ -22,11 +23,11 @@ const LINK = 'underline hover:text-accent';
 type RequestDetailProps = {
   detail: RequestDetail;
   /** Output tokens of a running reply, from the live feed. */ soFar: number | null;
-  /** Opens the form that corrects its charge; null if there is nothing to correct. */
-  onAdjust: (() => void) | null;
+  /** Opens the form that corrects its figures; null if the viewer can't. */
+  onCorrect: (() => void) | null;
 };
 
-export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProps) {
+export function RequestDetailView({ detail, soFar, onCorrect }: RequestDetailProps) {
   const keyName = useKeyNames();
   const accountName = useAccountNames();
   const isRunning = detail.outcome === 'running';
@@ -145,6 +146,18 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
               ...unpricedOf(detail.events),
             ]}
           />
+          {onCorrect && (
+            <div className="mt-3">
+              <Button icon="bars" onClick={onCorrect}>
+                Correct request
+              </Button>
+            </div>
+          )}
+        </Part>
+      )}
+      {detail.corrected !== null && (
+        <Part title="Corrections">
+          <Corrections detail={detail} />
         </Part>
       )}
       {detail.hold_tokens !== null && (
@@ -162,13 +175,6 @@ export function RequestDetailView({ detail, soFar, onAdjust }: RequestDetailProp
       )}
       {detail.quotas.length > 0 && (
         <Part title="Quotas">
-          {onAdjust && (
-            <div className="mb-3">
-              <Button icon="bars" onClick={onAdjust}>
-                Adjust usage
-              </Button>
-            </div>
-          )}
           <Quotas quotas={detail.quotas} />
         </Part>
       )}

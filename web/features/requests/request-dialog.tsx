@@ -6,8 +6,7 @@ import type { RequestFilter, RequestDetail } from '#server/contract/requests.ts'
 import { ApiError } from '../../lib/api/api.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { useFrames } from '../../lib/feed/use-feed.ts';
-import { AdjustUsage } from '../../ui/adjust/adjust-usage.tsx';
-import { chargeOf, quotasOfRequest } from '../../ui/adjust/quotas.ts';
+import { CorrectRequest } from '../../ui/adjust/correct-request.tsx';
 import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog/dialog.tsx';
@@ -46,7 +45,7 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
       if (frame.type === 'gap') setMissed(true);
       if (!('request' in frame) || frame.request !== request) continue;
       if (frame.type === 'progress') setTokens(frame.output_tokens);
-      else if (frame.type === 'settled') {
+      else if (frame.type === 'settled' || frame.type === 'corrected') {
         setEnded(true);
         void refetch();
       }
@@ -55,18 +54,15 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
   const isAdministrator = useIsAdministrator();
   const [isAdjusting, setAdjusting] = useState(false);
   const [adjusted, setAdjusted] = useState<Change | null>(null);
-  const [openedMs] = useState(Date.now);
-  const quotas = data && isAdministrator ? quotasOfRequest(data, openedMs) : [];
+  const mayCorrect = isAdministrator && data?.end_reason != null;
   const isUnknown = error instanceof ApiError && error.status === 404;
   const close = (): void => setAdjusting(false);
   if (data && isAdjusting)
     return (
-      <Dialog key="adjust" onClose={close} shape="side" title={`Adjust usage of request ${request}`}>
-        <AdjustUsage
-          account={data.account}
-          quotas={quotas}
-          request={{ id: request, charge: chargeOf(data) }}
-          back={{ label: 'Back', go: close }}
+      <Dialog key="adjust" onClose={close} shape="side" title={`Correct request ${request}`}>
+        <CorrectRequest
+          detail={data}
+          back={close}
           onDone={(change) => {
             setAdjusted(change);
             close();
@@ -88,13 +84,13 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
         <>
           {adjusted && (
             <p role="status" className="mb-5 rounded-lg bg-accent-soft px-3 py-2">
-              <ChangeSummary done="Usage adjusted." change={adjusted} />
+              <ChangeSummary done="Request corrected." change={adjusted} />
             </p>
           )}
           <RequestDetailView
             detail={data}
             soFar={tokens}
-            onAdjust={quotas.length === 0 ? null : () => setAdjusting(true)}
+            onCorrect={mayCorrect ? () => setAdjusting(true) : null}
           />
         </>
       ) : isUnknown ? (

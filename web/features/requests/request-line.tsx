@@ -212,16 +212,26 @@ function ModelOf({ row: { model, error_code, attempt_count: attempts } }: { row:
   );
 }
 
-/** The charge. For those who may see it, the title has the upstream cost where that is another amount. */
+/**
+ * The charge after corrections. The title has the recorded charge and, for those who may see it, the upstream
+ * cost where that is another amount.
+ */
 function CostOf({ row }: { row: RequestRow }) {
-  const { cost_nanousd, upstream_cost_nanousd: upstream, usage_source } = row;
+  const { corrected, usage_source } = row;
+  const { cost_nanousd, upstream_cost_nanousd: upstream } = corrected ?? row;
   const cost = showCost(cost_nanousd ?? 0);
+  const titles = [
+    ...(corrected === null ? [] : [`Corrected; ${showCost(row.cost_nanousd ?? 0)} as recorded`]),
+    ...(upstream == null || upstream === cost_nanousd ? [] : [`Upstream cost ${showCost(upstream)}`]),
+  ];
   return (
     <Estimate source={usage_source}>
-      {upstream == null || upstream === cost_nanousd ? (
-        cost
-      ) : (
-        <span title={`Upstream cost ${showCost(upstream)}`}>{cost}</span>
+      {titles.length === 0 ? cost : <span title={titles.join('. ')}>{cost}</span>}
+      {corrected !== null && (
+        <span className="text-muted">
+          <span aria-hidden="true"> *</span>
+          <span className="sr-only"> Corrected</span>
+        </span>
       )}
     </Estimate>
   );

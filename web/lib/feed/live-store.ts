@@ -6,7 +6,16 @@ import { type RecentRequest, recentRequestOf, recentRequestOfFrame } from './rec
 import { type Known, mixedQuantile } from './mixed-quantile.ts';
 import { type RunningRequest, RunningRequests } from './running-requests.ts';
 import { SecondsRing } from './seconds-ring.ts';
-import { addTally, requestCountOf, countEnding, type Ending, noTally, type Tally, tallyOf } from './tally.ts';
+import {
+  addTally,
+  type Counted,
+  requestCountOf,
+  countEnding,
+  type Ending,
+  noTally,
+  type Tally,
+  tallyOf,
+} from './tally.ts';
 
 /** The initial figures from the projections, each with its own position. */
 export type Base = {
@@ -70,7 +79,7 @@ export const positionOf = ({ series, groups, last, running }: Base): number =>
 export class LiveStore {
   #base: Base;
   /** The newest frames; complete above `#knownFrom`. */
-  #recent: Ending[] = [];
+  #recent: Counted[] = [];
   #knownFrom: number;
   #seen: number;
   #endings = 0;
@@ -131,15 +140,22 @@ export class LiveStore {
       case 'started':
       case 'settled':
       case 'refused':
+      case 'corrected':
         // Another part of the page may have reopened the feed at an earlier position.
         if (frame.position <= this.#seen) return;
         this.#seen = frame.position;
         if (frame.type === 'started') this.#running.started(frame);
+        else if (frame.type === 'corrected') this.#correct(frame);
         else this.#end(frame);
         return;
       default:
       // Quota and notice frames are not used here.
     }
+  }
+
+  #correct(frame: Counted): void {
+    this.#recent.push(frame);
+    this.#count(frame);
   }
 
   #end(frame: Ending): void {
@@ -200,7 +216,7 @@ export class LiveStore {
     const { running } = base;
     this.#running.join(
       running.data,
-      this.#recent.filter(({ position }) => position > running.position),
+      this.#recent.filter(isEnding).filter(({ position }) => position > running.position),
     );
   }
 
@@ -210,10 +226,10 @@ export class LiveStore {
     this.#last = ended
       .toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at))
       .slice(0, LAST_SHOWN);
-    for (const ending of this.#recent) this.#listLast(ending);
+    for (const ending of this.#recent.filter(isEnding)) this.#listLast(ending);
   }
 
-  #count(ending: Ending): void {
+  #count(ending: Counted): void {
     const { series, groups, bucketMs } = this.#base;
     if (ending.position > series.position) {
       countEnding(this.#total, ending);
@@ -274,6 +290,8 @@ export class LiveStore {
   }
 }
 
+const isEnding = (frame: Counted): frame is Ending => frame.type !== 'corrected';
+
 function tallyFor<Name>(tallies: Map<Name, Tally>, name: Name): Tally {
   let tally = tallies.get(name);
   if (!tally) tallies.set(name, (tally = noTally()));
@@ -281,7 +299,7 @@ function tallyFor<Name>(tallies: Map<Name, Tally>, name: Name): Tally {
 }
 
 /** Names beyond the bound are only counted in the totals. */
-function countIn(tallies: Map<string, Tally>, name: string, ending: Ending): void {
+function countIn(tallies: Map<string, Tally>, name: string, ending: Counted): void {
   if (tallies.has(name) || tallies.size < GROUPS_KEPT_MAX) countEnding(tallyFor(tallies, name), ending);
 }
 

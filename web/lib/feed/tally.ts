@@ -28,9 +28,17 @@ export const noTally = (): Tally => ({
 
 /** A frame that ends a request. */
 export type Ending = FrameOf<'settled' | 'refused'>;
+/** A frame that changes figures. */
+export type Counted = Ending | FrameOf<'corrected'>;
 
-/** Adds an ended request, as the projections count it. */
-export function countEnding(tally: Tally, frame: Ending): void {
+/** Adds an ended or corrected request, as the projections count it. */
+export function countEnding(tally: Tally, frame: Counted): void {
+  if (frame.type === 'corrected') {
+    tally.input_tokens += frame.input_tokens ?? 0;
+    tally.output_tokens += frame.output_tokens ?? 0;
+    tally.cost_nanousd += BigInt(frame.cost_nanousd ?? 0);
+    return;
+  }
   if (frame.type === 'refused') {
     tally.rejected += frame.rejected_count;
     return;

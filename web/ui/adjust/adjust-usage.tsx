@@ -20,8 +20,6 @@ import type { AdjustableQuota } from './quotas.ts';
 export type AdjustUsageProps = {
   account: string;
   /** Not empty. */ quotas: readonly AdjustableQuota[];
-  /** The request whose charge is corrected, with the units it was charged. */
-  request?: { id: string; charge: Partial<Record<QuotaMeter, number>> };
   /** The key that is chosen at first. */ ofKey?: string | undefined;
   back: { label: string; go: () => void };
   onDone: (change: Change) => void;
@@ -35,12 +33,11 @@ const PLACEHOLDERS = { count: '5,000', nanousd: '1.25' } as const;
 const REASON_MAX = 200;
 
 /** Corrects the usage that an account's quotas count, in their current windows. */
-export function AdjustUsage({ account, quotas, request, ofKey = '', back, onDone }: AdjustUsageProps) {
+export function AdjustUsage({ account, quotas, ofKey = '', back, onDone }: AdjustUsageProps) {
   const meters = [...new Set(quotas.map(({ meter }) => meter))];
   const [meter, setMeter] = useState(meters.includes('tokens') ? 'tokens' : (meters[0] ?? 'tokens'));
   const [direction, setDirection] = useState<'give' | 'add'>('give');
-  const charged = request?.charge[meter];
-  const [units, setUnits] = useState(charged === 0 ? undefined : charged);
+  const [units, setUnits] = useState<number>();
   const [window, setWindow] = useState('');
   const [key, setKey] = useState(ofKey);
   const [reason, setReason] = useState('');
@@ -49,9 +46,7 @@ export function AdjustUsage({ account, quotas, request, ofKey = '', back, onDone
   const ofMeter = quotas.filter((each) => each.meter === meter);
   const chosenKey = ofMeter.some((each) => each.key === key) ? key : '';
   const affected = ofMeter.filter(
-    (each) =>
-      request !== undefined ||
-      ((each.key === null || each.key === chosenKey) && (window === '' || each.window === window)),
+    (each) => (each.key === null || each.key === chosenKey) && (window === '' || each.window === window),
   );
   const amount = (units ?? 0) * (direction === 'give' ? -1 : 1);
   const queries = useQueryClient();
@@ -62,20 +57,19 @@ export function AdjustUsage({ account, quotas, request, ofKey = '', back, onDone
         amount,
         reason,
         adjustment,
-        ...(request === undefined
-          ? { ...(window === '' ? {} : { window }), ...(chosenKey === '' ? {} : { key: chosenKey }) }
-          : { request: request.id }),
+        ...(window === '' ? {} : { window }),
+        ...(chosenKey === '' ? {} : { key: chosenKey }),
       }),
     onSuccess: async (change) => {
       onDone(change);
-      const changed = [limitsQuery(account).queryKey, adjustmentsKey(account), ['request']];
+      const changed = [limitsQuery(account).queryKey, adjustmentsKey(account)];
       await Promise.all(changed.map((queryKey) => queries.invalidateQueries({ queryKey })));
     },
   });
   const choose = (next: QuotaMeter): void => {
     setMeter(next);
     setWindow('');
-    setUnits(request?.charge[next] === 0 ? undefined : request?.charge[next]);
+    setUnits(undefined);
   };
   const send = (event: FormEvent): void => {
     event.preventDefault();
@@ -102,13 +96,8 @@ export function AdjustUsage({ account, quotas, request, ofKey = '', back, onDone
           required
           placeholder={PLACEHOLDERS[format]}
           error={fieldError(post.error, 'amount')}
-          {...(charged === undefined
-            ? {}
-            : { hint: `The request was charged ${showAmount(meter, charged, showCount)}.` })}
         />
-        {request === undefined && (
-          <Place quotas={ofMeter} window={window} onWindow={setWindow} keyId={chosenKey} onKey={setKey} />
-        )}
+        <Place quotas={ofMeter} window={window} onWindow={setWindow} keyId={chosenKey} onKey={setKey} />
       </div>
       <Effect quotas={affected} amount={amount} />
       <TextField
@@ -123,12 +112,11 @@ export function AdjustUsage({ account, quotas, request, ofKey = '', back, onDone
       />
       <p className="text-xs text-muted">
         Changes what the quotas count. Usage reports and cost stay as recorded; statements list adjustments.
+        To correct the charge of a request, open it.
       </p>
       {isDone(post.error) ? (
         <p role="alert" className="text-danger">
-          {request === undefined
-            ? 'This adjustment was made already.'
-            : `The ${METERS[meter].name} of this request were adjusted already. Each can be adjusted once.`}
+          This adjustment was made already.
         </p>
       ) : (
         <FormProblem error={post.error} fields={['amount', 'reason']} />

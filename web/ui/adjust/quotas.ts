@@ -1,7 +1,6 @@
 import type { QuotaWindowKind } from '#db/limits/limits.ts';
 import { QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import type { LimitRow } from '#server/contract/limits.ts';
-import type { RequestDetail } from '#server/contract/requests.ts';
 
 /** The quotas whose usage can be adjusted. Pure. */
 
@@ -25,26 +24,3 @@ export const quotasOfLimits = (rows: readonly LimitRow[]): AdjustableQuota[] =>
       ? [{ key: keyName === null ? null : subject.slice('key/'.length), keyName, meter, window, limit, used }]
       : [],
   );
-
-/** The quotas that an ended request was charged to and whose windows still run. */
-export function quotasOfRequest({ outcome, key, quotas }: RequestDetail, nowMs: number): AdjustableQuota[] {
-  if (outcome === 'running') return [];
-  return quotas.flatMap(({ scope, meter, window, limit, used, to }) =>
-    isQuotaMeter(meter) && isQuotaWindow(window) && (to === null || Date.parse(to) > nowMs)
-      ? [{ key: scope === 'key' ? key : null, meter, window, limit, used }]
-      : [],
-  );
-}
-
-/** The units that a request was charged, for the meters where its row says so. */
-export function chargeOf(detail: RequestDetail): Partial<Record<QuotaMeter, number>> {
-  const { input_tokens: input, output_tokens: output, hold_tokens, hold_cost_nanousd, cost_nanousd } = detail;
-  const isAbandoned = detail.end_reason === 'abandoned';
-  const tokens = isAbandoned ? hold_tokens : input === null ? null : input + (output ?? 0);
-  const cost = isAbandoned ? hold_cost_nanousd : cost_nanousd;
-  return {
-    requests: 1,
-    ...(tokens === null ? {} : { tokens }),
-    ...(cost === null ? {} : { cost_nanousd: cost }),
-  };
-}

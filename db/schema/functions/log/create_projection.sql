@@ -76,6 +76,8 @@ begin
     --   unpriced: endings without a cost;
     --   estimated: endings whose usage the provider did not report, and estimated_cost_nanousd: their cost;
     --   upstream_cost_nanousd: the cost of all attempts, where cost_nanousd is what accounts are charged;
+    --   corrections: of requests of any time, when they were recorded; correction_cost_nanousd: their part of
+    --     cost_nanousd. Their other amounts are in the other columns alone;
     --   abandoned_tokens: holds that stay charged without a usage report;
     --   duration_counts, first_byte_counts: histograms with the bounds of db/projections/buckets.ts.
     create table usage_minute (
@@ -101,6 +103,8 @@ begin
       cost_nanousd bigint not null default 0,
       upstream_cost_nanousd bigint not null default 0,
       estimated_cost_nanousd bigint not null default 0,
+      corrections bigint not null default 0,
+      correction_cost_nanousd bigint not null default 0,
       duration_counts bigint[] not null,
       first_byte_counts bigint[] not null,
       primary key (account, minute, key, model)

@@ -8,7 +8,7 @@
 -- that usage never falls below zero and no limit is exceeded.
 -- Raises DB001 if the instance is not live, DB002 if a stream has moved on or a claim is taken, DB003 if a
 -- window has too few units or isn't the current one.
-create or replace function daybook.adjust_usage(
+create or replace function daybook.adjust_quotas(
   _instance integer, _batch_no bigint,
   _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[],
   _terms bigint[], _amount bigint[],
