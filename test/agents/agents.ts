@@ -9,6 +9,8 @@ export type Place = { baseUrl: string; key: string; model: string; home: string 
 export type Agent = {
   /** The route that it calls. */
   route: string;
+  /** Whether its calls name no session, as it is run here; those of others name one, the same in each. */
+  isWithoutSession?: true;
   /** Its program, where test/agents/install installs it; others are named when they are run. */
   program?: string;
   args(prompt: string, place: Place): string[];
@@ -23,6 +25,8 @@ const QWEN = path.join(import.meta.dirname, 'install/node_modules/@qwen-code/qwe
 function qwen(route: string, authType: string, env: Agent['env']): Agent {
   return {
     route,
+    // It names one only where its telemetry is on.
+    isWithoutSession: true,
     program: QWEN,
     args: (prompt, { model }) => [
       '-p',
@@ -88,6 +92,25 @@ export const AGENTS: Readonly<Record<string, Agent>> = {
       ANTHROPIC_API_KEY: key,
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
       IS_SANDBOX: '1',
+    }),
+  },
+  opencode: {
+    route: '/v1/chat/completions',
+    args: (prompt, { model }) => ['run', '--model', `daybook/${model}`, prompt],
+    env: ({ key, home }) => ({ DAYBOOK_KEY: key, XDG_CONFIG_HOME: path.join(home, '.config') }),
+    files: ({ baseUrl, model }) => ({
+      '.config/opencode/opencode.json': JSON.stringify({
+        autoupdate: false,
+        share: 'disabled',
+        permission: { bash: 'allow' },
+        provider: {
+          daybook: {
+            npm: '@ai-sdk/openai-compatible',
+            options: { baseURL: baseUrl, apiKey: '{env:DAYBOOK_KEY}' },
+            models: { [model]: {} },
+          },
+        },
+      }),
     }),
   },
 };

@@ -25,6 +25,9 @@ export function faultsOf(
     faults.push('it did not send the result of its tool');
   if (settled.length !== asked.length)
     faults.push(`${asked.length} calls reached the upstream, and ${settled.length} were settled`);
+  const sessions = [...new Set(settled.map(({ session }) => session ?? 'none'))];
+  const isExpected = sessions.length === 1 && (sessions[0] === 'none') === (agent.isWithoutSession === true);
+  if (!isExpected) faults.push(`its calls were attributed to the sessions ${sessions.join(', ')}`);
   for (const { end_reason: reason, usage_source: source } of settled)
     if (reason !== 'completed' || source !== 'provider')
       faults.push(`a call was settled as ${reason}, by ${source}`);

@@ -38,6 +38,7 @@ export async function runAgent(agent: Agent, program: string, where: Omit<Place,
   });
   proxy.on('connect', ({ url }, socket) => {
     strayed.push(url ?? '');
+    socket.on('error', () => {}); // Some agents reset the connection that they are refused.
     socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));

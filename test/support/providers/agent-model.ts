@@ -29,6 +29,7 @@ const SHELLS: Readonly<Record<string, (command: string) => object>> = {
   shell_command: (command) => ({ command }),
   shell: (command) => ({ command: ['bash', '-c', command] }),
   Bash: (command) => ({ command, description: 'Writes the answer down' }),
+  bash: (command) => ({ command, description: 'Writes the answer down' }),
 };
 
 /** A request of any of the protocols, as far as it is looked at. */
