@@ -8,6 +8,8 @@ import type { Change } from '#server/control/change.ts';
 /** At most this many in one request: more than a page of a list shows. */
 export const LOOK_UPS_MAX = 500;
 
+export type { AttributionKind };
+
 const kind = z.enum(ATTRIBUTION_KIND_NAMES);
 
 /**

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { AttributionNames } from '#server/contract/attribution.ts';
 import type { UsageReport } from '#server/contract/usage.ts';
 import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
@@ -27,6 +28,20 @@ const CALLS_BEFORE = 21;
 /** Requests to an unreachable upstream, enough to open its circuit. */
 const FAILING_CALLS = 6;
 const PAUSE_MS = 120;
+
+const USERS = ['ada@example.com', 'grace.hopper@example.com', 'u-1017', 'erased@example.com', null];
+const SESSIONS = ['5f0c7b1a-2d3e-4f50-8a9b-0c1d2e3f4a5b', 'nightly-import'];
+
+function attributionOf(count: number): Record<string, string> {
+  const user = USERS[count % USERS.length] ?? null;
+  return user === null
+    ? {}
+    : {
+        'x-daybook-user': user,
+        'x-daybook-session': SESSIONS[count % SESSIONS.length] as string,
+        ...(count % 3 === 0 ? { 'x-daybook-tags': 'team:search, nightly' } : {}),
+      };
+}
 
 export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream): Promise<Seeded> {
   for (const [model, script] of Object.entries(SCRIPTS)) upstream.script(model, script);
@@ -164,6 +179,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     chat({
       port: relay.port,
       key: secret,
+      headers: attributionOf(count),
       body: {
         model,
         stream: true,
@@ -191,5 +207,16 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   const inTables = async (): Promise<number> =>
     (await administrator.get<UsageReport>('/api/usage')).body.totals.requests;
   await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
+  for (const { account } of [administrator.me, member.me]) await eraseOne(administrator, account.id);
   return { member, auditor, traffic };
+}
+
+/** Erases one end user of an account, as its pages then show it. */
+async function eraseOne(administrator: SignedInClient, account: string): Promise<void> {
+  const address = `/api/accounts/${account}/attribution`;
+  const wanted = [{ kind: 'end_user', value: 'erased@example.com' }];
+  const { body } = await administrator.post<AttributionNames>(address, { wanted });
+  const [{ kind, pseudonym } = { kind: 'end_user', pseudonym: '' }] = body.data;
+  const erased = await administrator.post(`${address}/erase`, { kind, pseudonym });
+  if (erased.status !== 200) throw new Error(`erasing failed: ${erased.status}`);
 }

@@ -66,18 +66,35 @@ type CopyableProps = {
   /** Whether to break lines only between words. */ hasWords?: boolean;
 };
 
+type CopyIconProps = Pick<CopyableProps, 'what'> & { isCopied: boolean; copy: () => void };
+
+const IconOf = ({ what, isCopied, copy }: CopyIconProps) => (
+  <IconButton
+    icon={isCopied ? 'check' : 'copy'}
+    label={`Copy ${what}`}
+    onClick={copy}
+    className="min-h-6 px-1"
+  />
+);
+
+/** A copy button for a text that is shown in another form. */
+export function CopyIcon({ text, what }: Pick<CopyableProps, 'text' | 'what'>) {
+  const { isDenied, ...copying } = useCopy(text);
+  return (
+    <>
+      <IconOf what={what} {...copying} />
+      {isDenied && <CopyDenied />}
+    </>
+  );
+}
+
 /** Text with a copy button. */
 export function Copyable({ text, shown = text, what, hasWords = false }: CopyableProps) {
-  const { isCopied, isDenied, copy } = useCopy(text);
+  const { isDenied, ...copying } = useCopy(text);
   return (
     <span className={`inline-flex max-w-full items-center gap-1 ${isDenied ? 'flex-wrap' : ''}`}>
       <code className={`min-w-0 font-mono text-xs ${hasWords ? 'wrap-anywhere' : 'break-all'}`}>{shown}</code>
-      <IconButton
-        icon={isCopied ? 'check' : 'copy'}
-        label={`Copy ${what}`}
-        onClick={copy}
-        className="min-h-6 px-1"
-      />
+      <IconOf what={what} {...copying} />
       {isDenied && <CopyDenied />}
     </span>
   );

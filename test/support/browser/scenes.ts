@@ -84,6 +84,36 @@ async function adjustAccount(page: Page): Promise<void> {
   await page.getByLabel('Units', { exact: true }).fill('1,200');
 }
 
+async function eraseEndUser(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('row').filter({ hasText: 'ada@example.com' }).first().click();
+  await page.getByRole('button', { name: 'Erase end user' }).click();
+  await page.getByLabel('Type the end user to confirm').fill('ada@example.com');
+}
+
+async function showAttribution(page: Page): Promise<void> {
+  await opening('Globex Robotics')(page);
+  await page.getByRole('button', { name: 'Attribution' }).click();
+  await page.getByLabel('Value or pseudonym').fill('grace.hopper@example.com');
+}
+
+async function destroyKey(page: Page): Promise<void> {
+  await opening('Globex Robotics')(page);
+  await page.getByRole('button', { name: 'Attribution' }).click();
+  await page.getByRole('button', { name: 'Destroy key' }).click();
+  await page.getByLabel('Type the account').waitFor();
+}
+
+async function fixAttribution(page: Page): Promise<void> {
+  await page.keyboard.press('n');
+  await page.getByText('Restrict this key').click();
+  const attribution = page.getByRole('group', { name: 'Attribution', exact: true });
+  await attribution.getByLabel('Required').first().check();
+  await attribution.getByLabel('Fixed').last().check();
+  await attribution.getByLabel('Fixed tags').fill('nightly');
+  await attribution.scrollIntoViewIfNeeded();
+}
+
 async function adjustRequest(page: Page): Promise<void> {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
@@ -139,6 +169,12 @@ const DIALOGS: readonly Scene[] = [
   },
   { name: 'admin-accounts-adjust', path: '/admin/accounts', who: 'administrator', act: adjustAccount },
   { name: 'requests-filters', path: '/requests?status=2xx', who: 'administrator', act: showMoreFilters },
+  { name: 'requests-of-an-auditor', path: '/requests', who: 'auditor' },
+  { name: 'requests-erase', path: '/requests?outcome=completed', who: 'administrator', act: eraseEndUser },
+  { name: 'usage-by-end-user', path: '/usage?group=end_user', who: 'administrator' },
+  { name: 'admin-accounts-attribution', path: '/admin/accounts', who: 'administrator', act: showAttribution },
+  { name: 'admin-accounts-destroy', path: '/admin/accounts', who: 'administrator', act: destroyKey },
+  { name: 'keys-attribution', path: '/keys', who: 'administrator', act: fixAttribution },
   { name: 'usage-by-route', path: '/usage?group=route', who: 'administrator' },
   { name: 'requests-adjust', path: '/requests?outcome=completed', who: 'administrator', act: adjustRequest },
   { name: 'limits-adjust', path: '/limits', who: 'administrator', act: opening('Adjust usage') },

@@ -11,6 +11,7 @@ describe('a typed filter', () => {
   it('accepts fields, and keys and accounts by name', () => {
     expect(read('status:429 key:"ci nightly" model:gpt-4o account:globex outcome:refused')).toEqual({
       filter: { status: 429, key: 'kkkkkkkk', model: 'gpt-4o', account: 'aaaaaaaa', outcome: 'refused' },
+      attribution: {},
       problem: null,
     });
   });
@@ -20,12 +21,10 @@ describe('a typed filter', () => {
     expect(read('llama-4').filter).toEqual({ model: 'llama-4' });
     expect(read('4xx /v1/messages').filter).toEqual({ status: '4xx', route: '/v1/messages' });
   });
-  it('accepts the filters of attribution, under shorter names too', () => {
-    expect(read('user:EndUser000000001 tag:Tag0000000000001 error:model_not_priced').filter).toEqual({
-      end_user: 'EndUser000000001',
-      tag: 'Tag0000000000001',
-      error_code: 'model_not_priced',
-    });
+  it('keeps end users, sessions and tags apart as typed, since they are looked up', () => {
+    const { filter, attribution } = read('user:ada@example.com tag:"team: search" error:model_not_priced');
+    expect(filter).toEqual({ error_code: 'model_not_priced' });
+    expect(attribution).toEqual({ end_user: 'ada@example.com', tag: 'team: search' });
   });
   it('accepts ids that are not listed, which old requests may have', () =>
     expect(read('key:zzzzzzzz').filter).toEqual({ key: 'zzzzzzzz' }));

@@ -15,6 +15,7 @@ import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 import { accountQuery } from './account-queries.ts';
+import { AccountAttribution } from './account-attribution.tsx';
 import { AdjustAccount } from './adjust-account.tsx';
 import { Adjustments } from './adjustments.tsx';
 import { ChangePlan } from './change-plan.tsx';
@@ -26,6 +27,7 @@ const STEPS = {
   plan: ChangePlan,
   terms: PlanOverride,
   adjust: AdjustAccount,
+  attribution: AccountAttribution,
   suspend: SuspendAccount,
   reinstate: ReinstateAccount,
 } as const;
@@ -34,6 +36,7 @@ const TITLES: Record<Step, (name: string) => string> = {
   plan: (name) => `Change plan of ${name}`,
   terms: (name) => `Override plan for ${name}`,
   adjust: (name) => `Adjust usage of ${name}`,
+  attribution: (name) => `Attribution of ${name}`,
   suspend: (name) => `Suspend ${name}?`,
   reinstate: (name) => `Reinstate ${name}?`,
 };
@@ -138,6 +141,9 @@ function About({
           </Button>
           <Button icon="bars" onClick={() => onStep('adjust')}>
             Adjust usage
+          </Button>
+          <Button icon="people" onClick={() => onStep('attribution')}>
+            Attribution
           </Button>
           {state === 'active' ? (
             <Button look="danger" icon="pause" onClick={() => onStep('suspend')}>

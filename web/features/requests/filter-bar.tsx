@@ -4,11 +4,13 @@ import type { FilterSearch } from '../../lib/search/filter.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/api/names.ts';
 import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
+import { useFilterNames, usePseudonyms } from '../../ui/attribution/filter.ts';
 import { Chips } from '../../ui/form/chips.tsx';
 import { Select } from '../../ui/form/field.tsx';
 import { FilterLine } from '../../ui/form/filter-line.tsx';
 import { MoreFilters } from '../../ui/form/more-filters.tsx';
 import { NamedSelect } from '../../ui/form/named-select.tsx';
+import { OF_AN_ACCOUNT } from '../../ui/form/subject-filter.tsx';
 import { WordOptions } from '../../ui/form/options.tsx';
 import { FILTER_NAMES, type FilterName, readFilterText } from './filter-text.ts';
 
@@ -24,10 +26,15 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
   const isOverseer = useIsOverseer();
   const keys = useQuery(keysQuery).data ?? [];
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
-  const read = (text: string): string | null => {
-    const { filter, problem } = readFilterText(text, keys, accounts);
-    if (problem === null) onChange(filter);
-    return problem;
+  const lookUp = usePseudonyms();
+  const names = useFilterNames(search);
+  const read = async (text: string): Promise<string | null> => {
+    const { filter, attribution, problem } = readFilterText(text, keys, accounts);
+    if (problem !== null) return problem;
+    const found = await lookUp({ ...search, ...filter }, attribution);
+    if ('problem' in found) return found.problem;
+    onChange({ ...filter, ...found.pseudonyms });
+    return null;
   };
   const shownKeys =
     search.account === undefined ? keys : keys.filter(({ account }) => account === search.account);
@@ -37,6 +44,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
     const value = String(search[name] ?? '');
     if (name === 'key') return nameOf(keys, value);
     if (name === 'account') return nameOf(accounts, value);
+    if (name === 'end_user' || name === 'session' || name === 'tag') return names(name);
     return name === 'outcome' ? OUTCOME_WORDS[value as keyof typeof OUTCOME_WORDS] : value;
   };
   const chosen = FILTER_NAMES.filter((name) => search[name] !== undefined);
@@ -46,7 +54,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
       <FilterLine
         icon="filter"
         label="Filter requests"
-        placeholder="Filter: status:4xx model:gpt-4o route:/v1/messages"
+        placeholder="Filter: status:4xx model:gpt-4o user:ada@example.com"
         maxLength={400}
         input={input}
         onLine={read}
@@ -67,7 +75,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
             className="w-40 max-sm:min-w-36 max-sm:flex-1"
             value={search.account}
             rows={accounts}
-            onChoose={(account) => onChange({ account, key: undefined })}
+            onChoose={(account) => onChange({ account, ...OF_AN_ACCOUNT })}
           />
         )}
         <NamedSelect

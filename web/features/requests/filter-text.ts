@@ -10,10 +10,18 @@ export const FILTER_NAMES: readonly FilterName[] = FILTER_FIELDS;
 const ALIASES: Readonly<Record<string, FilterName>> = { user: 'end_user', error: 'error_code' };
 
 type Named = { id: string; name: string };
+/** Filters whose values are typed in readable form, and are looked up. */
+export type AttributionFilter = 'end_user' | 'session' | 'tag';
+const isAttribution = (field: string): field is AttributionFilter =>
+  field === 'end_user' || field === 'session' || field === 'tag';
+
 type FilterRead = {
   filter: Pick<FilterSearch, FilterName>;
+  /** Readable values or pseudonyms, as typed. */ attribution: Partial<Record<AttributionFilter, string>>;
   /** The first error, or null. */ problem: string | null;
 };
+
+const NOTHING = { filter: {}, attribution: {} };
 
 /**
  * Parses a line. Keys and accounts are given by name or id. A word without a field is a status, an outcome or
@@ -21,12 +29,17 @@ type FilterRead = {
  */
 export function readFilterText(text: string, keys: readonly Named[], accounts: readonly Named[]): FilterRead {
   const filter: Record<string, string> = {};
+  const attribution: FilterRead['attribution'] = {};
   for (const [, name, quoted, plain] of text.matchAll(/(?:([a-z_]+):)?(?:"([^"]*)"|(\S+))/gi)) {
     const value = quoted ?? plain ?? '';
     const typed = name === undefined ? fieldOf(value) : name.toLowerCase();
     const field = Object.hasOwn(ALIASES, typed) ? (ALIASES[typed] as FilterName) : typed;
     if (!FILTER_NAMES.includes(field as FilterName))
-      return { filter: {}, problem: `Unknown filter “${field}”. Use ${FILTER_NAMES.join(', ')}.` };
+      return { ...NOTHING, problem: `Unknown filter “${field}”. Use ${FILTER_NAMES.join(', ')}.` };
+    if (isAttribution(field)) {
+      attribution[field] = value;
+      continue;
+    }
     const read =
       field === 'key'
         ? idOf(value, keys)
@@ -35,14 +48,14 @@ export function readFilterText(text: string, keys: readonly Named[], accounts: r
           : field === 'outcome'
             ? value.toLowerCase().replaceAll(/[ -]/g, '_')
             : value;
-    if (read === null) return { filter: {}, problem: `No ${field} named “${value}”.` };
+    if (read === null) return { ...NOTHING, problem: `No ${field} named “${value}”.` };
     filter[field] = read;
   }
   const usable = readFilterSearch(filter);
   const wrong = Object.keys(filter).find((name) => !(name in usable));
   return wrong === undefined
-    ? { filter: usable, problem: null }
-    : { filter: {}, problem: `Invalid ${wrong} “${filter[wrong]}”.` };
+    ? { filter: usable, attribution, problem: null }
+    : { ...NOTHING, problem: `Invalid ${wrong} “${filter[wrong]}”.` };
 }
 
 function fieldOf(value: string): FilterName {

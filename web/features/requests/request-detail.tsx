@@ -2,12 +2,15 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { limitTitle, showAmount } from '../../lib/format/limits.ts';
 import type { RequestDetail, RequestQuota } from '#server/contract/requests.ts';
-import { useAccountNames, useKeyNames } from '../../lib/api/names.ts';
+import { type Attributed, KIND_NAMES, useAttributed } from '../../lib/api/attribution.ts';
+import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/api/names.ts';
 import { adviceOn } from '../../lib/format/advice.ts';
 import { showCost, showCount, showSeconds } from '../../lib/format/show.ts';
 import { SOURCE_WORDS } from '../../lib/format/usage-source.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
+import { AttributedText } from '../../ui/attribution/attributed.tsx';
 import { Button } from '../../ui/button.tsx';
+import { CopyIcon } from '../../ui/copy.tsx';
 import { Facts } from '../../ui/layout/parts.tsx';
 import { AdviceText } from '../../ui/advice-text.tsx';
 import { Estimate } from '../../ui/estimate.tsx';
@@ -25,13 +28,20 @@ type RequestDetailProps = {
   /** Output tokens of a running reply, from the live feed. */ soFar: number | null;
   /** Opens the form that corrects its figures; null if the viewer can't. */
   onCorrect: (() => void) | null;
+  /** Opens the form that erases the value of its end user, its session or a tag. */
+  onErase: (of: Attributed) => void;
 };
 
-export function RequestDetailView({ detail, soFar, onCorrect }: RequestDetailProps) {
+export function RequestDetailView({ detail, soFar, onCorrect, onErase }: RequestDetailProps) {
   const keyName = useKeyNames();
   const accountName = useAccountNames();
   const isRunning = detail.outcome === 'running';
   const attempts = attemptsOf(detail);
+  const whose = (kind: Attributed['kind'], pseudonym: string): Attributed => ({
+    account: detail.account,
+    kind,
+    pseudonym,
+  });
   return (
     <div className="flex flex-col gap-6">
       <div className="flex flex-col gap-3">
@@ -73,18 +83,22 @@ export function RequestDetailView({ detail, soFar, onCorrect }: RequestDetailPro
             ['Route', detail.route],
             [
               'End user',
-              detail.end_user !== null && <Pseudonym key="user" field="end_user" value={detail.end_user} />,
+              detail.end_user !== null && (
+                <WhoseLink key="user" of={whose('end_user', detail.end_user)} onErase={onErase} />
+              ),
             ],
             [
               'Session',
-              detail.session !== null && <Pseudonym key="session" field="session" value={detail.session} />,
+              detail.session !== null && (
+                <WhoseLink key="session" of={whose('session', detail.session)} onErase={onErase} />
+              ),
             ],
             [
               'Tags',
               detail.tags.length > 0 && (
                 <span key="tags" className="flex flex-wrap gap-x-3">
                   {detail.tags.map((tag) => (
-                    <Pseudonym key={tag} field="tag" value={tag} />
+                    <WhoseLink key={tag} of={whose('tag', tag)} onErase={onErase} />
                   ))}
                 </span>
               ),
@@ -242,11 +256,33 @@ const InputTokens = ({ detail }: { detail: RequestDetail }) => (
 );
 
 /** An end user, a session or a tag, with a link to the requests that have it too. */
-const Pseudonym = ({ field, value }: { field: 'end_user' | 'session' | 'tag'; value: string }) => (
-  <Link to="/requests" search={{ [field]: value }} className={`font-mono text-xs ${LINK}`}>
-    {value}
-  </Link>
-);
+function WhoseLink({ of, onErase }: { of: Attributed; onErase: (of: Attributed) => void }) {
+  const name = useAttributed(of);
+  const { account, kind, pseudonym } = of;
+  const isOverseer = useIsOverseer();
+  return (
+    <span className="inline-flex max-w-full items-center gap-1">
+      <Link
+        to="/requests"
+        search={{ [kind]: pseudonym, ...(isOverseer ? { account } : {}) }}
+        className={`min-w-0 wrap-anywhere ${LINK}`}
+      >
+        <AttributedText pseudonym={pseudonym} name={name} />
+      </Link>
+      <CopyIcon text={pseudonym} what={`pseudonym of the ${KIND_NAMES[kind]}`} />
+      {name?.value != null && (
+        <button
+          type="button"
+          onClick={() => onErase(of)}
+          className="text-xs text-muted underline hover:text-danger"
+          aria-label={`Erase ${KIND_NAMES[kind]}`}
+        >
+          Erase
+        </button>
+      )}
+    </span>
+  );
+}
 
 function Running({ detail, soFar }: { detail: RequestDetail; soFar: number | null }) {
   const ms = useNow() - Date.parse(detail.accepted_at);

@@ -4,9 +4,12 @@ import { matchesCall } from '#db/fold/call-filter.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { RequestFilter, RequestDetail } from '#server/contract/requests.ts';
 import { ApiError } from '../../lib/api/api.ts';
+import { type Attributed, KIND_NAMES } from '../../lib/api/attribution.ts';
+import { useAccountNames } from '../../lib/api/names.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { useFrames } from '../../lib/feed/use-feed.ts';
 import { CorrectRequest } from '../../ui/adjust/correct-request.tsx';
+import { EraseAttributed } from '../../ui/attribution/erase.tsx';
 import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog/dialog.tsx';
@@ -53,7 +56,9 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
   });
   const isAdministrator = useIsAdministrator();
   const [isAdjusting, setAdjusting] = useState(false);
-  const [adjusted, setAdjusted] = useState<Change | null>(null);
+  const [erasing, setErasing] = useState<Attributed | null>(null);
+  const [made, setMade] = useState<{ done: string; change: Change } | null>(null);
+  const accountName = useAccountNames();
   const mayCorrect = isAdministrator && data?.end_reason != null;
   const isUnknown = error instanceof ApiError && error.status === 404;
   const close = (): void => setAdjusting(false);
@@ -64,8 +69,27 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
           detail={data}
           back={close}
           onDone={(change) => {
-            setAdjusted(change);
+            setMade({ done: 'Request corrected.', change });
             close();
+          }}
+        />
+      </Dialog>
+    );
+  if (erasing)
+    return (
+      <Dialog
+        key="erase"
+        onClose={() => setErasing(null)}
+        shape="side"
+        title={`Erase ${KIND_NAMES[erasing.kind]}?`}
+      >
+        <EraseAttributed
+          attributed={erasing}
+          accountName={accountName(erasing.account)}
+          onBack={() => setErasing(null)}
+          onDone={(change) => {
+            setMade({ done: `The value of the ${KIND_NAMES[erasing.kind]} is erased.`, change });
+            setErasing(null);
           }}
         />
       </Dialog>
@@ -82,15 +106,16 @@ export function RequestDialog({ request, filter, onClose }: RequestDialogProps) 
     >
       {data ? (
         <>
-          {adjusted && (
+          {made && (
             <p role="status" className="mb-5 rounded-lg bg-accent-soft px-3 py-2">
-              <ChangeSummary done="Request corrected." change={adjusted} />
+              <ChangeSummary {...made} />
             </p>
           )}
           <RequestDetailView
             detail={data}
             soFar={tokens}
             onCorrect={mayCorrect ? () => setAdjusting(true) : null}
+            onErase={setErasing}
           />
         </>
       ) : isUnknown ? (

@@ -9,6 +9,7 @@ import {
   showTime,
   type Zone,
 } from '../../lib/format/show.ts';
+import { AttributedValue } from '../../ui/attribution/attributed.tsx';
 import { Estimate } from '../../ui/estimate.tsx';
 import { OutcomeOf } from './outcome.tsx';
 
@@ -27,12 +28,15 @@ export type CellContext = {
   hasAccounts: boolean;
 };
 
+/** Columns that not every list has. */
+export type Extra = { hasAccounts: boolean; hasEndUsers: boolean };
+
 type Column = {
   name: string;
   /** Explains an abbreviated name. */ title?: string;
   width: string;
   isRight?: boolean;
-  isShown: (room: Room, hasAccounts: boolean) => boolean;
+  isShown: (room: Room, extra: Extra) => boolean;
   cell: (row: RequestRow, context: CellContext) => ReactNode;
 };
 
@@ -53,8 +57,14 @@ const COLUMNS: readonly Column[] = [
   {
     name: 'Account',
     width: 'minmax(5rem,1fr)',
-    isShown: (room, hasAccounts) => inWide(room) && hasAccounts,
+    isShown: (room, { hasAccounts }) => inWide(room) && hasAccounts,
     cell: ({ account }, { accountName }) => accountName(account),
+  },
+  {
+    name: 'End user',
+    width: 'minmax(5.5rem,1fr)',
+    isShown: (room, { hasEndUsers }) => inWide(room) && hasEndUsers,
+    cell: (row) => <EndUserOf row={row} />,
   },
   {
     name: 'TTFT',
@@ -88,8 +98,8 @@ const COLUMNS: readonly Column[] = [
   },
 ];
 
-export const columnsFor = (room: Room, hasAccounts: boolean): Column[] =>
-  room === 'narrow' ? [] : COLUMNS.filter(({ isShown }) => isShown(room, hasAccounts));
+export const columnsFor = (room: Room, extra: Extra): Column[] =>
+  room === 'narrow' ? [] : COLUMNS.filter(({ isShown }) => isShown(room, extra));
 export const templateOf = (columns: readonly Column[]): string => columns.map(({ width }) => width).join(' ');
 
 const LINE = [
@@ -154,6 +164,12 @@ export const RequestLine = memo(function RequestLine({
           <div className="flex items-center justify-between gap-3 text-xs text-muted">
             <span className="min-w-0 truncate">
               <ModelOf row={row} /> · {context.keyName(row.key)}
+              {row.end_user !== null && (
+                <>
+                  {' · '}
+                  <EndUserOf row={row} />
+                </>
+              )}
             </span>
             <span className="whitespace-nowrap">
               <TokensOf row={row} />
@@ -211,6 +227,9 @@ function ModelOf({ row: { model, error_code, attempt_count: attempts } }: { row:
     </>
   );
 }
+
+const EndUserOf = ({ row: { account, end_user: pseudonym } }: { row: RequestRow }) =>
+  pseudonym === null ? none : <AttributedValue of={{ account, kind: 'end_user', pseudonym }} />;
 
 /**
  * The charge after corrections. The title has the recorded charge and, for those who may see it, the upstream

@@ -66,7 +66,12 @@ export function RequestTable({ rows, open, pause, onOpen, onNearEnd, empty, ref 
   const isWide = useMedia('(width >= 84rem)');
   const room: Room = isNarrow ? 'narrow' : isWide ? 'wide' : 'middle';
   const context = useCellContext();
-  const columns = useMemo(() => columnsFor(room, context.hasAccounts), [room, context.hasAccounts]);
+  const { hasAccounts } = context;
+  const hasEndUsers = rows.some(({ end_user }) => end_user !== null);
+  const columns = useMemo(
+    () => columnsFor(room, { hasAccounts, hasEndUsers }),
+    [room, hasAccounts, hasEndUsers],
+  );
   const template = templateOf(columns);
   const [at, setAt] = useState(0);
   // Its functions are only called here and never passed on.

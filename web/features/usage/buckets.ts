@@ -8,6 +8,7 @@ import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/search/fil
 export type UsageWanted = FilterSearch & {
   bucket?: Bucket;
   group: UsageGroup;
+  /** Groups of several accounts, of which each row must name its own. */ needsAccount?: boolean;
   hasTimes: boolean;
 };
 

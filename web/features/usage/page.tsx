@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
 import { queryString } from '../../lib/api/api.ts';
+import { shortenPseudonym } from '../../lib/api/attribution.ts';
 import { OUTCOME_WORDS } from '../../lib/format/outcomes.ts';
 import type { FilterSearch } from '../../lib/search/filter.ts';
 import { modelsQuery } from '../../lib/api/queries.ts';
@@ -9,6 +10,7 @@ import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/api/names
 import { USAGE_GROUPS } from '../../lib/search/usage.ts';
 import { useSearchChange } from '../../lib/hooks/use-search-change.ts';
 import { useNow } from '../../lib/hooks/use-now.ts';
+import { useFilterNames } from '../../ui/attribution/filter.ts';
 import { Download } from '../../ui/download.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
@@ -21,9 +23,10 @@ import { TimeRange } from '../../ui/form/time-range.tsx';
 import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
-import { Ranking } from './ranking.tsx';
+import { Ranking, rankedRows } from './ranking.tsx';
 import { Totals } from './totals.tsx';
 import { UsageChart } from './usage-chart.tsx';
+import { isAttributed, useGroupNames } from './group-names.ts';
 import { usageQuery } from './usage-query.ts';
 import { Freshness } from './freshness.tsx';
 
@@ -48,6 +51,7 @@ export function UsagePage() {
     ...which,
     ...(bucket === undefined ? {} : { bucket }),
     group,
+    needsAccount: isOverseer && which.account === undefined && isAttributed(group),
     hasTimes: metric === 'times',
   };
   const query = useQuery(usageQuery(wanted));
@@ -59,10 +63,16 @@ export function UsagePage() {
     ['key', 'Key'],
     ['model', 'Model'],
   ];
+  const filterNames = useFilterNames(which);
   const chosenMore = (['outcome', ...MORE_FILTERS] as const).filter((name) => which[name] !== undefined);
   const others = USAGE_GROUPS.filter((each) => !['account', 'key', 'model'].includes(each));
-  const nameOf = (id: string): string =>
-    id === '' ? 'None' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id;
+  const rows = query.data && !query.isPlaceholderData ? rankedRows(query.data.ranking, metric) : [];
+  const attributed = useGroupNames(group, which.account, rows);
+  const nameOf = (id: string): string => {
+    if (id === '') return 'None';
+    if (isAttributed(group)) return attributed.get(id)?.value ?? shortenPseudonym(id);
+    return group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id;
+  };
 
   return (
     <>
@@ -115,7 +125,12 @@ export function UsagePage() {
         <Chips
           chips={chosenMore.map((name) => ({
             name: FIELD_NAMES[name].toLowerCase(),
-            value: name === 'outcome' ? OUTCOME_WORDS[which[name] ?? 'running'] : String(which[name]),
+            value:
+              name === 'outcome'
+                ? OUTCOME_WORDS[which[name] ?? 'running']
+                : name === 'end_user' || name === 'session' || name === 'tag'
+                  ? filterNames(name)
+                  : String(which[name]),
             onRemove: () => change({ [name]: undefined }),
           }))}
           onClear={() => change(Object.fromEntries(chosenMore.map((name) => [name, undefined])))}
@@ -129,7 +144,14 @@ export function UsagePage() {
           >
             <Totals totals={shown.totals} />
             <UsageChart shown={shown} metric={metric} group={group} nameOf={nameOf} />
-            <Ranking report={shown.ranking} metric={metric} group={group} search={which} nameOf={nameOf} />
+            <Ranking
+              report={shown.ranking}
+              metric={metric}
+              group={group}
+              search={which}
+              nameOf={nameOf}
+              attributed={attributed}
+            />
             <Freshness
               report={shown.series}
               isLoading={query.isFetching}

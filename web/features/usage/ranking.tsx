@@ -1,16 +1,18 @@
 import { Link } from '@tanstack/react-router';
+import type { AttributionName } from '#server/contract/attribution.ts';
 import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/usage.ts';
 import { type FilterSearch, readFilterSearch } from '../../lib/search/filter.ts';
 import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/format/show.ts';
 import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
+import { AttributedText } from '../../ui/attribution/attributed.tsx';
 import { SumCost } from '../../ui/estimate.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
 import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
+import { isAttributed } from './group-names.ts';
 import { type Metric, METRICS } from './metrics.ts';
 
 const SHOWN = 100;
-const PSEUDONYMS: ReadonlySet<UsageGroup> = new Set(['end_user', 'session', 'tag']);
 
 type RankingProps = {
   report: UsageReport;
@@ -18,14 +20,20 @@ type RankingProps = {
   group: UsageGroup;
   search: FilterSearch;
   nameOf: (id: string) => string;
+  /** The values of end users, sessions or tags, by their pseudonyms. */
+  attributed: ReadonlyMap<string, AttributionName>;
 };
 
-/** Accounts, keys or models, sorted by the selected metric. */
-export function Ranking({ report, metric, group, search, nameOf }: RankingProps) {
+/** The rows of a report that are shown, by a metric. */
+export function rankedRows({ rows = [] }: UsageReport, metric: Metric): UsageRow[] {
   const { valueOf } = METRICS[metric];
-  const all = report.rows ?? [];
-  const rows = all.toSorted((one, other) => valueOf(other) - valueOf(one)).slice(0, SHOWN);
-  const more = all.length - rows.length + (report.rows_omitted ?? 0);
+  return rows.toSorted((one, other) => valueOf(other) - valueOf(one)).slice(0, SHOWN);
+}
+
+/** Accounts, keys or models, sorted by the selected metric. */
+export function Ranking({ report, metric, group, search, nameOf, attributed }: RankingProps) {
+  const rows = rankedRows(report, metric);
+  const more = (report.rows ?? []).length - rows.length + (report.rows_omitted ?? 0);
   return (
     <Card title={`By ${FIELD_NAMES[group].toLowerCase()}`} flush>
       <Table
@@ -33,7 +41,7 @@ export function Ranking({ report, metric, group, search, nameOf }: RankingProps)
         keyOf={(row) => row[group] ?? ''}
         rows={rows}
         empty={<p className="px-4 py-10 text-center text-muted">No requests in this time range.</p>}
-        columns={columnsOf({ report, metric, group, search, nameOf })}
+        columns={columnsOf({ report, metric, group, search, nameOf, attributed })}
       />
       {more > 0 && (
         <p className="px-4 py-2 text-muted">{showCount(more)} more. Download the CSV for all rows.</p>
@@ -42,9 +50,12 @@ export function Ranking({ report, metric, group, search, nameOf }: RankingProps)
   );
 }
 
+/** With the account of a pseudonym, so that the page can show and change its filter. */
+const accountOf = ({ account }: UsageRow): FilterSearch => (account === undefined ? {} : { account });
+
 const showTime = (ms: number | null | undefined): string => (ms == null ? '–' : showDuration(ms));
 
-function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Column<UsageRow>[] {
+function columnsOf({ report, metric, group, search, nameOf, attributed }: RankingProps): Column<UsageRow>[] {
   const total = METRICS[metric].valueOf(report.totals);
   const name: Column<UsageRow> = {
     head: FIELD_NAMES[group],
@@ -62,13 +73,10 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
       return (
         <Link
           to="/requests"
-          search={readFilterSearch({ ...search, [group]: id })}
-          className={[
-            'block max-w-60 truncate hover:underline',
-            PSEUDONYMS.has(group) ? 'font-mono text-xs' : '',
-          ].join(' ')}
+          search={readFilterSearch({ ...search, [group]: id, ...accountOf(row) })}
+          className="block max-w-60 truncate hover:underline"
         >
-          {nameOf(id)}
+          {isAttributed(group) ? <AttributedText pseudonym={id} name={attributed.get(id)} /> : nameOf(id)}
         </Link>
       );
     },

@@ -9,7 +9,7 @@ type FilterLineProps = {
   maxLength: number;
   input: RefObject<HTMLInputElement | null>;
   /** Applies the text. Returns an error, or null to clear the field. */
-  onLine: (text: string) => string | null;
+  onLine: (text: string) => string | null | Promise<string | null>;
   /** Further filters. */
   children: ReactNode;
 };
@@ -26,16 +26,17 @@ export function FilterLine({
 }: FilterLineProps) {
   const id = useId();
   const [problem, setProblem] = useState<string | null>(null);
-  const submit = (event: FormEvent<HTMLFormElement>): void => {
+  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
-    const wrong = onLine(input.current?.value ?? '');
+    const form = event.currentTarget;
+    const wrong = await onLine(input.current?.value ?? '');
     setProblem(wrong);
-    if (wrong === null) event.currentTarget.reset();
+    if (wrong === null) form.reset();
   };
   return (
     <>
       <div className="flex flex-wrap items-center gap-2">
-        <form onSubmit={submit} className="relative min-w-52 flex-1 max-sm:basis-full">
+        <form onSubmit={(event) => void submit(event)} className="relative min-w-52 flex-1 max-sm:basis-full">
           <Icon
             name={icon}
             className="pointer-events-none absolute top-1/2 left-2.5 -translate-y-1/2 text-muted"

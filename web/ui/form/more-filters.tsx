@@ -1,6 +1,8 @@
-import { type FormEvent, useId, useRef } from 'react';
+import { type FormEvent, useId, useRef, useState } from 'react';
+import type { AttributionKind } from '#server/contract/attribution.ts';
 import { STATUS_CLASSES } from '#db/fold/call-filter.ts';
 import { type FilterSearch, readFilterSearch, ROUTES } from '../../lib/search/filter.ts';
+import { useFilterNames, usePseudonyms } from '../attribution/filter.ts';
 import { Button } from '../button.tsx';
 import { Icon } from '../icon.tsx';
 import { SelectField, TextField } from './field.tsx';
@@ -27,7 +29,9 @@ type MoreFiltersProps = {
   onChange: (change: Partial<Record<MoreFilter, string | number | undefined>>) => void;
 };
 
-const PSEUDONYM = { pattern: '[0-9A-Za-z]{16}', maxLength: 16, placeholder: '16 letters and digits' };
+const ATTRIBUTED = { end_user: 'End user', session: 'Session', tag: 'Tag' } as const;
+const KINDS = ['end_user', 'session', 'tag'] as const;
+const VALUE = { maxLength: 256, placeholder: 'As sent, or its pseudonym', className: 'min-w-0' };
 const rowsOf = (values: readonly string[]) => values.map((id) => ({ id, name: id }));
 
 /** A form with the rarer filters, behind a button that counts the active ones. */
@@ -47,17 +51,31 @@ export function MoreFilters({ search, fields = MORE_FILTERS, onChange }: MoreFil
     element.style.top = `${Math.max(8, Math.min(from.bottom + 4, topMax))}px`;
     element.style.left = `${Math.max(8, Math.min(from.right - element.offsetWidth, leftMax))}px`;
   };
-  const submit = (event: FormEvent<HTMLFormElement>): void => {
+  const [problem, setProblem] = useState<string | null>(null);
+  const lookUp = usePseudonyms();
+  const names = useFilterNames(search);
+  const shown = (kind: AttributionKind): string => (search[kind] === undefined ? '' : names(kind));
+  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
     event.preventDefault();
+    const element = event.currentTarget;
     const given = Object.fromEntries(
-      [...new FormData(event.currentTarget)].map(([name, value]) => [
-        name,
-        typeof value === 'string' ? value.trim() : '',
-      ]),
+      [...new FormData(element)].map(([name, text]) => [name, typeof text === 'string' ? text.trim() : '']),
     );
-    const read = readFilterSearch(given);
-    event.currentTarget.hidePopover();
-    onChange(Object.fromEntries(fields.map((name) => [name, read[name]])));
+    const typed = KINDS.filter((kind) => given[kind] !== shown(kind));
+    const found = await lookUp(search, Object.fromEntries(typed.map((kind) => [kind, given[kind] ?? ''])));
+    setProblem('problem' in found ? found.problem : null);
+    if ('problem' in found) return;
+    const kept = KINDS.filter((kind) => !typed.includes(kind)).map((kind) => [kind, search[kind]]);
+    const read = readFilterSearch({
+      ...given,
+      end_user: undefined,
+      session: undefined,
+      tag: undefined,
+      ...Object.fromEntries(kept),
+      ...found.pseudonyms,
+    });
+    element.hidePopover();
+    onChange(Object.fromEntries(MORE_FILTERS.map((name) => [name, read[name]])));
   };
   const value = (name: MoreFilter): string => String(search[name] ?? '');
   const text = (name: MoreFilter, label: string) => ({
@@ -75,12 +93,12 @@ export function MoreFilters({ search, fields = MORE_FILTERS, onChange }: MoreFil
       </Segment>
       {/* A new key resets the fields. */}
       <form
-        key={MORE_FILTERS.map(value).join(' ')}
+        key={[...MORE_FILTERS.map(value), ...KINDS.map(shown)].join(' ')}
         ref={form}
         id={id}
         popover="auto"
         aria-label="More filters"
-        onSubmit={submit}
+        onSubmit={(event) => void submit(event)}
         onToggle={(event) => event.newState === 'open' && place()}
         className="fixed m-0 w-80 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg"
       >
@@ -100,11 +118,16 @@ export function MoreFilters({ search, fields = MORE_FILTERS, onChange }: MoreFil
           <datalist id={`${id}-status`}>
             <NamedOptions rows={rowsOf(STATUS_CLASSES)} />
           </datalist>
-          <TextField {...text('end_user', 'End user')} {...PSEUDONYM} className="font-mono" />
-          <TextField {...text('session', 'Session')} {...PSEUDONYM} className="font-mono" />
-          <TextField {...text('tag', 'Tag')} {...PSEUDONYM} className="font-mono" />
+          {KINDS.map((kind) => (
+            <TextField key={kind} {...text(kind, ATTRIBUTED[kind])} {...VALUE} defaultValue={shown(kind)} />
+          ))}
           {fields.includes('error_code') && (
             <TextField {...text('error_code', 'Error code')} pattern="[a-z_]+" maxLength={64} />
+          )}
+          {problem !== null && (
+            <p role="alert" className="text-xs text-danger">
+              {problem}
+            </p>
           )}
           <Button type="submit" look="primary">
             Apply

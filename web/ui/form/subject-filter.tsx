@@ -12,10 +12,16 @@ type SubjectFilterProps = {
     account?: string | undefined;
     key?: string | undefined;
     model?: string | undefined;
+    end_user?: undefined;
+    session?: undefined;
+    tag?: undefined;
   }) => void;
   /** Further filters. */
   children?: ReactNode;
 };
+
+/** Keys and pseudonyms are of one account. */
+export const OF_AN_ACCOUNT = { key: undefined, end_user: undefined, session: undefined, tag: undefined };
 
 const LOOK = 'flex-1 basis-32 sm:w-40 sm:flex-none';
 
@@ -41,7 +47,7 @@ export function SubjectFilter({
           className={LOOK}
           value={account}
           rows={accounts}
-          onChoose={(id) => onChange({ account: id, key: undefined })}
+          onChoose={(id) => onChange({ account: id, ...OF_AN_ACCOUNT })}
         />
       )}
       <NamedSelect

@@ -7,6 +7,7 @@ import { ApiError } from '../../lib/api/api.ts';
 import { modelsQuery } from '../../lib/api/queries.ts';
 import { Checkbox } from '../form/field.tsx';
 import { fieldError } from '../problem.tsx';
+import { AttributionField } from './attribution-field.tsx';
 import { AmountField } from './amount-field.tsx';
 import { ListField } from './list-field.tsx';
 import { Narrowing } from './narrowing.tsx';
@@ -175,6 +176,13 @@ export function TermsEditor<Terms extends PlanTerms>({
       )}
       {(countsTokens || now.reply_tokens_max !== undefined) &&
         amount('reply_tokens_max', 'Max reply tokens', 'Caps replies under a token or cost quota.')}
+      {kind === 'key' && (
+        <AttributionField
+          value={now.attribution}
+          onChange={(attribution) => set({ attribution })}
+          isWrong={(of) => fieldError(errors, `terms.attribution.${of}`) !== null}
+        />
+      )}
       {kind === 'key' && (
         <Checkbox
           label="Read access to the whole account"
