@@ -52,6 +52,11 @@ export const PARSED_WHOLE_BYTES_MAX = 8 * KIB;
 export const ERROR_REPLY_BYTES_MAX = 64 * KIB;
 /** A longer SSE event is forwarded in chunks. */
 export const SSE_EVENT_BYTES_MAX = MIB;
+/**
+ * Kept of each end of such an event: the last event of a response repeats its images, with its usage behind
+ * them, and behind that the definitions of the client's tools.
+ */
+export const OVERSIZE_END_BYTES = 256 * KIB;
 
 assertIncreasing(
   { SLAB_FROM_BYTES, SLAB_BYTES_MIN, SLAB_BYTES_MAX, SLABS_KEPT_BYTES_MAX },
@@ -62,7 +67,7 @@ assertIncreasing(
   'A region must be returned to the system when it is freed.',
 );
 assertIncreasing(
-  { ERROR_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX, JSON_REPLY_BYTES_MAX },
+  { ERROR_REPLY_BYTES_MAX, OVERSIZE_END_BYTES, SSE_EVENT_BYTES_MAX, JSON_REPLY_BYTES_MAX },
   'An error is the smallest reply, and one event of a stream is smaller than a whole reply.',
 );
 assertIncreasing(

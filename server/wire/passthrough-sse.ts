@@ -1,6 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { type EventBatch, EventSplitter } from '#server/wire/event-splitter.ts';
+import { type EventEnds, OversizeEvent } from '#server/wire/oversize-event.ts';
 import { OutputCounter } from '#server/wire/output-counter.ts';
 import { NOTHING_TO_REDACT, type Redactor } from '#server/wire/redactor.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';
@@ -25,6 +26,7 @@ export abstract class PassthroughSse implements SseReader {
   #dataEvents = 0;
   /** Bytes of an oversize event that are not yet counted as progress. */
   #oversizeBytes = 0;
+  #oversize: OversizeEvent | null = null;
   readonly #redactor: Redactor;
   /** The end of an oversize event's last part, in which a secret may begin. */
   #heldPart = '';
@@ -43,6 +45,9 @@ export abstract class PassthroughSse implements SseReader {
 
   /** @param event as latin-1 text of its bytes, blank line included. */
   protected abstract inspect(event: string): Inspected;
+
+  /** Inspects an event that was too large to be held, by its beginning and its end. */
+  protected inspectOversize(_ends: EventEnds): void {}
 
   push(chunk: Buffer): Buffer | null {
     const batch = this.#events.push(chunk);
@@ -120,6 +125,9 @@ export abstract class PassthroughSse implements SseReader {
 
   #relayPart(part: string, isLast: boolean): string {
     this.#countPart(part.length, isLast);
+    this.#oversize ??= new OversizeEvent();
+    this.#oversize.push(part);
+    if (isLast) this.inspectOversize(this.#oversize.take());
     if (this.#redactor.longest === 0) return part;
     const text = this.#redactor.text(this.#heldPart + part);
     const end = isLast ? text.length : Math.max(0, text.length - this.#redactor.longest);

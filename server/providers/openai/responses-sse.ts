@@ -1,7 +1,9 @@
 import type { Usage } from '#db/money.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
 import { finishReasonOf } from '#server/providers/openai/response-parts.ts';
+import { skipBlank, skipValue, valueOf } from '#server/wire/json.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import type { EventEnds } from '#server/wire/oversize-event.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
 
@@ -13,6 +15,8 @@ const DELTA = /"type": ?"response\.[a-z_.]+\.delta"/;
 const DELTA_TEXT = /"delta": ?"((?:[^"\\]|\\.)*)"/;
 /** Events that may be the last one, or contain an error. */
 const TERMINAL = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"|"error": ?[{"]/;
+
+const ENDED = /"type": ?"response\.(completed|incomplete|failed)"/;
 
 const CREATED = /"type": ?"response\.created"/;
 /** Members of the response in its first event, which may be long and is not parsed. */
@@ -65,8 +69,23 @@ export class ResponsesSse extends PassthroughSse {
     this.#record.state({ id: ID.exec(event)?.[1], model: MODEL.exec(event)?.[1] });
   }
 
+  protected override inspectOversize({ head, tail }: EventEnds): void {
+    const status = ENDED.exec(head)?.[1];
+    if (status === undefined) return;
+    const last = (member: string): unknown => lastMember(tail, member) ?? lastMember(head, member);
+    const incomplete_details = lastMember(head, 'incomplete_details');
+    const [usage, tool_usage, service_tier] = ['usage', 'tool_usage', 'service_tier'].map(last);
+    this.#take({
+      type: `response.${status}`,
+      response: { id: ID.exec(head)?.[1], status, incomplete_details, usage, tool_usage, service_tier },
+    });
+  }
+
   #lookAt(data: string | null): void {
-    const reported = parsed(data);
+    this.#take(parsed(data));
+  }
+
+  #take(reported: Reported | null): void {
     switch (reported?.type) {
       case 'response.completed':
       case 'response.incomplete':
@@ -114,5 +133,21 @@ function parsed(data: string | null): Reported | null {
     return typeof value === 'object' ? value : null;
   } catch {
     return null;
+  }
+}
+
+/**
+ * The value of the last member of this name in a part of a JSON text; undefined: it has no such member. A
+ * literal can't hold the name in bare quotes.
+ */
+function lastMember(text: string, name: string): unknown {
+  const at = text.lastIndexOf(`"${name}":`);
+  if (at < 0) return undefined;
+  const bytes = Buffer.from(text.slice(at + name.length + 3), 'latin1');
+  try {
+    const start = skipBlank(bytes, 0);
+    return valueOf(bytes, { start, end: skipValue(bytes, start, 0) });
+  } catch {
+    return undefined;
   }
 }

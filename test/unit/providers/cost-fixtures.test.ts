@@ -8,6 +8,7 @@ import { createOpenai } from '#server/providers/openai/openai.ts';
 import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
 import type { JsonReply, ProviderCall } from '#server/providers/provider.ts';
 import { allFacts, headFacts, type ReplyFacts } from '#server/wire/reply-facts.ts';
+import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 import type { SseReader } from '#server/wire/sse.ts';
 import { callOf, runThrough } from '../../support/providers/anthropic-calls.ts';
@@ -106,6 +107,25 @@ describe.each(named(DIRECT, 'sse'))('%s.sse', (_, fixture) => {
     });
   });
 });
+
+test.each(['response.completed', 'response.incomplete'])(
+  'a response ends with %s behind an image larger than an event that is held, in any chunks',
+  (ending) => {
+    const { usage, facts } = COST_FIXTURES.find(({ name }) => name === 'openai-image') as CostFixture;
+    const text = costFixture('openai-image', 'sse')
+      .toString()
+      .replaceAll(/iVBORw[\w+/=]+/g, 'iVBORw'.repeat(SSE_EVENT_BYTES_MAX / 4))
+      .replaceAll('response.completed', ending);
+    for (const size of [text.length, 65_536, 1_009]) {
+      const reader = createOpenai('other').sse(callOf({ stream: true }, { route: '/v1/responses' }));
+      const bytes = Buffer.from(text);
+      runThrough(reader, chunksOf(bytes, [size]));
+      expect(reader).toMatchObject({ complete: true, failed: false });
+      const finishReason = ending.slice('response.'.length);
+      expect(understood(reader)).toEqual({ usage, facts: { ...facts, finishReason } });
+    }
+  },
+);
 
 describe('through a package', () => {
   let provider: ScriptedProvider;
