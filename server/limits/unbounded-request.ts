@@ -30,10 +30,17 @@ const HARD = 'and this account has a hard quota, under which usage must be bound
  * The error of a request whose usage its bytes and its limit on the reply do not bound; null: they do. It
  * names the first field that is not on the list of its route.
  * @param body a valid JSON object.
+ * @param model in the client's words; the upstreams' names for it are in `targets`.
  */
-export function rejectUnbounded(route: RelayedRoute, body: Buffer, model: string): ApiError | null {
-  if (searchesByItself(model) || isPreset(model)) {
-    const what = isPreset(model) ? 'refers to a stored preset' : 'searches the web by itself';
+export function rejectUnbounded(
+  route: RelayedRoute,
+  body: Buffer,
+  model: string,
+  targets: readonly { readonly model: string | null }[] = [],
+): ApiError | null {
+  const names = [model, ...targets.map((target) => target.model ?? model)];
+  if (names.some((name) => searchesByItself(name) || isPreset(name))) {
+    const what = names.some(isPreset) ? 'refers to a stored preset' : 'searches the web by itself';
     const remedy = 'Use another model, without ":online" and "@preset/".';
     const message = `The model "${model}" ${what}, ${HARD} ${remedy}`;
     return new ApiError('invalid_value', { message, param: 'model' });

@@ -135,7 +135,7 @@ async function admit(
   const past = relay.history.of(key.id, model);
   const minute = minuteOf(readModel.nowMs());
   const estimate = estimateCall(body.bytes, parsed, subjects, price, past, minute);
-  const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, parsed.model) : null;
+  const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, model, targets) : null;
   if (unbounded) return refused(unbounded);
   const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;

@@ -91,6 +91,7 @@ beforeAll(async () => {
           ]),
         ),
       },
+      models: { research: { targets: [{ upstream: 'others', model: 'vectors:online' }] } },
     },
     { SECRET: 'not-a-credential-of-anybody' },
   );
@@ -219,6 +220,14 @@ describe('on a plan', () => {
       upstream_cost_nanousd: 200,
       price_plan: 'selling',
     });
+  });
+
+  test('with a hard quota a model that searches by itself is rejected under every name of it', async () => {
+    const tokens = { meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'hard' } as const;
+    const key = await keyOn('exact', { quotas: [tokens] });
+    expect(await call('/v1/embeddings', 'unpriced', { key })).toBe(200);
+    expect(await call('/v1/embeddings', 'research', { key })).toBe(400);
+    expect(await call('/v1/embeddings', 'research')).toBe(200);
   });
 
   const listed = async (key: string): Promise<string[]> => {

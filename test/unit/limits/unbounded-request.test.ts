@@ -33,6 +33,16 @@ describe('a model that searches by itself, or names a stored preset, is rejected
     'openai/gpt-5@preset/mine',
   ])('%s', (model) => expect(paramOf(model)).toBe('model'));
 
+  test('also by the name that one of its upstreams knows, which the error keeps to itself', () => {
+    const body = Buffer.from('{"model":"research","messages":[]}');
+    const targets = [{ model: null }, { model: 'gpt-5:online' }];
+    const error = rejectUnbounded('/v1/chat/completions', body, 'research', targets);
+    expect(error?.param).toBe('model');
+    expect(error?.message).toContain('"research"');
+    expect(error?.message).not.toContain('gpt-5');
+    expect(rejectUnbounded('/v1/chat/completions', body, 'research', targets.slice(0, 1))).toBeNull();
+  });
+
   test.each([
     'gpt-5',
     'openai/gpt-5:nitro',
