@@ -5,13 +5,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import type { Placed } from '#db/events/events.ts';
 import { FILTER_FIELDS, matchesCall, STATUS_CLASSES } from '#db/fold/call-filter.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { OUTCOME_OF, OUTCOMES } from '#db/projections/outcomes.ts';
 import type { LiveMessage } from '#server/contract/frames.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
-import type { UsageQuery } from '#server/contract/usage.ts';
+import type { UsageQuery, UsageReport } from '#server/contract/usage.ts';
 import { audienceOf } from '#server/feed/audience.ts';
 import { LivePage } from '#server/feed/page.ts';
 import type { WithReply } from '#server/http/respond.ts';
@@ -19,7 +20,7 @@ import { readCursor } from '#server/read/cursor.ts';
 import { exportRequests } from '#server/read/request-export.ts';
 import { listRequests } from '#server/read/request-list.ts';
 import { planUsage, type UsagePlan } from '#server/read/usage-plan.ts';
-import { reportUsage } from '#server/read/usage-report.ts';
+import { reportUsage, usageCsv } from '#server/read/usage-report.ts';
 import { checkRequests } from '#server/read/usage-requests.ts';
 import { ReadStore } from '#server/read/store.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -201,7 +202,7 @@ function replayed(scope: Scope, filter: RequestFilter): string[] {
   return [...rows.values()].filter((row) => matchesCall(filter, row)).map(({ request }) => request);
 }
 
-test('lists, exports, the live feed and the log agree on any filter', async () => {
+test('lists, exports, the feed, usage, statements and the log agree on any filter', async () => {
   const calls = callsOf(log);
   expect(new Set(calls.map(({ outcome }) => outcome)).size).toBeGreaterThan(4);
   const namesOf = (scope: Scope, filter: RequestFilter): string[] =>
@@ -210,9 +211,17 @@ test('lists, exports, the live feed and the log agree on any filter', async () =
     for (const value of values) {
       const filter: RequestFilter = { [field]: value };
       const listed = await listAll(ALL, filter, 200, 1_000);
-      expect(listed.map(({ request }) => request).toSorted(), `${field} ${value}`).toEqual(
-        namesOf(ALL, filter),
-      );
+      const places = {
+        list: listed.map(({ request }) => request),
+        export: await exported(ALL, filter),
+        feed: replayed(ALL, filter),
+      };
+      for (const [place, requests] of Object.entries(places))
+        expect(requests.toSorted(), `${place} by ${field} ${value}`).toEqual(namesOf(ALL, filter));
+      if (value === 'running') continue;
+      const expected = figuresOf(calls.filter((call) => isMeant(call, ALL, filter)));
+      expect(await reportedFigures(filter), `usage by ${field} ${value}`).toEqual(expected);
+      expect(statedFigures(filter), `statement by ${field} ${value}`).toEqual(expected);
     }
   let found = 0;
   await fc.assert(
@@ -231,10 +240,56 @@ test('lists, exports, the live feed and the log agree on any filter', async () =
         expect(replayed(scope, filter).toSorted()).toEqual(expected);
       },
     ),
-    { numRuns: 80 },
+    { numRuns: 40 },
   );
   expect(found).toBeGreaterThan(100);
 });
+
+type Figures = { requests: number; refused: number; cost: string };
+
+/** The figures of calls, from the events of the log. */
+function figuresOf(calls: readonly Call[]): Figures {
+  const ids = new Set(calls.map(({ request }) => request));
+  const figures = { requests: 0, refused: 0, cost: 0n };
+  for (const { event } of log) {
+    if (!('request' in event) || !ids.has(event.request)) continue;
+    if (event.type === 'request.rejected') figures.refused += event.rejected_count;
+    if (event.type !== 'request.settled' && event.type !== 'request.abandoned') continue;
+    figures.requests++;
+    figures.cost += BigInt(
+      (event.type === 'request.settled' ? event.cost_nanousd : event.hold_cost_nanousd) ?? 0,
+    );
+  }
+  return { ...figures, cost: String(figures.cost) };
+}
+
+/** The same of a usage report as CSV. */
+async function reportedFigures(filter: RequestFilter): Promise<Figures> {
+  const { source, figures } = await reported(ALL, filter as UsageQuery, null);
+  expect(source).toBe(FILTER_FIELDS.slice(0, 3).some((field) => field in filter) ? 'usage' : 'requests');
+  const [names = [], cells = []] = usageCsv(figures as UsageReport)
+    .trimEnd()
+    .split('\r\n')
+    .map((line) => line.split(','));
+  const cell = (name: string): string => cells[names.indexOf(name)] as string;
+  return { requests: Number(cell('requests')), refused: Number(cell('refused')), cost: cell('cost_nanousd') };
+}
+
+/** The same of the statements of all accounts. */
+function statedFigures(filter: RequestFilter): Figures {
+  const sum = { requests: 0, refused: 0, cost: 0n };
+  for (const month of new Set(log.map(({ at }) => at.toISOString().slice(0, 7)))) {
+    const statements = new Statements(parseMonth(month) as Month, filter);
+    for (const placed of log) statements.add(placed);
+    for (const account of statements.accounts) {
+      const { requests, refused, cost_nanousd: cost } = statements.of(account);
+      sum.requests += requests;
+      sum.refused += refused;
+      sum.cost += cost;
+    }
+  }
+  return { ...sum, cost: String(sum.cost) };
+}
 
 const RANGE = { from: new Date(Date.now() - 2 * 3_600_000), to: new Date(Date.now() + 3_600_000) };
 

@@ -1,48 +1,19 @@
-import * as fc from 'fast-check';
-import { readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { exportRange } from '#db/archive/export.ts';
-import { fileSource } from '#db/audit/source/files.ts';
 import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
-import { databaseSource, type Source } from '#db/audit/source/source.ts';
 import type { StatementReport } from '#db/audit/commands/statement-text.ts';
 import { leafHash } from '#db/log/chain.ts';
-import { retireInstance } from '#db/instances/instance.ts';
-import {
-  GapError,
-  type LogRange,
-  type Read,
-  readEvents,
-  readHead,
-  readPage,
-  UnreadableEventError,
-} from '#db/log/read.ts';
 import type { Placed, PlanTerms } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
-import { streamOf } from '#db/events/streams.ts';
-import { changeEvents, changeLines } from '../../support/audit/change-lines.ts';
 import { readEntries } from '../../support/audit/verify-chain.ts';
 import { chat } from '../../support/client.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
-import { createDatabase, type TestDatabase } from '../../support/database.ts';
-import { anyEvent } from '../../support/log/arbitrary-event.ts';
-import {
-  accepted,
-  connectAs,
-  extended,
-  openLivingWriter,
-  openWriter,
-  registered,
-  settled,
-} from '../../support/log/log-writer.ts';
-import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
-import { createPartitionedLog } from '../../support/audit/partitioned-log.ts';
+import { type TestDatabase } from '../../support/database.ts';
+import { accepted, extended, openLivingWriter } from '../../support/log/log-writer.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../../support/upstream/upstream.ts';
+import { refusedPort, type ScriptedUpstream, startUpstream } from '../../support/upstream/upstream.ts';
+import { declare } from '../../support/upstream/upstreams-live.ts';
 
 /** The audit commands on a log of real requests, with a read-only login. */
 
@@ -243,6 +214,95 @@ describe('audit commands on a log of real requests', () => {
     expect((await daybook('audit', 'trace', 'x')).stderr).toContain('is not a request id');
   });
 
+  test('audit diff, statements: attributed calls with parents, attempts, a correction, an erasure', async () => {
+    const own = commandLine(() => ({
+      DATABASE_URL: (relay.store as TestDatabase).url,
+      DAYBOOK_DATA: relay.dataDir,
+      LOG_LEVEL: 'silent',
+    }));
+    const limit = 1_000_000;
+    await relay.createAccount('Organization');
+    await relay.createAccount('Team');
+    await relay.control(async (control) => {
+      const quotas: PlanTerms['quotas'] = [
+        { meter: 'tokens', window: 'day', limit, enforcement: 'soft' },
+        ...(['end_user', 'session', 'tag'] as const).map((per) => ({
+          ...{ per, meter: 'requests' as const, limit, enforcement: 'hard' as const },
+          window: per === 'session' ? ('lifetime' as const) : ('month' as const),
+        })),
+      ];
+      await control.definePlan('attributed', { quotas }, 'keep');
+      for (const name of ['Organization', 'Team']) await control.setPlan(name, 'attributed', 'keep');
+      await control.setParent('Team', 'Organization');
+    });
+    await declare(relay, {
+      upstreams: {
+        refused: { base_url: `http://127.0.0.1:${await refusedPort()}/v1` },
+        answering: { base_url: upstream.baseUrl },
+      },
+      models: {
+        'falls-back': {
+          targets: [{ upstream: 'refused' }, { upstream: 'answering', model: 's:tokens=7', order: 1 }],
+        },
+      },
+    });
+    const { secret } = await relay.createKey({ account: 'Team' });
+    for (const [index, model] of ['falls-back', 's:tokens=9', 's:status=500', 'falls-back'].entries()) {
+      const headers = {
+        'x-daybook-user': `user-${index % 2}`,
+        'x-daybook-session': `session-${index}`,
+        'x-daybook-tags': 'web,beta',
+      };
+      const body = { model, messages: [{ role: 'user', content: 'Hello' }] };
+      await chat({ port: relay.port, key: secret, headers, body });
+    }
+    const log = await relay.waitFor((events) => ofTeam(events).length === 4);
+    const ended = ofTeam(log);
+    expect(Math.max(...ended.map(({ attempt_count: attempts }) => attempts))).toBe(2);
+    const [call] = ended as [(typeof ended)[number], ...typeof ended];
+    expect([call.parents?.length, call.tags?.length]).toEqual([1, 2]);
+    await projectAll(relay.store);
+    await relay.control((control) =>
+      control.adjustUsage('Team', {
+        ...{ meter: 'requests', amount: 1, window: null, key: null, reason: 'a test', adjustment: null },
+        request: call.request,
+      }),
+    );
+    const user = call.end_user as string;
+    const figures = async () => {
+      await projectAll(relay.store);
+      const month = ['--month', MONTH()];
+      const { usage, windows } = await json<StateSnapshot>('audit', 'replay');
+      const statement = (...filter: string[]) =>
+        json<StatementReport>('audit', 'statement', '--account', 'Team', ...month, ...filter);
+      return {
+        usage,
+        windows: windows.map(({ subject, meter, settled: units, held }) => [subject, meter, units, held]),
+        all: (await statement()).statements,
+        own: (await statement('--end-user', user)).statements,
+        reported: await queryRows(
+          `select sum(cost_nanousd)::text as cost, sum(input_tokens)::text as input,
+            sum(completed)::integer as completed from projection.usage_day where account = $$${call.account}$$`,
+        ),
+      };
+    };
+    const before = await figures();
+    const counted = (subject: string): unknown[] =>
+      before.windows.filter(([name, meter]) => name === subject && meter === 'requests');
+    // Of four calls two are of this user, and one was added.
+    for (const charged of [call.account, call.parents?.[0] as string])
+      expect(counted(`end_user/${charged}/${user}`)).toEqual([
+        [`end_user/${charged}/${user}`, 'requests', 3, 0],
+      ]);
+    expect([before.all[0]?.requests, before.own[0]?.requests]).toEqual([4, 2]);
+    expect(await own.json('attribution', 'erase', '--account', 'Team', '--pseudonym', user)).toMatchObject({
+      pseudonym: user,
+      changed: true,
+    });
+    expect(await figures()).toEqual(before);
+    expect(await daybook('audit', 'diff')).toMatchObject({ code: 0, stderr: '' });
+  });
+
   test('audit diff: finds a row changed by hand, by replay and by the independent fold', async () => {
     const clean = await daybook('audit', 'diff', '--projection', 'usage');
     expect(clean).toMatchObject({
@@ -276,6 +336,10 @@ describe('audit commands on a log of real requests', () => {
   });
 });
 
+/** The ends of the calls with a parent account. */
+const ofTeam = (events: readonly Placed[]) =>
+  events.flatMap(({ event }) => (event.type === 'request.settled' && event.parents ? [event] : []));
+
 /** The address of a login that is a member of the auditor role alone. */
 async function auditorUrl({ url }: TestDatabase, superuser: Client): Promise<string> {
   const login = `reader_${publicId().toLowerCase()}`;
@@ -285,155 +349,3 @@ async function auditorUrl({ url }: TestDatabase, superuser: Client): Promise<str
   );
   return url.replace(/\/\/[^@]*@/, `//${login}:read@`);
 }
-
-describe('event sources', () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await createDatabase();
-  });
-  afterAll(() => database?.[Symbol.asyncDispose]());
-
-  const eventsIn = async (source: Source, range: LogRange): Promise<Read[]> => {
-    const found: Read[] = [];
-    for await (const page of source.read(range))
-      found.push(...page.flatMap((batch) => readEvents(batch, range)));
-    return found;
-  };
-
-  test('sources: a database and a file of it have the same events in any range', async () => {
-    await using writer = await openWriter(database);
-    const auditor = await connectAs(database, 'auditor');
-    const directory = await makeTestDirectory();
-    const versions = new Map<string, number>();
-    const versionOf = (stream: string): number => {
-      versions.set(stream, (versions.get(stream) ?? 0) + 1);
-      return versions.get(stream) as number;
-    };
-    try {
-      let run = 0;
-      await fc.assert(
-        fc.asyncProperty(fc.array(anyEvent, { minLength: 1, maxLength: 40 }), async (events) => {
-          const after = await readHead(auditor);
-          for (const event of events) {
-            if (!('actor' in event)) await writer.append([event, event]);
-            else await writer.control([{ event, version: versionOf(streamOf(event)) }]);
-          }
-          const head = await readHead(auditor);
-          const read = await readPage(auditor, after);
-          const file = path.join(directory, String(run++));
-          await exportRange(auditor, { from: after + 1, to: head }, file, () => undefined);
-          for (const source of [await databaseSource(auditor), await fileSource([file])]) {
-            expect(await eventsIn(source, { after, upTo: head })).toEqual(read);
-            if (read.length < 3) continue;
-            expect(await eventsIn(source, { after: after + 1, upTo: head - 1 })).toEqual(read.slice(1, -1));
-          }
-        }),
-        { numRuns: 20 },
-      );
-    } finally {
-      await auditor.end();
-      await removeTestDirectory(directory);
-    }
-  });
-
-  test('database source: a missing position is an error, an unreadable event is passed on', async () => {
-    await using writer = await openWriter(database);
-    const first = await readHead(writer.client);
-    await writer.append(Array.from({ length: 9 }, () => accepted()));
-    const superuser = await database.superuser();
-    const auditor = await connectAs(database, 'auditor');
-    const read = async () => eventsIn(await databaseSource(auditor), { after: first, upTo: first + 9 });
-    try {
-      await superuser.query("set session_replication_role = 'replica'");
-      await superuser.query(changeEvents(`position = ${first + 3}`, { type: '999' }));
-      const found = await read();
-      expect(found.map((each) => each instanceof UnreadableEventError)).toEqual([
-        false,
-        false,
-        true,
-        false,
-        false,
-        false,
-        false,
-        false,
-        false,
-      ]);
-      await superuser.query(changeLines(`position > ${first + 5}`, 'null'));
-      await expect(read()).rejects.toThrow(new GapError(first + 6));
-      await superuser.query('delete from daybook.log where last_position > $1', [first]);
-      await expect(read()).rejects.toThrow(new GapError(first + 1));
-    } finally {
-      await auditor.end();
-      await superuser.end();
-    }
-  });
-});
-
-test('archived events are read from files, alone or before the database', async () => {
-  await using log = await createPartitionedLog(40, 12);
-  await using writer = await openWriter(log.database);
-  await writer.control([{ event: registered('Account1', 'Filed'), version: 1 }]);
-  let running = accepted();
-  await writer.append([running]);
-  for (let batch = 0; batch < 30; batch++) {
-    const ending = settled(running, { cost_nanousd: batch });
-    running = accepted({ model: `mo"del \\ ${batch % 3}, (x)` });
-    await writer.append([running, extended(running), ending, ...Array.from({ length: 3 }, () => accepted())]);
-  }
-  await retireInstance(writer.client, writer.instance);
-  await log.fill(0);
-  const { daybook, json } = commandLine(() => ({ DAYBOOK_DATA: '/nowhere', DATABASE_URL: log.database.url }));
-  const replayed = async (...args: string[]): Promise<object> => {
-    const { read: _read, ...state } = await json<StateSnapshot & { read: object }>(
-      'audit',
-      'replay',
-      ...args,
-    );
-    return state;
-  };
-  const [all, prefix] = [await replayed('--at', '170'), await replayed('--at', '79')];
-  const statement = await json<StatementReport>(
-    'audit',
-    'statement',
-    '--account',
-    'Filed',
-    '--month',
-    MONTH(),
-  );
-  const archived = await log.archive({ drop: true });
-  const files = await log.files();
-  expect(archived?.dropped.length).toBe(files.length);
-  expect(await replayed('--at', '79', '--files', ...files.toReversed())).toEqual(prefix);
-  expect(await replayed('--at', '170', '--archive-dir', log.directory)).toEqual(all);
-  const again = await json<StatementReport>(
-    'audit',
-    'statement',
-    '--account',
-    'Filed',
-    '--month',
-    MONTH(),
-    '--archive-dir',
-    log.directory,
-  );
-  expect(again.statements).toEqual(statement.statements);
-  expect(Number(again.statements[0]?.cost_nanousd)).toBeGreaterThan(0);
-
-  expect((await daybook('audit', 'replay')).stderr).toContain(
-    `restore ${files.map((file) => path.basename(file)).join(', ')}`,
-  );
-  expect(
-    (await daybook('audit', 'replay', '--files', files[0] as string, files[2] as string)).stderr,
-  ).toContain('begins at position 80, and');
-  const rest = await json<StateSnapshot>('audit', 'replay', '--files', files[1] as string);
-  expect(rest).toMatchObject({ fault_count: 0, accepted_before: 2 });
-  const lines = zstdDecompressSync(await readFile(files[1] as string)).toString();
-  await writeFile(
-    files[1] as string,
-    zstdCompressSync(lines.replace(/^\(101,.*?,20,/m, (line) => line.replace(/20,$/, '21,'))),
-  );
-  expect(await daybook('audit', 'replay', '--files', ...files)).toMatchObject({
-    code: 1,
-    stdout: '',
-    stderr: expect.stringContaining(`${path.basename(files[1] as string)} is damaged at position`) as string,
-  });
-});
