@@ -1,6 +1,6 @@
 /** Comma-separated values (RFC 4180), safe against formula injection in spreadsheets. Pure. */
 
-export type Cell = string | number | boolean | null | undefined;
+export type Cell = string | number | bigint | boolean | null | undefined;
 
 /** The start of a text that a spreadsheet interprets as a formula, also after white space. */
 const FORMULA = /^[\s]*[=+\-@\t\r]/;

@@ -1,7 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { rowsOf } from '#db/schema/query.ts';
-import { csvLine } from '#db/csv.ts';
+import { type Cell, csvLine } from '#db/csv.ts';
 import type { UsageDayTable } from '#db/schema/tables.ts';
 import { ROUTE_OF } from '#db/limits/limits.ts';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
@@ -230,6 +230,12 @@ export function usageCsv({ bucket, group_by, totals, rows }: UsageReport): strin
   ];
   return [
     csvLine(columns),
-    ...(rows ?? [totals as UsageRow]).map((row) => csvLine(columns.map((name) => row[name]))),
+    ...(rows ?? [totals as UsageRow]).map((row) => csvLine(columns.map((name) => cellOf(row, name)))),
   ].join('');
+}
+
+/** A sum of money is a text in JSON, but a number in CSV: below zero it would be taken for a formula. */
+function cellOf(row: UsageRow, name: keyof UsageRow): Cell {
+  const value = row[name];
+  return typeof value === 'string' && (COSTS as readonly string[]).includes(name) ? BigInt(value) : value;
 }

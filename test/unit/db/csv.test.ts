@@ -30,7 +30,9 @@ function parseLine(line: string): string[] {
 
 describe('a line of CSV', () => {
   test('contains numbers, booleans and nulls unchanged', () => {
-    expect(csvLine([1, -2.5, true, null, undefined, '', 'a'])).toBe('1,-2.5,true,,,,a\r\n');
+    expect(csvLine([1, -2.5, -(10n ** 20n), true, null, undefined, '', 'a'])).toBe(
+      '1,-2.5,-100000000000000000000,true,,,,a\r\n',
+    );
   });
 
   test('is never a formula in a spreadsheet, however a text begins', () => {
