@@ -254,6 +254,7 @@ function figuresOf(calls: readonly Call[]): Figures {
   for (const { event } of log) {
     if (!('request' in event) || !ids.has(event.request)) continue;
     if (event.type === 'request.rejected') figures.refused += event.rejected_count;
+    if (event.type === 'usage.adjusted') figures.cost += BigInt(event.cost_nanousd ?? 0);
     if (event.type !== 'request.settled' && event.type !== 'request.abandoned') continue;
     figures.requests++;
     figures.cost += BigInt(

@@ -262,11 +262,9 @@ describe('audit commands on a log of real requests', () => {
     const [call] = ended as [(typeof ended)[number], ...typeof ended];
     expect([call.parents?.length, call.tags?.length]).toEqual([1, 2]);
     await projectAll(relay.store);
-    await relay.control((control) =>
-      control.adjustUsage('Team', {
-        ...{ meter: 'requests', amount: 1, window: null, key: null, reason: 'a test', adjustment: null },
-        request: call.request,
-      }),
+    await own.text(
+      ...['usage', 'adjust', '--account', 'Team', '--request', call.request, '--charge=0.5'],
+      ...['--output-tokens=11', '--reference', 'bill 7', '--reason', 'reconciled'],
     );
     const user = call.end_user as string;
     const figures = async () => {
@@ -289,12 +287,13 @@ describe('audit commands on a log of real requests', () => {
     const before = await figures();
     const counted = (subject: string): unknown[] =>
       before.windows.filter(([name, meter]) => name === subject && meter === 'requests');
-    // Of four calls two are of this user, and one was added.
+    // Of four calls two are of this user.
     for (const charged of [call.account, call.parents?.[0] as string])
       expect(counted(`end_user/${charged}/${user}`)).toEqual([
-        [`end_user/${charged}/${user}`, 'requests', 3, 0],
+        [`end_user/${charged}/${user}`, 'requests', 2, 0],
       ]);
     expect([before.all[0]?.requests, before.own[0]?.requests]).toEqual([4, 2]);
+    expect(Number(before.own[0]?.cost_nanousd)).toBeGreaterThanOrEqual(500_000_000);
     expect(await own.json('attribution', 'erase', '--account', 'Team', '--pseudonym', user)).toMatchObject({
       pseudonym: user,
       changed: true,
