@@ -214,7 +214,7 @@ describe('audit commands on a log of real requests', () => {
     expect((await daybook('audit', 'trace', 'x')).stderr).toContain('is not a request id');
   });
 
-  test('audit diff, statements: attributed calls with parents, attempts, a correction, an erasure', async () => {
+  test('audit diff, statements: attributed calls, parents, attempts, an erasure', async () => {
     const own = commandLine(() => ({
       DATABASE_URL: (relay.store as TestDatabase).url,
       DAYBOOK_DATA: relay.dataDir,
@@ -280,7 +280,8 @@ describe('audit commands on a log of real requests', () => {
         own: (await statement('--end-user', user)).statements,
         reported: await queryRows(
           `select sum(cost_nanousd)::text as cost, sum(input_tokens)::text as input,
-            sum(completed)::integer as completed from projection.usage_day where account = $$${call.account}$$`,
+            sum(completed)::integer as completed from projection.usage_day 
+              where account = $$${call.account}$$`,
         ),
       };
     };
