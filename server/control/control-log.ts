@@ -25,7 +25,7 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { countKeys, type KeyCounts, requireKey } from '#server/decide/key.ts';
 import { refuseAdjustment } from '#server/decide/quota.ts';
 import type { EndedRequest } from '#server/decide/usage.ts';
-import { addLimits } from '#server/read-model/access.ts';
+import { joined, limitsFor } from '#server/read-model/access.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
 /** The instance that changes are appended as, and the numbers of its batches. */
@@ -121,16 +121,16 @@ export class ControlLog {
     id: string,
     key: string | null,
     call: CallAttribution & Pick<ChargedCall, 'parents'> = {},
-  ): Promise<{ subjects: SubjectLimits[]; nowMs: number }> {
+  ): Promise<{ subjects: readonly SubjectLimits[]; nowMs: number }> {
     const model = await this.load();
     const account = findAccount(model, { id });
     if (account.plan !== null) requireApplied(model, 'plan', account.plan);
     const ofKey = key === null ? null : requireKey(model.key(key), key);
     if (ofKey && ofKey.account !== account.id) requireKey(undefined, ofKey.id);
     if (ofKey) requireApplied(model, 'key', ofKey.id);
-    const subjects = model.charged.ofAccount(account.id, call, call.parents);
+    const ofAccount = model.charged.ofAccount(account.id, call, call.parents);
     const ofKeyTerms = ofKey && model.keyAccess(ofKey);
-    if (ofKeyTerms) addLimits(subjects, ofKeyTerms, call);
+    const subjects = ofKeyTerms ? joined(ofAccount, limitsFor(ofKeyTerms, call)) : ofAccount;
     return { subjects, nowMs: model.nowMs() };
   }
 

@@ -34,6 +34,8 @@ export type Access = {
   networks: AddressSet | null;
   /** Of all calls together; null: nothing is limited. */
   limits: SubjectLimits | null;
+  /** The same as a list, made once for all calls. */
+  limitList: readonly SubjectLimits[];
   pricing: Pricing;
   /** Of each end user, session or tag apart. */
   limitsPer: readonly LimitsPer[];
@@ -79,7 +81,7 @@ function limitsIn(
   reset: number,
   position: number,
   { account, key }: { account: string; key: string | null },
-): Pick<Access, 'limits' | 'limitsPer'> {
+): Pick<Access, 'limits' | 'limitList' | 'limitsPer'> {
   const common = { position, replyTokensMax: terms.reply_tokens_max ?? null };
   const subject = key === null ? holderName('account', account) : holderName('key', key);
   const limits = limitsOf(terms, reset);
@@ -89,17 +91,20 @@ function limitsIn(
       ? []
       : [{ ...common, limits: each, per, prefix: subjectPrefix(per, account, key) }];
   });
-  return { limits: limits.length === 0 ? null : { ...common, subject, limits }, limitsPer: apart };
+  const own = limits.length === 0 ? null : { ...common, subject, limits };
+  return { limits: own, limitList: own === null ? [] : [own], limitsPer: apart };
 }
 
-/** Adds the limits that a call is charged to by the terms of one account or key. */
-export function addLimits(
-  subjects: SubjectLimits[],
-  { limits: own, limitsPer: apart }: Access,
+/**
+ * The limits that a call is charged to by the terms of one account or key: the same array for every call,
+ * where end users, sessions and tags are not counted apart.
+ */
+export function limitsFor(
+  { limitList, limitsPer: apart }: Access,
   call: CallAttribution | undefined,
-): void {
-  if (own !== null) subjects.push(own);
-  if (call === undefined) return;
+): readonly SubjectLimits[] {
+  if (call === undefined || apart.length === 0) return limitList;
+  const subjects = [...limitList];
   // Loops and an object per subject, because this is done for every call.
   for (const { per, prefix, limits, position, replyTokensMax } of apart) {
     const pseudonyms = PER[per].of(call);
@@ -110,4 +115,14 @@ export function addLimits(
         subjects.push({ subject: prefix + pseudonym, limits, position, replyTokensMax });
     }
   }
+  return subjects;
+}
+
+/** Both in one list, which is one of the two where the other is empty. */
+export function joined(
+  one: readonly SubjectLimits[],
+  other: readonly SubjectLimits[],
+): readonly SubjectLimits[] {
+  if (other.length === 0) return one;
+  return one.length === 0 ? other : [...one, ...other];
 }

@@ -4,7 +4,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
-import { type Access, addLimits } from '#server/read-model/access.ts';
+import { type Access, joined, limitsFor } from '#server/read-model/access.ts';
 
 /** Accounts, plans and compiled terms, as the read model has them. */
 type Source = {
@@ -15,6 +15,7 @@ type Source = {
 };
 
 const NO_PARENTS: readonly string[] = [];
+const NO_LIMITS: readonly SubjectLimits[] = [];
 
 /** The limits that calls are charged to: those of their account, of its parents and of their key. */
 export class ChargedLimits {
@@ -43,11 +44,10 @@ export class ChargedLimits {
    * change.
    * @param call who it is for; undefined: only the limits of every call of the key.
    */
-  of(key: Key, call?: CallAttribution): SubjectLimits[] {
+  of(key: Key, call?: CallAttribution): readonly SubjectLimits[] {
     const subjects = this.ofAccount(key.account, call);
     const ofKey = this.#source.keyAccess(key);
-    if (ofKey !== null) addLimits(subjects, ofKey, call);
-    return subjects;
+    return ofKey === null ? subjects : joined(subjects, limitsFor(ofKey, call));
   }
 
   /**
@@ -58,13 +58,12 @@ export class ChargedLimits {
     id: string,
     call?: CallAttribution,
     parents: readonly string[] = this.parentsOf(id),
-  ): SubjectLimits[] {
-    const subjects: SubjectLimits[] = [];
+  ): readonly SubjectLimits[] {
     const own = this.#accessOf(id);
-    if (own !== null) addLimits(subjects, own, call);
+    let subjects = own === null ? NO_LIMITS : limitsFor(own, call);
     for (const parent of parents) {
       const access = this.#accessOf(parent);
-      if (access !== null) addLimits(subjects, access, call);
+      if (access !== null) subjects = joined(subjects, limitsFor(access, call));
     }
     return subjects;
   }
