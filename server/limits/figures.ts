@@ -47,13 +47,21 @@ export function resetMs({ end }: Counter, nowMs: number): number | null {
   return end === Infinity ? null : Math.max(0, end * 60_000 - nowMs);
 }
 
+/** The names are made once, since each call has these headers. */
+const RATE_HEADERS = (['requests', 'tokens'] as const).map((meter) => ({
+  meter,
+  limit: `x-ratelimit-limit-${meter}`,
+  remaining: `x-ratelimit-remaining-${meter}`,
+  reset: `x-ratelimit-reset-${meter}`,
+}));
+
 /**
  * The `x-ratelimit-*` headers, as pairs of name and value: for each rate the limit with the least
  * remaining. Free units of other instances are not counted, so the numbers are never too high.
  */
 export function rateHeaders(counters: readonly Counter[], nowMs: number): string[] {
   const headers: string[] = [];
-  for (const meter of ['requests', 'tokens'] as const) {
+  for (const { meter, limit, remaining, reset } of RATE_HEADERS) {
     let least: Counter | null = null;
     for (const counter of counters) {
       if (counter.window !== 'minute' || counter.meter !== meter) continue;
@@ -61,14 +69,7 @@ export function rateHeaders(counters: readonly Counter[], nowMs: number): string
     }
     if (least === null) continue;
     const resetS = Math.ceil((resetMs(least, nowMs) ?? 0) / 1_000);
-    headers.push(
-      `x-ratelimit-limit-${meter}`,
-      String(least.cap),
-      `x-ratelimit-remaining-${meter}`,
-      String(least.remaining),
-      `x-ratelimit-reset-${meter}`,
-      `${resetS}s`,
-    );
+    headers.push(limit, String(least.cap), remaining, String(least.remaining), reset, `${resetS}s`);
   }
   return headers;
 }
