@@ -1,7 +1,12 @@
 import { TAGS_MAX } from '#db/events/attribution-events.ts';
 import { normalizeValue } from '#db/attribution/value.ts';
 import { METADATA_BYTES_MAX, TAGS_READ_MAX, TEXT_CHARACTERS_MAX } from '#server/attribution/bounds.ts';
-import { END_USER_HEADERS, SESSION_HEADERS, TAG_HEADERS } from '#server/attribution/sources.ts';
+import {
+  ATTRIBUTION_MEMBERS,
+  END_USER_HEADERS,
+  SESSION_HEADERS,
+  TAG_HEADERS,
+} from '#server/attribution/sources.ts';
 import { splitUserId } from '#server/attribution/user-id.ts';
 import { type ScannedObject, valueOf } from '#server/wire/json.ts';
 
@@ -17,6 +22,13 @@ export type AttributionValues = {
 };
 
 const NO_TAGS: readonly string[] = [];
+/** The values of most calls: their clients send none. */
+const NO_VALUES: AttributionValues = Object.freeze({
+  endUser: null,
+  session: null,
+  tags: NO_TAGS,
+  unusable: 0,
+});
 
 /**
  * @param rawHeaders names and values alternating, as Node reads them: in latin1.
@@ -27,7 +39,14 @@ export function readAttribution(
   body: Buffer,
   { members }: Pick<ScannedObject, 'members'>,
 ): AttributionValues {
-  return new Reader(findHeaders(rawHeaders), body, members).read();
+  const headers = findHeaders(rawHeaders);
+  if (headers === null && !hasMember(members)) return NO_VALUES;
+  return new Reader(headers, body, members).read();
+}
+
+function hasMember(members: ScannedObject['members']): boolean {
+  for (const name of ATTRIBUTION_MEMBERS) if (members.has(name)) return true;
+  return false;
 }
 
 class Reader {
@@ -149,14 +168,15 @@ const SESSION_ID = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|ses_[0-9A-Za
 type FoundHeaders = Map<string, string[]>;
 
 const NAMES = new Set([...END_USER_HEADERS, ...SESSION_HEADERS, ...TAG_HEADERS].map(({ header }) => header));
-/** Most headers of a call are recognized as others by the length of their name. */
-const LENGTHS = new Set([...NAMES].map(({ length }) => length));
+/** The length and the first letter of a name: they are enough to pass over nearly all other headers. */
+const shapeOf = (name: string): number => name.length * 0x100 + (name.charCodeAt(0) | 0x20);
+const SHAPES = new Set([...NAMES].map(shapeOf));
 
 function findHeaders(rawHeaders: readonly string[]): FoundHeaders | null {
   let found: FoundHeaders | null = null;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const sent = rawHeaders[at] as string;
-    if (!LENGTHS.has(sent.length)) continue;
+    if (!SHAPES.has(shapeOf(sent))) continue;
     const name = sent.toLowerCase();
     if (!NAMES.has(name)) continue;
     found ??= new Map();
