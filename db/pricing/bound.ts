@@ -59,8 +59,13 @@ export function likelyCost(
 
 /** What units cost at a rate, rounded up to a nano-dollar. */
 function unitCost(rate: FullRate, units: UnitCounts): number {
-  const sum = new Sum(0);
-  for (const unit of UNITS) sum.addUnits(unit, units[unit] ?? 0, rate[unit] ?? 0);
+  // Hardly any call has them, and this runs for each.
+  let sum: Sum | null = null;
+  for (const unit of UNITS) {
+    const count = units[unit] ?? 0;
+    if (count > 0) (sum ??= new Sum(0)).addUnits(unit, count, rate[unit] ?? 0);
+  }
+  if (sum === null) return 0;
   const { whole, fraction } = sum.atLeast(0);
   return fraction === 0 ? whole : whole + 1;
 }

@@ -72,7 +72,17 @@ export function estimateCall(
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
     cost: cost ? costBound(cost, promptTokens, completion) : 0,
   });
-  const common = {
+  let need: CallNeed;
+  if (isHard) {
+    const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
+    const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
+    need = { minimum: amounts(least * choices), wanted: amounts(most * choices) };
+  } else {
+    const likely = amounts(Math.min(expected.replyTokens, ownLimit === null ? Infinity : ownLimit * choices));
+    need = { minimum: likely, wanted: likely };
+  }
+  return {
+    need,
     isHard,
     promptTokens,
     promptLikely: Math.min(likelyPrompt(size, expected), isHard ? promptTokens : TOKENS_MAX),
@@ -85,13 +95,6 @@ export function estimateCall(
     ownLimit,
     cost,
   };
-  if (isHard) {
-    const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
-    const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
-    return { ...common, need: { minimum: amounts(least * choices), wanted: amounts(most * choices) } };
-  }
-  const likely = amounts(Math.min(expected.replyTokens, ownLimit === null ? Infinity : ownLimit * choices));
-  return { ...common, need: { minimum: likely, wanted: likely } };
 }
 
 const NO_UNITS: readonly Unit[] = [];
