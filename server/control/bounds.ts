@@ -17,6 +17,14 @@ export const CONTROL_IDLE_MS = 60_000;
 /** Prices of one import, which is one append: those of all providers of the installed list. */
 export const PRICES_IMPORT_MAX = 2_000;
 
+/**
+ * Requests that are repriced in one transaction: it holds the lock of the log for some 30 ms, and a call that
+ * is waiting for its append that long.
+ */
+export const REPRICE_REQUESTS = 1_000;
+/** Attempts of such a batch when another process corrects one of its requests meanwhile. */
+export const REPRICE_ATTEMPTS_MAX = 5;
+
 /** Every alert is sent to each webhook: more is a mailing list, which is the receiver's to keep. */
 export const WEBHOOKS_MAX = 50;
 export const WEBHOOK_URL_CHARACTERS_MAX = 2_000;

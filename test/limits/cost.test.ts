@@ -284,28 +284,76 @@ describe('daybook price reprice', () => {
       { name: relay.account, ...figures(EMBEDDINGS, EMBEDDINGS, EMBEDDINGS * 200, EMBEDDINGS * 300) },
       // 300 × 1.205, rounded half up.
       { name: 'On marked', ...figures(1, 1, 241, 362) },
-      // Its plan has a price of its own.
-      { name: 'On selling', ...figures(1, 0, 400, 400) },
+      // Its plan has a price of its own, so that the upstream cost alone is another.
+      { name: 'On selling', ...figures(1, 1, 400, 400) },
     ]);
     expect(repriced.total).toMatchObject(
-      figures(EMBEDDINGS + 2, EMBEDDINGS + 1, EMBEDDINGS * 200 + 641, EMBEDDINGS * 300 + 762),
+      figures(EMBEDDINGS + 2, EMBEDDINGS + 2, EMBEDDINGS * 200 + 641, EMBEDDINGS * 300 + 762),
     );
     expect(await text('price', 'reprice', ...options, '--account', 'On marked')).toMatch(
-      /On marked +vectors +1 +1 +0\.000000241 +0\.000000362 +0\.000000121\n/,
+      /On marked +vectors +1 +1 +0\.000000241 +0\.000000362 +0\.000000121 +0\.0000001\n/,
     );
     const types = (await relay.readLog()).map(({ event }) => event.type);
     expect(types).not.toContain('quota.adjusted');
     expect(types.filter((type) => type === 'model.priced')).toHaveLength(CASES.length + 2);
   });
 
-  test('needs --dry-run, and a period that is not empty', async () => {
-    expect((await daybook('price', 'reprice', ...period)).stderr).toContain('--dry-run');
+  test('corrects each request once, however often it runs, and statements include it', async () => {
+    await daybook('price', 'set', 'vectors', '--input', '0.03');
+    const options = [...period, '--model', 'vectors'];
+    const dry = await json<Repriced>('price', 'reprice', ...options, '--dry-run');
+    const corrections = async () =>
+      (await relay.readLog()).flatMap(({ event }) => (event.type === 'usage.adjusted' ? [event] : []));
+    expect(await corrections()).toEqual([]);
+    const [one, other] = await Promise.all([
+      json<Repriced>('price', 'reprice', ...options),
+      json<Repriced>('price', 'reprice', ...options),
+    ]);
+    expect([one.corrected, other.corrected]).toEqual([EMBEDDINGS + 2, EMBEDDINGS + 2]);
+    expect(one.reference).toBe(other.reference);
+    const made = await corrections();
+    expect(made).toHaveLength(EMBEDDINGS + 2);
+    expect(new Set(made.map(({ request }) => request)).size).toBe(EMBEDDINGS + 2);
+    const sum = made.reduce((total, { cost_nanousd = 0 }) => total + cost_nanousd, 0);
+    expect(String(sum)).toBe(dry.total.difference_nanousd);
+    // The selling plan's charge stays; its upstream cost doesn't.
+    const upstream = made.reduce(
+      (total, { cost_nanousd = 0, upstream_cost_nanousd = cost_nanousd }) => total + upstream_cost_nanousd,
+      0,
+    );
+    expect(String(upstream)).toBe(dry.total.upstream_difference_nanousd);
+    const after = await json<Repriced>('price', 'reprice', ...options, '--dry-run');
+    expect(after.total).toMatchObject({ changed: 0, before_nanousd: dry.total.after_nanousd });
+    const month = new Date().toISOString().slice(0, 7);
+    const { total } = await json<{ total: { is_equal: boolean } }>(
+      'audit',
+      'statement',
+      '--all',
+      '--month',
+      month,
+    );
+    expect(total.is_equal).toBe(true);
+    expect(await json('audit', 'replay')).toMatchObject({ faults: [] });
+  });
+
+  test('takes a period that is not empty, and prices of a file for a dry run alone', async () => {
+    expect((await daybook('price', 'reprice', ...period, '--price-file', 'prices.yaml')).stderr).toContain(
+      'Import the file first',
+    );
     const [, from = '', , to = ''] = period;
     const { stderr } = await daybook('price', 'reprice', '--from', to, '--to', from, '--dry-run');
     expect(stderr).toContain('--to must be after --from');
   });
 });
 
+type Repriced = {
+  corrected: number;
+  reference: string;
+  total: Record<
+    'before_nanousd' | 'after_nanousd' | 'difference_nanousd' | 'upstream_difference_nanousd',
+    string
+  >;
+};
 type Row = { name?: string; requests?: number };
 const byRequests = (one: Row, other: Row): number =>
   (other.requests ?? 0) - (one.requests ?? 0) || ((one.name ?? '') < (other.name ?? '') ? -1 : 1);
