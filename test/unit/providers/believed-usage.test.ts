@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { messages } from '#server/providers/anthropic/messages-route.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
 import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
+import { responses } from '#server/providers/openai/responses.ts';
+import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
 import { ChatSse } from '#server/providers/openai/sse.ts';
 import { parsePromptUsage } from '#server/providers/openai/usage.ts';
 import type { JsonReply, ProviderCall } from '#server/providers/provider.ts';
@@ -63,6 +65,21 @@ describe('a reply whose usage is not believed', () => {
       for (const reply of [messages.json(bytes, {} as ProviderCall), readReply(bytes, 1)])
         expect(jsonUsage(200, size, reply as JsonReply, bytes.length)).toMatchObject({ source });
     }
+  });
+
+  test.each([
+    [{ image_gen: { input_tokens: 1e308, output_tokens: 5 } }],
+    [{ image_gen: { input_tokens: 5, output_tokens: 1e308 } }],
+    [{ web_search: { num_requests: 1e308 } }],
+  ])('is that of a response whose tools can not have used as much: %j', (tool_usage) => {
+    const usage = { input_tokens: 5, output_tokens: 7, total_tokens: 12 };
+    const response = { id: 'resp_1', object: 'response', status: 'completed', output: [], usage, tool_usage };
+    const bytes = Buffer.from(JSON.stringify(response));
+    const reply = responses.json(bytes, {} as ProviderCall) as JsonReply;
+    expect(jsonUsage(200, size, reply, bytes.length)).toMatchObject({ source: 'implausible' });
+    const reader = new ResponsesSse();
+    reader.push(Buffer.from(`data: ${JSON.stringify({ type: 'response.completed', response })}\n\n`));
+    expect(streamUsage(200, size, reader, 900)).toMatchObject({ source: 'implausible' });
   });
 
   test('is complete without an output for embeddings', () => {
