@@ -65,8 +65,8 @@ export function estimateCall(
   const size =
     subjects.length === 0 && body.length <= PROMPT_UNREAD_BYTES ? unreadSize(body.length) : promptSize(body);
   const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
-  const priced = (price?.sell ?? price?.cost)?.schedule.units ?? NO_UNITS;
-  const units = unitsOf(body, asked.model, choices, priced);
+  const priced = subjects.some(countsCost) ? (price?.sell ?? price?.cost)?.schedule.units : undefined;
+  const units = unitsOf(body, asked.model, choices, priced ?? NO_UNITS);
   const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute, units);
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
