@@ -1,4 +1,5 @@
 import { env } from 'node:process';
+import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { EventOf } from '#db/events/events.ts';
 import { recoverInstance } from '#db/instances/instance.ts';
@@ -10,13 +11,21 @@ import { Reservation } from '#server/limits/reservation.ts';
 import { randomFrom } from '../chaos/random.ts';
 import { createDatabase } from '../support/database.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
+import { until } from '../support/relay.ts';
+import { Clients, RESERVED, type Target, USED } from './users/clients.ts';
+import { Installation } from './users/installation.ts';
+import { makePopulation } from './users/population.ts';
+import { judge } from './users/verdict.ts';
 
 /**
- * Quotas of very many end users over three instances on one database, one of which is killed. The long form
- * is `npm run limits -- --users 1000000 test/limits/users.test.ts`.
+ * Quotas of very many end users. The suite runs three instances of the lease client in this process, one of
+ * which is fenced. The long form is three server processes, one of which the operating system kills:
+ * `npm run limits -- --users 1000000 test/limits/users.test.ts`.
  */
 
-const USERS = Number(env['LIMITS_USERS'] ?? 600);
+const IS_LONG = env['LIMITS_USERS'] !== undefined;
+const LONG_USERS = Number(env['LIMITS_USERS']);
+const USERS = 600;
 /** Of each end user, in its lifetime: two calls and a half. */
 const CAP = 25;
 const TOKENS = 10;
@@ -95,9 +104,9 @@ class Server {
   }
 }
 
-test(
+test.skipIf(IS_LONG)(
   `${USERS} end users over three instances: no quota is exceeded, and none rejects below it`,
-  { timeout: 3_600_000 },
+  { timeout: 120_000 },
   async () => {
     await using database = await createDatabase();
     const owner = await connectAs(database, 'owner');
@@ -131,11 +140,9 @@ test(
     await owner.query('update daybook.instance set dead_at = clock_timestamp() where id = $1', [
       dead.writer.instance,
     ]);
-    const startedMs = performance.now();
     expect(await recoverInstance(heir.writer.client, dead.writer.instance, heir.writer.instance)).toBe(
       open.length,
     );
-    const recoveryMs = performance.now() - startedMs;
     await Promise.all(others);
     // Every end user calls until it is rejected.
     const left = Array.from({ length: USERS }, (_, user) => user);
@@ -166,9 +173,131 @@ test(
     const exchanges = servers.reduce((sum, { limits }) => sum + limits.exchanges, 0);
     expect(exchanges / calls).toBeLessThan(0.2);
     for (const { limits } of servers) expect(limits.subjects).toBeLessThanOrEqual(2 * SUBJECTS_USUAL);
-    if (env['LIMITS_USERS'] !== undefined)
-      process.stdout.write(`${JSON.stringify({ users: USERS, calls, exchanges, recoveryMs })}\n`);
     for (const { writer } of servers) await writer.client.end();
     await owner.end();
+  },
+);
+
+/** Connections to each server. */
+const CONNECTIONS = 64;
+/** Of each end user. Five calls fit: after four of 308 there is room for one reservation more. */
+const QUOTA = 4 * USED + RESERVED + 50;
+const AFFORDABLE = 5;
+const KILLED = 0;
+const PROGRESS_CALLS = 100_000;
+const RESTARTED_AFTER_MS = 10_000;
+/** After this a dead server's calls are ended. */
+const RECOVERED_WITHIN_MS = 30_000;
+
+test.runIf(IS_LONG)(
+  `${LONG_USERS} end users over three servers, one killed: no quota is exceeded, and none rejects below it`,
+  { timeout: 3 * 3_600_000 },
+  async () => {
+    await using database = await createDatabase();
+    await using installation = await Installation.start(database);
+    const population = makePopulation(LONG_USERS, AFFORDABLE);
+    const tenants = await installation.createAccounts(population.accounts, QUOTA);
+    const clients = new Clients({
+      population,
+      keys: tenants.map(({ secret }) => secret),
+    });
+    const { record } = clients;
+    const startedMs = performance.now();
+    let at = 0;
+    let killing: Promise<{ recoveryMs: number }> | null = null;
+    const kill = async (): Promise<{ recoveryMs: number }> => {
+      const dead = await installation.kill(KILLED);
+      const killedMs = performance.now();
+      const restarting = wait(RESTARTED_AFTER_MS).then(() => installation.restart(KILLED));
+      await until(
+        async () =>
+          (
+            await installation.client.query(
+              'select from daybook.instance where id = $1 and closed_at is not null',
+              [dead],
+            )
+          ).rowCount,
+        (count) => (count ?? 0) > 0,
+        'the recovery',
+        RECOVERED_WITHIN_MS,
+      );
+      const recoveryMs = Math.round(performance.now() - killedMs);
+      await restarting;
+      return { recoveryMs };
+    };
+    await clients.run(installation.targets, CONNECTIONS, () => {
+      const { completed, running } = installation.targets[KILLED] as Target;
+      if (at >= population.calls.length / 2 && completed > 0 && running > 1) killing ??= kill();
+      if (at % PROGRESS_CALLS === 0) process.stdout.write(`${at} of ${population.calls.length} calls\n`);
+      return population.calls[at++] ?? null;
+    });
+    const { recoveryMs } = await (killing as unknown as Promise<{ recoveryMs: number }>);
+    // Those that use most of their quota call until they are rejected.
+    const heavy = Array.from({ length: LONG_USERS }, (_, user) => user).filter(population.isHeavy);
+    for (let left = heavy; left.length > 0; left = left.filter((user) => record.rejected[user] === 0)) {
+      let next = 0;
+      await clients.run(installation.targets, CONNECTIONS, () => left[next++] ?? null);
+    }
+    const secs = (performance.now() - startedMs) / 1_000;
+    const { client } = installation;
+    await until(
+      async () =>
+        (
+          await client.query<{ behind: string }>(
+            `select (select count(*) from projection.running_request)
+              + (select daybook.head(0::smallint) - min(position) from daybook.projection) as behind`,
+          )
+        ).rows[0]?.behind,
+      (behind) => behind === '0',
+      'the projections',
+      600_000,
+    );
+    await installation.measureTables();
+    const cpuSecs = await installation.readCpuSecs();
+    await installation.stopServers();
+    const verdict = await judge({
+      client,
+      population,
+      tenants,
+      record,
+      masterKeyFile: installation.masterKeyFile,
+      quota: QUOTA,
+    });
+    const { calls, putOff, faults } = record;
+    const cut = record.cut.reduce((sum, each) => sum + each, 0);
+    const { exchanges, peaks } = installation;
+    process.stdout.write(
+      `${JSON.stringify(
+        {
+          calls,
+          rejections: record.rejections.length,
+          cut,
+          putOff,
+          secs: Math.round(secs),
+          recoveryMs,
+          cpuSecs,
+          exchangesPerCall: exchanges / calls,
+          ...verdict,
+          peaks,
+        },
+        null,
+        2,
+      )}\n`,
+    );
+    expect(faults).toEqual([]);
+    expect(cut).toBeGreaterThan(0);
+    expect(verdict.abandoned).toBeGreaterThan(0);
+    expect(record.rejections.length).toBeGreaterThanOrEqual(heavy.length);
+    expect(verdict).toMatchObject({
+      users: LONG_USERS,
+      overshoot: 0,
+      falseRejections: 0,
+      open: 0,
+      differing: 0,
+      allowances: 0,
+      windows: 0,
+      leased: 0,
+    });
+    expect(exchanges / calls).toBeLessThan(0.2);
   },
 );
