@@ -2,7 +2,7 @@ import type { JobHelpers, TaskList } from 'graphile-worker';
 import type { Client, ClientBase } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
-import { dropEndedAllowances } from '#db/limits/leases.ts';
+import { dropEnded } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { makeRequestPartitions, partitionDays } from '#db/projections/request-partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
@@ -119,8 +119,7 @@ function reportedTasks(
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) =>
         retain(client, retentionsOf(config.REQUEST_ROWS_DAYS), signal),
       ),
-    drop_allowances: () =>
-      overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
+    drop_allowances: () => overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEnded(client)),
     append_readings: (_payload, helpers) => helpers.withPgClient(appendReadings),
     make_partitions: () =>
       overConnection(connect(PARTITIONS_TIMEOUT_MS), async (client) => {

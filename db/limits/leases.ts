@@ -209,12 +209,34 @@ function parseResponse(request: LeaseRequest, row: Row): LeaseResponse {
   return { lines, requests, now: row.now };
 }
 
-/** Deletes allowances of windows that ended long ago. @returns their number. */
-export async function dropEndedAllowances(client: Client): Promise<number> {
-  const query = db.selectNoFrom(({ fn }) =>
-    fn<Result<'daybook.drop_ended_allowances'>>('daybook.drop_ended_allowances').as('dropped'),
+/** Rows deleted by one statement, of each kind of window: as many as take some tens of milliseconds. */
+const DROPPED_MAX = 2_000;
+
+/**
+ * Deletes allowances of windows that ended long ago with their leases, and leases of instances that ended, in
+ * statements of a bounded size.
+ * @returns the number of allowances and leases that were named.
+ */
+export async function dropEnded(client: Client): Promise<number> {
+  return (
+    (await dropAll(client, 'daybook.drop_ended_allowances')) +
+    (await dropAll(client, 'daybook.drop_ended_leases'))
   );
-  return Number((await onlyRowOf(client, query)).dropped);
+}
+
+async function dropAll(
+  client: Client,
+  drop: 'daybook.drop_ended_allowances' | 'daybook.drop_ended_leases',
+): Promise<number> {
+  const query = db.selectNoFrom(({ fn, val }) =>
+    fn<Result<typeof drop>>(drop, [val(DROPPED_MAX)]).as('dropped'),
+  );
+  let total = 0;
+  for (;;) {
+    const dropped = Number((await onlyRowOf(client, query)).dropped);
+    total += dropped;
+    if (dropped < DROPPED_MAX) return total;
+  }
 }
 
 /** The usage of an allowance over all instances: units settled, and units reserved by running calls. */

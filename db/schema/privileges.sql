@@ -47,7 +47,8 @@ grant execute on function daybook.register_instance, daybook.heartbeat, daybook.
 
 -- Limits.
 grant select on daybook.allowance, daybook.lease to daybook_relay, daybook_worker, daybook_auditor;
-grant execute on function daybook.exchange, daybook.drop_ended_allowances to daybook_relay, daybook_worker;
+grant execute on function daybook.exchange, daybook.drop_ended_allowances, daybook.drop_ended_leases
+  to daybook_relay, daybook_worker;
 grant execute on function daybook.adjust_quotas, daybook.append_corrections to daybook_relay;
 grant execute on function daybook.window_start to daybook_relay, daybook_worker, daybook_auditor;
 grant execute on function daybook.subjects_of to daybook_worker, daybook_auditor;

@@ -29,7 +29,7 @@ const USAGE_MINUTES = '49 hours';
 export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.alert': aged('`retain`', '90 days'),
   'daybook.alert_look': bounded('one row'),
-  'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers'),
+  'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers; lifetimes stay'),
   'daybook.attempt': trimmed('the sign-in throttle', 'an hour after its period, of an hour at most'),
   'daybook.attribution_erased': bounded('erasures of end users, sessions and tags'),
   'daybook.attribution_key': bounded('accounts'),
@@ -43,7 +43,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.install': bounded('one row'),
   'daybook.instance': kept('names the process of each batch; about 100 bytes for each start of a process'),
   'daybook.job_status': bounded('one row for each task'),
-  'daybook.lease': trimmed('`drop_allowances`', 'its allowance'),
+  'daybook.lease': trimmed('`drop_allowances`', 'its allowance, or its process'),
   'daybook.link': trimmed('the server', 'its use or expiry'),
   'daybook.log': aged('`archive`', 'its partition is archived; otherwise kept'),
   'daybook.log_batch': kept('the hash chain; about 170 bytes for each append, of one event or hundreds'),

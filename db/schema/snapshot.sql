@@ -101,7 +101,7 @@ create table daybook.allowance (
   constraint allowance_subject_meter_window_kind_window_start_reset_posi_key UNIQUE (subject, meter, window_kind, window_start, reset_position),
   constraint within_ceiling CHECK (((granted - returned) <= ceiling))
 ) with (fillfactor=70);
-CREATE INDEX allowance_ended ON daybook.allowance USING btree (window_kind, window_start);
+CREATE INDEX allowance_ended ON daybook.allowance USING btree (window_kind, window_start) WHERE (window_kind < 6);
 
 create table daybook.attempt (
   key character varying(255) collate "C" not null,
@@ -288,6 +288,7 @@ create table daybook.lease (
   closed boolean default false not null,
   constraint lease_pkey PRIMARY KEY (allowance, instance)
 ) with (fillfactor=70);
+CREATE INDEX lease_closed ON daybook.lease USING btree (instance) WHERE closed;
 CREATE INDEX lease_open ON daybook.lease USING btree (instance) WHERE (NOT closed);
 
 create table daybook.link (
@@ -1315,6 +1316,7 @@ CREATE OR REPLACE FUNCTION daybook.close_leases(_instance integer, _open bigint[
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_nestloop TO 'off'
 AS $function$
 declare
   -- A minute less, since the clocks of admitting instances differ from this one.
@@ -1325,6 +1327,9 @@ begin
     where l.instance = _instance and not l.closed
     order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
     for update of a;
+  if not found then
+    return;
+  end if;
   select min(l.position) + 1 into _scan from daybook.lease l join daybook.allowance a on a.id = l.allowance
     where l.instance = _instance and not l.closed and l.granted - l.returned > l.used
       and a.window_start >= daybook.window_start(a.window_kind, _now);
@@ -1722,7 +1727,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.drop_ended_allowances()
+CREATE OR REPLACE FUNCTION daybook.drop_ended_allowances(_max integer)
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1732,12 +1737,37 @@ declare
   _minute constant integer := (extract(epoch from clock_timestamp()) / 60)::integer;
   _count bigint;
 begin
-  delete from daybook.allowance
-    where (window_kind = 1 and window_start < _minute - 10)
-      or (window_kind = 2 and window_start < _minute - 2 * 60 - 60)
-      or (window_kind = 3 and window_start < _minute - 3 * 1440)
-      or (window_kind = 4 and window_start < _minute - 9 * 1440)
-      or (window_kind = 5 and window_start < _minute - 64 * 1440);
+  delete from daybook.allowance where id = any (
+      array(select id from daybook.allowance where window_kind = 1 and window_start < _minute - 10
+        limit _max for update skip locked)
+      || array(select id from daybook.allowance where window_kind = 2 and window_start < _minute - 2 * 60 - 60
+        limit _max for update skip locked)
+      || array(select id from daybook.allowance where window_kind = 3 and window_start < _minute - 3 * 1440
+        limit _max for update skip locked)
+      || array(select id from daybook.allowance where window_kind = 4 and window_start < _minute - 9 * 1440
+        limit _max for update skip locked)
+      || array(select id from daybook.allowance where window_kind = 5 and window_start < _minute - 64 * 1440
+        limit _max for update skip locked));
+  get diagnostics _count = row_count;
+  return _count;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.drop_ended_leases(_max integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _count bigint;
+begin
+  delete from daybook.lease where ctid = any (array(
+    select l.place
+      from daybook.instance i cross join lateral (
+        select ctid as place from daybook.lease where instance = i.id and closed limit _max) l
+      where i.closed_at is not null
+      limit _max));
   get diagnostics _count = row_count;
   return _count;
 end
@@ -2578,8 +2608,10 @@ revoke all on function daybook.create_partitions(integer) from public;
 grant execute on function daybook.create_partitions(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.create_projection(text) from public;
 grant execute on function daybook.create_projection(text) to daybook_auditor, daybook_worker;
-revoke all on function daybook.drop_ended_allowances() from public;
-grant execute on function daybook.drop_ended_allowances() to daybook_relay, daybook_worker;
+revoke all on function daybook.drop_ended_allowances(integer) from public;
+grant execute on function daybook.drop_ended_allowances(integer) to daybook_relay, daybook_worker;
+revoke all on function daybook.drop_ended_leases(integer) from public;
+grant execute on function daybook.drop_ended_leases(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.end_outside_sessions(integer,integer,integer) from public;
 grant execute on function daybook.end_outside_sessions(integer,integer,integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.events(bigint,bigint) from public;

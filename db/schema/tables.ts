@@ -809,6 +809,7 @@ export type Functions = {
   'daybook.claim_pepper': string;
   'daybook.create_partitions': number;
   'daybook.drop_ended_allowances': Int8;
+  'daybook.drop_ended_leases': Int8;
   'daybook.end_outside_sessions': {
     login: string;
     reason: string;

@@ -167,6 +167,49 @@ test('recovery charges extended holds, under the terms and in the minute of the 
   );
 });
 
+test('recovery of the leases of very many end users reads each of their allowances a few times', async () => {
+  await using database = await createDatabase();
+  await using dead = await openWriter(database);
+  await using living = await openWriter(database);
+  const users = 1_500;
+  const endUser = (index: number): string => `User${String(index).padStart(12, '0')}`;
+  const { instance } = dead;
+  const calls = Array.from({ length: users }, (_, index) =>
+    accepted({ end_user: endUser(index), admitted_minute: 1, terms_position: 0 }),
+  );
+  for (let from = 0; from < users; from += 500) await dead.append(calls.slice(from, from + 500));
+  const owner = await connectPatientOwner(database);
+  // All of one window, as lifetimes are.
+  await owner.query(
+    `with made as (
+      insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position, cap, ceiling,
+          terms_position, granted, sharers)
+        select 'end_user/Account1/' || u, 1, 6, 0, 0, 100, 100, 0, 10, 1 from unnest($1::text[]) u
+        returning id
+    )
+    insert into daybook.lease (allowance, instance, position, since_terms, granted)
+      select id, $2, 0, 0, 10 from made`,
+    [calls.map(({ end_user }) => end_user), instance],
+  );
+  await owner.query('begin');
+  await owner.query('update daybook.instance set dead_at = now() where id = $1', [instance]);
+  expect(await recoverInstance(owner, instance, living.instance)).toBe(users);
+  const { rows } = await owner.query<{ reads: number }>(
+    `select (seq_tup_read + idx_tup_fetch)::int as reads from pg_stat_xact_user_tables
+      where relid = 'daybook.allowance'::regclass`,
+  );
+  await owner.query('commit');
+  await owner.end();
+  expect(rows[0]?.reads).toBeLessThan(20 * users);
+  expect(
+    await ask(
+      database.config('auditor'),
+      `select jsonb_build_array(count(*), min(used), max(used), sum(granted - returned - used), sum(sharers))
+        from daybook.allowance`,
+    ),
+  ).toEqual([users, 1, 1, 0, 0]);
+});
+
 test('after recovery, no request of the dead instance is open or has ended twice', async () => {
   await using database = await createDatabase();
   await using living = await openWriter(database);

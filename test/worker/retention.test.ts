@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { closeClient } from '#db/postgres/connect.ts';
-import { dropEndedAllowances } from '#db/limits/leases.ts';
+import { dropEnded } from '#db/limits/leases.ts';
 import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { compare } from '#db/projections/compare.ts';
@@ -328,5 +328,31 @@ test('allowances of ended windows are removed with their leases; ones still read
       'select count(*)::int from daybook.lease where allowance not in (select id from daybook.allowance)',
     ),
   ).toBe(0);
-  expect(await dropEndedAllowances(client)).toBe(0);
+  expect(await dropEnded(client)).toBe(0);
+});
+
+test('leases of ended processes are removed, a bounded number at a time; their allowances stay', async () => {
+  const owner = await connectAs(database, 'owner');
+  await owner.query(`
+    insert into daybook.instance (name, open_from, dead_at, closed_at)
+      values ('ended', 1, now(), now()), ('dead', 1, now(), null), ('live', 1, null, null)`);
+  await owner.query(`
+    with made as (
+      insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position, cap, ceiling,
+          terms_position)
+        select 'end_user/' || n, 2, 6, 0, 0, 10, 10, 1 from generate_series(1, 5) n
+        returning id
+    )
+    insert into daybook.lease (allowance, instance, position, since_terms, closed)
+      select m.id, i.id, 1, 1, true from made m cross join daybook.instance i
+        where i.name in ('ended', 'dead', 'live')`);
+  const left = `select jsonb_object_agg(name, leases) from (
+    select i.name, count(l.*) as leases from daybook.instance i left join daybook.lease l on l.instance = i.id
+      where i.name in ('ended', 'dead', 'live') group by i.name) c`;
+  const { rows } = await client.query('select daybook.drop_ended_leases(3) as dropped');
+  expect(rows).toEqual([{ dropped: '3' }]);
+  expect(await ask(database.config('owner'), left)).toEqual({ ended: 2, dead: 5, live: 5 });
+  expect(await dropEnded(client)).toBe(2);
+  expect(await ask(database.config('owner'), left)).toEqual({ ended: 0, dead: 5, live: 5 });
+  await closeClient(owner);
 });

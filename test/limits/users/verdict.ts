@@ -65,7 +65,8 @@ async function writeRecord(
   for (const some of chunksOf(record.rejections))
     await client.query(
       `insert into rejection select account, end_user, to_timestamp(since / 1e3), to_timestamp(until / 1e3)
-        from unnest($1::text[], $2::text[], $3::float8[], $4::float8[]) as r (account, end_user, since, until)`,
+        from unnest($1::text[], $2::text[], $3::float8[], $4::float8[])
+          as r (account, end_user, since, until)`,
       [
         some.map(({ user }) => tenants[population.accountOf(user)]?.account),
         some.map(({ user }) => pseudonym(user)),
@@ -114,7 +115,8 @@ const LOG = `create temp table charge as
 
 const USERS = `create temp table charged as
   select account, end_user, count(*) filter (where type = 100)::int as accepted,
-      count(*) filter (where type = 101)::int as settled, count(*) filter (where type = 102)::int as abandoned,
+      count(*) filter (where type = 101)::int as settled,
+      count(*) filter (where type = 102)::int as abandoned,
       sum(units) filter (where type = 101)::bigint as settled_units,
       coalesce(sum(units) filter (where type <> 100), 0)::bigint as charged, max(balance) as peak,
       max(hold) as hold
@@ -126,7 +128,8 @@ const FALSE_REJECTIONS = `select count(*)::int as count from rejection r
     select max(c.balance) from charge c
       where c.account = r.account and c.end_user = r.end_user and c.at <= r.until and c.at >= coalesce((
         select max(b.at) from charge b
-          where b.account = r.account and b.end_user = r.end_user and b.at <= r.since and b.at <= r.until - make_interval(secs => $3 / 1e3)), '-infinity')
+          where b.account = r.account and b.end_user = r.end_user and b.at <= r.since
+            and b.at <= r.until - make_interval(secs => $3 / 1e3)), '-infinity')
   ), 0) + $2 <= $1`;
 
 export async function judge(options: {

@@ -3,9 +3,12 @@
 -- left to spend, or of a window that has ended, stay as reported: the log is read from the oldest report of
 -- the others. `_open` are the positions of the newest reservations of open requests, null for no open
 -- requests; `_tokens` and `_cost_nanousd` are what each is charged.
+--
+-- There may be a lease for each of a hundred thousand end users, and as many charges. Of the size of the
+-- lists that are made here the planner knows nothing, so it must not join them in nested loops.
 create or replace function daybook.close_leases(_instance integer, _open bigint[],
   _tokens bigint[] default null, _cost_nanousd bigint[] default null) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql set search_path = pg_catalog, pg_temp set enable_nestloop = off as $$
 declare
   -- A minute less, since the clocks of admitting instances differ from this one.
   _now constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer - 1;
@@ -15,6 +18,9 @@ begin
     where l.instance = _instance and not l.closed
     order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
     for update of a;
+  if not found then
+    return;
+  end if;
   select min(l.position) + 1 into _scan from daybook.lease l join daybook.allowance a on a.id = l.allowance
     where l.instance = _instance and not l.closed and l.granted - l.returned > l.used
       and a.window_start >= daybook.window_start(a.window_kind, _now);
