@@ -124,7 +124,7 @@ export async function addMember(
  * A relay and who comes to it: an administrator, an auditor, and two members; each has an account of their
  * own.
  */
-type PeopledRelay = {
+export type PeopledRelay = {
   relay: TestRelay;
   administrator: SignedInClient;
   auditor: SignedInClient;

@@ -36,6 +36,8 @@ export type RelayOptions = {
   onLine?: (line: string) => void;
   /** A database of the tests' common cluster (the default), or a cluster of the relay's own. */
   postgres?: 'database' | 'embedded';
+  /** Called with its database before it starts. */
+  prepare?: (database: TestDatabase) => Promise<void>;
 };
 
 /** A whole relay in this process, on a real socket and a database of its own. */
@@ -87,6 +89,7 @@ function logger({ onLine }: RelayOptions): Logger {
 /** Starts a relay in this process. It is stopped, and its database and directory removed, on dispose. */
 export async function startRelay(options: RelayOptions = {}): Promise<TestRelay> {
   const place = await makePlace(options);
+  if (place.store) await options.prepare?.(place.store);
   const server = await startServer(readConfig({ ...place.env, ...options.env }), logger(options));
   const port = Number(new URL(server.baseUrl).port);
   const store = place.store ?? (await connectEmbedded(place.dataDir));

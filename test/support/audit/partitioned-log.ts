@@ -25,13 +25,10 @@ export type PartitionedLog = AsyncDisposable & {
   files(): Promise<string[]>;
 };
 
-/** @param ahead the number of partitions created after the first one. */
-export async function createPartitionedLog(size: number, ahead: number): Promise<PartitionedLog> {
-  const database = await createDatabase();
-  const directory = await makeTestDirectory();
+/** Replaces the partitions of an empty log, which the migration makes too large to fill. */
+export async function makePartitions(database: TestDatabase, size: number, ahead: number): Promise<void> {
   const owner = await connectOwner(database);
   try {
-    // The partitions that the migration creates are too large to fill.
     for (const name of ['log_000000', 'log_000001']) {
       await owner.query(`alter table daybook.log detach partition daybook.${name}`);
       await owner.query(`drop table daybook.${name}`);
@@ -42,6 +39,13 @@ export async function createPartitionedLog(size: number, ahead: number): Promise
   } finally {
     await owner.end();
   }
+}
+
+/** @param ahead the number of partitions created after the first one. */
+export async function createPartitionedLog(size: number, ahead: number): Promise<PartitionedLog> {
+  const database = await createDatabase();
+  const directory = await makeTestDirectory();
+  await makePartitions(database, size, ahead);
   return {
     database,
     directory,
