@@ -150,6 +150,7 @@ export function UsagePage() {
               group={group}
               search={which}
               nameOf={nameOf}
+              accountNameOf={accountNameOf}
               attributed={attributed}
             />
             <Freshness

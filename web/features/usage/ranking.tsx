@@ -20,6 +20,7 @@ type RankingProps = {
   group: UsageGroup;
   search: FilterSearch;
   nameOf: (id: string) => string;
+  accountNameOf: (id: string) => string;
   /** The values of end users, sessions or tags, by their pseudonyms. */
   attributed: ReadonlyMap<string, AttributionName>;
 };
@@ -31,7 +32,7 @@ export function rankedRows({ rows = [] }: UsageReport, metric: Metric): UsageRow
 }
 
 /** Accounts, keys or models, sorted by the selected metric. */
-export function Ranking({ report, metric, group, search, nameOf, attributed }: RankingProps) {
+export function Ranking({ report, metric, group, search, nameOf, accountNameOf, attributed }: RankingProps) {
   const rows = rankedRows(report, metric);
   const more = (report.rows ?? []).length - rows.length + (report.rows_omitted ?? 0);
   return (
@@ -41,7 +42,7 @@ export function Ranking({ report, metric, group, search, nameOf, attributed }: R
         keyOf={(row) => row[group] ?? ''}
         rows={rows}
         empty={<p className="px-4 py-10 text-center text-muted">No requests in this time range.</p>}
-        columns={columnsOf({ report, metric, group, search, nameOf, attributed })}
+        columns={columnsOf({ report, metric, group, search, nameOf, accountNameOf, attributed })}
       />
       {more > 0 && (
         <p className="px-4 py-2 text-muted">{showCount(more)} more. Download the CSV for all rows.</p>
@@ -55,7 +56,15 @@ const accountOf = ({ account }: UsageRow): FilterSearch => (account === undefine
 
 const showTime = (ms: number | null | undefined): string => (ms == null ? '–' : showDuration(ms));
 
-function columnsOf({ report, metric, group, search, nameOf, attributed }: RankingProps): Column<UsageRow>[] {
+function columnsOf({
+  report,
+  metric,
+  group,
+  search,
+  nameOf,
+  accountNameOf,
+  attributed,
+}: RankingProps): Column<UsageRow>[] {
   const total = METRICS[metric].valueOf(report.totals);
   const name: Column<UsageRow> = {
     head: FIELD_NAMES[group],
@@ -82,6 +91,15 @@ function columnsOf({ report, metric, group, search, nameOf, attributed }: Rankin
     },
   };
   const counts: Column<UsageRow>[] = [
+    ...(isAttributed(group) && report.group_by.includes('account')
+      ? [
+          {
+            head: 'Account',
+            isExtra: true,
+            cell: (row: UsageRow) => row.account && accountNameOf(row.account),
+          },
+        ]
+      : []),
     { head: 'Requests', align: 'right', cell: (row) => showCount(row.requests + row.refused) },
     {
       head: 'Errors',

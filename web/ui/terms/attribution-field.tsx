@@ -14,22 +14,24 @@ const CHOICES = [
 ] as const;
 type Choice = (typeof CHOICES)[number]['value'];
 
-const WORDS: Record<Kind, { legend: string; placeholder: string; required: string }> = {
+const WORDS: Record<Kind, { legend: string; placeholder: string; required: string; header: string }> = {
   end_user: {
     legend: 'End user',
     placeholder: 'batch-import',
-    required: 'Requests without an end user are rejected. Clients send it in the header x-daybook-user.',
+    required: 'Requests without an end user are rejected. Clients send it in the header',
+    header: 'x-daybook-user',
   },
   session: {
     legend: 'Session',
     placeholder: 'nightly',
-    required:
-      'Requests without a session are rejected. Coding agents send one; others use x-daybook-session.',
+    required: 'Requests without a session are rejected. Coding agents send one; others use the header',
+    header: 'x-daybook-session',
   },
   tags: {
     legend: 'Tags',
     placeholder: 'team:search, nightly',
-    required: 'Requests without a tag are rejected. Clients send up to eight in the header x-daybook-tags.',
+    required: 'Requests without a tag are rejected. Clients send up to eight in the header',
+    header: 'x-daybook-tags',
   },
 };
 const KINDS = ['end_user', 'session', 'tags'] as const;
@@ -68,7 +70,7 @@ export function AttributionField({
         {KINDS.map((kind) => {
           const term = value[kind];
           const chosen: Choice = term === undefined ? 'any' : term === 'required' ? 'required' : 'fixed';
-          const { legend, placeholder, required } = WORDS[kind];
+          const { legend, placeholder, required, header } = WORDS[kind];
           const choose = (choice: Choice): void =>
             set(
               kind,
@@ -80,7 +82,11 @@ export function AttributionField({
             );
           return (
             <Choices key={kind} legend={legend} choices={CHOICES} value={chosen} onChange={choose} isInline>
-              {chosen === 'required' && <p className="mt-1 text-xs text-muted">{required}</p>}
+              {chosen === 'required' && (
+                <p className="mt-1 text-xs text-muted">
+                  {required} <code className="font-mono whitespace-nowrap">{header}</code>.
+                </p>
+              )}
               {typeof term === 'object' && (
                 <div className="mt-1.5">
                   {Array.isArray(term.fixed) ? (
