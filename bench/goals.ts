@@ -62,6 +62,14 @@ export function relayGoals(summaries: readonly Summary[]): Goal[] {
   );
   atMost('json', `${small}: p99`, 2, '× bare', p99OverBare);
   atMost('json', `${small}: PostgreSQL CPU`, 8, 'µs/request', own('json', postgres));
+  for (const [peer, share] of [
+    ['portkey', 1 / 8],
+    ['tensorzero', 1 / 2.5],
+  ] as const) {
+    const over = of('json', peer, ({ cpuOverDaybook }) => cpuOverDaybook);
+    // Few have it installed: without a figure the goal isn't listed.
+    if (over !== null) atMost('json', `${small}: CPU of server and PostgreSQL`, share, `× ${peer}`, 1 / over);
+  }
   atLeast(
     'json',
     `${small}, server and PostgreSQL on one core`,

@@ -7,7 +7,8 @@ import { type Run, runAll } from './run.ts';
 import type { Settings } from './settings.ts';
 import { renderSummaries, summarize, type Summary } from './summary.ts';
 import { daybook } from './targets/daybook.ts';
-import { BEFORE, earlierDaybook } from './targets/earlier.ts';
+import { earlierDaybook } from './targets/earlier.ts';
+import { readGateway } from './targets/gateway.ts';
 import { BARE, DIRECT, findNginx } from './targets/plain.ts';
 import type { Target } from './targets/target.ts';
 
@@ -26,15 +27,19 @@ export async function benchRelay(
   const model = cpus()[0]?.model.trim() ?? 'unknown';
   const machine = `Node ${process.versions.node} on ${cpus().length} × ${model}`;
   const load = `load average before the start: ${loadavg()[0]?.toFixed(2)}`;
-  const notes = [machine, load, pinning.note, nginx?.version ?? 'nginx is not installed here: left out'];
+  const nginxNote = nginx?.version ?? 'nginx is not installed here: left out';
+  const gateways = settings.gateways.map(readGateway);
+  const notes = [machine, load, pinning.note, nginxNote, ...gateways.map(({ note }) => note)];
   console.log(notes.join('\n'));
 
-  const targets: Target[] = [DIRECT, BARE, ...(nginx ? [nginx.target] : [])];
+  const own: Target[] = [DIRECT, BARE, ...(nginx ? [nginx.target] : [])];
+  own.push(daybook('strict', settings.keyCount, 'off'), daybook('overlapped', settings.keyCount, 'off'));
+  const targets = own.filter(({ name }) => settings.targets.includes(name));
   if (settings.before !== null) targets.push(await earlierDaybook(settings.before, settings.keyCount));
-  targets.push(daybook('strict', settings.keyCount, 'off'), daybook('overlapped', settings.keyCount, 'off'));
+  targets.push(...gateways.map(({ target }) => target));
   const runs = await runAll({
     ...settings,
-    targets: targets.filter(({ name }) => name === BEFORE || settings.targets.includes(name)),
+    targets,
     withBareReply: settings.targets.includes('bare-reply'),
     surroundings: { directory, pinning, upstreamPort: await startUpstream(directory, pinning, cleanup) },
     cleanup,

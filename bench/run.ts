@@ -148,13 +148,14 @@ export function jobFor(
   options: Pick<RunOptions, 'secs' | 'warmupSecs' | 'connectionsMax'>,
 ): Job {
   const authorization = running.authorization[workload.credential];
-  const { serverPid, postgresPid } = running;
+  const { serverPid, postgresPid, dialect } = running;
+  const { body, expect } = workload;
   return {
     port: running.port,
-    path: PATH,
-    headers: authorization === null ? {} : { authorization },
-    body: workload.body,
-    expect: workload.expect,
+    path: dialect?.path ?? PATH,
+    headers: { ...(authorization === null ? {} : { authorization }), ...dialect?.headers },
+    body: { ...body, model: `${dialect?.modelPrefix ?? ''}${body.model}` },
+    expect: { ...expect, replyBytes: dialect?.rewrites === true ? null : expect.replyBytes },
     load: limited(workload.load, options.connectionsMax ?? Infinity),
     // Streams warm a target up by themselves, and idle ones must find it as it started.
     prewarmSecs: isFirst && !workload.expect.sse ? (options.warmupSecs ?? PREWARM_SECS) : 0,

@@ -22,6 +22,8 @@ export type Settings = {
   neighborsMax: number;
   /** A checkout of an earlier commit that is measured in turn with this one; null: none. */
   before: string | null;
+  /** Other gateways that are measured beside this: each `NAME=DIR`, see `targets/gateway.ts`. */
+  gateways: string[];
   /** Where the figures go as JSON; null: nowhere. */
   out: string | null;
 };
@@ -45,7 +47,7 @@ const BENCHES = [
 const ALL = Object.keys(WORKLOADS) as WorkloadName[];
 const PROFILED: WorkloadName[] = ['json', 'chat-40'];
 const RATES = [0, 1, 10, 100, 500, 1_000];
-const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
+export const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
 
 export const USAGE = `npm run bench -- [BENCH] [options]
 
@@ -73,6 +75,8 @@ With "translation": the cost per chunk of each reader of streamed replies, and o
   --requests N  requests in the tables that are asked (1000000)
   --neighbors N the share of a CPU that others may use in a round that counts (0.1)
   --before DIR  also an earlier commit of Daybook: a checkout with its packages installed (none)
+  --gateway NAME=DIR  also another gateway that is installed in DIR, may be repeated: portkey, litellm,
+                tensorzero, or the path of a description like theirs (none)
   --out FILE    all figures as JSON; with "profile", the profiles are put beside it
   --help        this`;
 
@@ -96,6 +100,7 @@ export function readSettings(args: string[]): Settings | null {
     requestCount: numberOf('--requests', values.requests ?? '1000000'),
     neighborsMax: numberOf('--neighbors', values.neighbors ?? '0.1', 0),
     before: values.before ?? null,
+    gateways: values.gateway ?? [],
     out: values.out ?? null,
   };
 }
@@ -115,6 +120,7 @@ function parse(args: string[]) {
     requests: text,
     neighbors: text,
     before: text,
+    gateway: { type: 'string', multiple: true } as const,
     out: text,
   };
   try {

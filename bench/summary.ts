@@ -2,8 +2,12 @@ import type { JobResult } from './driver/job.ts';
 import type { Run } from './run.ts';
 import { median } from './median.ts';
 import { spread, table } from './table.ts';
+import { TARGETS } from './settings.ts';
 import { BEFORE } from './targets/earlier.ts';
 import { type Workload, type WorkloadName, WORKLOADS } from './workloads.ts';
+
+/** All but other gateways. */
+const OWN_TARGETS: readonly string[] = [...TARGETS, BEFORE];
 
 /** A figure of a target under a workload; null where the target or the workload has none. */
 type Figures<T> = {
@@ -25,6 +29,8 @@ type Figures<T> = {
   cpuOverNginx: T;
   cpuOverBare: T;
   cpuOverBefore: T;
+  /** Of other gateways, compared with Daybook's server and Postgres together. */
+  cpuOverDaybook: T;
   cpuAboveBareUs: T;
   rssMb: T;
   rssPerStreamKb: T;
@@ -101,6 +107,9 @@ function figuresOf(target: string, workload: Workload, runs: readonly Run[]): Fi
     cpuOverNginx: against('nginx', serverCpu, ratio),
     cpuOverBare: against('bare', serverCpu, ratio),
     cpuOverBefore: target === BEFORE ? [] : against(BEFORE, serverCpu, ratio),
+    cpuOverDaybook: OWN_TARGETS.includes(target)
+      ? []
+      : against('daybook', (result) => wholeCpu(result, workload), ratio),
     cpuAboveBareUs: against('bare-reply', serverCpu, difference),
     rssMb: over(({ trees }) => (trees.server ? trees.server.rssKb / 1024 : null)),
     rssPerStreamKb: workload.load.mode === 'hold' ? over(rssPerStream) : [],
@@ -127,6 +136,12 @@ function cpuPerUnit(result: JobResult, tree: 'server' | 'postgres', workload: Wo
   const usage = result.trees[tree];
   const count = units(result, workload);
   return usage && count > 0 ? usage.cpuUs / count : null;
+}
+
+/** Of the server and of its Postgres, where it has one. */
+function wholeCpu(result: JobResult, workload: Workload): number | null {
+  const server = cpuPerUnit(result, 'server', workload);
+  return server === null ? null : server + (cpuPerUnit(result, 'postgres', workload) ?? 0);
 }
 
 function cpuShare(result: JobResult, tree: 'server' | 'postgres'): number | null {
@@ -170,6 +185,7 @@ export function renderSummaries(workloadName: WorkloadName, summaries: readonly 
     { title: '× nginx', of: 'cpuOverNginx' },
     { title: '× bare', of: 'cpuOverBare' },
     { title: '× before', of: 'cpuOverBefore' },
+    { title: '× daybook', of: 'cpuOverDaybook' },
     { title: '+ bare µs', of: 'cpuAboveBareUs' },
     { title: 'Postgres µs', of: 'postgresCpuUs' },
     { title: 'CPU %', of: 'serverShare', show: percent },

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -91,6 +91,27 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
       expect(summary.errors, `${workload} ${target}`).toEqual({});
       for (const figure of figures)
         expect(summary[figure], `${workload} ${target} ${figure}`).toSatisfy(Number.isFinite);
+    }
+  });
+
+  test('measures another gateway by its description', async () => {
+    const directory = await makeTestDirectory();
+    try {
+      const description = {
+        command: ['node', '${installed}/bare.ts', '${port}', '${upstreamPort}'],
+        headers: { 'x-provider': 'http://127.0.0.1:${upstreamPort}' },
+      };
+      const file = join(directory, 'peer.json');
+      await writeFile(file, JSON.stringify(description));
+      const peer = `${file}=${join(import.meta.dirname, '../bench/targets')}`;
+      const { summaries } = await runBench('--only', 'direct', '--work', 'json', '--gateway', peer);
+      expect(summaries.map(({ target, errors }) => [target, errors])).toEqual([
+        ['direct', {}],
+        ['peer', {}],
+      ]);
+      expect(summaries[1]?.serverCpuUs).toBeGreaterThan(0);
+    } finally {
+      await removeTestDirectory(directory);
     }
   });
 

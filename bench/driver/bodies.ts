@@ -1,8 +1,7 @@
-import type { ModelName } from '../upstream/models.ts';
-
 /** A request body to be made: deterministic, so that every target gets the same bytes. */
 export type BodySpec = {
-  model: ModelName;
+  /** One of the upstream's models, as the target names it. */
+  model: string;
   bytes: number;
   /** `chat`: one message. `agent`: what a coding agent sends, with tools and many turns. */
   shape: 'chat' | 'agent';

@@ -169,7 +169,7 @@ export class Connection {
     if (expect.status !== 200) return end.includes('"error"') ? null : 'a refusal without an error object';
     if (exchange.heldUs === 0) return "not the upstream's reply";
     if (!expect.sse)
-      return exchange.bodyBytes === expect.replyBytes
+      return expect.replyBytes === null || exchange.bodyBytes === expect.replyBytes
         ? null
         : `${exchange.bodyBytes} bytes of ${expect.replyBytes}`;
     if (exchange.chunks !== expect.chunks) return `${exchange.chunks} chunks of ${expect.chunks}`;

@@ -26,8 +26,8 @@ export const LOAD_NODE_FLAGS = ['--max-semi-space-size=64'];
 const POLL_MS = 20;
 const OUTPUT_TAIL_CHARACTERS = 2000;
 
-/** How long a program may take to be ready. A first start makes a database cluster. */
-const READY_TIMEOUT_MS = 60_000;
+/** How long a program may take to be ready. A first start makes a database cluster; LiteLLM takes long. */
+const READY_TIMEOUT_MS = 120_000;
 
 /** How long a program may take to end by itself; Postgres writes a checkpoint on its way out. */
 const STOP_TIMEOUT_MS = 20_000;

@@ -70,6 +70,7 @@ export function daybook(
           authorization,
           statePath: '/readyz',
           dataDir,
+          dialect: null,
           bringNear: () => bringNear(port, authorization.near ?? ''),
           stop: () => stop(program, dataDir),
         };

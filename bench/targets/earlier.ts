@@ -22,7 +22,8 @@ export async function earlierDaybook(checkout: string, keyCount: number): Promis
     async start(surroundings, purpose) {
       const directory = join(surroundings.directory, BEFORE);
       mkdirSync(directory, { recursive: true });
-      return { ...(await target.start({ ...surroundings, directory }, purpose)), statePath: null };
+      const running = await target.start({ ...surroundings, directory }, purpose);
+      return { ...running, statePath: null, dialect: null };
     },
   };
 }

@@ -20,6 +20,7 @@ export const DIRECT: Target = {
       authorization: ANY_KEY,
       statePath: null,
       dataDir: null,
+      dialect: null,
       bringNear: null,
       stop: () => Promise.resolve(),
     }),
@@ -133,6 +134,7 @@ async function startListener(
     authorization: ANY_KEY,
     statePath: null,
     dataDir: null,
+    dialect: null,
     bringNear: null,
     stop: program.stop,
   };

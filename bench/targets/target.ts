@@ -23,9 +23,21 @@ export type Running = {
   statePath: string | null;
   /** Where its store is; null where it has none. */
   dataDir: string | null;
+  /** How it wants to be asked; null: as the upstream itself. */
+  dialect: Dialect | null;
   /** Brings the quota of the key `near` close to its end; null where there are no quotas. */
   bringNear: (() => Promise<NearEnd>) | null;
   stop: () => Promise<void>;
+};
+
+/** What calls of another gateway have that the upstream's don't. */
+export type Dialect = {
+  path: string;
+  headers: Record<string, string>;
+  /** Before the model's name. */
+  modelPrefix: string;
+  /** Whether it rewrites JSON replies: then they have any length. */
+  rewrites: boolean;
 };
 
 /**

@@ -49,9 +49,10 @@ function buildJson(name: string, model: Extract<Model, { kind: 'json' }>): JsonR
       ],
       usage: usageOf(97),
       service_tier: 'default',
-      system_fingerprint: HELD_MARK,
+      system_fingerprint: 'fp_mock',
     });
-  const body = withContent(filler(model.replyBytes - withContent('').length));
+  // In the content, which is left of a reply that a gateway rewrites.
+  const body = withContent(HELD_MARK + filler(model.replyBytes - withContent(HELD_MARK).length));
   const bytes = Buffer.from(
     'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-request-id: req_mock\r\n' +
       `content-length: ${body.length}\r\n\r\n${body}`,

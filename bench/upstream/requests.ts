@@ -7,10 +7,12 @@ export type RequestReader = {
 };
 
 // The driver writes the model first and stream_options last, and a relay that splices them in does
-// so at the same two places: nothing between has to be searched.
+// so at the same two places; gateways that rewrite the body put the model behind the messages. Nothing
+// between has to be searched.
 const START_BYTES = 512;
 const END_BYTES = 512;
 
+const MODEL = /"model": ?"([^"]+)"/;
 const HEAD_MAX_BYTES = 16_384;
 
 /**
@@ -57,11 +59,10 @@ export function createRequestReader(onRequest: (request: MockRequest) => void): 
         rest = inBody ? takeBody(rest) : takeHead(rest);
         if (!inBody || missingBytes > 0) continue;
         inBody = false;
-        const model = /"model": ?"([^"]+)"/.exec(start.toString('latin1', 0, START_BYTES))?.[1] ?? '';
-        const asksUsage = end
-          .toString('latin1', Math.max(0, end.length - END_BYTES))
-          .includes('"include_usage":true');
-        onRequest({ model, asksUsage });
+        const ending = end.toString('latin1', Math.max(0, end.length - END_BYTES));
+        const [, model = ''] =
+          MODEL.exec(start.toString('latin1', 0, START_BYTES)) ?? MODEL.exec(ending) ?? [];
+        onRequest({ model, asksUsage: ending.includes('"include_usage":true') });
       }
     },
   };
