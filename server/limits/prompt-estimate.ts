@@ -1,4 +1,5 @@
 import { IMAGE_TOKENS_TYPICAL } from '#server/limits/bounds.ts';
+import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 
 /**
  * Estimates the tokens of a prompt from its bytes. An exact tokenizer can block the event loop for
@@ -181,12 +182,11 @@ export function promptSize(body: Buffer): PromptSize {
   let textBytes = 0;
   let fileTokens = 0;
   let from = 0;
-  for (let attachment = nextAttachment(body, 0); attachment; attachment = nextAttachment(body, from)) {
+  const attachments = new Attachments(body);
+  for (let attachment = attachments.next(); attachment; attachment = attachments.next()) {
     weight += weighPart(body, from, attachment.from).weight;
     textBytes += attachment.from - from;
-    fileTokens += attachment.image
-      ? IMAGE_TOKENS_TYPICAL
-      : Math.ceil((attachment.to - attachment.from) / FILE_BYTES_PER_TOKEN);
+    fileTokens += tokensOf(attachment);
     from = attachment.to;
   }
   if (from === 0) weight = all.weight;
@@ -195,22 +195,65 @@ export function promptSize(body: Buffer): PromptSize {
   return { tokens: Math.ceil(weight / 100) + fileTokens, textBytes, fileTokens };
 }
 
-type Attachment = { from: number; to: number; image: boolean };
-
-/** The next image, recording or file in base64: `data:…;base64,…` or `"data":"…"`. */
-function nextAttachment(body: Buffer, from: number): Attachment | null {
-  const url = begins(body, ';base64,', from);
-  const data = begins(body, '"data"', from);
-  const marker = Math.min(url, data);
-  if (marker === Infinity) return null;
-  const start = url < data ? url + ';base64,'.length : body.indexOf(QUOTE, data + '"data"'.length) + 1;
-  const end = start === 0 ? -1 : body.indexOf(QUOTE, start);
-  const to = end < 0 ? body.length : end;
-  if (to - start < WINDOW_BYTES) return nextAttachment(body, Math.max(to, marker + 1));
-  return { from: start, to, image: url < data && body.lastIndexOf('data:image/', url) > url - 64 };
+/** The same at an average of bytes per token, where the text is not worth weighing. */
+export function roughPromptSize(body: Buffer): PromptSize {
+  let textBytes = body.length;
+  let fileTokens = 0;
+  const attachments = new Attachments(body);
+  // A smaller body has room for an icon.
+  const first = body.length > WHOLE_BYTES ? attachments.next() : null;
+  for (let attachment = first; attachment; attachment = attachments.next()) {
+    textBytes -= attachment.to - attachment.from;
+    fileTokens += tokensOf(attachment);
+  }
+  return { tokens: Math.ceil(textBytes / BYTES_PER_TOKEN) + fileTokens, textBytes, fileTokens };
 }
 
+type Attachment = { from: number; to: number; image: boolean };
+
+const tokensOf = ({ from, to, image }: Attachment): number =>
+  image ? IMAGE_TOKENS_TYPICAL : Math.ceil((to - from) / FILE_BYTES_PER_TOKEN);
+
+const URL = ';base64,';
+const DATA = '"data"';
+
+/** The images, recordings and files of a body in base64, in order: `data:…;base64,…` or `"data":"…"`. */
+class Attachments {
+  readonly #body: Buffer;
+  #from = 0;
+  /** The next of each beginning from there on, so that the body is searched for each once. */
+  #url = -1;
+  #data = -1;
+
+  constructor(body: Buffer) {
+    this.#body = body;
+  }
+
+  next(): Attachment | null {
+    const body = this.#body;
+    for (;;) {
+      const from = this.#from;
+      if (this.#url < from) this.#url = begins(body, URL, from);
+      if (this.#data < from) this.#data = begins(body, DATA, from);
+      const url = this.#url;
+      const marker = Math.min(url, this.#data);
+      if (marker === Infinity) return null;
+      const start = url === marker ? url + URL.length : body.indexOf(QUOTE, marker + DATA.length) + 1;
+      const end = start === 0 ? -1 : body.indexOf(QUOTE, start);
+      const to = end < 0 ? body.length : end;
+      this.#from = Math.max(to, marker + 1);
+      if (to - start >= WINDOW_BYTES) return { from: start, to, image: url === marker && isImage(body, url) };
+    }
+  }
+}
+
+/** Whether the type of a `data:` URL, which ends here, is that of an image. */
+const isImage = (body: Buffer, end: number): boolean =>
+  body.toString('latin1', Math.max(0, end - MEDIA_TYPE_BYTES_MAX), end).includes('data:image/');
+
 const QUOTE = 0x22;
+/** With `data:` and parameters. */
+const MEDIA_TYPE_BYTES_MAX = 64;
 
 function begins(body: Buffer, text: string, from: number): number {
   const at = body.indexOf(text, from, 'latin1');

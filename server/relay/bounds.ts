@@ -6,8 +6,6 @@ import { KEEP_ALIVE_MS, SLOW_READER_MS } from '#server/http/bounds.ts';
 
 /** A shorter completion is of no use: a call whose limits leave fewer tokens is rejected. */
 export const COMPLETION_MINIMUM_TOKENS = 16;
-/** A body up to this size is not searched for images where nothing is reserved: it has room for an icon. */
-export const PROMPT_UNREAD_BYTES = 1_024;
 /** The smallest extension of a reservation: smaller steps would only write more events. */
 export const GROWTH_TOKENS_MIN = 256;
 /**

@@ -3,14 +3,14 @@ import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
 import { type CostBound, costBound, outputTokensFor } from '#db/pricing/bound.ts';
 import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import type { Unit } from '#db/pricing/parts.ts';
-import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
-import { COMPLETION_MINIMUM_TOKENS, PROMPT_UNREAD_BYTES } from '#server/relay/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
+import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
 import { unitsOf } from '#server/limits/call-units.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';
 import { partsBound, promptBound } from '#server/limits/prompt-bound.ts';
-import { promptSize, type PromptSize } from '#server/limits/prompt-estimate.ts';
+import { promptSize, type PromptSize, roughPromptSize } from '#server/limits/prompt-estimate.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import { type CallEnd, isAllText } from '#server/relay/reply-usage.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
@@ -61,9 +61,8 @@ export function estimateCall(
 ): CallEstimate {
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
-  // Without a limit no request is rejected by the estimate, and few bytes are not worth reading.
-  const size =
-    subjects.length === 0 && body.length <= PROMPT_UNREAD_BYTES ? unreadSize(body.length) : promptSize(body);
+  // Without a limit no request is rejected by the estimate, and a rough count suffices for the log.
+  const size = subjects.length === 0 ? roughPromptSize(body) : promptSize(body);
   const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
   const priced = subjects.some(countsCost) ? (price?.sell ?? price?.cost)?.schedule.units : undefined;
   const units = unitsOf(body, asked.model, choices, priced ?? NO_UNITS);
@@ -98,12 +97,6 @@ export function estimateCall(
 }
 
 const NO_UNITS: readonly Unit[] = [];
-
-const unreadSize = (bytes: number): PromptSize => ({
-  tokens: Math.ceil(bytes / BYTES_PER_TOKEN),
-  textBytes: bytes,
-  fileTokens: 0,
-});
 
 /** The tokens of a prompt by the measured bytes per token, else by the weights of its bytes. */
 function likelyPrompt(

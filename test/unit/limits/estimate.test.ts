@@ -15,7 +15,7 @@ import {
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { CallHistory } from '#server/limits/call-history.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';
-import { promptSize } from '#server/limits/prompt-estimate.ts';
+import { promptSize, roughPromptSize } from '#server/limits/prompt-estimate.ts';
 import { anyCharacter } from '../../support/arbitrary-character.ts';
 
 /** What a chat template puts around each message, at the least: role and separators. */
@@ -208,6 +208,33 @@ describe('the estimate of a prompt', () => {
       say([text, { type: 'input_audio', input_audio: { data, format: 'mp3' } }, text]),
     );
     expect(estimate).toBeLessThan(2 * count(ENGLISH) * 20 + data.length / 100);
+  });
+
+  test.each<[string, string]>([
+    ['members named data', '{"data":1},'],
+    ['members named data with a text', '{"data":"1"},'],
+    ['images', `"data:image/png;base64,${'A1b2C3d4'.repeat(16)}",`],
+    ['files', `"data:application/pdf;base64,${'A1b2C3d4'.repeat(16)}",`],
+  ])('searches a body with very many %s a few times, not once for each', (_, part) => {
+    const body = Buffer.from(`{"a":"${noise(3_000).toString('base64')}","b":[${part.repeat(20_000)}]}`);
+    let searched = 0;
+    const search = (name: 'indexOf' | 'lastIndexOf'): void => {
+      const inherited = body[name].bind(body);
+      body[name] = (value: string | number | Uint8Array, from = 0, encoding?: unknown) => {
+        const at = inherited(value, from as number, encoding as BufferEncoding);
+        searched += name === 'indexOf' ? (at < 0 ? body.length : at) - Number(from) : Number(from) - at;
+        return at;
+      };
+    };
+    search('indexOf');
+    search('lastIndexOf');
+    for (const sizeOf of [promptSize, roughPromptSize]) {
+      searched = 0;
+      const { textBytes, fileTokens } = sizeOf(body);
+      expect(fileTokens > 0).toBe(part.includes('base64'));
+      if (fileTokens === 0) expect(textBytes).toBe(body.length);
+      expect(searched).toBeLessThan(8 * body.length);
+    }
   });
 
   test('is the same each time, a whole number, and grows with the body', () => {
