@@ -43,6 +43,7 @@ export async function reprice(
   prices: PriceTable,
   part: RepricedPart,
   apply: (RepriceOrigin & { control: Control }) | null,
+  batchRequests = REPRICE_REQUESTS,
 ): Promise<Repriced> {
   const repricing = new Repricing(prices);
   const result: Repriced = { repricing, corrected: 0, abandoned: 0 };
@@ -63,7 +64,7 @@ export async function reprice(
         else if (isSettled(placed)) {
           if (!isIn(part, placed)) continue;
           waiting.push(placed);
-          if (waiting.length === REPRICE_REQUESTS) await flush();
+          if (waiting.length === batchRequests) await flush();
         } else if (placed.event.type === 'request.abandoned' && isIn(part, placed)) result.abandoned++;
       }
   await flush();
