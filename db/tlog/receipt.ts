@@ -15,8 +15,8 @@ import {
 import { PROOF_HASHES_MAX, rootByInclusion } from '#db/tlog/proof.ts';
 
 /**
- * Receipts: the events of one request, each with its inclusion proof, and one signed checkpoint that covers
- * them all. A receipt is verified offline with the log's verifier key. Pure.
+ * Receipts: the events of one request with its corrections, each with its inclusion proof, and one signed
+ * checkpoint that covers them all. A receipt is verified offline with the log's verifier key. Pure.
  */
 
 /** Extensions of a reservation grow in size, so a request has a dozen events at most. */
@@ -163,25 +163,28 @@ function readEntry(entry: string, position: number): { place: LinePlace; cells: 
   }
 }
 
-const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED] = (
+const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED, ADJUSTED] = (
   [
     'request.accepted',
     'request.extended',
     'request.settled',
     'request.abandoned',
     'request.rejected',
+    'usage.adjusted',
   ] as const
 ).map((type) => String(EVENT_CODES[type]));
 
-/** Checks that the events are those of one complete request, in order. */
+/** Checks that the events are those of one complete request, in order, and then its corrections. */
 function requireCompleteRequest({ request, events }: Receipt, read: readonly Cells[]): void {
   if (read.some((cells) => cells[AT.request] !== request))
     throw new ReceiptError('an event is of another request');
   if (events.some(({ position }, at) => at > 0 && position <= (events[at - 1]?.position as number)))
     throw new ReceiptError('its events are not in the order of the log');
-  const [first, ...rest] = read.map((cells) => cells[AT.type]);
+  const types = read.map((cells) => cells[AT.type]);
+  const end = types.findLastIndex((type) => type !== ADJUSTED);
+  const [first, ...rest] = types.slice(0, end + 1);
   const last = rest.pop();
-  const isRejected = first === REFUSED && last === undefined;
+  const isRejected = first === REFUSED && types.length === 1;
   const isComplete =
     first === ACCEPTED && (last === SETTLED || last === ABANDONED) && rest.every((type) => type === EXTENDED);
   if (!isRejected && !isComplete) throw new ReceiptError('its events are not those of a complete request');

@@ -45,15 +45,16 @@ export async function issueReceipt(
       message: 'This request is still running. Its receipt is available after it ends.',
     });
   const [first, last] = [Number(place.position), Number(place.end_position)];
-  const stored = await readCoveringCheckpoint(client, last);
+  const corrections = await readCorrectionPositions(client, request);
+  const stored = await readCoveringCheckpoint(client, corrections.at(-1) ?? last);
   if (stored === null)
     return new ApiError('receipt_not_ready', {
       message:
         'No checkpoint covers this request yet. A running worker publishes one every ten seconds. Try again.',
     });
-  const elsewhere = await whereArchived(client, [first, last]);
+  const elsewhere = await whereArchived(client, [first, last, ...corrections]);
   if (elsewhere) return elsewhere;
-  const { events, hasAll } = await readEvents(client, request, first, last);
+  const { events, hasAll } = await readEvents(client, request, first, last, corrections);
   const { origin, signing } = await readLogState(client);
   const proved = await prove(client, events, stored.size).catch((error: unknown) => {
     if (error instanceof MissingHashesError)
@@ -160,17 +161,34 @@ const linesOf = (request: string, from: number, to: number) =>
     .orderBy('position')
     .limit(RECEIPT_EVENTS_MAX);
 
+/** The corrections of a request, which stand anywhere behind its end. */
+async function readCorrectionPositions(client: ClientBase, request: string): Promise<number[]> {
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.correction')
+      .select('position')
+      .where('request', '=', request)
+      .orderBy('position')
+      .limit(RECEIPT_EVENTS_MAX),
+  );
+  return rows.map(({ position }) => Number(position));
+}
+
 /** All its events or, if its first and last event are too far apart to search between, those two. */
 async function readEvents(
   client: ClientBase,
   request: string,
   first: number,
   last: number,
+  corrections: readonly number[],
 ): Promise<{ events: EventEntry[]; hasAll: boolean }> {
   const read = (from: number, to: number) => rowsOf(client, linesOf(request.toLowerCase(), from, to));
   const rows = last - first <= REQUEST_DETAIL_LOOK_MAX ? await read(first, last) : [];
-  const isWhole = rows.length > 0 && rows.length < RECEIPT_EVENTS_MAX;
+  const isWhole = rows.length > 0 && rows.length + corrections.length < RECEIPT_EVENTS_MAX;
   const all = isWhole ? rows : [...(await read(first, first)), ...(await read(last, last))];
+  for (const position of corrections.slice(0, RECEIPT_EVENTS_MAX - all.length))
+    all.push(...(await read(position, position)));
   return {
     events: all.map(({ position, at_us: atUs, instance, line, format }) => ({
       position: Number(position),

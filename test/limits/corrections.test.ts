@@ -26,8 +26,8 @@ const ofType = <T extends Placed['event']['type']>(log: readonly Placed[], type:
   log.flatMap(({ event }) => (event.type === type ? [event as EventOf<T>] : []));
 
 /**
- * Asserts that projections, replay and statements have the same figures, and that `daybook.correction` has the
- * corrections of the log.
+ * Asserts that projections, replay and statements have the same figures, and that `daybook.correction` has
+ * the corrections of the log.
  */
 async function expectConsistent(store: Store): Promise<ReplayState> {
   let log = await readLog(store);
@@ -209,7 +209,7 @@ const anyRound = fc.record({
   kills: fc.array(fc.tuple(fc.nat(3), fc.boolean()), { maxLength: 3 }),
 });
 
-test('replay equals the incremental figures over random calls, corrections, repricings and kills', async () => {
+test('replay equals the incremental figures over random calls, corrections, repricings, kills', async () => {
   await using writer = await openLivingWriter(database);
   const [owner, ownKey] = [publicId(), publicId()];
   await withControl(database, 'test', (control, client) =>

@@ -44,7 +44,7 @@ let key: string;
 let own: { account: string; key: string };
 
 /** A request of each kind of ending, by what its receipt is to say. */
-const requests = { completed: '', aborted: '', refused: '', extended: '', abandoned: '' };
+const requests = { completed: '', aborted: '', refused: '', extended: '', abandoned: '', corrected: '' };
 type Kind = keyof typeof requests;
 
 const call = (script: string, more: object = {}) =>
@@ -109,7 +109,23 @@ beforeAll(async () => {
       usage_source: 'estimated',
     },
   ]);
-  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length >= 3);
+  const fixed = accepted(own);
+  requests.corrected = fixed.request;
+  await writer.append([fixed, settled(fixed, { cost_nanousd: 9 })]);
+  await writer.correct([
+    {
+      type: 'usage.adjusted',
+      request: fixed.request,
+      ...own,
+      model: fixed.model,
+      end_reason: 'completed',
+      cost_nanousd: -4,
+      reference: 'bill 7',
+      reason: 'billed twice',
+      adjusted_by: 'test',
+    },
+  ]);
+  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length >= 4);
   await publish();
   const keys = await (await fetch(`http://127.0.0.1:${relay.port}/log/keys`)).text();
   key = keys.trim();
@@ -149,6 +165,11 @@ describe('a receipt', () => {
     ['refused', ['refused'], /rejected with 429 rate_limit_exceeded .*, with 2 more requests/],
     ['extended', ['accepted', 'extended', 'settled'], /settled .*; \$0\.000001234 by price version 7/],
     ['abandoned', ['accepted', 'abandoned'], /abandoned because its server stopped/],
+    [
+      'corrected',
+      ['accepted', 'settled', 'corrected'],
+      /corrected by test, reference bill 7: cost_nanousd -4; "billed twice"/,
+    ],
   ])(
     'of a request that was %s proves all of its events offline, in plain words',
     async (kind, types, words) => {

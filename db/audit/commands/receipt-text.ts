@@ -1,4 +1,5 @@
 import type { Event, Placed, UsageSource } from '#db/events/events.ts';
+import { describeCorrection } from '#db/audit/commands/trace-text.ts';
 import { splitEntry } from '#db/log/line.ts';
 import { dateOf, readLine } from '#db/log/read.ts';
 import { formatDollars } from '#db/money.ts';
@@ -57,6 +58,8 @@ function describeEvent(event: Event): string {
         (others > 0 ? `, with ${others} more requests at that moment` : '')
       );
     }
+    case 'usage.adjusted':
+      return describeCorrection(event);
     default:
       return event.type;
   }

@@ -35,7 +35,8 @@ export function describeEvent(event: RequestEvent): string {
   }
 }
 
-function describeCorrection(event: EventOf<'usage.adjusted'>): string {
+/** Describes a correction in one line. */
+export function describeCorrection(event: EventOf<'usage.adjusted'>): string {
   const changes = CORRECTED_FIGURES.flatMap((figure) => {
     const delta = event[figure];
     return delta === undefined ? [] : [`${figure} ${delta < 0 ? '' : '+'}${delta}`];

@@ -68,8 +68,8 @@ begin
   update daybook.allowance a set adjusted = a.adjusted + w.units,
       ceiling = greatest(a.cap - a.adjusted - w.units, a.granted - a.returned)
     from unnest(_windows, _units) as w(id, units) where a.id = w.id;
-  -- Servers that know a window as exhausted ask again, and those with surplus units of one that is charged more
-  -- return them.
+  -- Servers that know a window as exhausted ask again, and those with surplus units of one that is charged
+  -- more return them.
   perform pg_notify('daybook_recall', case when w.units < 0 then 'adjusted ' || w.id else w.id::text end)
     from unnest(_windows, _units) as w(id, units);
 
