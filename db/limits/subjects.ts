@@ -86,32 +86,34 @@ export const subjectPrefix = (per: Per, account: string, key: string | null): st
  */
 export type ChargedSubject = { name: string; holder: string; per: Per | null; account: string };
 
-/** The subjects that a call is charged to, where terms limit them. */
-export function subjectsOf(call: ChargedCall): ChargedSubject[] {
-  const { account, parents = NONE, key } = call;
-  return [
-    ...[account, ...parents].flatMap((id) => subjectsOfHolder(call, holderName('account', id), id, null)),
-    ...subjectsOfHolder(call, holderName('key', key), account, key),
-  ];
-}
+const ALL_KINDS: readonly (Per | null)[] = [null, ...PER_NAMES];
 
-function subjectsOfHolder(
+/**
+ * The subjects that a call is charged to, where terms limit them.
+ * @param kindsOf the kinds that the terms of a holder limit; by default all. A call has up to 44 subjects, of
+ * which few are limited.
+ */
+export function subjectsOf(
   call: ChargedCall,
-  holder: string,
-  account: string,
-  key: string | null,
+  kindsOf: (holder: string) => readonly (Per | null)[] = () => ALL_KINDS,
 ): ChargedSubject[] {
-  const own: ChargedSubject = { name: holder, holder, per: null, account };
-  const apart = PER_NAMES.flatMap((per) => {
-    const prefix = subjectPrefix(per, account, key);
-    return [...new Set<string>(PER[per].of(call))].map((each) => ({
-      name: `${prefix}${each}`,
-      holder,
-      per,
-      account,
-    }));
-  });
-  return [own, ...apart];
+  const { account, parents = NONE, key } = call;
+  const subjects: ChargedSubject[] = [];
+  const add = (holder: string, owner: string, ofKey: string | null): void => {
+    for (const per of kindsOf(holder)) {
+      if (per === null) {
+        subjects.push({ name: holder, holder, per, account: owner });
+        continue;
+      }
+      const prefix = subjectPrefix(per, owner, ofKey);
+      for (const each of new Set<string>(PER[per].of(call)))
+        subjects.push({ name: `${prefix}${each}`, holder, per, account: owner });
+    }
+  };
+  add(holderName('account', account), account, null);
+  for (const parent of parents) add(holderName('account', parent), parent, null);
+  add(holderName('key', key), account, key);
+  return subjects;
 }
 
 /** What a subject's name says. The account of a key is not in it. */

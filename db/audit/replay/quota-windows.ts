@@ -16,7 +16,13 @@ import {
   unitsReserved,
   unitsSettled,
 } from '#db/limits/meters.ts';
-import { holderOf, type Per, subjectsOf } from '#db/limits/subjects.ts';
+import {
+  type ChargedCall,
+  type ChargedSubject,
+  holderOf,
+  type Per,
+  subjectsOf,
+} from '#db/limits/subjects.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 
 /**
@@ -49,7 +55,13 @@ export type QuotaWindow = {
 export type Charge = { holder: Holder; window: QuotaWindow; limit: TermsLimit; terms: number; held: number };
 
 /** The quotas of an account or key from a position of the log on. */
-type Version = { position: number; minute: number; quotas: readonly TermsLimit[] };
+type Version = {
+  position: number;
+  minute: number;
+  quotas: readonly TermsLimit[];
+  /** The kinds of subjects that they limit; null: the holder. */
+  kinds: readonly (Per | null)[];
+};
 /** An account or a key: the history of its quotas, and by subject the windows that can still be charged. */
 type Holder = { name: string; versions: Version[]; windows: Map<string, Subject> };
 type Subject = { per: Per | null; windows: QuotaWindow[] };
@@ -87,7 +99,8 @@ export class QuotaWindows {
     )
       return;
     this.#holders.set(name, holder);
-    holder.versions.push({ position, minute, quotas });
+    const kinds = [...new Set(quotas.map(({ per }) => per))];
+    holder.versions.push({ position, minute, quotas, kinds });
     for (const { per, windows } of holder.windows.values()) {
       for (const limit of quotas) {
         if (limit.per !== per) continue;
@@ -112,7 +125,7 @@ export class QuotaWindows {
     const { admitted_minute: admitted, terms_position: terms = 0 } = event;
     if (admitted === undefined) return null;
     let charges: Charge[] | null = null;
-    for (const { name, holder: holderName, per } of subjectsOf(event)) {
+    for (const { name, holder: holderName, per } of this.#subjectsOf(event, terms)) {
       const holder = this.#holders.get(holderName);
       if (holder === undefined) continue;
       for (const limit of versionAt(holder, terms)?.quotas ?? []) {
@@ -126,6 +139,14 @@ export class QuotaWindows {
       }
     }
     return charges;
+  }
+
+  /** The subjects that terms at a position limit. */
+  #subjectsOf(call: ChargedCall, terms: number): ChargedSubject[] {
+    return subjectsOf(call, (name) => {
+      const holder = this.#holders.get(name);
+      return (holder && versionAt(holder, terms)?.kinds) ?? [];
+    });
   }
 
   /** Extends the reservation of a request. A window that is over is not charged any more. */
@@ -166,7 +187,7 @@ export class QuotaWindows {
   correct(event: EventOf<'usage.adjusted'>, position: number, minute: number): void {
     const { admitted_minute: admitted, terms_position: terms = 0 } = event;
     if (admitted === undefined || terms >= position) return;
-    for (const { name, holder: holderName, per } of subjectsOf(event)) {
+    for (const { name, holder: holderName, per } of this.#subjectsOf(event, terms)) {
       const holder = this.#holders.get(holderName);
       if (holder === undefined) continue;
       for (const limit of versionAt(holder, terms)?.quotas ?? []) {
