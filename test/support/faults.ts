@@ -151,7 +151,7 @@ export const HEALTHY: Fault[] = [
 
 /**
  * Deadlines of a relay to which all of this happens at the same time: long enough for a healthy reply on a
- * busy machine, short enough to wait for each of them.
+ * busy machine, short enough to wait for them.
  */
 export const FAULT_DEADLINES = {
   UPSTREAM_CONNECT_TIMEOUT_MS: '5000',
@@ -163,28 +163,42 @@ export const FAULT_DEADLINES = {
 type Settled = EventOf<'request.settled'>;
 export type Played = { fault: Fault; kind: 'json' | 'sse'; reply: ChatReply; settled: Settled };
 
+/** Calls at the same time that wait for nothing: their delays must stay far below the deadlines. */
+const QUICK_CALLS = 8;
+/** What ends a call only at a deadline. */
+const WAITING = /hang|stop|comments|30s|drip/;
+
 /**
- * Lets the upstream misbehave in all these ways at the same time; returns when each call has its ending in
- * the log.
+ * Lets the upstream misbehave in all these ways; returns when each call has its ending in the log. The calls
+ * that end by a deadline run all at the same time, the others a few at a time beside them.
+ * @param modelOf what the relay routes to the upstream with the fault's script; default: the script itself.
  */
 export async function playFaults(
   relay: Pick<TestRelay, 'port' | 'key' | 'waitFor'>,
   upstream: ScriptedUpstream,
   faults: readonly Fault[],
+  modelOf: (fault: Fault, kind: Played['kind']) => string = ({ script }) => `s:${script}`,
 ): Promise<{ played: Played[]; events: Placed[] }> {
-  const calls = await Promise.all(
-    faults.flatMap((fault) =>
-      (['json', 'sse'] as const).map(async (kind) => {
-        const { reply } = await callScript(
-          upstream,
-          fault.script,
-          { stream: kind === 'sse' },
-          { port: relay.port, key: relay.key },
-        );
-        return { fault, kind, reply };
-      }),
-    ),
+  const cases = faults.flatMap((fault) => (['json', 'sse'] as const).map((kind) => ({ fault, kind })));
+  const play = async ({ fault, kind }: Pick<Played, 'fault' | 'kind'>) => {
+    const { reply } = await callScript(
+      upstream,
+      fault.script,
+      { model: modelOf(fault, kind), stream: kind === 'sse' },
+      { port: relay.port, key: relay.key },
+    );
+    return { fault, kind, reply };
+  };
+  const { waiting = [], quick = [] } = Object.groupBy(cases, ({ fault: { script } }) =>
+    WAITING.test(script) ? 'waiting' : 'quick',
   );
+  const left = quick.values();
+  const turns = Array.from({ length: QUICK_CALLS }, async () => {
+    const calls: Awaited<ReturnType<typeof play>>[] = [];
+    for (const each of left) calls.push(await play(each));
+    return calls;
+  });
+  const calls = (await Promise.all([...waiting.map(play), ...turns])).flat();
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
   const played = calls.map((call) => {
     const settled = settledOf(events, call.reply.requestId);

@@ -2,14 +2,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import type { Usage } from '#server/relay/usage-report.ts';
-import { OPEN_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
+import { HEAD_HELD_MS, OPEN_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
 import {
   BREAKAGES,
   errorCodeOf,
   type Fault,
+  FAULT_DEADLINES,
   type Outcome,
   outcomeOf,
   type Played,
+  playFaults,
   settledOf,
   STATUSES,
   openRequests,
@@ -17,7 +19,6 @@ import {
 import { checkIdentity } from '../support/identity/identity.ts';
 import { chat } from '../support/client.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { callScript } from '../support/upstream/scripted-call.ts';
 import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { INNER_HOST } from '../support/upstream/heads.ts';
 import { declare, type Declared } from '../support/upstream/upstreams-live.ts';
@@ -27,13 +28,8 @@ import { declare, type Declared } from '../support/upstream/upstreams-live.ts';
  * all of them one scripted server: else the first few would eject it for the others.
  */
 
-/** A reply that is merely slow on a busy machine must not look like one that hangs. */
-const DEADLINES = {
-  UPSTREAM_CONNECT_TIMEOUT_MS: '5000',
-  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '2500',
-  UPSTREAM_IDLE_TIMEOUT_MS: '2500',
-  UPSTREAM_TOTAL_TIMEOUT_MS: '6000',
-};
+/** A stream that is silent for longer than its head is held back for has no second attempt. */
+const DEADLINES = { ...FAULT_DEADLINES, UPSTREAM_IDLE_TIMEOUT_MS: String(HEAD_HELD_MS - 1_000) };
 /** Nano-dollars per token: 3,000 of the prompt, 300 read from a cache, 15,000 of the reply. */
 const PRICES = { base: { input: 3_000_000_000, cache_read: 300_000_000, output: 15_000_000_000 } };
 /** What the second upstream answers. */
@@ -86,14 +82,15 @@ const usesMore = (fault: Fault, kind: 'json' | 'sse'): boolean =>
 const isKept = (script: string, kind: 'json' | 'sse'): boolean =>
   [...KEPT.both, ...KEPT[kind]].some((pattern) => pattern.test(script));
 
-type Case = { fault: Fault; kind: 'json' | 'sse'; name: string };
-const CASES: Case[] = FAULTS.flatMap((fault, index) =>
-  (['json', 'sse'] as const).map((kind) => ({ fault, kind, name: `${kind}-${index}` })),
+/** The model and the upstream of a fault's own. */
+const nameOf = (fault: Fault, kind: Played['kind']): string => `${kind}-${FAULTS.indexOf(fault)}`;
+const CASES = FAULTS.flatMap((fault) =>
+  (['json', 'sse'] as const).map((kind) => ({ fault, name: nameOf(fault, kind) })),
 );
 
 let [first, second] = [undefined, undefined] as unknown as [ScriptedUpstream, ScriptedUpstream];
 let relay: TestRelay;
-let played: (Played & { name: string })[];
+let played: Played[];
 let events: Placed[];
 let rssBefore = 0;
 
@@ -143,22 +140,7 @@ beforeAll(async () => {
   );
   for (const names of ['json-*', 'sse-*']) await relay.control((control) => control.setPrice(names, PRICES));
   rssBefore = process.memoryUsage.rss();
-  const calls = await Promise.all(
-    CASES.map(async ({ fault, kind, name }) => {
-      const { reply } = await callScript(
-        first,
-        fault.script,
-        { model: name, stream: kind === 'sse' },
-        { port: relay.port, key: relay.key },
-      );
-      return { fault, kind, name, reply };
-    }),
-  );
-  events = await relay.waitFor((log) => openRequests(log).length === 0);
-  played = calls.map((call) => ({
-    ...call,
-    settled: settledOf(events, call.reply.requestId) as Played['settled'],
-  }));
+  ({ played, events } = await playFaults(relay, first, FAULTS, nameOf));
 });
 
 afterAll(async () => {
@@ -173,7 +155,8 @@ describe.each(['json', 'sse'] as const)(
   "with another upstream behind it, the client gets that one's reply, or what has begun: %s",
   (kind) => {
     test.each(FAULTS)('$script', (fault) => {
-      const { reply, settled, name } = each(fault.script, kind);
+      const { reply, settled } = each(fault.script, kind);
+      const name = nameOf(fault, kind);
       const { attempt_count, upstream, attempts } = settled;
       const outcome = { ...outcomeOf({ reply, settled }), attempt_count, upstream };
       if (isKept(fault.script, kind)) {
