@@ -6,6 +6,7 @@ import type { RequestPage } from '#server/contract/requests.ts';
 import { violations } from '../../support/browser/axe.ts';
 import { HAS_BROWSER, settled, type Visitor } from '../../support/browser/browser.ts';
 import { startDashboard, type TestDashboard } from '../../support/browser/dashboard-browser.ts';
+import { chat } from '../../support/client.ts';
 import { callDemo } from '../../support/dashboard.ts';
 import { until } from '../../support/relay.ts';
 
@@ -254,5 +255,42 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     });
     const { body } = await administrator.get<LimitList>(`/api/limits?account=${account.id}`);
     expect(body.data.find(({ window }) => window === 'day')?.used).toBe(12);
+  });
+
+  test('filter by an end user as typed, in no address, and erase it', async () => {
+    const { relay, administrator } = dashboard;
+    const made = await administrator.post<{ secret: string }>('/api/keys', { name: 'attributed' });
+    const value = 'ada.lovelace@example.com';
+    const body = { model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] };
+    const headers = { 'x-daybook-user': value };
+    expect((await chat({ port: relay.port, key: made.body.secret, headers, body })).status).toBe(200);
+    const account = administrator.me.account.id;
+    await on(`/requests?account=${account}`, async (page) => {
+      const addresses: string[] = [];
+      let lookUps = 0;
+      page.on('request', (request) => {
+        addresses.push(request.url());
+        if (new URL(request.url()).pathname.endsWith('/attribution')) lookUps++;
+      });
+      await page.getByLabel('Filter requests').fill(`user:${value}`);
+      await page.keyboard.press('Enter');
+      const chip = page.getByRole('button', { name: `Remove filter end user ${value}` });
+      await chip.waitFor();
+      await page.waitForURL(/[?&]end_user=[0-9A-Za-z]{16}/);
+      await page.getByRole('row').filter({ hasText: 'daybook-demo' }).first().click();
+      await page.getByRole('button', { name: 'Erase end user' }).click();
+      const erase = page.getByRole('button', { name: 'Erase end user' });
+      expect(await erase.isDisabled()).toBe(true);
+      await page.getByLabel('Type the end user to confirm').fill(value);
+      expect(await violations(page)).toEqual([]);
+      await erase.click();
+      await page.getByText('The value of the end user is erased.').waitFor();
+      await page.getByRole('dialog').getByText('erased', { exact: true }).waitFor();
+      expect(await kept(page)).not.toContain(value);
+      expect(addresses.filter((each) => decodeURIComponent(each).includes(value))).toEqual([]);
+      expect(lookUps).toBeLessThan(10);
+    });
+    const log = await relay.readLog();
+    expect(log.filter(({ event }) => event.type === 'attribution.erased')).toHaveLength(1);
   });
 });
