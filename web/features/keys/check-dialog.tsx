@@ -102,7 +102,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
           />
         </div>
         <FormProblem error={check.error} fields={['model', 'origin', 'address']} />
-        <div aria-live="polite" className={check.isPending ? 'opacity-50' : ''}>
+        <div aria-live="polite" className={check.isPending ? 'opacity-90' : ''}>
           {check.data && <Verdict checked={check.data} />}
         </div>
         <DialogActions>

@@ -47,7 +47,7 @@ export function OverviewPage() {
       </div>
       <Loaded query={query} title="Couldn’t load figures" height="h-[40rem]">
         {(base) => (
-          <div aria-busy={query.isPlaceholderData} className={query.isPlaceholderData ? 'opacity-60' : ''}>
+          <div aria-busy={query.isPlaceholderData} className={query.isPlaceholderData ? 'opacity-90' : ''}>
             <LiveOverview key={JSON.stringify([base.filter, base.range])} base={base} isPaused={isPaused} />
           </div>
         )}

@@ -140,7 +140,7 @@ export function UsagePage() {
         {(shown) => (
           <div
             aria-busy={query.isPlaceholderData}
-            className={`flex flex-col gap-4 *:min-w-0 ${query.isPlaceholderData ? 'opacity-60' : ''}`}
+            className={`flex flex-col gap-4 *:min-w-0 ${query.isPlaceholderData ? 'opacity-90' : ''}`}
           >
             <Totals totals={shown.totals} />
             <UsageChart shown={shown} metric={metric} group={group} nameOf={nameOf} />
