@@ -144,7 +144,8 @@ export class InstanceSession {
     const { connection, onError } = this.#options;
     if (typeof connection !== 'function') return retireInstance(connection, this.#instance);
     try {
-      const client = await connection();
+      // It closes the leases of up to a hundred thousand subjects, as recovery does.
+      const client = await connection(RECOVERY_TIMEOUT_MS);
       await retireInstance(client, this.#instance);
       await closeClient(client);
     } catch (error) {

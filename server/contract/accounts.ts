@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Id, PlanName } from '#db/events/parts.ts';
+import { TopUpReference } from '#db/events/account-events.ts';
 import { PlanTerms, Windows } from '#db/events/events.ts';
 import { AdjustmentAmount, AdjustmentReason } from '#db/events/quota-events.ts';
 import { QUOTA_WINDOWS, type QuotaWindowKind } from '#db/limits/limits.ts';
@@ -21,6 +22,8 @@ export type AccountList = Freshness & {
   /** Rows beyond the limit of the list. */ rows_omitted: number;
 };
 
+export type AccountRef = { id: string; name: string };
+
 /** One account in `GET /api/accounts`, and `GET /api/accounts/:account`. Auditors may read it. */
 export type AccountRow = {
   id: string;
@@ -29,6 +32,11 @@ export type AccountRow = {
   plan: string | null;
   override: PlanTerms | null;
   created_at: string;
+  /** The account whose limits its calls are charged to as well. */ parent: AccountRef | null;
+  /** The accounts directly below it, at most 100. */ children: AccountRef[];
+  /** Whether its plan or override makes it prepaid, and the sum of its top-ups. */
+  prepaid: boolean;
+  topped_up_nanousd: number;
   members: number;
   /** Active keys. */
   keys: number;
@@ -39,6 +47,28 @@ export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanNa
 /** `POST /api/accounts/:account/suspend` and `/reinstate` have no body. */
 /** `PUT /api/accounts/:account/plan`. Null: no plan, so no limits. */
 export const PutPlan = z.strictObject({ plan: PlanName.nullable(), windows: Windows.default('keep') });
+/**
+ * `PUT /api/accounts/:account/parent` puts the account below another one; null: below none. 409 `not_allowed`
+ * if accounts would form a circle, or more than three levels.
+ */
+export const PutParent = z.strictObject({ parent: Id.nullable() });
+/**
+ * `POST /api/accounts/:account/top-ups` adds to the prepaid balance, once for each reference (409
+ * `already_done`).
+ */
+export const TopUp = z.strictObject({ amount_nanousd: z.int().min(1), reference: TopUpReference });
+/** `GET /api/accounts/:account/top-ups`, newest first. Auditors may read it. */
+export type TopUpList = {
+  object: 'list';
+  data: TopUpRow[];
+};
+export type TopUpRow = {
+  position: number;
+  at: string;
+  actor: string;
+  amount_nanousd: number;
+  reference: string;
+};
 /** `PUT /api/accounts/:account/override`: each term replaces the plan's; {} removes the override. */
 export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
 

@@ -23,6 +23,10 @@ export const EVENTS_EXPORT_MAX = 100_000;
 export const EVENTS_EXPORT_STEPS_MAX = 500;
 /** Keys, or accounts, of one list: more than people read. Search finds the others. */
 export const KEYS_LISTED_MAX = 1_000;
+/** Events of an account that are searched for its newest top-ups. */
+export const TOP_UP_EVENTS_MAX = 500;
+/** Accounts below one that its details name. */
+export const CHILDREN_LISTED_MAX = 100;
 export const ACCOUNTS_LISTED_MAX = 1_000;
 /** Adjustments of one account's list; the audit log has the others. */
 export const ADJUSTMENTS_LISTED_MAX = 50;

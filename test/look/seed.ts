@@ -89,6 +89,13 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }),
   );
   await made(administrator.post('/api/accounts', { name: 'Initech', plan: 'trial' }));
+  await made(administrator.put(`/api/accounts/${globex.id}/parent`, { parent: administrator.me.account.id }));
+  await made(
+    administrator.post(`/api/accounts/${globex.id}/top-ups`, {
+      amount_nanousd: 100_000_000_000,
+      reference: 'Invoice 2026-104',
+    }),
+  );
   await made(administrator.put(`/api/accounts/${administrator.me.account.id}/plan`, { plan: 'team' }));
   const member = await addMember(relay, { account: globex.id, email: 'grace@globex.example' });
   const auditor = await addMember(relay, { role: 'auditor', email: 'audit@globex.example' });

@@ -1,6 +1,6 @@
 import type { LimitRow } from '#server/contract/limits.ts';
 import { atTime, exhaustedAtMs } from '../lib/format/limit-windows.ts';
-import { limitTitle, showAmount } from '../lib/format/limits.ts';
+import { isBalance, limitTitle, showAmount } from '../lib/format/limits.ts';
 import { useZone } from '../lib/hooks/preferences.ts';
 import { showDuration, showShort, showTime, type Zone } from '../lib/format/show.ts';
 import { useNow } from '../lib/hooks/use-now.ts';
@@ -22,14 +22,14 @@ export function QuotaBar({
   const { meter, used, reserved: held, remaining: free, limit, key_name, resets_at } = row;
   const amount = (value: number): string => showAmount(meter, value, showShort);
   const whose = key_name === null || isOwnerKnown ? '' : ` · Key ${key_name}`;
-  const name = limitTitle(row);
+  const name = isBalance(row) ? 'Prepaid balance' : limitTitle(row);
   // A minute is too short for a forecast.
   const emptyAtMs = row.window === 'minute' ? null : exhaustedAtMs(row, nowMs);
   return (
     <div>
       <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-0 truncate">
-          <span className="font-medium">{limitTitle(row)}</span>
+          <span className="font-medium">{name}</span>
           <span className="text-muted">{whose}</span>
         </p>
         {resets_at !== null && (

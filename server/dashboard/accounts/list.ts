@@ -4,7 +4,7 @@ import { db, rowsOf } from '#db/schema/query.ts';
 import type { Account } from '#db/fold/account.ts';
 import { isActiveKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
-import { ACCOUNTS_LISTED_MAX } from '#server/dashboard/bounds.ts';
+import { ACCOUNTS_LISTED_MAX, CHILDREN_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { MonthUsage } from '#server/contract/usage.ts';
 import { monthOfAccounts, NO_USAGE } from '#server/read/month-usage.ts';
@@ -68,7 +68,12 @@ export function accountRows(
     [...readModel.members].filter(({ state }) => state === 'active'),
     ({ account }) => account,
   );
-  return accounts.flatMap(({ id, name, state, plan, override }) => {
+  const children = Map.groupBy(readModel.accounts, ({ parent }) => parent);
+  const refOf = ({ id, name }: Account) => ({ id, name });
+  return accounts.flatMap((account) => {
+    const { id, name, state, plan, override, parent, toppedUp } = account;
+    const above = parent === null ? undefined : readModel.account(parent);
+    const terms = { ...(plan === null ? {} : readModel.plan(plan)?.terms), ...override };
     const known = facts.get(id);
     if (!known) return [];
     const keys = readModel.keysOf(id).filter((key) => isActiveKey(key, now));
@@ -80,6 +85,10 @@ export function accountRows(
         plan,
         override,
         created_at: known.registeredAt.toISOString(),
+        parent: above === undefined ? null : refOf(above),
+        children: (children.get(id) ?? []).slice(0, CHILDREN_LISTED_MAX).map(refOf),
+        prepaid: terms.prepaid === true,
+        topped_up_nanousd: toppedUp,
         members: members.get(id)?.length ?? 0,
         keys: keys.length,
         month: known.month,

@@ -1,5 +1,6 @@
 import type { Account } from '#db/fold/account.ts';
 import { ADJUSTMENTS, listAdjustments } from '#server/dashboard/accounts/adjustments.ts';
+import { listTopUps } from '#server/dashboard/accounts/top-ups.ts';
 import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/list.ts';
 import { parseId, makeChange } from '#server/dashboard/change.ts';
 import {
@@ -8,7 +9,9 @@ import {
   AdjustUsage,
   CreateAccount,
   PutOverride,
+  PutParent,
   PutPlan,
+  TopUp,
 } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
@@ -84,6 +87,39 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('put', '/api/accounts/:account/plan', ADMINISTRATORS, PutPlan, ({ body, params }, who) =>
       change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),
+    ),
+
+    route(
+      'put',
+      '/api/accounts/:account/parent',
+      ADMINISTRATORS,
+      PutParent,
+      async ({ body, params }, who) => {
+        const parent = body.parent === null ? null : readModel.account(body.parent);
+        if (parent === undefined) return new ApiError('not_found', { param: 'parent' });
+        return change(params, who, (control, account) => control.setParent(account, parent?.name ?? null));
+      },
+    ),
+
+    route('post', '/api/accounts/:account/top-ups', ADMINISTRATORS, TopUp, ({ body, params }, who) =>
+      change(params, who, (control, account) =>
+        control.topUp(account, { amount: body.amount_nanousd, reference: body.reference }),
+      ),
+    ),
+
+    route(
+      'get',
+      '/api/accounts/:account/top-ups',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async ({ params }, who) => {
+        const account = readModel.account(params['account'] ?? '');
+        if (!account) return new ApiError('not_found');
+        const read = await withReadSlot(reads, holderOf(who), () =>
+          reads.read(ADJUSTMENTS, (client) => listTopUps(client, account.id)),
+        );
+        return read instanceof ApiError ? read : read.found;
+      },
     ),
 
     route('put', '/api/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>

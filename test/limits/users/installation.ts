@@ -166,13 +166,12 @@ export class Installation implements AsyncDisposable {
     this.#isOver = true;
     await this.#sampling;
     await this.#look();
-    await Promise.all(
-      this.targets.map(async (target, index) => {
-        if (!target.isUp) return;
-        target.isUp = false;
-        await this.#servers[index]?.stop();
-      }),
-    );
+    // One after the other: they close leases of the same end users.
+    for (const [index, target] of this.targets.entries()) {
+      if (!target.isUp) continue;
+      target.isUp = false;
+      await this.#servers[index]?.stop();
+    }
   }
 
   get masterKeyFile(): string {

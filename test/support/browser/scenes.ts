@@ -84,6 +84,19 @@ async function adjustAccount(page: Page): Promise<void> {
   await page.getByLabel('Units', { exact: true }).fill('1,200');
 }
 
+async function topUpAccount(page: Page): Promise<void> {
+  await opening('Globex Robotics')(page);
+  await page.getByRole('button', { name: 'Top up' }).click();
+  await page.getByLabel('Amount (US dollars)').fill('250');
+  await page.getByLabel('Reference').fill('Invoice 2026-117');
+}
+
+async function changeParent(page: Page): Promise<void> {
+  await opening('Globex Robotics')(page);
+  await page.getByRole('button', { name: 'Change parent account' }).click();
+  await page.getByLabel('Parent account', { exact: true }).waitFor();
+}
+
 async function eraseEndUser(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('row').filter({ hasText: 'ada@example.com' }).first().click();
@@ -167,6 +180,8 @@ const DIALOGS: readonly Scene[] = [
     who: 'administrator',
     act: opening('Globex Robotics'),
   },
+  { name: 'admin-accounts-top-up', path: '/admin/accounts', who: 'administrator', act: topUpAccount },
+  { name: 'admin-accounts-parent', path: '/admin/accounts', who: 'administrator', act: changeParent },
   { name: 'admin-accounts-adjust', path: '/admin/accounts', who: 'administrator', act: adjustAccount },
   { name: 'requests-filters', path: '/requests?status=2xx', who: 'administrator', act: showMoreFilters },
   { name: 'requests-of-an-auditor', path: '/requests', who: 'auditor' },

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { useState } from 'react';
-import type { AccountRow } from '#server/contract/accounts.ts';
+import { type ReactNode, useState } from 'react';
+import type { AccountRef, AccountRow } from '#server/contract/accounts.ts';
 import { plansQuery } from '../../lib/api/queries.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { showCost, showCount, showCounted } from '../../lib/format/show.ts';
@@ -18,14 +18,19 @@ import { accountQuery } from './account-queries.ts';
 import { AccountAttribution } from './account-attribution.tsx';
 import { AdjustAccount } from './adjust-account.tsx';
 import { Adjustments } from './adjustments.tsx';
+import { Balance } from './balance.tsx';
 import { ChangePlan } from './change-plan.tsx';
 import { PlanOverride } from './plan-override.tsx';
+import { SetParent } from './set-parent.tsx';
 import { ReinstateAccount, SuspendAccount } from './suspend-account.tsx';
+import { TopUpAccount } from './top-up.tsx';
 import type { Done } from './use-account-change.ts';
 
 const STEPS = {
   plan: ChangePlan,
   terms: PlanOverride,
+  parent: SetParent,
+  topUp: TopUpAccount,
   adjust: AdjustAccount,
   attribution: AccountAttribution,
   suspend: SuspendAccount,
@@ -35,6 +40,8 @@ type Step = keyof typeof STEPS;
 const TITLES: Record<Step, (name: string) => string> = {
   plan: (name) => `Change plan of ${name}`,
   terms: (name) => `Override plan for ${name}`,
+  parent: (name) => `Parent account of ${name}`,
+  topUp: (name) => `Top up ${name}`,
   adjust: (name) => `Adjust usage of ${name}`,
   attribution: (name) => `Attribution of ${name}`,
   suspend: (name) => `Suspend ${name}?`,
@@ -90,6 +97,7 @@ function About({
   onStep: (step: Step) => void;
 }) {
   const { id, state, plan, override, created_at: registeredAt, members, keys, month } = account;
+  const { parent, children, prepaid, topped_up_nanousd: toppedUp } = account;
   const isAdministrator = useIsAdministrator();
   return (
     <div className="flex flex-col gap-5">
@@ -114,6 +122,29 @@ function About({
           ['Created', <When key="registered" time={registeredAt} />],
           ['Plan', <Plan key="plan" name={plan} />],
           ['Plan override', override === null ? 'None' : describeTerms(override, 'override')],
+          [
+            'Parent account',
+            parent === null ? (
+              'None'
+            ) : (
+              <span key="parent">
+                <AccountLink {...parent} />{' '}
+                <span className="text-muted">Its limits count requests of this account too.</span>
+              </span>
+            ),
+          ],
+          ...(children.length === 0
+            ? []
+            : [
+                [
+                  'Accounts below',
+                  <span key="children" className="flex flex-wrap gap-x-2">
+                    {children.map((child) => (
+                      <AccountLink key={child.id} {...child} />
+                    ))}
+                  </span>,
+                ] as [string, ReactNode],
+              ]),
           ['Members', showCount(members)],
           ['Active keys', showCount(keys)],
           [
@@ -130,6 +161,7 @@ function About({
         ]}
       />
       <AccountLinks id={id} />
+      {(prepaid || toppedUp > 0) && <Balance account={id} prepaid={prepaid} />}
       <Adjustments account={id} />
       {isAdministrator && (
         <section aria-label="Changes" className="flex flex-wrap gap-2 border-t border-line pt-4">
@@ -138,6 +170,12 @@ function About({
           </Button>
           <Button icon="gauge" onClick={() => onStep('terms')}>
             {override === null ? 'Override plan' : 'Edit override'}
+          </Button>
+          <Button icon="fork" onClick={() => onStep('parent')}>
+            {parent === null ? 'Set parent account' : 'Change parent account'}
+          </Button>
+          <Button icon="plus" onClick={() => onStep('topUp')}>
+            Top up
           </Button>
           <Button icon="bars" onClick={() => onStep('adjust')}>
             Adjust usage
@@ -157,6 +195,14 @@ function About({
         </section>
       )}
     </div>
+  );
+}
+
+function AccountLink({ id, name }: AccountRef) {
+  return (
+    <Link to="/admin/accounts" search={{ account: id }} className="underline hover:text-accent">
+      {name}
+    </Link>
   );
 }
 

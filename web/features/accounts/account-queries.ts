@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { AccountList, AccountRow } from '#server/contract/accounts.ts';
+import type { AccountList, AccountRow, TopUpList } from '#server/contract/accounts.ts';
 import { api, queryString } from '../../lib/api/api.ts';
 import { accountsQuery } from '../../lib/api/names.ts';
 
@@ -21,5 +21,14 @@ export const accountQuery = (id: string) =>
     queryKey: [...accountsQuery.queryKey, 'one', id],
     queryFn: ({ signal }) =>
       api<AccountRow>('GET', `/api/accounts/${encodeURIComponent(id)}`, undefined, signal),
+    staleTime: 30_000,
+  });
+
+/** The newest top-ups of an account. For administrators and auditors only. */
+export const topUpsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['top-ups', id],
+    queryFn: ({ signal }) =>
+      api<TopUpList>('GET', `/api/accounts/${encodeURIComponent(id)}/top-ups`, undefined, signal),
     staleTime: 30_000,
   });

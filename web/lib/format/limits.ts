@@ -14,6 +14,10 @@ const WINDOWS: Record<Exclude<LimitRow['window'], 'none' | 'minute'>, string> = 
   lifetime: 'Lifetime',
 };
 
+/** Whether a limit is an account's prepaid balance: only that is a lifetime of an account. */
+export const isBalance = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): boolean =>
+  meter === 'cost_nanousd' && window === 'lifetime';
+
 /** The name of a limit: "Daily tokens", "Requests per minute", "Concurrent requests". */
 export function limitTitle({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string {
   const { name, charged } = METERS[meter];

@@ -9,6 +9,7 @@ import { Checkbox } from '../form/field.tsx';
 import { fieldError } from '../problem.tsx';
 import { AttributionField } from './attribution-field.tsx';
 import { AmountField } from './amount-field.tsx';
+import { ChargingField } from './charging-field.tsx';
 import { ListField } from './list-field.tsx';
 import { Narrowing } from './narrowing.tsx';
 import { QuotasField } from './quotas-field.tsx';
@@ -172,6 +173,14 @@ export function TermsEditor<Terms extends PlanTerms>({
           value={now.quotas ?? []}
           onChange={(quotas) => set({ quotas: quotas.length === 0 ? undefined : quotas })}
           error={errorOf('quotas')}
+        />
+      )}
+      {kind !== 'key' && (
+        <ChargingField
+          value={terms}
+          onChange={(change) => set(change as Partial<KeyTerms>)}
+          isOverride={kind === 'override'}
+          errors={errors}
         />
       )}
       {(countsTokens || now.reply_tokens_max !== undefined) &&

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { Quota } from '#db/limits/limits.ts';
-import { PER } from '#db/limits/subjects.ts';
+import { PER, type Per, PER_NAMES } from '#db/limits/subjects.ts';
 import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import { capitalized } from '../../lib/format/show.ts';
 import { Button, IconButton } from '../button.tsx';
@@ -29,8 +29,20 @@ const ENFORCEMENTS: Record<Quota['enforcement'], string> = {
   hard: 'Hard limit',
 };
 
+/** What a quota counts together: all requests, or those of each end user, session or tag. */
+const COUNTS: Record<string, string> = {
+  all: 'All requests together',
+  ...Object.fromEntries(PER_NAMES.map((per) => [per, `Each ${PER[per].names[0]}`])),
+};
+
 type Row = Omit<Quota, 'limit'> & { limit: number | undefined; id: number };
 const isWhole = (row: Row): row is Row & { limit: number } => row.limit !== undefined;
+/** Lifetimes are for end users, sessions and tags only. */
+const perChange = ({ window }: Row, value: string): Partial<Row> => {
+  const per = value === 'all' ? undefined : (value as Per);
+  return { per, ...(per === undefined && window === 'lifetime' ? { window: 'month' as const } : {}) };
+};
+
 /** Defaults of a new row: the first unused combination. */
 function nextOf(rows: readonly Row[]): Omit<Row, 'id'> | null {
   const pairs = SUGGESTED.flatMap((meter) =>
@@ -58,7 +70,11 @@ export function QuotasField({
   const [rows, setRows] = useState<readonly Row[]>(() => value.map((quota, id) => ({ ...quota, id })));
   const set = (next: readonly Row[]): void => {
     setRows(next);
-    onChange(next.filter(isWhole).map(({ id: _id, ...quota }) => quota));
+    onChange(
+      next
+        .filter(isWhole)
+        .map(({ id: _id, per, ...quota }) => (per === undefined ? quota : { ...quota, per })),
+    );
   };
   const change = (id: number, to: Partial<Row>): void =>
     set(rows.map((row) => (row.id === id ? { ...row, ...to } : row)));
@@ -71,7 +87,6 @@ export function QuotasField({
           key={row.id}
           className="grid grid-cols-2 gap-2 rounded-lg border border-line p-3 sm:grid-cols-[1fr_1fr_1fr_auto]"
         >
-          {row.per !== undefined && <p className="col-span-full">For each {PER[row.per].names[0]}</p>}
           <SelectField
             label="Metric"
             value={row.meter}
@@ -104,7 +119,17 @@ export function QuotasField({
               onClick={() => set(rows.filter(({ id }) => id !== row.id))}
             />
           </div>
-          <div className="col-span-full">
+          <div className="col-span-full grid gap-2 sm:grid-cols-2">
+            <SelectField
+              label="Counts"
+              value={row.per ?? 'all'}
+              onChange={({ target }) => change(row.id, perChange(row, target.value))}
+              hint={
+                row.per === undefined ? undefined : `Each ${PER[row.per].names[0]} has this quota of its own.`
+              }
+            >
+              <WordOptions words={COUNTS} />
+            </SelectField>
             <SelectField
               label="When exhausted"
               value={row.enforcement}
