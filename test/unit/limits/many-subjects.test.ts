@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest';
-import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import { type Limit, type SubjectLimits, termsLimits } from '#db/limits/limits.ts';
 import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
-import { LEASE_REQUEST_LINES_MAX, SUBJECT_IDLE_MS, SUBJECTS_USUAL } from '#server/limits/bounds.ts';
+import {
+  LEASE_REQUEST_LINES_MAX,
+  SUBJECT_IDLE_MS,
+  SUBJECTS_MAX,
+  SUBJECTS_USUAL,
+} from '#server/limits/bounds.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { SimStore } from '../../sim/store.ts';
@@ -98,4 +103,20 @@ test('a server with calls of ever more end users keeps few of them, and asks for
   // A request has at most one call's lines more than the bound, and as many of those that return units.
   expect(server.lines).toBeLessThanOrEqual(2 * LEASE_REQUEST_LINES_MAX + 2);
   expect(server.requests / count).toBeLessThan(0.05);
+});
+
+test('with counters of the most subjects that there is memory for, calls of others are put off', () => {
+  const { admission, nowMs } = new Server();
+  for (const index of range(SUBJECTS_MAX)) admission.leases.of(user(index), nowMs);
+  const admit = (index: number) => admission.admit([user(index)], need, nowMs, () => undefined);
+  expect(admit(SUBJECTS_MAX)).toEqual({ kind: 'unavailable' });
+  expect(admission.leases.subjects).toBe(SUBJECTS_MAX);
+  // It waits for a lease.
+  expect(admit(0)).toBeNull();
+});
+
+test('a prepaid balance is a hard limit that no reset of windows gives back', () => {
+  expect(termsLimits({ topped_up_nanousd: 5 }, 9)).toEqual([
+    { meter: 'cost_nanousd', window: 'lifetime', cap: 5, enforcement: 'hard', reset: 0, per: null },
+  ]);
 });
