@@ -183,6 +183,8 @@ const CONNECTIONS = 64;
 /** Of each end user. Five calls fit: after four of 308 there is room for one reservation more. */
 const QUOTA = 4 * USED + RESERVED + 50;
 const AFFORDABLE = 5;
+/** A server grows by counters of up to 100,000 subjects, pseudonyms of 100,000 values, and unused heap. */
+const GROWTH_MB = 400;
 const KILLED = 0;
 const PROGRESS_CALLS = 100_000;
 const RESTARTED_AFTER_MS = 10_000;
@@ -299,5 +301,7 @@ test.runIf(IS_LONG)(
       leased: 0,
     });
     expect(exchanges / calls).toBeLessThan(0.2);
+    for (const [server, most] of peaks.serverMb.entries())
+      expect(most - (peaks.startMb[server] ?? 0)).toBeLessThan(GROWTH_MB);
   },
 );
