@@ -185,6 +185,33 @@ test('a correction can overdraw a balance, which admits calls again once it is g
   await expectConsistent(relay.store);
 });
 
+test('processes that correct a request at once never decide on the same state of it', async () => {
+  const endings = async () => ofType(await relay.readLog(), 'request.settled');
+  const { length } = await endings();
+  expect(await callDemo(relay, key.secret)).toBe('200');
+  const one = (await until(endings, (now) => now.length > length, 'the call has ended')).at(-1) as Settled;
+  await projectAll(relay.store);
+  const { cost_nanousd: paid = 0 } = one;
+  // Each alone would give back all of the charge.
+  const results = await Promise.allSettled(
+    ['a', 'a', 'b', 'c'].map((reference) =>
+      withControl(relay.store, 'test', (control) =>
+        control.correctUsage(null, one.request, {
+          deltas: { cost_nanousd: -paid },
+          reference,
+          reason: 'test',
+        }),
+      ),
+    ),
+  );
+  const outcomes = results.map((each) => (each.status === 'fulfilled' ? 'done' : String(each.reason)));
+  expect(
+    outcomes.filter((each) => each === 'done'),
+    outcomes.join('\n'),
+  ).toHaveLength(1);
+  await expectConsistent(relay.store);
+});
+
 /** Appends corrections, but fails after some of them, before or after one is durable. */
 function failing(control: Control, after: number, isDurable: boolean): Control {
   let left = after;
