@@ -22,7 +22,7 @@ export const ALERTS: Source = { projection: 'directory', tables: [] };
 export async function listAlerts(
   client: ClientBase,
   scope: string | null,
-  { account, ...details }: AlertFilter,
+  { account, ...fields }: AlertFilter,
   nameOf: (account: string) => string | null,
 ): Promise<AlertRow[]> {
   const looked = db
@@ -38,8 +38,8 @@ export async function listAlerts(
     .limit(ALERTS_LISTED_MAX);
   for (const only of [scope, account])
     if (typeof only === 'string') listed = listed.where('account', '=', only);
-  if (Object.keys(details).length > 0)
-    listed = listed.where(sql<boolean>`details @> ${JSON.stringify(details)}::jsonb`);
+  if (Object.keys(fields).length > 0)
+    listed = listed.where(sql<boolean>`details @> ${JSON.stringify(fields)}::jsonb`);
   const query = db
     .selectFrom(listed.as('a'))
     .crossJoinLateral((eb) =>
