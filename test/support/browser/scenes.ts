@@ -130,8 +130,8 @@ async function fixAttribution(page: Page): Promise<void> {
 async function adjustRequest(page: Page): Promise<void> {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Adjust usage' }).click();
-  await page.getByLabel('Effect').waitFor();
+  await page.getByRole('button', { name: 'Correct request' }).click();
+  await page.getByLabel('Reference').waitFor();
 }
 
 async function showUpstream(page: Page): Promise<void> {
