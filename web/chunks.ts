@@ -4,7 +4,7 @@ type Graph = { getModuleInfo(id: string): { readonly importedIds: readonly strin
 const SIGN_IN = ['main.tsx', 'features/sign-in/sign-in-page.tsx'];
 const SIGNED_IN = ['shell.tsx', 'lib/api/query-client.ts', 'lib/api/session.ts'];
 /** Modules shared by this many pages go into the common chunk. */
-const SHARED_BY = 3;
+const SHARED_BY = 4;
 
 /**
  * Assigns modules to chunks. By default the build makes one chunk per set of modules used by the same pages:
