@@ -28,7 +28,11 @@ const EDITS: readonly Edit[] = [
     'set heartbeat_at = clock_timestamp(),',
     "set heartbeat_at = clock_timestamp(), note = 'next',",
   ],
-  ['db/schema/functions/log/append.sql', '_lines text[]\n', '_lines text[], _novel text[] default null\n'],
+  [
+    'db/schema/functions/log/append.sql',
+    '_notifies boolean default true\n',
+    '_notifies boolean default true, _novel text[] default null\n',
+  ],
   [
     'db/events/events.ts',
     '  RequestAccepted,\n  RequestExtended,\n',

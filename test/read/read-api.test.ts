@@ -108,6 +108,7 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     output_tokens: 20,
     reasoning_tokens: 2,
     usage_source: 'provider',
+    corrected: null,
     cost_nanousd: 5,
     first_byte_ms: 5,
     duration_ms: 50,
