@@ -167,10 +167,13 @@ export type Played = { fault: Fault; kind: 'json' | 'sse'; reply: ChatReply; set
 const QUICK_CALLS = 8;
 /** What ends a call only at a deadline. */
 const WAITING = /hang|stop|comments|30s|drip/;
+/** What closes a connection soon after its reply: a call sent on it in that moment is lost. */
+const CLOSING = /idle=/;
 
 /**
  * Lets the upstream misbehave in all these ways; returns when each call has its ending in the log. The calls
- * that end by a deadline run all at the same time, the others a few at a time beside them.
+ * that end by a deadline run all at the same time, the others a few at a time beside them, and those after
+ * which no other call may use their connection at the end.
  * @param modelOf what the relay routes to the upstream with the fault's script; default: the script itself.
  */
 export async function playFaults(
@@ -189,9 +192,14 @@ export async function playFaults(
     );
     return { fault, kind, reply };
   };
-  const { waiting = [], quick = [] } = Object.groupBy(cases, ({ fault: { script } }) =>
-    WAITING.test(script) ? 'waiting' : 'quick',
-  );
+  const {
+    waiting = [],
+    closing = [],
+    quick = [],
+  } = Object.groupBy(cases, ({ fault: { script } }) => {
+    if (CLOSING.test(script)) return 'closing';
+    return WAITING.test(script) ? 'waiting' : 'quick';
+  });
   const left = quick.values();
   const turns = Array.from({ length: QUICK_CALLS }, async () => {
     const calls: Awaited<ReturnType<typeof play>>[] = [];
@@ -199,6 +207,7 @@ export async function playFaults(
     return calls;
   });
   const calls = (await Promise.all([...waiting.map(play), ...turns])).flat();
+  calls.push(...(await Promise.all(closing.map(play))));
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
   const played = calls.map((call) => {
     const settled = settledOf(events, call.reply.requestId);
