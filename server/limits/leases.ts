@@ -36,7 +36,14 @@ export class Leases {
   readonly #byAllowance = new Map<number, Counter>();
   /** The counters whose report is due. */
   readonly #due = new Set<Counter>();
-  readonly #onReportDue = (counter: Counter): void => void this.#due.add(counter);
+  /** Those near their limit: calls of other instances may be waiting for their units. */
+  readonly #urgent = new Set<Counter>();
+  readonly #onReportDue = (counter: Counter): void => {
+    if (counter.strict) {
+      this.#due.delete(counter);
+      this.#urgent.add(counter);
+    } else if (!this.#urgent.has(counter)) this.#due.add(counter);
+  };
   readonly #idleMs: number;
   #reportedMs = 0;
 
@@ -57,7 +64,7 @@ export class Leases {
 
   /** Whether a report should be sent now. */
   get isReportDue(): boolean {
-    return this.#due.size > 0;
+    return this.#due.size > 0 || this.#urgent.size > 0;
   }
 
   /** The counters of these limits now. @param nowMs Postgres' time, in milliseconds since 1970. */
@@ -78,20 +85,15 @@ export class Leases {
   }
 
   /**
-   * Takes the counters for the next lease request: the needed ones, and those whose report is due. There is
-   * place for as many of these as are needed, so that leases end as fast as they begin.
+   * Takes the counters for the next lease request: the needed ones, then those near their limit, and then
+   * others whose report is due. There is place for as many of the last as of the first two together, so that
+   * leases end as fast as they begin.
    */
   takeDue(needed: Iterable<Counter>, nowMs: number): Counter[] {
     const reporting = new Set(needed);
-    const most = Math.max(LEASE_REQUEST_LINES_MAX, 2 * reporting.size);
     const minute = minuteOf(nowMs);
-    for (const counter of this.#due) {
-      // A window that has ended needs no report.
-      if (counter.end <= minute) this.#due.delete(counter);
-      else if (reporting.size < most) reporting.add(counter);
-      else break;
-    }
-    for (const counter of reporting) this.#due.delete(counter);
+    moveDue(this.#urgent, reporting, reporting.size + LEASE_REQUEST_LINES_MAX, minute);
+    moveDue(this.#due, reporting, Math.max(LEASE_REQUEST_LINES_MAX, 2 * reporting.size), minute);
     return [...reporting];
   }
 
@@ -209,6 +211,17 @@ export class Leases {
   #drop(counter: Counter): void {
     this.#counters.delete(nameOf(counter));
     if (counter.allowance !== null) this.#byAllowance.delete(counter.allowance);
+  }
+}
+
+/** Moves counters from those whose report is due, the longest first, until so many are reporting. */
+function moveDue(due: Set<Counter>, reporting: Set<Counter>, most: number, minute: number): void {
+  for (const counter of reporting) due.delete(counter);
+  for (const counter of due) {
+    if (reporting.size >= most) break;
+    due.delete(counter);
+    // A window that has ended needs no report.
+    if (counter.end > minute) reporting.add(counter);
   }
 }
 

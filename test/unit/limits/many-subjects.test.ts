@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { LeaseRequest } from '#db/limits/leases.ts';
 import { type Limit, type SubjectLimits, termsLimits } from '#db/limits/limits.ts';
 import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
 import {
@@ -25,11 +26,16 @@ const need = { minimum: { tokens: 10, cost: 0 }, wanted: { tokens: 10, cost: 0 }
 /** One server and its store, with a clock that is set by hand. */
 class Server {
   readonly admission = new AdmissionController();
-  readonly store = new SimStore();
-  readonly instance = this.store.register();
+  readonly store: SimStore;
+  readonly instance: number;
   nowMs = Date.parse('2026-11-23T12:00:00Z');
   lines = 0;
   requests = 0;
+
+  constructor(store = new SimStore()) {
+    this.store = store;
+    this.instance = store.register();
+  }
 
   exchange(): void {
     for (;;) {
@@ -103,6 +109,32 @@ test('a server with calls of ever more end users keeps few of them, and asks for
   // A request has at most one call's lines more than the bound, and as many of those that return units.
   expect(server.lines).toBeLessThanOrEqual(2 * LEASE_REQUEST_LINES_MAX + 2);
   expect(server.requests / count).toBeLessThan(0.05);
+});
+
+test('units that calls of another server wait for return before the leases of idle end users', () => {
+  const store = new SimStore();
+  const [holder, waiting] = [new Server(store), new Server(store)];
+  holder.calls(range(10 * LEASE_REQUEST_LINES_MAX));
+  const most = { minimum: { tokens: 60, cost: 0 }, wanted: { tokens: 60, cost: 0 } };
+  const outcomes: Outcome[] = [];
+  for (const server of [holder, waiting]) {
+    server.admission.admit([user(-1)], most, server.nowMs, (outcome) => outcomes.push(outcome));
+    const request = server.admission.nextRequest(server.nowMs, 0) as LeaseRequest;
+    server.admission.applyResponse(store.exchange(server.instance, request, server.nowMs), server.nowMs);
+  }
+  const [running] = outcomes as [Reservation];
+  expect(outcomes).toHaveLength(1);
+  for (const { allowance } of running.counters) holder.admission.leases.recall(allowance as number);
+  holder.exchange();
+
+  holder.admission.tick(holder.nowMs + SUBJECT_IDLE_MS + 1);
+  running.settle({ input_tokens: 7, output_tokens: 3 });
+  const request = holder.admission.nextRequest(holder.nowMs, 0) as LeaseRequest;
+  expect(request.lines).toHaveLength(LEASE_REQUEST_LINES_MAX);
+  expect(request.lines.map(({ subject }) => subject)).toContain(user(-1).subject);
+  holder.admission.applyResponse(store.exchange(holder.instance, request, holder.nowMs), holder.nowMs);
+  waiting.exchange();
+  expect(outcomes[1]).toBeInstanceOf(Reservation);
 });
 
 test('with counters of the most subjects that there is memory for, calls of others are put off', () => {
