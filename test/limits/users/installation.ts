@@ -18,6 +18,11 @@ const SERVERS = 3;
 const SAMPLE_MS = 1_000;
 const MOCK = path.join(import.meta.dirname, '../../../bench/upstream/main.ts');
 const MOCK_READY_WITHIN_MS = 10_000;
+/** How often it is stopped to look whether calls are running, for how long, and how long it runs between. */
+const STOPS_MAX = 100;
+const STOPPED_MS = 50;
+const RUNNING_MS = 100;
+const RECENT_EVENTS = 2_000;
 
 export type Tenant = { account: string; secret: string };
 
@@ -125,16 +130,32 @@ export class Installation implements AsyncDisposable {
   }
 
   /**
-   * Kills a server and all of its processes, as the kernel does when memory is out.
+   * Kills a server and all of its processes, as the kernel does when memory is out, while calls that it
+   * recorded are running. Its clients call in step, so that at many moments there is none.
    * @returns its number in the database.
    */
   async kill(index: number): Promise<number> {
     const server = this.#servers[index] as ServerProcess;
+    const instance = this.#instances[index] as number;
+    for (let times = 0; times < STOPS_MAX; times++) {
+      process.kill(server.pid, 'SIGSTOP');
+      // What it has sent before, PostgreSQL commits meanwhile.
+      await wait(STOPPED_MS);
+      const { rowCount } = await this.#client.query(
+        `select request from daybook.events((select daybook.head(0::smallint)) - $2::bigint)
+          where instance = $1 and type in (100, 101)
+          group by request having max(type) = 100 limit 1`,
+        [instance, RECENT_EVENTS],
+      );
+      if (rowCount === 1) break;
+      process.kill(server.pid, 'SIGCONT');
+      await wait(Math.random() * RUNNING_MS);
+    }
     (this.targets[index] as Target).isUp = false;
     for (const pid of readMembers({ root: server.pid, except: [] }))
       if (pid !== server.pid) process.kill(pid, 'SIGKILL');
     await server.kill();
-    return this.#instances[index] as number;
+    return instance;
   }
 
   async restart(index: number): Promise<void> {
