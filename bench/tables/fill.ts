@@ -1,6 +1,7 @@
 import { Client } from 'pg';
 import { withTimeout, type Store } from '#db/postgres/connect.ts';
-import { END_REASONS, EVENT_CODES, type EventType, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import { EVENT_CODES, type EventType } from '#db/events/events.ts';
 import { ROUTE_CODES } from '#db/limits/limits.ts';
 import { SHARD } from '#db/log/append.ts';
 import { type ColumnName, FIELDS } from '#db/log/columns.ts';

@@ -1,4 +1,4 @@
-import type { UsageSource } from '#db/events/events.ts';
+import type { UsageSource } from '#db/events/endings.ts';
 
 /**
  * Whether usage is an estimate: the provider did not report it, and it was counted or guessed. Every figure

@@ -1,4 +1,5 @@
-import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events/events.ts';
+import type { EndReason, UsageSource } from '#db/events/endings.ts';
+import type { EventOf, RequestEvent } from '#db/events/events.ts';
 
 /** The events of a relayed request. A rejected request is not relayed, and a correction changes none. */
 export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.rejected' | 'usage.adjusted'>>;

@@ -1,4 +1,5 @@
-import { END_REASONS, type EventOf, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import type { EventOf, RequestEvent } from '#db/events/events.ts';
 import { ROUTE_CODES } from '#db/limits/limits.ts';
 import type { Functions } from '#db/schema/tables.ts';
 

@@ -1,13 +1,6 @@
 import { namesByCode } from '#db/events/codes.ts';
-import {
-  END_REASON_OF,
-  END_REASONS,
-  EVENT_CODES,
-  type EventOf,
-  type RequestEvent,
-  USAGE_SOURCE_OF,
-  USAGE_SOURCES,
-} from '#db/events/events.ts';
+import { END_REASON_OF, END_REASONS, USAGE_SOURCE_OF, USAGE_SOURCES } from '#db/events/endings.ts';
+import { EVENT_CODES, type EventOf, type RequestEvent } from '#db/events/events.ts';
 import { correctionBody, parseCorrection, parseSettlement, settlementBody } from '#db/log/bodies.ts';
 import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
 import { ROUTE_CODES, ROUTE_OF } from '#db/limits/limits.ts';

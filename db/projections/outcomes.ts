@@ -1,4 +1,4 @@
-import { END_REASONS, type EndReason } from '#db/events/events.ts';
+import { END_REASONS, type EndReason } from '#db/events/endings.ts';
 
 /** The outcomes of calls: end reasons in groups, for projections, replies and the dashboard. Pure. */
 export const ENDED_OUTCOMES = [

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
+import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
 import { RELAYED_ROUTES, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METER_NAMES } from '#db/limits/meters.ts';
 import { LIVE_VERSION } from '#server/contract/live-protocol.ts';

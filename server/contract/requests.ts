@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { EndReason, UsageSource } from '#db/events/events.ts';
+import type { EndReason, UsageSource } from '#db/events/endings.ts';
 import { UpstreamName } from '#db/events/parts.ts';
 import {
   type CorrectedFigure,

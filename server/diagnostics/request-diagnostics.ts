@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { faultFields } from '#db/diagnostics/error-fields.ts';
-import type { EndReason, EventOf } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
+import type { EventOf } from '#db/events/events.ts';
 import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
 import { CLIENT_ID_CHARACTERS_MAX } from '#server/diagnostics/bounds.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';

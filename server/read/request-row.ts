@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely';
-import { END_REASON_OF, type EndReason, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import { END_REASON_OF, type EndReason, USAGE_SOURCE_OF } from '#db/events/endings.ts';
 import { ROUTE_OF } from '#db/limits/limits.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import type { RequestTable } from '#db/schema/tables.ts';

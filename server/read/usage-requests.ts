@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
+import { USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
 import { isEstimated } from '#db/fold/estimated.ts';
 import { BUCKET_BOUNDS_MS } from '#db/projections/buckets.ts';
 import { ENDED_OUTCOMES, endReasonCodes } from '#db/projections/outcomes.ts';

@@ -1,4 +1,4 @@
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import { type Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { NEW_ATTEMPT_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { type AttemptFailure, classifyFailure, causeCode, type RetryPolicy } from '#server/relay/failure.ts';

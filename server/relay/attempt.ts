@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import type { AttemptOptions, AttemptOutcome } from '#server/relay/attempt-outcome.ts';
 import type { DeadlineTarget } from '#server/relay/deadlines.ts';

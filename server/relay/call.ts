@@ -1,4 +1,5 @@
-import type { EndReason, EventOf } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
+import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import { costBound } from '#db/pricing/bound.ts';

@@ -1,4 +1,4 @@
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#server/upstreams/bounds.ts';
 

@@ -1,4 +1,4 @@
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Attribution } from '#server/attribution/attribution.ts';

@@ -1,4 +1,4 @@
-import type { EndReason, UsageSource } from '#db/events/events.ts';
+import type { EndReason, UsageSource } from '#db/events/endings.ts';
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 import type { JsonReply, Provider, ProviderCall } from '#server/providers/provider.ts';

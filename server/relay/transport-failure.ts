@@ -1,5 +1,5 @@
 import { errors } from 'undici';
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { FailureCause } from '#server/relay/failure.ts';
 

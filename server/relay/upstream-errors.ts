@@ -1,4 +1,4 @@
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
 import type { AttemptFailure } from '#server/relay/failure.ts';

@@ -1,5 +1,6 @@
 import { createPrivateKey } from 'node:crypto';
-import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
 import { originOf } from '#db/fold/signing.ts';
 import {
   type Batch,

@@ -12,6 +12,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
   web: [
     'db/alerts/alerts.ts',
     'db/events/parts.ts',
+    'db/events/endings.ts',
     'db/events/events.ts',
     'db/fold/',
     'db/limits/limits.ts',
@@ -48,6 +49,7 @@ const LAYERS = ['server/wire/', 'server/providers/', 'server/relay/'];
 const PURE = [
   'db/assert-increasing.ts',
   'db/events/codes.ts',
+  'db/events/endings.ts',
   'db/events/account-events.ts',
   'db/events/key-events.ts',
   'db/attribution/value.ts',

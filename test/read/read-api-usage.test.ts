@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { END_REASONS, type EndReason, type RequestEvent } from '#db/events/events.ts';
+import { END_REASONS, type EndReason } from '#db/events/endings.ts';
+import type { RequestEvent } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import type { UsageFigures } from '#server/contract/usage.ts';

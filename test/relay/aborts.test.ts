@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EndReason, EventOf, UsageSource } from '#db/events/events.ts';
+import type { EndReason, UsageSource } from '#db/events/endings.ts';
+import type { EventOf } from '#db/events/events.ts';
 import { IMAGE_TOKENS_TYPICAL } from '#server/limits/bounds.ts';
 import { chat, type ChatOptions, type ChatReply } from '../support/client.ts';
 import { openRequests, settledOf } from '../support/faults.ts';

@@ -1,4 +1,5 @@
-import type { EndReason, EventOf, Placed, UsageSource } from '#db/events/events.ts';
+import type { EndReason, UsageSource } from '#db/events/endings.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import type { ChatReply } from './client.ts';
 import type { TestRelay } from './relay.ts';
 import { callScript } from './upstream/scripted-call.ts';

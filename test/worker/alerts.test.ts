@@ -5,7 +5,7 @@ import { type FilteredCall, matchesCall } from '#db/fold/call-filter.ts';
 import type { AlertRow } from '#server/contract/alerts.ts';
 import { listAlerts } from '#server/dashboard/service/alerts.ts';
 import { closeClient } from '#db/postgres/connect.ts';
-import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
+import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
 import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { explainMonitor, MONITORS } from '../../bench/tables/monitors.ts';

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { UsageSource } from '#db/events/events.ts';
+import type { UsageSource } from '#db/events/endings.ts';
 import { showCost } from '../lib/format/show.ts';
 import { type EstimatedPart, estimatedShare, estimateOf } from '../lib/format/usage-source.ts';
 

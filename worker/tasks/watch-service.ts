@@ -13,7 +13,7 @@ import {
   upstreamAlert,
   upstreamTopic,
 } from '#db/alerts/alerts.ts';
-import { END_REASONS, type EndReason, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, type EndReason, USAGE_SOURCES } from '#db/events/endings.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
 

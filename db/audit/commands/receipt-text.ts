@@ -1,4 +1,5 @@
-import type { Event, Placed, UsageSource } from '#db/events/events.ts';
+import type { UsageSource } from '#db/events/endings.ts';
+import type { Event, Placed } from '#db/events/events.ts';
 import { describeCorrection } from '#db/audit/commands/trace-text.ts';
 import { splitEntry } from '#db/log/line.ts';
 import { dateOf, readLine } from '#db/log/read.ts';

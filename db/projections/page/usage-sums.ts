@@ -1,4 +1,5 @@
-import { END_REASON_OF, EVENT_CODES, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import { END_REASON_OF, USAGE_SOURCE_OF } from '#db/events/endings.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
 import { isEstimated } from '#db/fold/estimated.ts';
 import { AT } from '#db/log/columns.ts';
 import type { Cells } from '#db/log/line.ts';

@@ -1,14 +1,8 @@
 import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  END_REASONS,
-  type Event,
-  type EventOf,
-  REQUEST_TYPES,
-  type RequestEvent,
-  USAGE_SOURCES,
-} from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import { type Event, type EventOf, REQUEST_TYPES, type RequestEvent } from '#db/events/events.ts';
 import { appendRequests } from '#db/log/append.ts';
 import {
   BODY_FIELDS,

@@ -1,4 +1,5 @@
-import type { EndReason, EventOf, Placed } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { HEARTBEAT_TOKENS_MIN } from '#server/instance/bounds.ts';
 import type { Attempt } from '../upstream/ledger.ts';
 

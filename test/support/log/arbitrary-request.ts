@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { PRICED_PARTS } from '#db/pricing/parts.ts';
 import { TAGS_MAX } from '#db/events/attribution-events.ts';
-import { END_REASONS, type RequestEvent, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import type { RequestEvent } from '#db/events/events.ts';
 import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { anyTries, type Made } from '../upstream/arbitrary-upstream.ts';

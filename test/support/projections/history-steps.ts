@@ -1,11 +1,6 @@
 import * as fc from 'fast-check';
-import {
-  END_REASONS,
-  type EndReason,
-  type PlanTerms,
-  USAGE_SOURCES,
-  type UsageSource,
-} from '#db/events/events.ts';
+import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
+import type { PlanTerms } from '#db/events/events.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { BUCKET_BOUNDS_MS } from '#db/projections/buckets.ts';
 

@@ -1,4 +1,5 @@
-import { END_REASONS, type EventOf, type Placed, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { bucketOf, BUCKETS } from '#db/projections/buckets.ts';
 import { ROUTE_CODES } from '#db/limits/limits.ts';
 import { OUTCOME_OF, OUTCOMES } from '#db/projections/outcomes.ts';

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isModelEvent } from '#db/events/subjects.ts';
-import { END_REASONS, EVENT_CODES, type Event, parseEvent, USAGE_SOURCES } from '#db/events/events.ts';
+import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
+import { EVENT_CODES, type Event, parseEvent } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { anyControlEvent, anyEvent } from '../../support/log/arbitrary-event.ts';
 

@@ -1,6 +1,6 @@
 import { array, assert, constantFrom, double, integer, oneof, property } from 'fast-check';
 import { expect, test } from 'vitest';
-import { END_REASONS } from '#db/events/events.ts';
+import { END_REASONS } from '#db/events/endings.ts';
 import { BUCKET_BOUNDS_MS, bucketOf, BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { ENDED_OUTCOMES, endReasonCodes } from '#db/projections/outcomes.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
+import { USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
 import { isEstimated } from '#db/fold/estimated.ts';
 import { setLocale } from '../../../web/lib/format/show.ts';
 import { estimatedShare, estimateOf } from '../../../web/lib/format/usage-source.ts';

@@ -1,5 +1,5 @@
 import type { RequestDetail, RequestEvent } from '#server/contract/requests.ts';
-import type { EndReason } from '#db/events/events.ts';
+import type { EndReason } from '#db/events/endings.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { showCost, showCount } from '../../lib/format/show.ts';
 

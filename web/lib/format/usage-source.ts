@@ -1,4 +1,4 @@
-import type { UsageSource } from '#db/events/events.ts';
+import type { UsageSource } from '#db/events/endings.ts';
 import { isEstimated } from '#db/fold/estimated.ts';
 import { showPercent } from './show.ts';
 
