@@ -34,3 +34,10 @@ export const AttributionTerms = z.strictObject({
   tags: z.union([REQUIRED, z.strictObject({ fixed: z.array(FixedValue).min(1).max(TAGS_MAX) })]).optional(),
 });
 export type AttributionTerms = z.infer<typeof AttributionTerms>;
+
+/** Who a call is for, below the account and key, as keyed pseudonyms. */
+export const Attributed = {
+  end_user: Pseudonym.optional(),
+  session: Pseudonym.optional(),
+  tags: z.array(Pseudonym).min(1).max(TAGS_MAX).optional(),
+};

@@ -8,8 +8,9 @@ import {
   ModelName,
   PlanName,
   ProviderText,
-  Pseudonym,
   RequestId,
+  RejectedSize,
+  RequestSize,
   Time,
   UpstreamName,
 } from '#db/events/parts.ts';
@@ -96,15 +97,8 @@ const KeyRestricted = Control.extend({
   windows: Windows,
 });
 
-/** Who a call is for, below the account and key, as keyed pseudonyms. */
-const attributed = {
-  end_user: Pseudonym.optional(),
-  session: Pseudonym.optional(),
-  tags: z.array(Pseudonym).min(1).max(attribution.TAGS_MAX).optional(),
-};
-
 /** Which call it is, and for what. */
-const call = { request: RequestId, account: Id, key: Id, model: ModelName, ...attributed };
+const call = { request: RequestId, account: Id, key: Id, model: ModelName, ...attribution.Attributed };
 /** The route that a call came by. */
 const route = z.enum(RELAYED_ROUTES);
 /** The same on the events that follow an acceptance, so that each can be filtered alone. */
@@ -118,6 +112,7 @@ const RequestAccepted = z.object({
   sse: z.boolean(),
   body_bytes: Count,
   ...hold,
+  ...RequestSize,
   ...Admission,
   /** The client's own retry count (`x-stainless-retry-count`), if it was sent. */
   retry_count: Count.optional(),
@@ -202,7 +197,8 @@ const RequestRejected = z.object({
   route,
   /** Absent where the call was rejected before its body was read. */
   model: ModelName.optional(),
-  ...attributed,
+  ...attribution.Attributed,
+  ...RejectedSize,
   /** The code of the refusal catalogue. */
   error_code: z.string().regex(/^[a-z_]{1,64}$/),
   status: Count,

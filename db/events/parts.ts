@@ -55,3 +55,18 @@ export const Admission = {
     .max(ACCOUNT_LEVELS - 1)
     .optional(),
 };
+
+/** The size of a request: its reservation follows from it, from its body's size and from its terms. */
+export const RequestSize = {
+  /** The tokens reserved for the prompt: an estimate, or under a hard limit an upper bound. */
+  prompt_estimate: Count.optional(),
+  /** The request's own limit on its reply, over all choices; absent: it has none. */
+  max_output_tokens: Count.optional(),
+};
+
+/** The size of the first of rejected requests; absent where it was rejected before its limits were known. */
+export const RejectedSize = {
+  body_bytes: Count.optional(),
+  ...RequestSize,
+  admitted_minute: Admission.admitted_minute,
+};

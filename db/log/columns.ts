@@ -39,6 +39,8 @@ const ALL = [...CALL, REJECTED] as const;
 const HOLD = [ACCEPTED, EXTENDED, ABANDONED] as const;
 const LATER = [EXTENDED, SETTLED, ABANDONED, ADJUSTED] as const;
 const END = [SETTLED, ABANDONED] as const;
+/** The size of a request, which its reservation follows from. */
+const SIZED = [ACCEPTED, REJECTED] as const;
 /** Figures of a settlement, and what a correction adds to them. */
 const FIGURES = [SETTLED, ADJUSTED] as const;
 
@@ -59,7 +61,7 @@ export const COLUMNS = [
   { name: 'parents', type: 'text', optional: CALL, isList: true },
   { name: 'upstream', type: 'text', optional: FIGURES },
   { name: 'sse', type: 'bool', needed: [ACCEPTED] },
-  { name: 'body_bytes', type: 'int4', needed: [ACCEPTED] },
+  { name: 'body_bytes', type: 'int4', needed: [ACCEPTED], optional: [REJECTED] },
   { name: 'hold_tokens', type: 'int8', needed: HOLD, optional: [ADJUSTED] },
   { name: 'retry_count', type: 'int2', optional: [ACCEPTED] },
   { name: 'status', type: 'int2', needed: [SETTLED, REJECTED], optional: [ADJUSTED] },
@@ -81,7 +83,7 @@ export const COLUMNS = [
   { name: 'cost_nanousd', type: 'int8', optional: FIGURES },
   { name: 'upstream_cost_nanousd', type: 'int8', optional: FIGURES },
   { name: 'stated_cost_nanousd', type: 'int8', optional: [SETTLED] },
-  { name: 'admitted_minute', type: 'int4', optional: CALL },
+  { name: 'admitted_minute', type: 'int4', optional: ALL },
   { name: 'price_version', type: 'int4', optional: [SETTLED] },
   { name: 'rejected_count', type: 'int4', needed: [REJECTED] },
   { name: 'error_code', type: 'text', needed: [REJECTED] },
@@ -90,6 +92,8 @@ export const COLUMNS = [
   { name: 'finish_reason', type: 'text', optional: [SETTLED] },
   { name: 'service_tier', type: 'text', optional: [SETTLED] },
   { name: 'provider_request', type: 'text', optional: [SETTLED] },
+  { name: 'prompt_estimate', type: 'int4', optional: SIZED },
+  { name: 'max_output_tokens', type: 'int4', optional: SIZED },
 ] as const satisfies readonly Column[];
 
 type Columns = (typeof COLUMNS)[number];

@@ -32,9 +32,7 @@ export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
   if (event.session !== undefined) line.text(AT.session, event.session);
   if (event.tags !== undefined) line.text(AT.tags, event.tags.join(' '));
   if (event.type === 'request.rejected') {
-    line.integer(AT.status, event.status, INT2_MAX);
-    line.integer(AT.rejected_count, event.rejected_count, INT4_MAX);
-    line.text(AT.error_code, event.error_code);
+    writeRejection(line, event);
   } else {
     if (event.parents !== undefined) line.text(AT.parents, event.parents.join(' '));
     if (event.type === 'request.settled') writeSettlement(line, event);
@@ -42,6 +40,15 @@ export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
     else writeReservation(line, event);
   }
   line.end(FIELDS.length);
+}
+
+function writeRejection(line: LineWriter, event: EventOf<'request.rejected'>): void {
+  if (event.body_bytes !== undefined) line.integer(AT.body_bytes, event.body_bytes, INT4_MAX);
+  line.integer(AT.status, event.status, INT2_MAX);
+  if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
+  line.integer(AT.rejected_count, event.rejected_count, INT4_MAX);
+  line.text(AT.error_code, event.error_code);
+  writeSize(line, event);
 }
 
 function writeReservation(
@@ -62,6 +69,13 @@ function writeReservation(
   if (event.terms_position !== undefined) line.integer(AT.terms_position, event.terms_position);
   if (event.hold_cost_nanousd !== undefined) line.integer(AT.hold_cost_nanousd, event.hold_cost_nanousd);
   if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
+  if (event.type === 'request.accepted') writeSize(line, event);
+}
+
+function writeSize(line: LineWriter, event: Sized): void {
+  if (event.prompt_estimate !== undefined) line.integer(AT.prompt_estimate, event.prompt_estimate, INT4_MAX);
+  if (event.max_output_tokens !== undefined)
+    line.integer(AT.max_output_tokens, event.max_output_tokens, INT4_MAX);
 }
 
 function writeSettlement(line: LineWriter, event: EventOf<'request.settled'>): void {
@@ -136,6 +150,7 @@ export function requestEvent(cells: Cells): RequestEvent | null {
       };
       addAdmission(event, cells);
       addHoldCost(event, cells);
+      addSize(event, cells);
       const retry_count = cells[AT.retry_count];
       if (retry_count != null) event.retry_count = number(retry_count);
       return event;
@@ -234,6 +249,11 @@ export function requestEvent(cells: Cells): RequestEvent | null {
       const model = cells[AT.model];
       if (model != null) event.model = model;
       addAttribution(event, cells);
+      const body_bytes = cells[AT.body_bytes];
+      if (body_bytes != null) event.body_bytes = number(body_bytes);
+      const admitted_minute = cells[AT.admitted_minute];
+      if (admitted_minute != null) event.admitted_minute = number(admitted_minute);
+      addSize(event, cells);
       return event;
     }
     case 'usage.adjusted': {
@@ -263,6 +283,7 @@ export function requestEvent(cells: Cells): RequestEvent | null {
 }
 
 type Call = Exclude<RequestEvent, EventOf<'request.rejected'>>;
+type Sized = EventOf<'request.accepted' | 'request.rejected'>;
 
 /** What each event of a call may have. Assigned, since spreading it costs twice as much. */
 function addAdmission(event: Call, cells: Cells): void {
@@ -284,6 +305,13 @@ function addAttribution(event: RequestEvent, cells: Cells): void {
   if (session != null) event.session = session;
   const tags = cells[AT.tags];
   if (tags != null) event.tags = tags.split(' ');
+}
+
+function addSize(event: Sized, cells: Cells): void {
+  const prompt_estimate = cells[AT.prompt_estimate];
+  if (prompt_estimate != null) event.prompt_estimate = number(prompt_estimate);
+  const max_output_tokens = cells[AT.max_output_tokens];
+  if (max_output_tokens != null) event.max_output_tokens = number(max_output_tokens);
 }
 
 function addHoldCost(

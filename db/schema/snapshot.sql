@@ -52,7 +52,9 @@ create type daybook.event_fields as (
   answered_model text collate "C",
   finish_reason text collate "C",
   service_tier text collate "C",
-  provider_request text collate "C"
+  provider_request text collate "C",
+  prompt_estimate integer,
+  max_output_tokens integer
 );
 
 create table daybook.alert (
@@ -1842,7 +1844,7 @@ BEGIN ATOMIC
 END;
 
 CREATE OR REPLACE FUNCTION daybook.events(_after bigint DEFAULT 0, _up_to bigint DEFAULT '9223372036854775807'::bigint)
- RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, route smallint, end_user text, session text, tags text, parents text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cache_read_tokens integer, cache_write_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_nanousd bigint, cost_nanousd bigint, upstream_cost_nanousd bigint, stated_cost_nanousd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text, credential text, answered_model text, finish_reason text, service_tier text, provider_request text)
+ RETURNS TABLE(shard smallint, "position" bigint, at timestamp with time zone, instance integer, type smallint, request uuid, account text, key text, model text, route smallint, end_user text, session text, tags text, parents text, upstream text, sse boolean, body_bytes integer, hold_tokens bigint, retry_count smallint, status smallint, end_reason smallint, usage_source smallint, input_tokens integer, cache_read_tokens integer, cache_write_tokens integer, output_tokens integer, reasoning_tokens integer, attempt_count smallint, first_byte_ms integer, duration_ms integer, stream text, version integer, body text, terms_position bigint, hold_cost_nanousd bigint, cost_nanousd bigint, upstream_cost_nanousd bigint, stated_cost_nanousd bigint, admitted_minute integer, price_version integer, rejected_count integer, error_code text, credential text, answered_model text, finish_reason text, service_tier text, provider_request text, prompt_estimate integer, max_output_tokens integer)
  LANGUAGE sql
  STABLE
 BEGIN ATOMIC
@@ -1892,7 +1894,9 @@ BEGIN ATOMIC
      (e.f).answered_model AS answered_model,
      (e.f).finish_reason AS finish_reason,
      (e.f).service_tier AS service_tier,
-     (e.f).provider_request AS provider_request
+     (e.f).provider_request AS provider_request,
+     (e.f).prompt_estimate AS prompt_estimate,
+     (e.f).max_output_tokens AS max_output_tokens
     FROM ( SELECT l."position",
              l.at,
              l.instance,
@@ -1911,7 +1915,7 @@ BEGIN ATOMIC
     FROM ((daybook.log l
       CROSS JOIN LATERAL string_to_table(l.events, '
 '::text) WITH ORDINALITY e(line, number))
-      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, route, end_user, session, tags, parents, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_nanousd, cost_nanousd, upstream_cost_nanousd, stated_cost_nanousd, admitted_minute, price_version, rejected_count, error_code, credential, answered_model, finish_reason, service_tier, provider_request))
+      CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, route, end_user, session, tags, parents, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_nanousd, cost_nanousd, upstream_cost_nanousd, stated_cost_nanousd, admitted_minute, price_version, rejected_count, error_code, credential, answered_model, finish_reason, service_tier, provider_request, prompt_estimate, max_output_tokens))
    WHERE ((l.shard = 0) AND (l.last_position >= events_of._from) AND (l.instance = events_of._instance) AND (((l.last_position - l.event_count) + e.number) >= events_of._from));
 END;
 

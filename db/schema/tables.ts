@@ -863,6 +863,8 @@ export type Functions = {
     finish_reason: string;
     service_tier: string;
     provider_request: string;
+    prompt_estimate: number;
+    max_output_tokens: number;
   };
   'daybook.events_of': {
     position: Int8;

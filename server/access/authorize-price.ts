@@ -5,7 +5,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { Pricing } from '#server/read-model/access.ts';
 import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { countsCost } from '#server/relay/call-estimate.ts';
+import { countsCost } from '#server/limits/call-need.ts';
 
 /** The error of a call whose cost a limit counts, and whose model has no price; null: it may go on. */
 export function authorizePrice(

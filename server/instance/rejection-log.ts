@@ -18,7 +18,15 @@ export type RejectedCall = {
   route: RelayedRoute;
   model?: string;
   attribution?: Readonly<CallAttribution>;
+  /** What its reservation would follow from; known once its limits were looked up. */
+  size?: RejectedSize;
 };
+
+/** The size of a rejected call, and the minute of its rejection. */
+export type RejectedSize = Pick<
+  Refused,
+  'body_bytes' | 'prompt_estimate' | 'max_output_tokens' | 'admitted_minute'
+>;
 
 /**
  * Records calls of known accounts that were rejected by a permission or a limit. Rejections of one key,
@@ -40,7 +48,8 @@ export class RejectionLog {
     this.#record = record;
   }
 
-  note(key: Key, { request, route, model, attribution }: RejectedCall, { code, status }: ApiError): void {
+  note(key: Key, rejected: RejectedCall, { code, status }: ApiError): void {
+    const { request, route, model, attribution, size } = rejected;
     if (status !== 403 && status !== 429) return;
     const plainName = `${key.id} ${code} ${route}`;
     const modelName = model === undefined ? plainName : `${plainName} ${model}`;
@@ -66,6 +75,7 @@ export class RejectionLog {
       rejected_count: 1,
     };
     if (model !== undefined && name !== plainName) event.model = model;
+    if (size !== undefined) Object.assign(event, size);
     if (name === modelName) this.#modeled.set(key.id, modeled + 1);
     else if (name !== plainName) {
       Object.assign(event, attribution);

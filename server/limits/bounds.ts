@@ -73,6 +73,9 @@ export const REPLY_LEAST_TOKENS = 16;
 export const BYTES_PER_TOKEN_MIN = 1 / 2;
 export const BYTES_PER_TOKEN_MAX = 32;
 
+/** A shorter completion is of no use: a call whose limits leave fewer tokens is rejected. */
+export const COMPLETION_MINIMUM_TOKENS = 16;
+
 /** The tokens that a provider's chat template may add: some for each message, which are fewer than
  * the bytes of its JSON, and a short preamble such as the current date. */
 export const TEMPLATE_TOKENS_MAX = 100;

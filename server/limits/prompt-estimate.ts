@@ -1,5 +1,4 @@
 import { IMAGE_TOKENS_TYPICAL } from '#server/limits/bounds.ts';
-import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 
 /**
  * Estimates the tokens of a prompt from its bytes. An exact tokenizer can block the event loop for
@@ -193,20 +192,6 @@ export function promptSize(body: Buffer): PromptSize {
   else weight += weighPart(body, from, body.length).weight;
   textBytes += body.length - from;
   return { tokens: Math.ceil(weight / 100) + fileTokens, textBytes, fileTokens };
-}
-
-/** The same at an average of bytes per token, where the text is not worth weighing. */
-export function roughPromptSize(body: Buffer): PromptSize {
-  let textBytes = body.length;
-  let fileTokens = 0;
-  const attachments = new Attachments(body);
-  // A smaller body has room for an icon.
-  const first = body.length > WHOLE_BYTES ? attachments.next() : null;
-  for (let attachment = first; attachment; attachment = attachments.next()) {
-    textBytes -= attachment.to - attachment.from;
-    fileTokens += tokensOf(attachment);
-  }
-  return { tokens: Math.ceil(textBytes / BYTES_PER_TOKEN) + fileTokens, textBytes, fileTokens };
 }
 
 type Attachment = { from: number; to: number; image: boolean };

@@ -11,7 +11,7 @@ import type { PastCalls } from '#server/limits/call-history.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { Reply } from '#server/relay/reply.ts';
-import type { CallEstimate } from '#server/relay/call-estimate.ts';
+import { type CallEstimate, maxOutputTokens } from '#server/relay/call-estimate.ts';
 import type { Target } from '#server/upstreams/target.ts';
 import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
@@ -52,7 +52,7 @@ export type Admitted = {
 /** The event that records the call before it is sent to an upstream. Pure. */
 export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
   const { key, parsed, attribution, model, route, body, hold, reply, retryCount } = admitted;
-  const { parents, termsPosition } = admitted;
+  const { parents, termsPosition, estimate } = admitted;
   const event: EventOf<'request.accepted'> = {
     type: 'request.accepted',
     request: reply.requestId,
@@ -66,6 +66,8 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
     hold_cost_nanousd: hold.cost,
     admitted_minute: hold.minute,
     terms_position: termsPosition,
+    prompt_estimate: estimate.promptTokens,
+    max_output_tokens: maxOutputTokens(estimate),
   };
   if (parents.length > 0) event.parents = [...parents];
   if (retryCount !== undefined) event.retry_count = retryCount;

@@ -1,11 +1,10 @@
 import { assertIncreasing } from '#db/assert-increasing.ts';
 import { DEAD_AFTER_MS, DELAY_MAX_MS, FENCING_TICK_MS } from '#db/bounds.ts';
+import { COMPLETION_MINIMUM_TOKENS } from '#server/limits/bounds.ts';
 import { KEEP_ALIVE_MS, SLOW_READER_MS } from '#server/http/bounds.ts';
 
 /** Fixed bounds of a relayed call, each with its reason. */
 
-/** A shorter completion is of no use: a call whose limits leave fewer tokens is rejected. */
-export const COMPLETION_MINIMUM_TOKENS = 16;
 /** The smallest extension of a reservation: smaller steps would only write more events. */
 export const GROWTH_TOKENS_MIN = 256;
 /**

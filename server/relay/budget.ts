@@ -3,7 +3,8 @@ import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/pricing/bound.ts';
 import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
-import { type CallEstimate, replyTokensMax } from '#server/relay/call-estimate.ts';
+import type { CallEstimate } from '#server/relay/call-estimate.ts';
+import { replyTokensMax } from '#server/limits/call-need.ts';
 
 /**
  * What a streamed reply may still spend, watched as it passes.

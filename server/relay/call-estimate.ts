@@ -1,17 +1,16 @@
-import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
-import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
-import { type CostBound, costBound, outputTokensFor } from '#db/pricing/bound.ts';
+import type { SubjectLimits } from '#db/limits/limits.ts';
+import type { Amounts } from '#db/limits/meters.ts';
+import { type CostBound, outputTokensFor } from '#db/pricing/bound.ts';
 import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import type { Unit } from '#db/pricing/parts.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
-import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
 import { unitsOf } from '#server/limits/call-units.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';
 import { partsBound, promptBound } from '#server/limits/prompt-bound.ts';
-import { promptSize, type PromptSize, roughPromptSize } from '#server/limits/prompt-estimate.ts';
-import type { Reservation } from '#server/limits/reservation.ts';
+import { promptSize, type PromptSize } from '#server/limits/prompt-estimate.ts';
+import { callNeed, countsCost, hasHardLimit } from '#server/limits/call-need.ts';
 import { type CallEnd, isAllText } from '#server/relay/reply-usage.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
@@ -61,25 +60,14 @@ export function estimateCall(
 ): CallEstimate {
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
-  // Without a limit no request is rejected by the estimate, and a rough count suffices for the log.
-  const size = subjects.length === 0 ? roughPromptSize(body) : promptSize(body);
+  // Also without a limit: a back-test of other limits reads the estimate from the log.
+  const size = promptSize(body);
   const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
   const priced = subjects.some(countsCost) ? (price?.sell ?? price?.cost)?.schedule.units : undefined;
   const units = unitsOf(body, asked.model, choices, priced ?? NO_UNITS);
   const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute, units);
-  const amounts = (completion: number): Amounts => ({
-    tokens: Math.min(TOKENS_MAX, promptTokens + completion),
-    cost: cost ? costBound(cost, promptTokens, completion) : 0,
-  });
-  let need: CallNeed;
-  if (isHard) {
-    const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
-    const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
-    need = { minimum: amounts(least * choices), wanted: amounts(most * choices) };
-  } else {
-    const likely = amounts(Math.min(expected.replyTokens, ownLimit === null ? Infinity : ownLimit * choices));
-    need = { minimum: likely, wanted: likely };
-  }
+  const replySize = { promptTokens, expectedTokens: expected.replyTokens, choices, ownLimit };
+  const need = callNeed(replySize, subjects, isHard, cost);
   return {
     need,
     isHard,
@@ -133,8 +121,14 @@ export function callSize(
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
 export function tokenLimitOf(
-  { isHard, promptTokens, choices, ownLimit, cost }: CallEstimate,
-  hold: Reservation,
+  {
+    isHard,
+    promptTokens,
+    choices,
+    ownLimit,
+    cost,
+  }: Omit<CallEstimate, 'need' | 'promptLikely' | 'isMeasured'>,
+  hold: Readonly<Amounts>,
 ): number | null {
   if (!isHard) return null;
   const byTokens = hold.tokens - promptTokens;
@@ -143,19 +137,7 @@ export function tokenLimitOf(
   return ownLimit !== null && ownLimit <= limit ? null : limit;
 }
 
-/** Whether a limit counts money, which needs a price. */
-export function countsCost({ limits }: SubjectLimits): boolean {
-  return limits.some(({ meter }) => reservedAmount(meter) === 'cost');
-}
-
-/** The longest reply that the terms declare, if they do. */
-export function replyTokensMax(subjects: readonly SubjectLimits[]): number | null {
-  let least: number | null = null;
-  for (const { replyTokensMax: most } of subjects)
-    if (most !== null && (least === null || most < least)) least = most;
-  return least;
-}
-
-function hasHardLimit({ limits }: SubjectLimits): boolean {
-  return limits.some(({ meter, enforcement }) => enforcement === 'hard' && isByUsage(meter));
+/** The request's own limit on its reply, over all choices; undefined: it has none. */
+export function maxOutputTokens({ ownLimit, choices }: Pick<CallEstimate, 'ownLimit' | 'choices'>) {
+  return ownLimit === null ? undefined : Math.min(ownLimit * choices, TOKENS_MAX);
 }

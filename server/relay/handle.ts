@@ -6,7 +6,7 @@ import { rateHeaders } from '#server/limits/figures.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { rejectUnbounded } from '#server/limits/unbounded-request.ts';
-import { estimateCall } from '#server/relay/call-estimate.ts';
+import { type CallEstimate, estimateCall, maxOutputTokens } from '#server/relay/call-estimate.ts';
 import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import { authorizePrice } from '#server/access/authorize-price.ts';
@@ -15,7 +15,7 @@ import type { CallAttribution } from '#server/attribution/attribution.ts';
 import { readAttribution } from '#server/attribution/read-attribution.ts';
 import { applyTerms, requireAttribution } from '#server/attribution/require.ts';
 import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
-import type { RejectedCall } from '#server/instance/rejection-log.ts';
+import type { RejectedCall, RejectedSize } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
 import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
@@ -136,10 +136,16 @@ async function admit(
   const minute = minuteOf(readModel.nowMs());
   const estimate = estimateCall(body.bytes, parsed, subjects, price, past, minute);
   const unbounded = estimate.isHard ? rejectUnbounded(route, body.bytes, model, targets) : null;
-  if (unbounded) return refused(unbounded);
+  if (unbounded) {
+    rejected.size = rejectedSize(body, estimate, minute);
+    return refused(unbounded);
+  }
   const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;
-  if (!(hold instanceof Reservation)) return refused(limitErrorOf(hold, readModel.nowMs(), key.account));
+  if (!(hold instanceof Reservation)) {
+    rejected.size = rejectedSize(body, estimate, minute);
+    return refused(limitErrorOf(hold, readModel.nowMs(), key.account));
+  }
   if (response.destroyed) {
     instance.limits.release(hold);
     return releaseBody(body);
@@ -193,6 +199,14 @@ function attribute(
     ? resolved.then((loaded) => requireAttribution(loaded, of, readModel.charged.isApart(key)))
     : requireAttribution(resolved, of, resolved === null && readModel.charged.isApart(key));
 }
+
+/** What the reservation of a rejected call would have followed from. */
+const rejectedSize = ({ bytes }: Body, estimate: CallEstimate, minute: number): RejectedSize => ({
+  body_bytes: bytes.length,
+  prompt_estimate: estimate.promptTokens,
+  max_output_tokens: maxOutputTokens(estimate),
+  admitted_minute: minute,
+});
 
 const NO_HEADERS: readonly string[] = [];
 const HEADER_CHARACTERS_MAX = 2_000;

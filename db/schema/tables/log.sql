@@ -42,7 +42,9 @@ create type daybook.event_fields as (
   answered_model text collate "C",
   finish_reason text collate "C",
   service_tier text collate "C",
-  provider_request text collate "C"
+  provider_request text collate "C",
+  prompt_estimate integer,
+  max_output_tokens integer
 );
 
 -- The log: one row per batch with the lines of its events. Typed rows, one per event, cost PostgreSQL half as

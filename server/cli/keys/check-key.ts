@@ -5,7 +5,7 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { demoConfig } from '#server/upstreams/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/read-counters.ts';
-import { countsCost } from '#server/relay/call-estimate.ts';
+import { countsCost } from '#server/limits/call-need.ts';
 import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';

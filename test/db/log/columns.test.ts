@@ -87,6 +87,8 @@ describe('in SQL', () => {
       'finish_reason',
       'service_tier',
       'provider_request',
+      'prompt_estimate',
+      'max_output_tokens',
     ]);
   });
 });

@@ -15,6 +15,8 @@ const admission = {
   terms_position: int8,
   parents: fc.array(id, { minLength: 1, maxLength: ACCOUNT_LEVELS - 1 }),
 };
+/** What a reservation follows from. */
+const size = { prompt_estimate: int4, max_output_tokens: int4 };
 const hold = { hold_tokens: int8, hold_cost_nanousd: int8 };
 export const pseudonym = fc.stringMatching(/^[0-9A-Za-z]{16}$/);
 const attribution = {
@@ -59,6 +61,7 @@ export const ANY_REQUEST: Made<RequestEvent> = {
       sse: fc.boolean(),
       body_bytes: int4,
       ...hold,
+      ...size,
       ...admission,
       retry_count: int2,
       route: anyRoute,
@@ -143,6 +146,9 @@ export const ANY_REQUEST: Made<RequestEvent> = {
       type: one('request.rejected' as const),
       ...call,
       route: anyRoute,
+      body_bytes: int4,
+      admitted_minute: int4,
+      ...size,
       error_code: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),
       status: fc.constantFrom(403, 429),
       rejected_count: fc.oneof(one(1), fc.integer({ min: 1, max: INT4_MAX })),

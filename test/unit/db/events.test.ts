@@ -40,6 +40,8 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'finish_reason',
     'service_tier',
     'provider_request',
+    'prompt_estimate',
+    'max_output_tokens',
   ]);
   const optionalIn: Partial<Record<Event['type'], readonly string[]>> = {
     'member.added': ['invitation'],
@@ -47,7 +49,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'request.extended': ['route'],
     'request.abandoned': ['route'],
     'model.priced': ['plan', 'rules'],
-    'request.rejected': ['model'],
+    'request.rejected': ['model', 'body_bytes'],
     'quota.adjusted': ['key', 'parent', 'tag'],
     'usage.adjusted': [
       'route',

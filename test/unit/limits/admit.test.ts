@@ -5,7 +5,7 @@ import { costBound, highestCost } from '#db/pricing/bound.ts';
 import type { CallPrice } from '#db/pricing/charge.ts';
 import { costOf, roundCost } from '#db/pricing/cost.ts';
 import { scheduleOf } from '#db/pricing/schedule.ts';
-import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
+import { COMPLETION_MINIMUM_TOKENS } from '#server/limits/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import type { ExpectedCall } from '#server/limits/call-history.ts';
 import { promptBound } from '#server/limits/prompt-bound.ts';

@@ -14,7 +14,7 @@ create or replace function daybook.events(
   cost_nanousd bigint, upstream_cost_nanousd bigint, stated_cost_nanousd bigint, admitted_minute integer,
   price_version integer, rejected_count integer, error_code text, credential text, answered_model text,
   finish_reason text, service_tier text,
-  provider_request text)
+  provider_request text, prompt_estimate integer, max_output_tokens integer)
 language sql stable
 begin atomic
   select 0::smallint, e.position, e.at, e.instance, (e.f).type, (e.f).request, (e.f).account, (e.f).key,
@@ -27,7 +27,8 @@ begin atomic
       (e.f).hold_cost_nanousd, (e.f).cost_nanousd, (e.f).upstream_cost_nanousd,
       (e.f).stated_cost_nanousd, (e.f).admitted_minute, (e.f).price_version,
       (e.f).rejected_count, (e.f).error_code, (e.f).credential, (e.f).answered_model,
-      (e.f).finish_reason, (e.f).service_tier, (e.f).provider_request
+      (e.f).finish_reason, (e.f).service_tier, (e.f).provider_request,
+      (e.f).prompt_estimate, (e.f).max_output_tokens
     from (
       select l.position, l.at, l.instance, l.line::daybook.event_fields as f
         from daybook.lines(_after, _up_to) l
