@@ -36,7 +36,7 @@ export type BillLine = {
   part: PricedPart | 'requests' | null;
   /** Tokens or units of the part, media in milliseconds. Null where only requests or a cost are stated. */
   quantity: bigint | null;
-  /** Null where it is not stated, or is in another line of the same result. */
+  /** Null where it is not stated. Of the lines of one result or request, one alone has it. */
   requests: bigint | null;
   /** Billionths of the currency, nano-dollars for USD. Null where only usage is stated. */
   cost: bigint | null;
@@ -46,6 +46,15 @@ export type BillLine = {
 
 /** A position that {@link BillLine} can't represent. It is stated beside the lines, never approximated. */
 export type UnsupportedLine = { place: string; reason: string };
+
+/** Costs that are finer than a billionth, and how much the lines differ from them. */
+export type RoundedCosts = {
+  currency: string;
+  /** How many lines were rounded, to the nearest billionth. */
+  lines: number;
+  /** What the source states beyond the sum of these lines, exactly: a decimal number of the currency. */
+  remainder: string;
+};
 
 /** All that one source states for an interval. */
 export type Bill = {
@@ -59,4 +68,13 @@ export type Bill = {
   timeZone: string;
   lines: BillLine[];
   unsupported: UnsupportedLine[];
+  /** Of each currency, and each file that was joined. */
+  rounded: RoundedCosts[];
 };
+
+/**
+ * Sources whose `output` includes reasoning tokens, and those whose `input` includes tokens read from a
+ * cache: they state no more.
+ */
+export const OUTPUT_WITH_REASONING: ReadonlySet<BillSource> = new Set(['openai', 'anthropic']);
+export const INPUT_WITH_CACHE_READ: ReadonlySet<BillSource> = new Set(['openrouter']);
