@@ -7,6 +7,7 @@ import { CRONTAB } from './crontab.ts';
 import { FREE_EVERY_MS, freeHeldJobs } from './orphaned-jobs.ts';
 import { JobReports } from './job-status.ts';
 import { keepRepeating } from './repeat.ts';
+import { sinkDeliveries } from './sinks/sink-deliveries.ts';
 import { PROJECT_JOB, repeatedTasks, taskList, type Work } from './task-list.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 import { queueLogger } from './queue-logger.ts';
@@ -130,7 +131,11 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
   // The dead instance may have been the projector. After a database error the queue is restarted,
   // which adds the job too.
   work.instance.onPeerDeath = () => void project().catch(() => undefined);
-  const running = Promise.all([loop(), keepRepeating(repeatedTasks(work, look), reports, stopping.signal)]);
+  const running = Promise.all([
+    loop(),
+    keepRepeating(repeatedTasks(work, look), reports, stopping.signal),
+    sinkDeliveries(work, look, stopping.signal).run(),
+  ]);
   return {
     async stop() {
       stopping.abort();

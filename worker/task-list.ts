@@ -1,6 +1,7 @@
 import type { JobHelpers, TaskList } from 'graphile-worker';
 import type { Client, ClientBase } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
+import { unsealTarget } from '#db/alerts/webhooks.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { dropEnded } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
@@ -23,7 +24,7 @@ import { watchJobs } from './tasks/watch-jobs.ts';
 import { watchKeys, watchProjections, watchUpstreams, watchUsageReports } from './tasks/watch-service.ts';
 import type { JobReports } from './job-status.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
-import { readTarget } from './webhook-target.ts';
+import { openSealed } from './sealed-target.ts';
 
 /** The dependencies of the tasks. Each task receives only those that it needs. */
 export type Work = {
@@ -133,7 +134,8 @@ function reportedTasks(
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),
         // Aborted later than `signal`, so that a receiver may still respond.
         signal: helpers.abortSignal,
-        open: (webhook, sealed) => readTarget(config, log, webhook, sealed),
+        open: (webhook, sealed) =>
+          openSealed(config, log, { webhook }, (pepper) => unsealTarget(pepper, webhook, sealed)),
         onSwitchedOff: (webhook) =>
           log.error(
             { webhook },

@@ -30,6 +30,7 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.webhook_delivery',
   'daybook.webhook_attempt',
   'daybook.alert_look',
+  'daybook.sink',
   'daybook.member',
   'daybook.secret_use',
   'daybook.credential',

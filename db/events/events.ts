@@ -24,6 +24,7 @@ import * as price from '#db/events/price-events.ts';
 import { QuotaAdjusted } from '#db/events/quota-events.ts';
 import { CorrectionDeltas, CorrectionOrigin } from '#db/events/usage-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
+import * as sink from '#db/events/sink-events.ts';
 import * as upstream from '#db/events/upstream-events.ts';
 
 /**
@@ -263,6 +264,11 @@ export const Event = z.discriminatedUnion('type', [
   QuotaAdjusted,
   attribution.AttributionErased,
   attribution.AttributionKeyDestroyed,
+  sink.SinkConfigured,
+  sink.SinkRemoved,
+  sink.SinkPaused,
+  sink.SinkResumed,
+  sink.SinkRewound,
   RequestAccepted,
   RequestExtended,
   RequestSettled,
@@ -326,6 +332,11 @@ export const EVENT_CODES = {
   'usage.adjusted': 1001,
   'attribution.erased': 1010,
   'attribution.key_destroyed': 1011,
+  'sink.configured': 1030,
+  'sink.removed': 1031,
+  'sink.paused': 1032,
+  'sink.resumed': 1033,
+  'sink.rewound': 1034,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

@@ -6,6 +6,7 @@ import type {
   MemberEvent,
   ModelEvent,
   PlanEvent,
+  SinkEvent,
   SigningEvent,
   UpstreamEvent,
 } from '#db/events/subjects.ts';
@@ -17,7 +18,7 @@ const READINGS_STREAM = 'log/readings';
 
 /**
  * The stream that a control event belongs to: one per account, key, plan, priced model, dispatched model,
- * upstream, member, invitation and session.
+ * upstream, member, invitation, session and sink.
  */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
@@ -78,6 +79,12 @@ export function streamOf(event: ControlEvent): string {
     case 'attribution.erased':
     case 'attribution.key_destroyed':
       return `attribution/${event.account}`;
+    case 'sink.configured':
+    case 'sink.removed':
+    case 'sink.paused':
+    case 'sink.resumed':
+    case 'sink.rewound':
+      return `sink/${event.sink}`;
   }
 }
 
@@ -95,6 +102,7 @@ type EventsOfKind = {
   log: SigningEvent;
   quota: EventOf<'quota.adjusted'>;
   attribution: AttributionEvent;
+  sink: SinkEvent;
 };
 type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;
 

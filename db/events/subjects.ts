@@ -11,6 +11,7 @@ export type UpstreamEvent = Of<'upstream'>;
 /** The routing of a model; its price is a separate subject. */
 export type ModelEvent = EventOf<'model.defined' | 'model.retired'>;
 export type AttributionEvent = Of<'attribution'>;
+export type SinkEvent = Of<'sink'>;
 /** What concerns the log as a whole: who signs it, and where a history was given up. */
 export type SigningEvent = EventOf<'log.signer_changed' | 'log.epoch_started'>;
 /** Whatever may change what an account or a key may use. */

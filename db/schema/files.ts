@@ -48,6 +48,7 @@ const TABLES = [
   'limits',
   'projections',
   'alerts',
+  'sinks',
   'members',
   'secrets',
   'attribution',

@@ -77,6 +77,16 @@ grant execute on function daybook.queue_attempt, daybook.queue_delivery, daybook
   to daybook_worker;
 grant execute on function daybook.test_webhook to daybook_relay;
 
+-- Sinks. The relay manages them: it writes a sealed configuration and never reads one.
+grant select, update (position, delivered, delivered_at, failures, failing_since, fault, retry_at, holder,
+      held_until)
+  on daybook.sink to daybook_worker;
+grant select (id, name, kind, account, position, created_at, paused_at, delivered, delivered_at, failures,
+      failing_since, fault, retry_at, holder, held_until),
+    insert (id, name, kind, sealed_config, account, position), delete,
+    update (sealed_config, position, paused_at, failures, failing_since, fault, retry_at)
+  on daybook.sink to daybook_relay;
+
 -- Members and secrets.
 grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete
   on daybook.member to daybook_relay;

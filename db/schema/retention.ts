@@ -56,6 +56,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.reading': trimmed('`append_readings`', 'it is in the log'),
   'daybook.secret_use': aged('the server', 'its rotation is over'),
   'daybook.session': trimmed('the server', 'its end or expiry'),
+  'daybook.sink': bounded('sinks'),
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',
   ),

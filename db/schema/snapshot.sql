@@ -439,6 +439,33 @@ create table daybook.session (
 );
 CREATE INDEX session_member ON daybook.session USING btree (member);
 
+create table daybook.sink (
+  id text collate "C" not null,
+  name text collate "C" not null,
+  kind text collate "C" not null,
+  sealed_config bytea not null,
+  account text collate "C",
+  "position" bigint not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  paused_at timestamp with time zone,
+  delivered bigint default 0 not null,
+  delivered_at timestamp with time zone,
+  failures integer default 0 not null,
+  failing_since timestamp with time zone,
+  fault text collate "C",
+  retry_at timestamp with time zone,
+  holder integer,
+  held_until timestamp with time zone,
+  constraint sink_name_key UNIQUE (name),
+  constraint sink_pkey PRIMARY KEY (id),
+  constraint sink_check CHECK (((failures = 0) = (failing_since IS NULL))),
+  constraint sink_check1 CHECK (((holder IS NULL) = (held_until IS NULL))),
+  constraint sink_failures_check CHECK ((failures >= 0)),
+  constraint sink_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text)),
+  constraint sink_name_check CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'::text)),
+  constraint sink_position_check CHECK (("position" >= 0))
+);
+
 create table daybook.stream_head (
   stream text collate "C" not null,
   version integer not null,
@@ -936,6 +963,7 @@ alter table daybook.link add constraint link_member_fkey FOREIGN KEY (member) RE
 alter table daybook.parked_event add constraint parked_event_projection_fkey FOREIGN KEY (projection) REFERENCES daybook.projection(name) ON DELETE CASCADE;
 alter table daybook.queue_pool add constraint queue_pool_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.session add constraint session_member_fkey FOREIGN KEY (member) REFERENCES daybook.member(id) ON DELETE CASCADE;
+alter table daybook.sink add constraint sink_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
 alter table daybook.webhook_attempt add constraint webhook_attempt_delivery_fkey FOREIGN KEY (delivery) REFERENCES daybook.webhook_delivery(id) ON DELETE CASCADE;
 alter table daybook.webhook_delivery add constraint webhook_delivery_alert_fkey FOREIGN KEY (alert) REFERENCES daybook.alert(id) ON DELETE CASCADE;
 alter table daybook.webhook_delivery add constraint webhook_delivery_webhook_fkey FOREIGN KEY (webhook) REFERENCES daybook.webhook(id) ON DELETE CASCADE;
@@ -2710,6 +2738,8 @@ grant delete, insert, select, update on table daybook.queue_pool to daybook_work
 grant delete, insert, select, update on table daybook.secret_use to daybook_relay;
 grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;
+grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config) on table daybook.sink to daybook_relay;
+grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at) on table daybook.sink to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert (account, alerts, allow_private, filter, id, origin, sealed_target), select (account, alerts, allow_private, created_at, failing_since, failures, filter, id, origin, switched_off_at) on table daybook.webhook to daybook_relay;
 grant delete, insert, select, update on table daybook.webhook to daybook_worker;

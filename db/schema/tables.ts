@@ -307,6 +307,25 @@ export type SessionTable = {
   network: string;
 };
 
+export type SinkTable = {
+  id: string;
+  name: string;
+  kind: string;
+  sealed_config: Buffer;
+  account: string | null;
+  position: Int8;
+  created_at: Default<Timestamp>;
+  paused_at: Timestamp | null;
+  delivered: Default<Int8>;
+  delivered_at: Timestamp | null;
+  failures: Default<number>;
+  failing_since: Timestamp | null;
+  fault: string | null;
+  retry_at: Timestamp | null;
+  holder: number | null;
+  held_until: Timestamp | null;
+};
+
 export type StreamHeadTable = {
   stream: string;
   version: number;
@@ -764,6 +783,7 @@ export type Tables = {
   'daybook.reading': ReadingTable;
   'daybook.secret_use': SecretUseTable;
   'daybook.session': SessionTable;
+  'daybook.sink': SinkTable;
   'daybook.stream_head': StreamHeadTable;
   'daybook.webhook': WebhookTable;
   'daybook.webhook_attempt': WebhookAttemptTable;

@@ -163,6 +163,11 @@ export class ReadModel {
       // Neither the permissions of a call nor a session depend on these.
       case 'attribution.erased':
       case 'attribution.key_destroyed':
+      case 'sink.configured':
+      case 'sink.removed':
+      case 'sink.paused':
+      case 'sink.resumed':
+      case 'sink.rewound':
       case 'session.opened':
       case 'invitation.created':
       case 'invitation.revoked':

@@ -72,8 +72,10 @@ const PURE = [
   'db/projections/buckets.ts',
   'db/projections/outcomes.ts',
   'db/events/streams.ts',
+  'db/events/sink-events.ts',
   'db/events/upstream-events.ts',
   'db/limits/windows.ts',
+  'db/spend/spend-event.ts',
   'server/decide/',
 ];
 const PURE_PACKAGES = ['zod'];

@@ -9,6 +9,7 @@ import {
   Reads,
   type RequestEvent,
 } from '#db/events/events.ts';
+import { SINK_KINDS } from '#db/events/sink-events.ts';
 import { QUOTA_WINDOWS, ROUTES } from '#db/limits/limits.ts';
 import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';
@@ -250,6 +251,27 @@ const CONTROL: Made<ControlEvent> = {
   'attribution.key_destroyed': fc.record({
     type: one('attribution.key_destroyed' as const),
     account: id,
+    actor,
+  }),
+  'sink.configured': fc.record(
+    {
+      type: one('sink.configured' as const),
+      sink: slug,
+      kind: fc.constantFrom(...SINK_KINDS),
+      only_account: id,
+      position: int8,
+      actor,
+    },
+    { requiredKeys: ['type', 'sink', 'kind', 'actor'], noNullPrototype: true },
+  ),
+  'sink.removed': fc.record({ type: one('sink.removed' as const), sink: slug, actor }),
+  'sink.paused': fc.record({ type: one('sink.paused' as const), sink: slug, actor }),
+  'sink.resumed': fc.record({ type: one('sink.resumed' as const), sink: slug, actor }),
+  'sink.rewound': fc.record({
+    type: one('sink.rewound' as const),
+    sink: slug,
+    from_position: int8,
+    position: int8,
     actor,
   }),
   'quota.adjusted': fc.record(

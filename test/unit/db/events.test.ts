@@ -51,6 +51,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'model.priced': ['plan', 'rules'],
     'request.rejected': ['model', 'body_bytes'],
     'quota.adjusted': ['key', 'parent', 'tag'],
+    'sink.configured': ['only_account', 'position'],
     'usage.adjusted': [
       'route',
       'upstream',
@@ -182,6 +183,11 @@ describe('the numbers that the log stores', () => {
       'usage.adjusted': 1001,
       'attribution.erased': 1010,
       'attribution.key_destroyed': 1011,
+      'sink.configured': 1030,
+      'sink.removed': 1031,
+      'sink.paused': 1032,
+      'sink.resumed': 1033,
+      'sink.rewound': 1034,
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,

@@ -63,6 +63,11 @@ const TYPES: Record<EventType, true> = {
   'quota.adjusted': true,
   'attribution.erased': true,
   'attribution.key_destroyed': true,
+  'sink.configured': true,
+  'sink.removed': true,
+  'sink.paused': true,
+  'sink.resumed': true,
+  'sink.rewound': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -81,6 +86,7 @@ const GROUP_NAMES: Record<Group, string> = {
   usage: 'Corrections',
   quota: 'Quotas',
   attribution: 'Attribution',
+  sink: 'Sinks',
 };
 
 /** Every event type, grouped by subject. */
@@ -241,6 +247,18 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `${account(event.account)}: value of ${inWords(event.kind)} ${event.pseudonym} erased.`;
     case 'attribution.key_destroyed':
       return `${account(event.account)}: attribution key destroyed, and all values erased.`;
+    case 'sink.configured':
+      return `Sink ${quoted(event.sink)} (${event.kind}) configured.`;
+    case 'sink.removed':
+      return `Sink ${quoted(event.sink)} removed.`;
+    case 'sink.paused':
+      return `Sink ${quoted(event.sink)} paused.`;
+    case 'sink.resumed':
+      return `Sink ${quoted(event.sink)} resumed.`;
+    case 'sink.rewound': {
+      const [from, to] = [showCount(event.from_position), showCount(event.position)];
+      return `Sink ${quoted(event.sink)} moved from position ${from} to ${to}.`;
+    }
     case 'request.accepted': {
       const reserved = showCounted(event.hold_tokens, 'token');
       return `${key(event.key)} requested ${event.model}; ${reserved} reserved.`;

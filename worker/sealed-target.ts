@@ -1,34 +1,35 @@
 import { StoreError } from '#db/postgres/connect.ts';
 import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
-import { unsealTarget, type WebhookTarget } from '#db/alerts/webhooks.ts';
 import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**
- * The target of a webhook's deliveries. Nothing else in the worker needs the pepper, so a worker
- * without it runs all other tasks. Errors of jobs are not shown, so the fault is logged here.
+ * Opens a target of a webhook or sink, which is sealed under the pepper. Nothing else in the worker needs the
+ * pepper, so a worker without it runs all other tasks. Errors of jobs are not shown, so the fault is logged
+ * here.
+ * @param named the webhook or sink, for the log line.
  * @throws {Error} when the pepper is missing, not usable, or another one.
  */
-export function readTarget(
+export function openSealed<T>(
   config: WorkerConfig,
   log: Logger,
-  webhook: string,
-  sealed: Buffer,
-): WebhookTarget {
+  named: { webhook: string } | { sink: string },
+  open: (pepper: Buffer) => T,
+): T {
   const file = pepperFile(config);
   try {
     const pepper = readPepper(file, (line) => new StoreError(line));
     if (pepper === null)
       throw new StoreError(
-        `DAYBOOK_PEPPER_FILE is needed to sign for webhooks: ${file} is missing. Copy it from the server.`,
+        `DAYBOOK_PEPPER_FILE is needed to open targets: ${file} is missing. Copy it from the server.`,
       );
-    return unsealTarget(pepper, webhook, sealed);
+    return open(pepper);
   } catch (error) {
     const reason =
       error instanceof StoreError
         ? error.message
         : `DAYBOOK_PEPPER_FILE is not usable: ${file} can't be read, or is not the pepper of this database.`;
-    log.error({ webhook, reason }, 'webhook target unavailable; retrying');
+    log.error({ ...named, reason }, 'target unavailable; retrying');
     throw error;
   }
 }
