@@ -17,6 +17,7 @@ import {
 import { LimitsShape, Networks, PermissionsShape, PrepaidShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
 import * as account from '#db/events/account-events.ts';
 import * as attribution from '#db/events/attribution-events.ts';
+import * as billing from '#db/events/billing-events.ts';
 import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
@@ -269,6 +270,9 @@ export const Event = z.discriminatedUnion('type', [
   sink.SinkPaused,
   sink.SinkResumed,
   sink.SinkRewound,
+  billing.BillingChanged,
+  billing.InvoiceIssued,
+  billing.InvoiceCredited,
   RequestAccepted,
   RequestExtended,
   RequestSettled,
@@ -337,6 +341,9 @@ export const EVENT_CODES = {
   'sink.paused': 1032,
   'sink.resumed': 1033,
   'sink.rewound': 1034,
+  'invoice.issued': 1040,
+  'invoice.credited': 1041,
+  'billing.changed': 1042,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

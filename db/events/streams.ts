@@ -13,6 +13,10 @@ import type {
 
 /** The stream of what concerns the log as a whole. */
 export const LOG_STREAM = 'log';
+/** The stream of who issues invoices. */
+export const BILLING_STREAM = 'billing';
+/** The stream of invoices and credit notes, whose versions are their numbers. */
+export const INVOICE_STREAM = 'invoice';
 /** The stream of who has read the log. */
 const READINGS_STREAM = 'log/readings';
 
@@ -85,6 +89,12 @@ export function streamOf(event: ControlEvent): string {
     case 'sink.resumed':
     case 'sink.rewound':
       return `sink/${event.sink}`;
+    case 'billing.changed':
+      return BILLING_STREAM;
+    // One for all accounts: the version is the number.
+    case 'invoice.issued':
+    case 'invoice.credited':
+      return INVOICE_STREAM;
   }
 }
 
@@ -103,6 +113,8 @@ type EventsOfKind = {
   quota: EventOf<'quota.adjusted'>;
   attribution: AttributionEvent;
   sink: SinkEvent;
+  billing: EventOf<'billing.changed'>;
+  invoice: EventOf<'invoice.issued' | 'invoice.credited'>;
 };
 type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;
 

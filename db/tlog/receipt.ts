@@ -3,15 +3,14 @@ import { EVENT_CODES } from '#db/events/events.ts';
 import { leafHash, LINE_FORMAT } from '#db/log/chain.ts';
 import { AT } from '#db/log/columns.ts';
 import { type Cells, cellsOf, type LinePlace, splitEntry } from '#db/log/line.ts';
-import { openCheckpoint, parseCheckpoint, type SignedCheckpoint } from '#db/tlog/checkpoint.ts';
+import type { SignedCheckpoint } from '#db/tlog/checkpoint.ts';
+import { fromBase64 } from '#db/tlog/note.ts';
 import {
-  formatVerifierKey,
-  fromBase64,
-  parseNote,
-  parseVerifierKey,
-  type Verified,
-  type Verifier,
-} from '#db/tlog/note.ts';
+  type TrustedKeys,
+  UntrustedCheckpointError,
+  type VerifiedCheckpoint,
+  verifyPortableCheckpoint,
+} from '#db/tlog/portable-checkpoint.ts';
 import { PROOF_HASHES_MAX, rootByInclusion } from '#db/tlog/proof.ts';
 
 /**
@@ -63,74 +62,32 @@ export class ReceiptError extends Error {
 }
 
 /** A receipt that was verified. */
-export type VerifiedReceipt = {
-  receipt: Receipt;
-  checkpoint: SignedCheckpoint['checkpoint'];
-  /** The keys of the log that signed the checkpoint. */
-  signers: Verifier[];
-  /** False if the reader gave no key, so that the receipt's own keys were trusted. */
-  isKeyKnown: boolean;
-  cosignatures: Verified[];
-};
-
-/** The keys that the reader trusts: of the log, possibly none, and of witnesses that must have cosigned. */
-export type ReceiptKeys = { keys: readonly Verifier[]; witnesses: readonly Verifier[] };
+export type VerifiedReceipt = { receipt: Receipt } & VerifiedCheckpoint;
 
 /**
  * Verifies a receipt.
  * @param value the parsed JSON.
  * @throws {ReceiptError} at the first problem.
  */
-export function verifyReceipt(value: unknown, known: ReceiptKeys): VerifiedReceipt {
+export function verifyReceipt(value: unknown, known: TrustedKeys): VerifiedReceipt {
   const parsed = Receipt.safeParse(value);
   if (!parsed.success)
     throw new ReceiptError(
       `not a receipt of this format (${parsed.error.issues[0]?.path.join('.') || 'its fields'})`,
     );
   const receipt = parsed.data;
-  const signed = verifyCheckpoint(receipt, known);
-  if (signed.checkpoint.origin !== receipt.log)
-    throw new ReceiptError(
-      `the receipt names the log ${receipt.log}, and its checkpoint is of ${signed.checkpoint.origin}`,
-    );
+  const signed = openReceiptCheckpoint(receipt, known);
   const events = receipt.events.map((event) => verifyEvent(event, signed.checkpoint));
   requireCompleteRequest(receipt, events);
   return { receipt, ...signed };
 }
 
-function verifyCheckpoint(
-  { checkpoint: note, ...named }: Receipt,
-  known: ReceiptKeys,
-): Omit<VerifiedReceipt, 'receipt'> {
+function openReceiptCheckpoint(receipt: Receipt, known: TrustedKeys): VerifiedCheckpoint {
   try {
-    const logKeys = [...named.keys.map(parseVerifierKey), ...known.keys];
-    const allKeys = [...logKeys, ...named.witnesses.map(parseVerifierKey), ...known.witnesses];
-    const { origin } = parseCheckpoint(parseNote(note).text);
-    const {
-      checkpoint,
-      note: { signatures },
-      verified,
-    } = openCheckpoint(note, allKeys);
-    if (verified.length !== signatures.length)
-      throw new ReceiptError('its checkpoint has a signature without a key in the receipt');
-    const trusted = new Set((known.keys.length > 0 ? known.keys : logKeys).map(formatVerifierKey));
-    const signers = verified
-      .map(({ verifier }) => verifier)
-      .filter(
-        (each) => each.kind === 'ed25519' && each.name === origin && trusted.has(formatVerifierKey(each)),
-      );
-    if (signers.length === 0) throw new ReceiptError('its checkpoint is not signed by the given key');
-    const cosignatures = verified.filter(({ verifier }) => verifier.kind === 'cosignature');
-    const missing = known.witnesses.find(
-      (witness) =>
-        !cosignatures.some(({ verifier }) => formatVerifierKey(verifier) === formatVerifierKey(witness)),
-    );
-    if (missing) throw new ReceiptError(`${missing.name} has not cosigned its checkpoint`);
-    return { checkpoint, signers, isKeyKnown: known.keys.length > 0, cosignatures };
+    return verifyPortableCheckpoint(receipt, known);
   } catch (error) {
-    throw error instanceof ReceiptError
-      ? error
-      : new ReceiptError(`its checkpoint is invalid: ${(error as Error).message}`, { cause: error });
+    if (error instanceof UntrustedCheckpointError) throw new ReceiptError(error.message, { cause: error });
+    throw error;
   }
 }
 

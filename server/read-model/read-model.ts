@@ -168,6 +168,9 @@ export class ReadModel {
       case 'sink.paused':
       case 'sink.resumed':
       case 'sink.rewound':
+      case 'billing.changed':
+      case 'invoice.issued':
+      case 'invoice.credited':
       case 'session.opened':
       case 'invitation.created':
       case 'invitation.revoked':

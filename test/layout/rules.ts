@@ -54,6 +54,7 @@ const PURE = [
   'db/events/key-events.ts',
   'db/attribution/value.ts',
   'db/events/attribution-events.ts',
+  'db/events/billing-events.ts',
   'db/events/parts.ts',
   'db/events/subjects.ts',
   'db/events/events.ts',

@@ -274,7 +274,7 @@ describe('a receipt', () => {
         { ...receipt, checkpoint: forged, keys: [formatVerifierKey(otherLog)] },
       ],
       [
-        /without a key in the receipt/,
+        /without a key in the file/,
         {
           ...receipt,
           checkpoint:

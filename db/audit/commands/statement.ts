@@ -12,6 +12,7 @@ import { findAccount } from '#db/audit/replay/snapshot.ts';
 import type { Source } from '#db/audit/source/source.ts';
 import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import { type StatementReport, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
+import { statementVerifyCommand } from '#db/audit/commands/statement-verify.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
 import { type FilterOptions, readFilterOptions, withFilterOptions } from '#db/command-line/call-filter.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
@@ -24,7 +25,7 @@ import type { Functions } from '#db/schema/tables.ts';
 
 type Options = SourceOptions & {
   account?: string;
-  month: string;
+  month?: string;
   all?: boolean;
   csv?: boolean;
   upstreamCost?: boolean;
@@ -39,7 +40,7 @@ export function statementCommand(audit: Command): void {
     )
     .option('--account <name|id>', 'the account')
     .option('--all', 'all accounts')
-    .requiredOption(
+    .option(
       '--month <yyyy-mm>',
       'the month, in UTC; a request belongs to the month in which it ended, a correction to that in which ' +
         'it was recorded',
@@ -50,6 +51,7 @@ export function statementCommand(audit: Command): void {
     .action((options: Options, command: Command) =>
       onSource(command, options, (source, client) => printStatements(command, options, source, client)),
     );
+  statementVerifyCommand(statement);
 }
 
 async function printStatements(
@@ -58,11 +60,14 @@ async function printStatements(
   source: Source,
   client: Client | null,
 ): Promise<void> {
-  const { account, all, month: text, csv, upstreamCost: hasUpstreamCost = false } = options;
+  const { account, all, month: text = '', csv, upstreamCost: hasUpstreamCost = false } = options;
   const filter = readFilterOptions(options);
   const isFiltered = Object.keys(filter).length > 0;
   const month = parseMonth(text);
-  if (month === null) throw new StoreError(`"${text}" is not a month such as 2026-11`);
+  if (month === null)
+    throw new StoreError(
+      text === '' ? 'no month given. Name one with --month' : `"${text}" is not a month such as 2026-11`,
+    );
   if ((account === undefined) === (all !== true))
     throw new StoreError('no account given. Name one with --account, or pass --all');
   const part = await partOf(source, month);

@@ -52,6 +52,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'request.rejected': ['model', 'body_bytes'],
     'quota.adjusted': ['key', 'parent', 'tag'],
     'sink.configured': ['only_account', 'position'],
+    'invoice.issued': ['closing_balance_nanousd'],
     'usage.adjusted': [
       'route',
       'upstream',
@@ -114,11 +115,16 @@ test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' },
 
 const ofAccount = new Set(['quota', 'attribution']);
 
+/** Subjects with one stream. */
+const single = new Set(['registration', 'log', 'billing', 'invoice']);
+
 test('control events belong to the stream of their subject', () => {
   fc.assert(
     fc.property(anyControlEvent, (event) => {
       const subject = event.type.split('.')[0] as string;
-      const id = (event as unknown as Record<string, string>)[ofAccount.has(subject) ? 'account' : subject];
+      const id = (event as unknown as Record<string, string>)[
+        ofAccount.has(subject) ? 'account' : subject === 'invoice' ? '' : subject
+      ];
       // Where a model's calls go is another stream than what they cost.
       const stream = isModelEvent(event) ? 'dispatch' : subject;
       // There is one registration and one log, and one stream of each; who has read the log is a stream of
@@ -127,7 +133,7 @@ test('control events belong to the stream of their subject', () => {
       const ofPlan = event.type === 'model.priced' && event.plan !== undefined;
       if (ofPlan) expect(streamOf(event)).toBe(`plan_price/${event.plan}/${event.model}`);
       else expect(streamOf(event)).toBe(id === undefined ? only : `${stream}/${id}`);
-      expect(id === undefined).toBe(subject === 'registration' || subject === 'log');
+      expect(id === undefined).toBe(single.has(subject));
     }),
   );
 });
@@ -188,6 +194,9 @@ describe('the numbers that the log stores', () => {
       'sink.paused': 1032,
       'sink.resumed': 1033,
       'sink.rewound': 1034,
+      'invoice.issued': 1040,
+      'invoice.credited': 1041,
+      'billing.changed': 1042,
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,

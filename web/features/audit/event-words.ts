@@ -68,6 +68,9 @@ const TYPES: Record<EventType, true> = {
   'sink.paused': true,
   'sink.resumed': true,
   'sink.rewound': true,
+  'billing.changed': true,
+  'invoice.issued': true,
+  'invoice.credited': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
@@ -87,6 +90,8 @@ const GROUP_NAMES: Record<Group, string> = {
   quota: 'Quotas',
   attribution: 'Attribution',
   sink: 'Sinks',
+  billing: 'Billing',
+  invoice: 'Invoices',
 };
 
 /** Every event type, grouped by subject. */
@@ -259,6 +264,15 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       const [from, to] = [showCount(event.from_position), showCount(event.position)];
       return `Sink ${quoted(event.sink)} moved from position ${from} to ${to}.`;
     }
+    case 'billing.changed':
+      return `Issuer of invoices is ${quoted(event.terms.name)}.`;
+    case 'invoice.issued':
+      return `${account(event.account)}: invoice ${event.series}${event.number} issued.`;
+    case 'invoice.credited':
+      return (
+        `${account(event.account)}: credit note ${event.series}${event.number} for invoice number ` +
+        `${event.invoice}. ${event.reason}`
+      );
     case 'request.accepted': {
       const reserved = showCounted(event.hold_tokens, 'token');
       return `${key(event.key)} requested ${event.model}; ${reserved} reserved.`;

@@ -1,0 +1,82 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { ClientBase } from 'pg';
+import { EVENT_CODES } from '#db/events/events.ts';
+import { queryEntries } from '#db/log/entries.ts';
+import { LINE_COLUMNS, type LogRange, requireWhole } from '#db/log/read.ts';
+import { readProjectionState } from '#db/projections/state.ts';
+import { db, rowOf, rowsOf } from '#db/schema/query.ts';
+
+/**
+ * The entries of one account's requests in a part of the log. The projection of requests names their
+ * positions where it has all of them, so that the time depends on the account's calls and not on the log;
+ * otherwise the part is searched.
+ */
+
+export type RequestPart = LogRange & { account: string; from: Date; to: Date };
+
+/** Positions that one statement searches: some hundred milliseconds. */
+const SEARCHED_AT_ONCE = 100_000;
+/** Positions that one statement looks up. */
+const LOOKED_UP_AT_ONCE = 2_000;
+/** Searching an event takes about so many times less than looking one up. */
+const SEARCH_FACTOR = 20;
+
+const TYPES = (['request.settled', 'request.abandoned', 'request.rejected', 'usage.adjusted'] as const).map(
+  (type) => `(${EVENT_CODES[type]}`,
+);
+
+const SEARCH = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
+  where split_part(line, ',', 3) = $3 and split_part(line, ',', 1) = any($4)
+  order by last_position, line_number`;
+const LOOK_UP = `select l.* from unnest($1::bigint[]) as wanted(at_position)
+  cross join lateral (select ${LINE_COLUMNS} from daybook.lines(at_position - 1, at_position)) l
+  order by position`;
+
+/** Entries in the order of the log, in pages. @throws {ArchivedError} where a part is archived. */
+export async function* readRequestEntries(client: ClientBase, part: RequestPart): AsyncGenerator<string[]> {
+  const { account, after, upTo } = part;
+  const positions = upTo > after ? await projectedPositions(client, part) : [];
+  if (positions === null || positions.length * SEARCH_FACTOR > upTo - after) {
+    for (let at = after; at < upTo; at += SEARCHED_AT_ONCE) {
+      const values = [at, Math.min(at + SEARCHED_AT_ONCE, upTo), account, TYPES];
+      yield await queryEntries(client, 'search_statement', SEARCH, values);
+    }
+  } else {
+    for (let at = 0; at < positions.length; at += LOOKED_UP_AT_ONCE) {
+      const wanted = positions.slice(at, at + LOOKED_UP_AT_ONCE);
+      const entries = await queryEntries(client, 'look_up_statement', LOOK_UP, [wanted]);
+      if (entries.length !== wanted.length) await requireWhole(client, (wanted[0] as number) - 1);
+      yield entries;
+    }
+  }
+  await requireWhole(client, after);
+}
+
+/** The positions of the account's endings, rejections and corrections; null if the projection lacks some. */
+async function projectedPositions(client: ClientBase, part: RequestPart): Promise<number[] | null> {
+  const state = await readProjectionState(client, ['requests']);
+  if (state.position < part.upTo || state.parked > 0) return null;
+  const kept = await rowOf(
+    client,
+    db
+      .selectFrom('daybook.projection')
+      .select(sql<boolean>`kept_from <= ${part.from}`.as('has_all'))
+      .where('name', '=', 'requests'),
+  );
+  if (kept?.has_all !== true) return null;
+  const isOf = (column: RawBuilder<unknown>): RawBuilder<boolean> =>
+    sql<boolean>`account = ${part.account} and ${column} > ${part.after} and ${column} <= ${part.upTo}`;
+  const end = sql`coalesce(end_position, position)`;
+  const requests = db
+    .selectFrom('projection.request')
+    .select(sql<string>`coalesce(end_position, position)`.as('at_position'))
+    .where(isOf(end))
+    .where('accepted_at', '<', part.to)
+    .where(sql<boolean>`(end_position is not null or error_code is not null)`);
+  const corrections = db
+    .selectFrom('daybook.correction')
+    .select('position as at_position')
+    .where(isOf(sql.ref('position')));
+  const rows = await rowsOf(client, requests.unionAll(corrections).orderBy('at_position'));
+  return rows.map((row) => Number(row.at_position));
+}
