@@ -4,7 +4,7 @@ import type { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import type { AuditReader } from '#server/dashboard/audit/reader.ts';
 import type { FindSession } from '#server/sign-in/signed-in.ts';
 import type { ReadStore } from '#server/read/store.ts';
-import type { ModelList } from '#server/relay/model-list.ts';
+import type { ModelList } from '#server/models/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { SignInStore } from '#server/sign-in/store.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';

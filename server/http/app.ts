@@ -32,14 +32,12 @@ import type { ReadStore } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import { logRoutes } from '#server/http/log-routes.ts';
-import { authorizeModel } from '#server/access/authorize.ts';
-import { authorizePriceOf } from '#server/access/authorize-price.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { MESSAGES, RELAYED, errorFormatOf } from '#server/relay/routes.ts';
-import type { ModelList } from '#server/relay/model-list.ts';
-import { identify } from '#server/access/identify.ts';
+import type { ModelList } from '#server/models/model-list.ts';
+import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
@@ -57,8 +55,6 @@ export type App = {
   replies: OpenReplies;
   tls: { cert: Buffer; key: Buffer } | null;
 };
-
-const MODELS = '/v1/models';
 
 /**
  * The HTTP server. Relayed routes are handled before Express, which routes everything else, so relayed calls
@@ -190,25 +186,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     sendJson(response, ready.status === 'ready' ? 200 : 503, ready);
   });
 
-  routes.get(MODELS, async (request, response) => {
-    const key = identify(relay, request, MODELS);
-    if (key instanceof ApiError) return sendApiError(request, response, key);
-    const models = (await modelList.read()).filter(
-      ({ model }) =>
-        authorizeModel(key, model, relay.readModel) === null &&
-        authorizePriceOf(key, model, relay.readModel) === null,
-    );
-    sendJson(response, 200, {
-      object: 'list',
-      data: models.map(({ model, upstream }) => ({
-        id: model,
-        object: 'model',
-        created: 0,
-        owned_by: upstream,
-      })),
-    });
-  });
-
+  routes.use(modelRoutes(relay, modelList));
   routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
   routes.use(logRoutes(proofs, relay.trustedProxies, (request) => mayReadEvents(dashboard, request)));
   const headers = pageHeaders(dashboard.config);
@@ -224,14 +202,14 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 
   for (const [path, allow] of [
     ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS']),
-    [MODELS, 'GET, HEAD, OPTIONS'],
-    ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']),
+    ...[...MODEL_ROUTES, ...READ_ROUTES].map((route) => [route, 'GET, HEAD, OPTIONS']),
     [LIVE, 'GET'],
     [LIVE_SIGNED_IN, 'GET'],
     ['/healthz', 'GET, HEAD'],
     ['/readyz', 'GET, HEAD'],
   ]) {
     routes.all(path as string, (request, response) => {
+      if (isWebSocket(request)) return sendApiError(request, response, NO_WEBSOCKET);
       response.setHeader('allow', allow as string);
       sendApiError(
         request,
@@ -251,6 +229,12 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   });
   return routes;
 }
+
+/** Clients that prefer a WebSocket take 426 for an answer, and use HTTP from then on. */
+const NO_WEBSOCKET = new ApiError('upgrade_required', {
+  message: 'This route is not served over WebSocket. Send a request over HTTP/1.1.',
+  headers: ['upgrade', 'HTTP/1.1'],
+});
 
 /** The most common mistake in a base URL is a missing /v1. */
 const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;

@@ -32,7 +32,7 @@ import { RequestLog } from '#server/diagnostics/request-log.ts';
 import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { ProgressReport } from '#server/instance/call-progress.ts';
-import { ModelList } from '#server/relay/model-list.ts';
+import { ModelList } from '#server/models/model-list.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';

@@ -33,6 +33,9 @@ export const MODEL_LIST_MS = 60_000;
 export const MODEL_LIST_TIMEOUT_MS = 3_000;
 /** Models used of one upstream's list. */
 export const MODEL_LIST_MAX = 2_000;
+/** Models on a page for Anthropic's clients, as its own API has them. */
+export const MODELS_PAGE_USUAL = 20;
+export const MODELS_PAGE_MAX = 1_000;
 
 assertIncreasing(
   { DEADLINE_TICK_MS, KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS, KEEP_ALIVE_MS },

@@ -1,7 +1,9 @@
-import { request as httpRequest } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, request as httpRequest } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI, { APIConnectionError, APIError } from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import type { EventOf } from '#db/events/events.ts';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { openRequests } from '../support/faults.ts';
@@ -408,4 +410,13 @@ describe('under a hard quota', () => {
     ]);
     expect((await call('/v1/responses', 'ok', { previous_response_id: 'resp_1' })).status).toBe(200);
   });
+});
+
+test.for(RELAYED_ROUTES)('a WebSocket to %s gets 426, so that its client uses HTTP', async (route) => {
+  const socket = new WebSocket(`ws://127.0.0.1:${relay.port}${route}`, {
+    headers: { authorization: `Bearer ${relay.key}` },
+  });
+  const [, reply] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
+  expect([reply.statusCode, reply.headers.upgrade]).toEqual([426, 'HTTP/1.1']);
+  reply.resume();
 });
