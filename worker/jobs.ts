@@ -13,7 +13,7 @@ import { errorFields } from '#db/diagnostics/error-fields.ts';
 import { queueLogger } from './queue-logger.ts';
 import { retryConnects } from './queue-pool.ts';
 
-/** Concurrent jobs. They wait for Postgres and for webhook receivers far more than they compute. */
+/** Concurrent jobs. They wait for Postgres and for receivers of alerts far more than they compute. */
 const JOBS_MAX = 8;
 /**
  * One for the queue's notifications; jobs and polls share the others, since a job needs one for short

@@ -4,16 +4,16 @@ import type { WorkerConfig } from '#db/configuration/worker-config.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 
 /**
- * Opens a target of a webhook or sink, which is sealed under the pepper. Nothing else in the worker needs the
- * pepper, so a worker without it runs all other tasks. Errors of jobs are not shown, so the fault is logged
- * here.
- * @param named the webhook or sink, for the log line.
+ * Opens a target of an alert destination or sink, which is sealed under the pepper. Nothing else in the
+ * worker needs the pepper, so a worker without it runs all other tasks. Errors of jobs are not shown, so the
+ * fault is logged here.
+ * @param named the destination or sink, for the log line.
  * @throws {Error} when the pepper is missing, not usable, or another one.
  */
 export function openSealed<T>(
   config: WorkerConfig,
   log: Logger,
-  named: { webhook: string } | { sink: string },
+  named: { destination: string } | { sink: string },
   open: (pepper: Buffer) => T,
 ): T {
   const file = pepperFile(config);

@@ -1,7 +1,7 @@
 import type { JobHelpers, TaskList } from 'graphile-worker';
 import type { Client, ClientBase } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
-import { unsealTarget } from '#db/alerts/webhooks.ts';
+import { unsealTarget } from '#db/alerts/destinations.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { dropEnded } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
@@ -12,7 +12,7 @@ import type { WorkerInstance } from './instance.ts';
 import type { RepeatedTask } from './repeat.ts';
 import { appendReadings } from './tasks/append-readings.ts';
 import { archiveTask } from './tasks/archive.ts';
-import { deliverWebhook } from './tasks/deliver-webhook.ts';
+import { deliverAlert } from './tasks/deliver-alert.ts';
 import { expireKeys } from './tasks/expire-keys.ts';
 import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
 import { PUBLISH_TIMEOUT_MS, publishTask } from './tasks/publish-checkpoint.ts';
@@ -24,6 +24,7 @@ import { watchJobs } from './tasks/watch-jobs.ts';
 import { watchKeys, watchProjections, watchUpstreams, watchUsageReports } from './tasks/watch-service.ts';
 import type { JobReports } from './job-status.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
+import type { MailServer } from './mail.ts';
 import { openSealed } from './sealed-target.ts';
 
 /** The dependencies of the tasks. Each task receives only those that it needs. */
@@ -129,17 +130,19 @@ function reportedTasks(
       }),
     archive: () =>
       archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
-    deliver_webhook: (payload, helpers) =>
-      deliverWebhook(payload, {
+    deliver_alert: (payload, helpers) =>
+      deliverAlert(payload, {
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),
         // Aborted later than `signal`, so that a receiver may still respond.
         signal: helpers.abortSignal,
-        open: (webhook, sealed) =>
-          openSealed(config, log, { webhook }, (pepper) => unsealTarget(pepper, webhook, sealed)),
-        onSwitchedOff: (webhook) =>
+        open: (destination, sealed) =>
+          openSealed(config, log, { destination }, (pepper) => unsealTarget(pepper, destination, sealed)),
+        publicUrl: config.PUBLIC_URL ?? null,
+        mailServer: mailServerOf(config),
+        onSwitchedOff: (destination) =>
           log.error(
-            { webhook },
-            'webhook switched off after a day without a delivery, or gone; `webhook test` switches it on',
+            { destination },
+            'alert destination disabled after a day of failures, or gone; `destination test` enables it',
           ),
       }),
   };
@@ -150,6 +153,9 @@ function reportedTasks(
     ]),
   );
 }
+
+const mailServerOf = ({ SMTP_URL: url, SMTP_FROM: from }: WorkerConfig): MailServer | null =>
+  url === undefined || from === undefined ? null : { url, from };
 
 /** Runs work over a connection of its own, and closes it. */
 async function overConnection(

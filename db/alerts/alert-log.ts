@@ -21,14 +21,14 @@ export async function readRaised(
 }
 
 /**
- * Alerts per statement: even with the maximum number of webhooks, queuing their deliveries takes much less
- * than the statement timeout.
+ * Alerts per statement: even with the maximum number of destinations, queuing their deliveries takes much
+ * less than the statement timeout.
  */
 const ALERTS_PER_STATEMENT = 50;
 
 /**
- * Raises alerts and queues them for the subscribed webhooks, except those that another process has raised.
- * Ordered by topic, so that two processes that raise the same alerts can't deadlock.
+ * Raises alerts and queues them for the subscribed destinations, except those that another process has
+ * raised. Ordered by topic, so that two processes that raise the same alerts can't deadlock.
  */
 export async function raiseAlerts(client: ClientBase, alerts: readonly Alert[]): Promise<void> {
   for (let from = 0; from < alerts.length; from += ALERTS_PER_STATEMENT) {

@@ -8,6 +8,8 @@ import type { CallFilter } from '#db/fold/call-filter.ts';
 export const ALERT_KINDS = [
   'quota',
   'overdraft',
+  'budget_forecast',
+  'usage_anomaly',
   'key_expiring',
   'upstream_failing',
   'implausible_usage',

@@ -237,7 +237,7 @@ function showRestored(result: Result, config: Config): string {
   return [
     `Restored: ${end}, taken ${taken_at}.`,
     `${abandoned} requests in progress were ended as abandoned and charged their reservation. ` +
-      `${undelivered} pending webhook deliveries were canceled.`,
+      `${undelivered} pending alert deliveries were canceled.`,
     projections === 'restored'
       ? 'The projections were restored from the backup, since a part of the log is archived.'
       : `The projections were rebuilt from the log${parked > 0 ? `; ${parked} events were parked` : ''}.`,

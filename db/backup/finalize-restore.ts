@@ -7,7 +7,7 @@ import { recoverInstance, registerInstance, retireInstance } from '#db/instances
 export type FinalizedRestore = {
   /** Requests in progress, whose outcome is unknown. Each is charged its full reservation. */
   abandoned: number;
-  /** Webhook deliveries in progress, which are not sent any more. */
+  /** Deliveries of alerts in progress, which are not sent any more. */
   undelivered: number;
 };
 
@@ -36,7 +36,7 @@ export async function finalizeRestore(client: Client, hasProjections: boolean): 
   const undelivered = await countOf(
     client,
     db
-      .updateTable('daybook.webhook_delivery')
+      .updateTable('daybook.alert_delivery')
       .set(({ fn }) => ({ state: 'failed', ended_at: fn<Date>('clock_timestamp') }))
       .where('state', '=', 'waiting'),
   );

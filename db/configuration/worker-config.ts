@@ -12,7 +12,7 @@ const Environment = z.object({
   DATABASE_URL: PostgresUrl.optional(),
   /** The address for servers and workers that don't run as the owner: `npm run migrate` creates its login. */
   SERVICE_DATABASE_URL: PostgresUrl.optional(),
-  /** The key that seals the secrets of webhooks; unset: `pepper` in the data directory. */
+  /** The key that seals the targets of alert destinations; unset: `pepper` in the data directory. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** How long the projections keep the rows of ended calls; the log keeps all. 0: forever. */
   REQUEST_ROWS_DAYS: wholeNumber(0, DAYS_MAX).default(90),
@@ -26,11 +26,22 @@ const Environment = z.object({
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
   /** Where checkpoints are published; unset: the data directory's path with `.published` appended. */
   PUBLISH_DIR: z.string().optional(),
+  /** The origin of the dashboard, for links in alerts; unset: alerts have none. */
+  PUBLIC_URL: z
+    .url({ protocol: /^https?$/, error: 'must be an address such as https://daybook.example.com' })
+    .transform((text) => new URL(text).origin)
+    .optional(),
+  /** The mail server for alerts by email, and their sender. */
+  SMTP_URL: z
+    .string()
+    .regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://')
+    .optional(),
+  SMTP_FROM: z.string().optional(),
   LOG_LEVEL: LogLevel.default('info'),
 });
 
 /** Each may stand in a file that `<NAME>_FILE` names. */
-const SECRETS = ['DATABASE_URL', 'SERVICE_DATABASE_URL'];
+const SECRETS = ['DATABASE_URL', 'SERVICE_DATABASE_URL', 'SMTP_URL'];
 
 export type WorkerConfig = z.infer<typeof Environment>;
 

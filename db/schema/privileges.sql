@@ -63,19 +63,19 @@ alter default privileges in schema projection, projection_build
   grant select on tables to daybook_relay, daybook_auditor;
 reset role;
 
--- Alerts and webhooks. The relay manages webhooks: it writes a sealed target and never reads one.
-grant select, insert, update, delete on daybook.webhook, daybook.alert, daybook.webhook_delivery,
-    daybook.webhook_attempt, daybook.alert_look, daybook.queue_pool, daybook.job_status
+-- Alerts and their destinations. The relay manages them: it writes a sealed target and never reads one.
+grant select, insert, update, delete on daybook.alert_destination, daybook.alert, daybook.alert_delivery,
+    daybook.alert_attempt, daybook.alert_look, daybook.queue_pool, daybook.job_status
   to daybook_worker;
-grant select (id, origin, account, alerts, filter, allow_private, created_at, failures, failing_since,
+grant select (id, kind, label, account, alerts, filter, allow_private, created_at, failures, failing_since,
       switched_off_at),
-    insert (id, origin, sealed_target, account, alerts, filter, allow_private), delete
-  on daybook.webhook to daybook_relay;
-grant select on daybook.alert, daybook.webhook_delivery, daybook.webhook_attempt, daybook.job_status
+    insert (id, kind, label, sealed_target, account, alerts, filter, allow_private), delete
+  on daybook.alert_destination to daybook_relay;
+grant select on daybook.alert, daybook.alert_delivery, daybook.alert_attempt, daybook.job_status
   to daybook_relay;
 grant execute on function daybook.queue_attempt, daybook.queue_delivery, daybook.raise_alert
   to daybook_worker;
-grant execute on function daybook.test_webhook to daybook_relay;
+grant execute on function daybook.test_destination to daybook_relay;
 
 -- Sinks. The relay manages them: it writes a sealed configuration and never reads one.
 grant select, update (position, delivered, delivered_at, failures, failing_since, fault, retry_at, holder,

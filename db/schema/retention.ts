@@ -28,6 +28,9 @@ const USAGE_MINUTES = '49 hours';
 
 export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.alert': aged('`retain`', '90 days'),
+  'daybook.alert_attempt': aged('`retain`', 'its alert'),
+  'daybook.alert_delivery': aged('`retain`', 'its alert'),
+  'daybook.alert_destination': bounded('alert destinations'),
   'daybook.alert_look': bounded('one row'),
   'daybook.allowance': trimmed('`drop_allowances`', 'the end of its window and its readers; lifetimes stay'),
   'daybook.attempt': trimmed('the sign-in throttle', 'an hour after its period, of an hour at most'),
@@ -60,9 +63,6 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',
   ),
-  'daybook.webhook': bounded('webhooks'),
-  'daybook.webhook_attempt': aged('`retain`', 'its alert'),
-  'daybook.webhook_delivery': aged('`retain`', 'its alert'),
   'daybook_migrations.definition': bounded('files of the schema'),
   'daybook_migrations.migration': bounded('migrations'),
   'daybook_migrations.release': bounded('releases'),

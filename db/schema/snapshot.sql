@@ -73,6 +73,49 @@ create table daybook.alert (
 );
 CREATE INDEX alert_raised ON daybook.alert USING btree (raised_at);
 
+create table daybook.alert_attempt (
+  delivery uuid not null,
+  attempted_at timestamp with time zone default clock_timestamp() not null,
+  status smallint,
+  fault text,
+  duration_ms integer not null,
+  constraint alert_attempt_pkey PRIMARY KEY (delivery, attempted_at),
+  constraint alert_attempt_check CHECK (((status IS NULL) = (fault IS NOT NULL)))
+);
+
+create table daybook.alert_delivery (
+  id uuid default uuidv7() not null,
+  destination text collate "C" not null,
+  alert uuid not null,
+  state text default 'waiting'::text not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  ended_at timestamp with time zone,
+  constraint alert_delivery_destination_alert_key UNIQUE (destination, alert),
+  constraint alert_delivery_pkey PRIMARY KEY (id),
+  constraint alert_delivery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'delivered'::text, 'failed'::text])))
+);
+CREATE INDEX alert_delivery_alert ON daybook.alert_delivery USING btree (alert);
+
+create table daybook.alert_destination (
+  id text collate "C" not null,
+  kind text collate "C" not null,
+  label text not null,
+  sealed_target bytea not null,
+  account text collate "C",
+  alerts text[] not null,
+  filter jsonb default '{}'::jsonb not null,
+  allow_private boolean not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  failures integer default 0 not null,
+  failing_since timestamp with time zone,
+  switched_off_at timestamp with time zone,
+  constraint alert_destination_pkey PRIMARY KEY (id),
+  constraint alert_destination_alerts_check CHECK ((cardinality(alerts) > 0)),
+  constraint alert_destination_filter_check CHECK ((jsonb_typeof(filter) = 'object'::text)),
+  constraint alert_destination_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text)),
+  constraint alert_destination_kind_check CHECK ((kind = ANY (ARRAY['webhook'::text, 'slack'::text, 'teams'::text, 'email'::text])))
+);
+
 create table daybook.alert_look (
   kind text collate "C" not null,
   "position" bigint not null,
@@ -471,47 +514,6 @@ create table daybook.stream_head (
   version integer not null,
   constraint stream_head_pkey PRIMARY KEY (stream)
 );
-
-create table daybook.webhook (
-  id text collate "C" not null,
-  origin text not null,
-  sealed_target bytea not null,
-  account text collate "C",
-  alerts text[] not null,
-  filter jsonb default '{}'::jsonb not null,
-  allow_private boolean not null,
-  created_at timestamp with time zone default clock_timestamp() not null,
-  failures integer default 0 not null,
-  failing_since timestamp with time zone,
-  switched_off_at timestamp with time zone,
-  constraint webhook_pkey PRIMARY KEY (id),
-  constraint webhook_alerts_check CHECK ((cardinality(alerts) > 0)),
-  constraint webhook_filter_check CHECK ((jsonb_typeof(filter) = 'object'::text)),
-  constraint webhook_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text))
-);
-
-create table daybook.webhook_attempt (
-  delivery uuid not null,
-  attempted_at timestamp with time zone default clock_timestamp() not null,
-  status smallint,
-  fault text,
-  duration_ms integer not null,
-  constraint webhook_attempt_pkey PRIMARY KEY (delivery, attempted_at),
-  constraint webhook_attempt_check CHECK (((status IS NULL) = (fault IS NOT NULL)))
-);
-
-create table daybook.webhook_delivery (
-  id uuid default uuidv7() not null,
-  webhook text collate "C" not null,
-  alert uuid not null,
-  state text default 'waiting'::text not null,
-  created_at timestamp with time zone default clock_timestamp() not null,
-  ended_at timestamp with time zone,
-  constraint webhook_delivery_pkey PRIMARY KEY (id),
-  constraint webhook_delivery_webhook_alert_key UNIQUE (webhook, alert),
-  constraint webhook_delivery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'delivered'::text, 'failed'::text])))
-);
-CREATE INDEX webhook_delivery_alert ON daybook.webhook_delivery USING btree (alert);
 
 create table if not exists daybook_lock.archive (
 
@@ -955,6 +957,9 @@ create table projection.usage_minute_total (
   constraint usage_minute_total_pkey PRIMARY KEY (minute)
 ) with (fillfactor=80);
 
+alter table daybook.alert_attempt add constraint alert_attempt_delivery_fkey FOREIGN KEY (delivery) REFERENCES daybook.alert_delivery(id) ON DELETE CASCADE;
+alter table daybook.alert_delivery add constraint alert_delivery_alert_fkey FOREIGN KEY (alert) REFERENCES daybook.alert(id) ON DELETE CASCADE;
+alter table daybook.alert_delivery add constraint alert_delivery_destination_fkey FOREIGN KEY (destination) REFERENCES daybook.alert_destination(id) ON DELETE CASCADE;
 alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
@@ -964,9 +969,6 @@ alter table daybook.parked_event add constraint parked_event_projection_fkey FOR
 alter table daybook.queue_pool add constraint queue_pool_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.session add constraint session_member_fkey FOREIGN KEY (member) REFERENCES daybook.member(id) ON DELETE CASCADE;
 alter table daybook.sink add constraint sink_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
-alter table daybook.webhook_attempt add constraint webhook_attempt_delivery_fkey FOREIGN KEY (delivery) REFERENCES daybook.webhook_delivery(id) ON DELETE CASCADE;
-alter table daybook.webhook_delivery add constraint webhook_delivery_alert_fkey FOREIGN KEY (alert) REFERENCES daybook.alert(id) ON DELETE CASCADE;
-alter table daybook.webhook_delivery add constraint webhook_delivery_webhook_fkey FOREIGN KEY (webhook) REFERENCES daybook.webhook(id) ON DELETE CASCADE;
 
 create table daybook.log_000000 partition of daybook.log for values from ('0') to ('50000000');
 create table daybook.log_000001 partition of daybook.log for values from ('50000000') to ('100000000');
@@ -2208,20 +2210,20 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.queue_attempt(_delivery uuid, _webhook text, _pause interval)
+CREATE OR REPLACE FUNCTION daybook.queue_attempt(_delivery uuid, _destination text, _pause interval)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform graphile_worker.add_job('deliver_webhook', json_build_object('delivery', _delivery),
-    queue_name => 'webhooks-' || (hashtext(_webhook) & 3), run_at => clock_timestamp() + _pause,
+  perform graphile_worker.add_job('deliver_alert', json_build_object('delivery', _delivery),
+    queue_name => 'alerts-' || (hashtext(_destination) & 3), run_at => clock_timestamp() + _pause,
     job_key => 'deliver-' || _delivery);
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION daybook.queue_delivery(_alert uuid, _webhook text)
+CREATE OR REPLACE FUNCTION daybook.queue_delivery(_alert uuid, _destination text)
  RETURNS uuid
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2230,8 +2232,9 @@ AS $function$
 declare
   _delivery uuid;
 begin
-  insert into daybook.webhook_delivery (webhook, alert) values (_webhook, _alert) returning id into _delivery;
-  perform daybook.queue_attempt(_delivery, _webhook, interval '0');
+  insert into daybook.alert_delivery (destination, alert) values (_destination, _alert)
+    returning id into _delivery;
+  perform daybook.queue_attempt(_delivery, _destination, interval '0');
   return _delivery;
 end
 $function$;
@@ -2248,9 +2251,9 @@ begin
     values (_topic, _ordinal, _kind, _state, _account, _details)
     on conflict do nothing returning id into _alert;
   if found then
-    perform daybook.queue_delivery(_alert, w.id) from daybook.webhook w
-      where w.switched_off_at is null and _kind = any(w.alerts)
-        and (w.account is null or w.account = _account) and _details @> w.filter;
+    perform daybook.queue_delivery(_alert, d.id) from daybook.alert_destination d
+      where d.switched_off_at is null and _kind = any(d.alerts)
+        and (d.account is null or d.account = _account) and _details @> d.filter;
   end if;
   return _alert;
 end
@@ -2478,7 +2481,7 @@ BEGIN ATOMIC
             FROM string_to_table(subjects_of._tags, ' '::text) t(tag)) p);
 END;
 
-CREATE OR REPLACE FUNCTION daybook.test_webhook(_webhook text)
+CREATE OR REPLACE FUNCTION daybook.test_destination(_destination text)
  RETURNS uuid
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2488,14 +2491,14 @@ declare
   _alert uuid;
 begin
   if to_regclass('graphile_worker.jobs') is null
-      or not exists (select from daybook.webhook where id = _webhook) then
+      or not exists (select from daybook.alert_destination where id = _destination) then
     return null;
   end if;
   insert into daybook.alert (topic, ordinal, kind, state, account, details)
     select 'test/' || gen_random_uuid(), 1, 'test', 'raised', account, '{}'
-      from daybook.webhook where id = _webhook
+      from daybook.alert_destination where id = _destination
     returning id into _alert;
-  return daybook.queue_delivery(_alert, _webhook);
+  return daybook.queue_delivery(_alert, _destination);
 end
 $function$;
 
@@ -2689,8 +2692,8 @@ revoke all on function daybook.retire_instance(integer) from public;
 grant execute on function daybook.retire_instance(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.subjects_of(text,text,text,text,text,text) from public;
 grant execute on function daybook.subjects_of(text,text,text,text,text,text) to daybook_auditor, daybook_worker;
-revoke all on function daybook.test_webhook(text) from public;
-grant execute on function daybook.test_webhook(text) to daybook_relay;
+revoke all on function daybook.test_destination(text) from public;
+grant execute on function daybook.test_destination(text) to daybook_relay;
 revoke all on function daybook.thin_checkpoints() from public;
 grant execute on function daybook.thin_checkpoints() to daybook_worker;
 revoke all on function daybook.window_start(smallint,integer) from public;
@@ -2704,6 +2707,12 @@ grant create, usage on schema projection_build to daybook_worker;
 grant select, usage on sequence daybook.projector_epoch to daybook_worker;
 grant delete, insert, select, update on table daybook.alert to daybook_worker;
 grant select on table daybook.alert to daybook_relay;
+grant delete, insert, select, update on table daybook.alert_attempt to daybook_worker;
+grant select on table daybook.alert_attempt to daybook_relay;
+grant delete, insert, select, update on table daybook.alert_delivery to daybook_worker;
+grant select on table daybook.alert_delivery to daybook_relay;
+grant delete, insert (account, alerts, allow_private, filter, id, kind, label, sealed_target), select (account, alerts, allow_private, created_at, failing_since, failures, filter, id, kind, label, switched_off_at) on table daybook.alert_destination to daybook_relay;
+grant delete, insert, select, update on table daybook.alert_destination to daybook_worker;
 grant delete, insert, select, update on table daybook.alert_look to daybook_worker;
 grant select on table daybook.allowance to daybook_auditor, daybook_relay, daybook_worker;
 grant delete, insert, select, update on table daybook.attempt to daybook_relay;
@@ -2741,12 +2750,6 @@ grant delete, insert, select, update (seen_at) on table daybook.session to daybo
 grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config) on table daybook.sink to daybook_relay;
 grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at) on table daybook.sink to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
-grant delete, insert (account, alerts, allow_private, filter, id, origin, sealed_target), select (account, alerts, allow_private, created_at, failing_since, failures, filter, id, origin, switched_off_at) on table daybook.webhook to daybook_relay;
-grant delete, insert, select, update on table daybook.webhook to daybook_worker;
-grant delete, insert, select, update on table daybook.webhook_attempt to daybook_worker;
-grant select on table daybook.webhook_attempt to daybook_relay;
-grant delete, insert, select, update on table daybook.webhook_delivery to daybook_worker;
-grant select on table daybook.webhook_delivery to daybook_relay;
 grant update on table daybook_lock.checkpoint to daybook_worker;
 grant update on table daybook_lock.master_key to daybook_relay;
 grant update on table daybook_lock.projecting to daybook_worker;

@@ -27,6 +27,38 @@ export type AlertTable = {
   raised_at: Default<Timestamp>;
 };
 
+export type AlertAttemptTable = {
+  delivery: string;
+  attempted_at: Default<Timestamp>;
+  status: number | null;
+  fault: string | null;
+  duration_ms: number;
+};
+
+export type AlertDeliveryTable = {
+  id: Default<string>;
+  destination: string;
+  alert: string;
+  state: Default<'waiting' | 'delivered' | 'failed'>;
+  created_at: Default<Timestamp>;
+  ended_at: Timestamp | null;
+};
+
+export type AlertDestinationTable = {
+  id: string;
+  kind: 'webhook' | 'slack' | 'teams' | 'email';
+  label: string;
+  sealed_target: Buffer;
+  account: string | null;
+  alerts: string[];
+  filter: Default<Json>;
+  allow_private: boolean;
+  created_at: Default<Timestamp>;
+  failures: Default<number>;
+  failing_since: Timestamp | null;
+  switched_off_at: Timestamp | null;
+};
+
 export type AlertLookTable = {
   kind: string;
   position: Int8;
@@ -329,37 +361,6 @@ export type SinkTable = {
 export type StreamHeadTable = {
   stream: string;
   version: number;
-};
-
-export type WebhookTable = {
-  id: string;
-  origin: string;
-  sealed_target: Buffer;
-  account: string | null;
-  alerts: string[];
-  filter: Default<Json>;
-  allow_private: boolean;
-  created_at: Default<Timestamp>;
-  failures: Default<number>;
-  failing_since: Timestamp | null;
-  switched_off_at: Timestamp | null;
-};
-
-export type WebhookAttemptTable = {
-  delivery: string;
-  attempted_at: Default<Timestamp>;
-  status: number | null;
-  fault: string | null;
-  duration_ms: number;
-};
-
-export type WebhookDeliveryTable = {
-  id: Default<string>;
-  webhook: string;
-  alert: string;
-  state: Default<'waiting' | 'delivered' | 'failed'>;
-  created_at: Default<Timestamp>;
-  ended_at: Timestamp | null;
 };
 
 export type DefinitionTable = {
@@ -755,6 +756,9 @@ export type UsageMinuteTotalTable = {
 /** Every table by its full name, and the tables of PostgreSQL's catalog with the columns in use. */
 export type Tables = {
   'daybook.alert': AlertTable;
+  'daybook.alert_attempt': AlertAttemptTable;
+  'daybook.alert_delivery': AlertDeliveryTable;
+  'daybook.alert_destination': AlertDestinationTable;
   'daybook.alert_look': AlertLookTable;
   'daybook.allowance': AllowanceTable;
   'daybook.attempt': AttemptTable;
@@ -785,9 +789,6 @@ export type Tables = {
   'daybook.session': SessionTable;
   'daybook.sink': SinkTable;
   'daybook.stream_head': StreamHeadTable;
-  'daybook.webhook': WebhookTable;
-  'daybook.webhook_attempt': WebhookAttemptTable;
-  'daybook.webhook_delivery': WebhookDeliveryTable;
   'daybook_migrations.definition': DefinitionTable;
   'daybook_migrations.migration': MigrationTable;
   'daybook_migrations.release': ReleaseTable;
@@ -931,7 +932,7 @@ export type Functions = {
     subject: string;
     account: string;
   };
-  'daybook.test_webhook': string;
+  'daybook.test_destination': string;
   'daybook.window_start': number;
   'daybook.write_batch': Int8;
 };

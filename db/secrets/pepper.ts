@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 
-/** The path of the pepper file: the secret behind the digests of keys and the seals of webhooks. */
+/** The path of the pepper file: the secret behind the digests of keys and the seals of alert destinations. */
 export function pepperFile(config: {
   DAYBOOK_DATA: string;
   DAYBOOK_PEPPER_FILE?: string | undefined;

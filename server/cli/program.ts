@@ -47,7 +47,10 @@ const GROUPS: readonly Group[] = [
   { names: ['witness'], load: async () => (await import('#db/audit/commands/witness.ts')).witnessCommand },
   { names: ['archive'], load: async () => (await import('#server/cli/log/archive.ts')).archiveCommands },
   { names: ['backup', 'restore'], load: async () => (await import('#db/backup/commands.ts')).backupCommands },
-  { names: ['webhook'], load: async () => (await import('#server/cli/webhook.ts')).webhookCommands },
+  {
+    names: ['destination'],
+    load: async () => (await import('#server/cli/destination.ts')).destinationCommands,
+  },
   {
     names: ['projections'],
     load: async () => (await import('#server/cli/log/projections.ts')).projectionCommands,

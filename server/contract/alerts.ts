@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ALERT_FILTER_FIELDS, ALERT_KINDS, type AlertFilter, type AlertKind } from '#db/alerts/alerts.ts';
+import { DESTINATION_KINDS, type DestinationKind } from '#db/alerts/destination-kinds.ts';
 import { Id } from '#db/events/parts.ts';
 import { RequestFilter } from '#server/contract/requests.ts';
 
@@ -21,12 +22,14 @@ export type AlertRow = {
 };
 
 /**
- * One in `GET /api/webhooks`, a list, for administrators and auditors. Webhooks aren't events, since their
- * URLs must be erasable.
+ * One in `GET /api/destinations`, a list, for administrators and auditors. Destinations aren't events, since
+ * their addresses must be erasable.
  */
-export type WebhookRow = {
+export type DestinationRow = {
   id: string;
-  origin: string;
+  kind: DestinationKind;
+  /** Of a URL the origin; of email the address. */
+  label: string;
   account: string | null;
   alerts: AlertKind[];
   /** It receives only alerts that match; see {@link AlertsQuery}. */
@@ -37,25 +40,27 @@ export type WebhookRow = {
   failing_since: string | null;
   disabled_at: string | null;
 };
-/** `POST /api/webhooks` → {@link CreatedWebhook} */
-export const CreateWebhook = z.strictObject({
-  url: z.string().max(2_000),
+/** `POST /api/destinations` → {@link CreatedDestination} */
+export const CreateDestination = z.strictObject({
+  kind: z.enum(DESTINATION_KINDS),
+  /** A URL, or the email address. */
+  address: z.string().max(2_000),
   account: Id.nullable().default(null),
   alerts: z.array(z.enum(ALERT_KINDS)).min(1),
   filter: AlertsQuery.omit({ account: true }).default({}),
   allow_private: z.boolean().default(false),
 });
-/** The secret that signs deliveries; shown once. */
-export type CreatedWebhook = { object: 'webhook'; id: string; secret: string };
+/** The secret that signs deliveries of a webhook, shown once; null for other kinds. */
+export type CreatedDestination = { object: 'destination'; id: string; secret: string | null };
 /**
- * `DELETE /api/webhooks/:webhook` → `{object: 'webhook', id}`;
- * `POST /api/webhooks/:webhook/test` → `{object: 'delivery', id}`
+ * `DELETE /api/destinations/:destination` → `{object: 'destination', id}`;
+ * `POST /api/destinations/:destination/test` → `{object: 'delivery', id}`
  */
-export const DeliveriesQuery = z.strictObject({ webhook: Id.optional() });
-/** One in `GET /api/deliveries?webhook=`, a list of the newest, for administrators and auditors. */
+export const DeliveriesQuery = z.strictObject({ destination: Id.optional() });
+/** One in `GET /api/deliveries?destination=`, a list of the newest, for administrators and auditors. */
 export type DeliveryRow = {
   id: string;
-  webhook: string;
+  destination: string;
   alert_kind: string;
   state: 'pending' | 'delivered' | 'failed';
   created_at: string;

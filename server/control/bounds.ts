@@ -1,7 +1,7 @@
 import { QUERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { assertIncreasing } from '#db/assert-increasing.ts';
 
-/** Fixed bounds of changes to accounts, keys, prices and webhooks, each with its reason. */
+/** Fixed bounds of changes to accounts, keys, prices and destinations, each with its reason. */
 
 /** Changes that wait for one another: each takes some milliseconds. */
 export const CONTROL_WAITING_MAX = 100;
@@ -25,9 +25,9 @@ export const REPRICE_REQUESTS = 1_000;
 /** Attempts of such a batch when another process corrects one of its requests meanwhile. */
 export const REPRICE_ATTEMPTS_MAX = 5;
 
-/** Every alert is sent to each webhook: more is a mailing list, which is the receiver's to keep. */
-export const WEBHOOKS_MAX = 50;
-export const WEBHOOK_URL_CHARACTERS_MAX = 2_000;
+/** Every alert is sent to each destination: more is a mailing list, which is the receiver's to keep. */
+export const DESTINATIONS_MAX = 50;
+export const DESTINATION_URL_CHARACTERS_MAX = 2_000;
 
 assertIncreasing(
   { CONTROL_WAITING_PER_MEMBER_MAX, CONTROL_WAITING_MAX },

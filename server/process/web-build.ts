@@ -15,11 +15,15 @@ export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 
 /** Sources of the dashboard outside its own directory: files, and directories without others in them. */
 export const SHARED_WITH_PAGE = [
+  'db/alerts/alert-line.ts',
+  'db/alerts/alert-path.ts',
   'db/alerts/alerts.ts',
+  'db/alerts/destination-kinds.ts',
   'db/fold/call-filter.ts',
   'db/fold/estimated.ts',
   'db/limits/meters.ts',
   'db/limits/subjects.ts',
+  'db/limits/titles.ts',
   'db/money.ts',
   'db/pricing/',
   'db/projections/buckets.ts',

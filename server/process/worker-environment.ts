@@ -10,6 +10,9 @@ const CONFIGURATION = [
   'ARCHIVE_DROP',
   'DAYBOOK_SIGNING_KEY_FILE',
   'PUBLISH_DIR',
+  'PUBLIC_URL',
+  'SMTP_URL',
+  'SMTP_FROM',
   'LOG_LEVEL',
 ];
 
@@ -21,8 +24,8 @@ const SYSTEM = new RegExp(
 
 /**
  * The environment of the worker beside a server: the listed variables only, so that it has no other
- * secret. It sends webhooks to addresses of others, and must not have credentials of providers or of the mail
- * server.
+ * secret. It sends alerts to addresses of others, by the mail server too, and must not have credentials of
+ * providers.
  */
 export function workerEnvironment(
   environment: Record<string, string | undefined>,

@@ -100,10 +100,10 @@ const PERMITTED: Record<string, string> = {
 
   'get /api/status': OVERSEERS,
   'get /api/alerts': EVERYBODY,
-  'get /api/webhooks': OVERSEERS,
-  'post /api/webhooks': 'administrator',
-  'delete /api/webhooks/:webhook': 'administrator',
-  'post /api/webhooks/:webhook/test': 'administrator',
+  'get /api/destinations': OVERSEERS,
+  'post /api/destinations': 'administrator',
+  'delete /api/destinations/:destination': 'administrator',
+  'post /api/destinations/:destination/test': 'administrator',
   'get /api/deliveries': OVERSEERS,
 
   'get /api/usage': EVERYBODY,

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AlertRow, DeliveryRow, CreatedWebhook, WebhookRow } from '#server/contract/alerts.ts';
+import type { AlertRow, DeliveryRow, CreatedDestination, DestinationRow } from '#server/contract/alerts.ts';
 import type { Status } from '#server/contract/status.ts';
 import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { ask, type TestDatabase } from '../support/database.ts';
 import { projectAll } from '../support/projections/projected.ts';
-import { isSigned, startReceiver } from '../support/servers/webhook-receiver.ts';
+import { isSigned, startReceiver } from '../support/servers/alert-receiver.ts';
 import { type TestRelay, until } from '../support/relay.ts';
 import { connectAs } from '../support/log/log-writer.ts';
 import { spawnWorker } from '../support/servers/worker-process.ts';
@@ -99,39 +99,45 @@ test('members see the alerts about their account, those who oversee all; the new
 });
 
 test.each([
-  ['another scheme', { url: 'ftp://example.com/' }],
-  ['an address with a user', { url: 'https://me:canary@example.com/' }],
-  ['no address', { url: 'example' }],
-  ['alerts that are none', { url: 'https://example.com/', alerts: ['quotas'] }],
-  ['no alerts', { url: 'https://example.com/', alerts: [] }],
-])('a webhook is not added with %s, and the refusal does not repeat it', async (_what, body) => {
-  const reply = await administrator.post('/api/webhooks', { alerts: ['quota'], ...body });
+  ['another scheme', { address: 'ftp://example.com/' }],
+  ['an address with a user', { address: 'https://me:canary@example.com/' }],
+  ['no address', { address: 'example' }],
+  ['alerts that are none', { address: 'https://example.com/', alerts: ['quotas'] }],
+  ['no alerts', { address: 'https://example.com/', alerts: [] }],
+])('a destination is not added with %s, and the refusal does not repeat it', async (_what, body) => {
+  const reply = await administrator.post('/api/destinations', {
+    kind: 'webhook',
+    alerts: ['quota'],
+    ...body,
+  });
   expect(reply).toMatchObject({ status: 400, code: 'invalid_value' });
   expect(JSON.stringify(reply.body)).not.toContain('canary');
 });
 
-test('a webhook is for an account that is there, and a test needs a worker', async () => {
+test('a destination is for an account that is there, and a test needs a worker', async () => {
   expect(
-    await administrator.post('/api/webhooks', {
-      url: 'https://example.com/',
+    await administrator.post('/api/destinations', {
+      kind: 'webhook',
+      address: 'https://example.com/',
       alerts: ['quota'],
       account: 'Unknown0',
     }),
   ).toMatchObject({ status: 404, code: 'not_found' });
-  const { body } = await administrator.post<CreatedWebhook>('/api/webhooks', {
-    url: 'https://example.com/x',
+  const { body } = await administrator.post<CreatedDestination>('/api/destinations', {
+    kind: 'webhook',
+    address: 'https://example.com/x',
     alerts: ['quota'],
   });
-  expect(await administrator.post(`/api/webhooks/${body.id}/test`)).toMatchObject({
+  expect(await administrator.post(`/api/destinations/${body.id}/test`)).toMatchObject({
     status: 409,
     code: 'not_allowed',
   });
-  expect(await administrator.delete(`/api/webhooks/${body.id}`)).toMatchObject({ status: 200 });
-  expect(await administrator.delete(`/api/webhooks/${body.id}`)).toMatchObject({
+  expect(await administrator.delete(`/api/destinations/${body.id}`)).toMatchObject({ status: 200 });
+  expect(await administrator.delete(`/api/destinations/${body.id}`)).toMatchObject({
     status: 404,
     code: 'not_found',
   });
-  expect(await administrator.post('/api/webhooks/Unknown0/test')).toMatchObject({
+  expect(await administrator.post('/api/destinations/Unknown0/test')).toMatchObject({
     status: 404,
     code: 'not_found',
   });
@@ -151,30 +157,32 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
       'the worker',
       20_000,
     );
-    const { body: made } = await administrator.post<CreatedWebhook>('/api/webhooks', {
-      url: receiver.url,
+    const { body: made } = await administrator.post<CreatedDestination>('/api/destinations', {
+      kind: 'webhook',
+      address: receiver.url,
       alerts: ['quota', 'quota'],
       allow_private: true,
     });
     expect(made.secret).toMatch(/^whsec_/);
     const { body: tested } = await administrator.post<{ object: string; id: string }>(
-      `/api/webhooks/${made.id}/test`,
+      `/api/destinations/${made.id}/test`,
     );
     const deliveries = async () =>
-      (await auditor.get<List<DeliveryRow>>(`/api/deliveries?webhook=${made.id}`)).body.data;
+      (await auditor.get<List<DeliveryRow>>(`/api/deliveries?destination=${made.id}`)).body.data;
     const [delivery] = await until(deliveries, ([newest]) => newest?.state === 'delivered', 'the delivery');
     expect(delivery).toMatchObject({
       id: tested.id,
-      webhook: made.id,
+      destination: made.id,
       alert_kind: 'test',
       attempts: [{ status: 204, error: null }],
     });
-    expect(receiver.received.some((sent) => isSigned(sent, made.secret))).toBe(true);
-    const { body: listed } = await auditor.get<List<WebhookRow>>('/api/webhooks');
+    expect(receiver.received.some((sent) => isSigned(sent, made.secret as string))).toBe(true);
+    const { body: listed } = await auditor.get<List<DestinationRow>>('/api/destinations');
     expect(listed.data).toMatchObject([
       {
         id: made.id,
-        origin: new URL(receiver.url).origin,
+        kind: 'webhook',
+        label: new URL(receiver.url).origin,
         account: null,
         alerts: ['quota'],
         allow_private: true,
@@ -183,7 +191,7 @@ test('a webhook is added, tested, listed without URL and secret, removed with it
       },
     ]);
     expect(JSON.stringify(listed)).not.toMatch(/canary|whsec/);
-    await administrator.delete(`/api/webhooks/${made.id}`);
+    await administrator.delete(`/api/destinations/${made.id}`);
     expect(await deliveries()).toEqual([]);
   } finally {
     await worker.stop();

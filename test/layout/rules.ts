@@ -10,7 +10,10 @@ export const FOLDERS: Record<string, readonly string[]> = {
   server: ['db/', 'server/'],
   worker: ['db/', 'worker/'],
   web: [
+    'db/alerts/alert-line.ts',
+    'db/alerts/alert-path.ts',
     'db/alerts/alerts.ts',
+    'db/alerts/destination-kinds.ts',
     'db/events/parts.ts',
     'db/events/endings.ts',
     'db/events/events.ts',
@@ -18,6 +21,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
     'db/limits/limits.ts',
     'db/limits/meters.ts',
     'db/limits/subjects.ts',
+    'db/limits/titles.ts',
     'db/money.ts',
     'db/pricing/',
     'db/projections/buckets.ts',

@@ -193,7 +193,7 @@ describe('quotas', () => {
     expect(all.filter(({ details }) => 'others_than' in details)).toHaveLength(1);
     expect(all).toHaveLength(12);
 
-    // The condition of the list and of webhooks is the filter of calls.
+    // The condition of the list and of destinations is the filter of calls.
     const users = all.flatMap(({ details }) => details['end_user'] ?? []) as string[];
     const values: Record<keyof AlertFilter, readonly string[]> = {
       account: ['Account1', 'Account2'],

@@ -3,13 +3,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { raiseAlerts } from '#db/alerts/alert-log.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
+import { sealTarget } from '#db/alerts/destinations.ts';
+import { createWebhookSecret } from '#db/alerts/webhooks.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import { randomFrom } from '../chaos/random.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openWriter, settled } from '../support/log/log-writer.ts';
-import { type Receiver, startReceiver } from '../support/servers/webhook-receiver.ts';
+import { type Receiver, startReceiver } from '../support/servers/alert-receiver.ts';
 import { changeControl, openLog, until } from '../support/relay.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
@@ -47,12 +48,12 @@ beforeAll(async () => {
       { quotas: [{ meter: 'requests', window: 'month', limit: 100, enforcement: 'soft' }] },
       'keep',
     );
-    const webhook = publicId();
-    const target = { url: receiver.url, secret: createWebhookSecret() };
+    const destination = publicId();
+    const target = { kind: 'webhook' as const, url: receiver.url, secret: createWebhookSecret() };
     await client.query(
-      `insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private)
-        values ($1, 'here', $2, '{quota}', true)`,
-      [webhook, sealTarget(pepper, webhook, target)],
+      `insert into daybook.alert_destination (id, kind, label, sealed_target, alerts, allow_private)
+        values ($1, 'webhook', 'here', $2, '{quota}', true)`,
+      [destination, sealTarget(pepper, destination, target)],
     );
     return id;
   });
@@ -114,7 +115,7 @@ test(
       (
         await client.query<{ state: string; percent: number }>(
           `select d.state, (a.details->>'percent')::int as percent
-            from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert
+            from daybook.alert_delivery d join daybook.alert a on a.id = d.alert
             order by a.raised_at`,
         )
       ).rows;

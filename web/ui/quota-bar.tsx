@@ -1,6 +1,7 @@
+import { limitTitle } from '#db/limits/titles.ts';
 import type { LimitRow } from '#server/contract/limits.ts';
 import { atTime, exhaustedAtMs } from '../lib/format/limit-windows.ts';
-import { isBalance, limitTitle, showAmount } from '../lib/format/limits.ts';
+import { isBalance, showAmount } from '../lib/format/limits.ts';
 import { useZone } from '../lib/hooks/preferences.ts';
 import { showDuration, showShort, showTime, type Zone } from '../lib/format/show.ts';
 import { useNow } from '../lib/hooks/use-now.ts';

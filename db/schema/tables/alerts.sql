@@ -1,13 +1,14 @@
--- Alerts, their webhooks, and the worker's jobs. These are ordinary tables that can't be rebuilt from the
+-- Alerts, their destinations, and the worker's jobs. These are ordinary tables that can't be rebuilt from the
 -- log. Addresses of receivers are often secrets in themselves and have to be erasable, so neither they nor
 -- their changes are events.
 
--- The address and the signing secret of a webhook are sealed under the pepper (db/alerts/webhooks.ts): a
--- backup of the database shows neither.
-create table daybook.webhook (
+-- Where alerts are sent. URLs and the signing secrets of webhooks are sealed under the pepper
+-- (db/alerts/destinations.ts): a backup of the database shows neither.
+create table daybook.alert_destination (
   id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
-  -- Scheme, host and port of the address; the rest stays sealed.
-  origin text not null,
+  kind text collate "C" not null check (kind in ('webhook', 'slack', 'teams', 'email')),
+  -- Of a URL scheme, host and port, while the rest stays sealed; of email the address.
+  label text not null,
   sealed_target bytea not null,
   -- The one account to alert about; null: all accounts, and alerts about no account.
   account text collate "C",
@@ -39,21 +40,21 @@ create table daybook.alert (
 );
 create index alert_raised on daybook.alert (raised_at);
 
--- An alert on its way to a webhook. Receivers deduplicate repeated attempts by the id.
-create table daybook.webhook_delivery (
+-- An alert on its way to a destination. Receivers deduplicate repeated attempts by the id.
+create table daybook.alert_delivery (
   id uuid primary key default uuidv7(),
-  webhook text collate "C" not null references daybook.webhook on delete cascade,
+  destination text collate "C" not null references daybook.alert_destination on delete cascade,
   alert uuid not null references daybook.alert on delete cascade,
   state text not null default 'waiting' check (state in ('waiting', 'delivered', 'failed')),
   created_at timestamptz not null default clock_timestamp(),
   ended_at timestamptz,
-  unique (webhook, alert)
+  unique (destination, alert)
 );
-create index webhook_delivery_alert on daybook.webhook_delivery (alert);
+create index alert_delivery_alert on daybook.alert_delivery (alert);
 
 -- Every attempt of a delivery. Of the reply only the status is kept; `fault` says why there was no reply.
-create table daybook.webhook_attempt (
-  delivery uuid not null references daybook.webhook_delivery on delete cascade,
+create table daybook.alert_attempt (
+  delivery uuid not null references daybook.alert_delivery on delete cascade,
   attempted_at timestamptz not null default clock_timestamp(),
   status smallint,
   fault text,

@@ -4,10 +4,10 @@ import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/al
 import { parseId } from '#server/dashboard/change.ts';
 import {
   AlertsQuery,
-  CreateWebhook,
+  CreateDestination,
   DeliveriesQuery,
-  type CreatedWebhook,
-  type WebhookRow,
+  type CreatedDestination,
+  type DestinationRow,
 } from '#server/contract/alerts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
@@ -21,9 +21,14 @@ import {
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import { readQuery } from '#server/read/query.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/control/webhooks.ts';
+import {
+  addDestination,
+  listDestinations,
+  removeDestination,
+  testDestination,
+} from '#server/control/destinations.ts';
 
-/** Alerts, and the webhooks that they are sent to. */
+/** Alerts, and the destinations that they are sent to. */
 export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   const { readModel, pepper } = relay;
 
@@ -43,11 +48,11 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       return list(who, (client) => listAlerts(client, scopeOfMember(who).account, filter, nameOf));
     }),
 
-    route('get', '/api/webhooks', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
+    route('get', '/api/destinations', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
       list(who, async (client) =>
-        (await listWebhooks(client)).map(
-          ({ created_at, failing_since, switched_off_at, ...webhook }): WebhookRow => ({
-            ...webhook,
+        (await listDestinations(client)).map(
+          ({ created_at, failing_since, switched_off_at, ...destination }): DestinationRow => ({
+            ...destination,
             created_at: created_at.toISOString(),
             failing_since: failing_since?.toISOString() ?? null,
             disabled_at: switched_off_at?.toISOString() ?? null,
@@ -56,41 +61,53 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       ),
     ),
 
-    route('post', '/api/webhooks', ADMINISTRATORS, CreateWebhook, async ({ body }, { member }) => {
-      const { url, account, alerts, filter, allow_private: allowPrivate } = body;
+    route('post', '/api/destinations', ADMINISTRATORS, CreateDestination, async ({ body }, { member }) => {
+      const { kind, address, account, alerts, filter, allow_private: allowPrivate } = body;
       if (account !== null && !readModel.account(account))
         return new ApiError('not_found', { param: 'account' });
       const made = await control.change(`member/${member.id}`, (_control, client) =>
-        addWebhook(client, pepper, { url, account, alerts, filter, allowPrivate }),
+        addDestination(client, pepper, { kind, address, account, alerts, filter, allowPrivate }),
       );
       return made instanceof ApiError
         ? made
-        : ({ object: 'webhook', id: made.id, secret: made.secret } satisfies CreatedWebhook);
+        : ({ object: 'destination', id: made.id, secret: made.secret } satisfies CreatedDestination);
     }),
 
-    route('delete', '/api/webhooks/:webhook', ADMINISTRATORS, null, async ({ params }, { member }) => {
-      const id = parseId(params, 'webhook');
-      if (id instanceof ApiError) return id;
-      const removed = await control.change(`member/${member.id}`, (_control, client) =>
-        removeWebhook(client, id),
-      );
-      return removed instanceof ApiError ? removed : { object: 'webhook', id };
-    }),
+    route(
+      'delete',
+      '/api/destinations/:destination',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, { member }) => {
+        const id = parseId(params, 'destination');
+        if (id instanceof ApiError) return id;
+        const removed = await control.change(`member/${member.id}`, (_control, client) =>
+          removeDestination(client, id),
+        );
+        return removed instanceof ApiError ? removed : { object: 'destination', id };
+      },
+    ),
 
-    route('post', '/api/webhooks/:webhook/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
-      const id = parseId(params, 'webhook');
-      if (id instanceof ApiError) return id;
-      const delivery = await control.change(`member/${member.id}`, (_control, client) =>
-        testWebhook(client, id),
-      );
-      return delivery instanceof ApiError ? delivery : { object: 'delivery', id: delivery };
-    }),
+    route(
+      'post',
+      '/api/destinations/:destination/test',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, { member }) => {
+        const id = parseId(params, 'destination');
+        if (id instanceof ApiError) return id;
+        const delivery = await control.change(`member/${member.id}`, (_control, client) =>
+          testDestination(client, id),
+        );
+        return delivery instanceof ApiError ? delivery : { object: 'delivery', id: delivery };
+      },
+    ),
 
     route('get', '/api/deliveries', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
       const query = readQuery(DeliveriesQuery, request.url);
       return query instanceof ApiError
         ? query
-        : list(who, (client) => listDeliveries(client, query.webhook ?? null));
+        : list(who, (client) => listDeliveries(client, query.destination ?? null));
     }),
   ];
 }

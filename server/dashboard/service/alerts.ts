@@ -44,7 +44,7 @@ export async function listAlerts(
     .selectFrom(listed.as('a'))
     .crossJoinLateral((eb) =>
       eb
-        .selectFrom('daybook.webhook_delivery')
+        .selectFrom('daybook.alert_delivery')
         .select([
           sql<number>`count(*) filter (where state = 'delivered')::int`.as('delivered'),
           sql<number>`count(*) filter (where state = 'waiting')::int`.as('pending'),
@@ -72,19 +72,19 @@ export async function listAlerts(
 const ATTEMPTS = sql<DeliveryRow['attempts']>`(
   select coalesce(json_agg(json_build_object('at', t.attempted_at, 'status', t.status,
       'error', t.fault, 'duration_ms', t.duration_ms) order by t.attempted_at), '[]')
-    from (select * from daybook.webhook_attempt where delivery = d.id
+    from (select * from daybook.alert_attempt where delivery = d.id
       order by attempted_at desc limit ${ATTEMPTS_SHOWN_MAX}) t)`;
 
-/** The newest deliveries with their attempts, the first attempt first. @param webhook null: of all. */
-export async function listDeliveries(client: ClientBase, webhook: string | null): Promise<DeliveryRow[]> {
+/** The newest deliveries with their attempts, the first attempt first. @param destination null: of all. */
+export async function listDeliveries(client: ClientBase, destination: string | null): Promise<DeliveryRow[]> {
   let query = db
-    .selectFrom('daybook.webhook_delivery as d')
+    .selectFrom('daybook.alert_delivery as d')
     .innerJoin('daybook.alert as a', 'a.id', 'd.alert')
-    .select(['d.id', 'd.webhook', 'a.kind as alert_kind', 'd.state', 'd.created_at', 'd.ended_at'])
+    .select(['d.id', 'd.destination', 'a.kind as alert_kind', 'd.state', 'd.created_at', 'd.ended_at'])
     .select(ATTEMPTS.as('attempts'))
     .orderBy('d.id', 'desc')
     .limit(DELIVERIES_LISTED_MAX);
-  if (webhook !== null) query = query.where('d.webhook', '=', webhook);
+  if (destination !== null) query = query.where('d.destination', '=', destination);
   const rows = await rowsOf(client, query);
   return rows.map(({ state, created_at, ended_at, attempts, ...delivery }) => ({
     ...delivery,

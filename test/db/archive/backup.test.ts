@@ -73,14 +73,14 @@ const EVERYWHERE = `
     values ('Session1', 'Member01', sha256('s'), now() + interval '1 day', 'b', 'n');
   insert into daybook.link (id, kind, digest, expires_at)
     values ('Link0001', 'setup', sha256('l'), now() + interval '1 day');
-  insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private)
-    values ('Webhook1', 'https://example.com', '\\x5c', '{"quota","a b"}', false);
+  insert into daybook.alert_destination (id, kind, label, sealed_target, alerts, allow_private)
+    values ('Destina1', 'webhook', 'https://example.com', '\\x5c', '{"quota","a b"}', false);
   insert into daybook.alert (topic, ordinal, kind, state, details)
     values ('t', 1, 'quota', 'raised', '{"a": "\\\\ \\" \\n"}');
-  insert into daybook.webhook_delivery (webhook, alert, state, ended_at)
-    select 'Webhook1', id, 'delivered', now() from daybook.alert;
-  insert into daybook.webhook_attempt (delivery, status, duration_ms) select id, 200, 5
-    from daybook.webhook_delivery;
+  insert into daybook.alert_delivery (destination, alert, state, ended_at)
+    select 'Destina1', id, 'delivered', now() from daybook.alert;
+  insert into daybook.alert_attempt (delivery, status, duration_ms) select id, 200, 5
+    from daybook.alert_delivery;
   insert into daybook.alert_look values ('quota', 7);
   insert into daybook.secret_use values ('Key00001', 'abcd', now());
   insert into daybook.credential (id, upstream, sealed_secret, wrapped_key, master_key, fingerprint)

@@ -216,10 +216,10 @@ const DIALOGS: readonly Scene[] = [
   { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set price') },
   { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
   {
-    name: 'admin-alerts-webhook',
+    name: 'admin-alerts-destination',
     path: '/admin/alerts',
     who: 'administrator',
-    act: opening('Add webhook'),
+    act: opening('Add destination'),
   },
   {
     name: 'palette',

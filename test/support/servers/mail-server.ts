@@ -6,10 +6,13 @@ export type MailServer = AsyncDisposable & {
   url: string;
   /** Each mail with its headers, as it came. */
   mails: { to: string; text: string }[];
+  /** A recipient that is rejected from here on, with the reply to it. */
+  reject: { to: string; reply: string } | null;
 };
 
 export async function startMailServer(): Promise<MailServer> {
   const mails: MailServer['mails'] = [];
+  const rejecting: Pick<MailServer, 'reject'> = { reject: null };
   const server = createServer((socket) => {
     let buffered = '';
     let to = '';
@@ -33,6 +36,7 @@ export async function startMailServer(): Promise<MailServer> {
       }
       const recipient = /^RCPT TO:<(.*)>/i.exec(line);
       if (recipient) to = recipient[1] ?? '';
+      if (recipient && to === rejecting.reject?.to) return say(rejecting.reject.reply);
       say('250 ok');
     };
     socket.on('error', () => {});
@@ -46,12 +50,12 @@ export async function startMailServer(): Promise<MailServer> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return {
+  return Object.assign(rejecting, {
     url: `smtp://127.0.0.1:${(server.address() as AddressInfo).port}`,
     mails,
     async [Symbol.asyncDispose]() {
       server.close();
       await once(server, 'close');
     },
-  };
+  });
 }

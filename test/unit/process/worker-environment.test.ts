@@ -9,7 +9,6 @@ it('the worker beside a server gets every variable that it reads, and no secret 
     'DAYBOOK_UPSTREAMS',
     'DAYBOOK_UPSTREAMS_FILE',
     'OPENAI_API_KEY',
-    'SMTP_URL',
     'ADMIN_PASSWORD',
     'DAYBOOK_MASTER_KEY_FILE',
     'READYZ_TOKEN',

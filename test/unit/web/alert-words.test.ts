@@ -3,11 +3,14 @@ import { alertLine } from '../../../web/features/alerts/alert-words.ts';
 import { readAlertSearch } from '../../../web/lib/search/alerts.ts';
 
 const quota = (details: object) =>
-  alertLine({
-    kind: 'quota',
-    state: 'raised',
-    details: { meter: 'tokens', window: 'month', percent: 80, limit: 1_000, used: 850, ...details },
-  });
+  alertLine(
+    {
+      kind: 'quota',
+      state: 'raised',
+      details: { meter: 'tokens', window: 'month', percent: 80, limit: 1_000, used: 850, ...details },
+    },
+    'utc',
+  );
 
 test('alerts of quotas name whose the quota is', () => {
   expect(quota({ subject: 'account/Account1' })).toBe('Monthly tokens: 80% used (850 of 1,000).');
@@ -19,11 +22,14 @@ test('alerts of quotas name whose the quota is', () => {
     'Sessions: Monthly tokens: 80% used by more than 10 today; no further alerts until tomorrow (UTC).',
   );
   expect(
-    alertLine({
-      kind: 'overdraft',
-      state: 'raised',
-      details: { per: 'tag', meter: 'tokens', window: 'day', others_than: 10 },
-    }),
+    alertLine(
+      {
+        kind: 'overdraft',
+        state: 'raised',
+        details: { per: 'tag', meter: 'tokens', window: 'day', others_than: 10 },
+      },
+      'utc',
+    ),
   ).toMatch(/^Tags: Daily tokens: hard limit exceeded by more than 10 today/);
 });
 

@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { limitTitle } from '#db/limits/titles.ts';
 import type { AdjustmentRow } from '#server/contract/accounts.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { adjustmentsQuery } from '../../lib/api/adjustments.ts';
 import { describeActor, useKeyNames, useMemberNames } from '../../lib/api/names.ts';
-import { limitTitle, showAmount } from '../../lib/format/limits.ts';
+import { showAmount } from '../../lib/format/limits.ts';
 import { showCount, showCounted } from '../../lib/format/show.ts';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { When } from '../../ui/when.tsx';

@@ -1,4 +1,6 @@
+import { alertPath } from '#db/alerts/alert-path.ts';
 import type { AlertRow } from '#server/contract/alerts.ts';
+import { useZone } from '../../lib/hooks/preferences.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { Badge, Empty } from '../../ui/layout/parts.tsx';
 import { type Column, Table } from '../../ui/layout/table.tsx';
@@ -18,7 +20,7 @@ const COLUMNS: readonly Column<AlertRow>[] = [
         ) : (
           <Badge tone="warn">Triggered</Badge>
         )}{' '}
-        {alertLine(alert)}
+        <AlertText alert={alert} />
         <p className="text-xs text-muted md:hidden">
           {alert.account_name ?? 'System'}, <When time={alert.raised_at} />
         </p>
@@ -51,12 +53,24 @@ export function AlertList({ alerts, isFiltered }: AlertListProps) {
           </Empty>
         ) : (
           <Empty icon="alert" title="No alerts yet">
-            You are alerted when a quota reaches 50, 80 or 100%, a key is about to expire, an upstream fails,
-            or figures fall behind.
+            You are alerted when a quota reaches 50, 80 or 100% or is projected to be exceeded, when usage is
+            unusual, a key is about to expire, an upstream fails, or figures fall behind.
           </Empty>
         )
       }
     />
+  );
+}
+
+/** The sentence, as a link to the calls or the resource that it is about. */
+function AlertText({ alert }: { alert: AlertRow }) {
+  const zone = useZone();
+  const line = alertLine(alert, zone);
+  if (alert.kind === 'test') return line;
+  return (
+    <a href={alertPath(alert)} className="underline decoration-line-strong hover:decoration-current">
+      {line}
+    </a>
   );
 }
 

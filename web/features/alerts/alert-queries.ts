@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import type { AlertFilter } from '#db/alerts/alerts.ts';
-import type { AlertRow, DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
+import type { AlertRow, DeliveryRow, DestinationRow } from '#server/contract/alerts.ts';
 import { api, type List, queryString } from '../../lib/api/api.ts';
 
 /** The newest alerts. */
@@ -14,25 +14,31 @@ export const alertsQuery = (filter: AlertFilter) =>
 /** Of the alerts by any filter. */
 export const ALERTS_KEY = ['alerts'];
 
-export const webhooksQuery = queryOptions({
-  queryKey: ['webhooks'],
+export const destinationsQuery = queryOptions({
+  queryKey: ['destinations'],
   queryFn: async ({ signal }) =>
-    (await api<List<WebhookRow>>('GET', '/api/webhooks', undefined, signal)).data,
+    (await api<List<DestinationRow>>('GET', '/api/destinations', undefined, signal)).data,
 });
 
 /** An endpoint has ten seconds to respond, so this covers the first attempt. */
 const FOLLOW_MS = 20_000;
 
 /**
- * The newest deliveries of a webhook. A pending first attempt is polled, because deliveries are not events
- * and don't appear in the live feed.
+ * The newest deliveries of a destination. A pending first attempt is polled, because deliveries are not
+ * events and don't appear in the live feed.
  */
-export const deliveriesQuery = (webhook: string) =>
+export const deliveriesQuery = (destination: string) =>
   queryOptions({
-    queryKey: ['deliveries', webhook],
+    queryKey: ['deliveries', destination],
     queryFn: async ({ signal }) =>
-      (await api<List<DeliveryRow>>('GET', `/api/deliveries${queryString({ webhook })}`, undefined, signal))
-        .data,
+      (
+        await api<List<DeliveryRow>>(
+          'GET',
+          `/api/deliveries${queryString({ destination })}`,
+          undefined,
+          signal,
+        )
+      ).data,
     staleTime: 0,
     refetchInterval: ({ state: { data } }) =>
       data?.some(

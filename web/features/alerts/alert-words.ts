@@ -1,9 +1,8 @@
+import { alertLine as lineOf, type ReadAlert } from '#db/alerts/alert-line.ts';
 import type { AlertKind } from '#db/alerts/alerts.ts';
-import { type Meter, METERS } from '#db/limits/meters.ts';
-import { PER, type Per } from '#db/limits/subjects.ts';
-import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
-import { limitTitle } from '../../lib/format/limits.ts';
-import { showCost, showCount, showDuration } from '../../lib/format/show.ts';
+import type { DestinationKind } from '#db/alerts/destination-kinds.ts';
+import type { DeliveryRow } from '#server/contract/alerts.ts';
+import { showCost, showCount, showDuration, showTime, type Zone } from '../../lib/format/show.ts';
 
 /** Texts for alerts and their deliveries. Pure. */
 
@@ -12,6 +11,14 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
   quota: {
     name: 'Quota usage',
     about: 'A quota reaches 50, 80 or 100%; of an end user, session or tag 80 or 100%.',
+  },
+  budget_forecast: {
+    name: 'Projected over budget',
+    about: 'A quota is projected to be exceeded before its reset; once for each window.',
+  },
+  usage_anomaly: {
+    name: 'Unusual usage',
+    about: 'An account, key, model or end user uses far more in an hour than its own history.',
   },
   overdraft: { name: 'Exceeded hard limits', about: 'More of a hard limit is used than it allows.' },
   key_expiring: { name: 'Expiring keys', about: 'A key expires in seven days, and again in one day.' },
@@ -34,70 +41,47 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
 };
 export const KINDS = Object.keys(ALERTS) as AlertKind[];
 
-const text = (value: unknown): string =>
-  typeof value === 'string' || typeof value === 'number' ? String(value) : '?';
-const count = (value: unknown): string => (typeof value === 'number' ? showCount(value) : '?');
-const amount = (meter: unknown, value: unknown): string =>
-  METERS[meter as Meter]?.format === 'nanousd' && typeof value === 'number' ? showCost(value) : count(value);
+/** The alert in one sentence, in the reader's locale. */
+export const alertLine = (alert: ReadAlert, zone: Zone): string =>
+  lineOf(alert, {
+    count: showCount,
+    cost: showCost,
+    duration: showDuration,
+    time: (at) => showTime(at, zone, 'minute'),
+  });
 
-const failureRate = ({ failed, ended }: AlertRow['details']): string =>
-  `${count(failed)} of ${count(ended)} requests failed`;
-const lag = ({ ms, events }: AlertRow['details']): string =>
-  `${typeof ms === 'number' ? showDuration(ms) : '?'} (${count(events)} events)`;
-
-/** The limit, after whose it is where it is not the account's. */
-function limitOf({ key, per, meter, window, ...details }: AlertRow['details']): string {
-  const title = limitTitle({ meter, window } as Parameters<typeof limitTitle>[0]);
-  const ofKey = key === undefined ? '' : `Key ${text(key)}: `;
-  if (typeof per !== 'string') return `${ofKey}${title}`;
-  const [one, several] = PER[per as Per]?.names ?? [per, per];
-  const whose = details[per] === undefined ? several : `${one} ${text(details[per])}`;
-  return `${ofKey}${whose}: ${title}`.replace(/^./, (first) => first.toUpperCase());
-}
-
-const moreThan = (others: unknown): string =>
-  `more than ${text(others)} today; no further alerts until tomorrow (UTC)`;
-
-/** The alert in one sentence. Account and time are shown next to it. */
-export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'state' | 'details'>): string {
-  switch (kind) {
-    case 'quota': {
-      const { percent, meter, limit, used, others_than: others } = details;
-      if (others !== undefined) return `${limitOf(details)}: ${text(percent)}% used by ${moreThan(others)}.`;
-      const share = `${amount(meter, used)} of ${amount(meter, limit)}`;
-      return `${limitOf(details)}: ${text(percent)}% used (${share}).`;
-    }
-    case 'overdraft': {
-      const { meter, limit, used, overdraft, others_than: others } = details;
-      if (others !== undefined) return `${limitOf(details)}: hard limit exceeded by ${moreThan(others)}.`;
-      const share = `${amount(meter, used)} used of ${amount(meter, limit)}`;
-      return `${limitOf(details)}: hard limit exceeded by ${amount(meter, overdraft)} (${share}).`;
-    }
-    case 'key_expiring': {
-      const { key_name: name, key, days } = details;
-      return `Key “${text(name ?? key)}” expires in ${days === 1 ? '1 day' : `${text(days)} days`}.`;
-    }
-    case 'upstream_failing':
-      return state === 'recovered'
-        ? `Upstream ${text(details['upstream'])} recovered.`
-        : `Upstream ${text(details['upstream'])} is failing: ${failureRate(details)} within five minutes.`;
-    case 'implausible_usage':
-      return (
-        `Upstream ${text(details['upstream'])} reported implausible usage of ${text(details['model'])} ` +
-        `(${count(details['calls'])} requests); their usage is estimated.`
-      );
-    case 'projector_behind':
-      return state === 'recovered'
-        ? 'Lists and figures have caught up with the event log.'
-        : `Lists and figures are ${lag(details)} behind the event log.`;
-    case 'job_failing':
-      return state === 'recovered'
-        ? `Background job ${text(details['job'])} recovered.`
-        : `Background job ${text(details['job'])} is failing: ${text(details['reason'])}.`;
-    case 'test':
-      return 'Test alert.';
-  }
-}
+/** Each kind of destination with its name and its address. */
+export const DESTINATIONS: Record<
+  DestinationKind,
+  { name: string; address: string; placeholder: string; hint: string }
+> = {
+  webhook: {
+    name: 'Webhook',
+    address: 'Endpoint URL',
+    placeholder: 'https://alerts.example.com/daybook',
+    hint: 'Receives a signed POST for each alert. Stored encrypted; only the host is shown later.',
+  },
+  slack: {
+    name: 'Slack',
+    address: 'Incoming webhook URL',
+    placeholder: 'https://hooks.slack.com/services/…',
+    hint: 'From the Slack app’s Incoming Webhooks. Stored encrypted; only the host is shown later.',
+  },
+  teams: {
+    name: 'Microsoft Teams',
+    address: 'Workflow URL',
+    placeholder: 'https://….logic.azure.com/workflows/…',
+    hint:
+      'From the workflow “Post to a channel when a webhook request is received”. ' +
+      'Stored encrypted; only the host is shown later.',
+  },
+  email: {
+    name: 'Email',
+    address: 'Email address',
+    placeholder: 'alerts@example.com',
+    hint: 'Sent by the mail server of SMTP_URL.',
+  },
+};
 
 /** Display name of the alert kind of a delivery. */
 export const kindName = (kind: string): string =>

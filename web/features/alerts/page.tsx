@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
 import { lazy, Suspense, useState } from 'react';
-import type { WebhookRow } from '#server/contract/alerts.ts';
+import type { DestinationRow } from '#server/contract/alerts.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
@@ -9,31 +9,32 @@ import { Card } from '../../ui/layout/parts.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { AlertChips, AlertFilterBar } from './alert-filter.tsx';
 import { AlertList } from './alert-list.tsx';
-import { ALERTS_KEY, alertsQuery, webhooksQuery } from './alert-queries.ts';
-import { WebhookList } from './webhook-list.tsx';
+import { ALERTS_KEY, alertsQuery, destinationsQuery } from './alert-queries.ts';
+import { DestinationList } from './destination-list.tsx';
 
-const AddWebhook = lazy(() =>
-  import('./add-webhook.tsx').then(({ AddWebhook: component }) => ({ default: component })),
+const AddDestination = lazy(() =>
+  import('./add-destination.tsx').then(({ AddDestination: component }) => ({ default: component })),
 );
-const RemoveWebhook = lazy(() =>
-  import('./remove-webhook.tsx').then(({ RemoveWebhook: component }) => ({ default: component })),
+const RemoveDestination = lazy(() =>
+  import('./remove-destination.tsx').then(({ RemoveDestination: component }) => ({ default: component })),
 );
-const WebhookDialog = lazy(() =>
-  import('./webhook-dialog.tsx').then(({ WebhookDialog: component }) => ({ default: component })),
+const DestinationDialog = lazy(() =>
+  import('./destination-dialog.tsx').then(({ DestinationDialog: component }) => ({ default: component })),
 );
 
-type Open = { view: 'add' } | { view: 'show' | 'remove'; webhook: WebhookRow } | null;
+type Open = { view: 'add' } | { view: 'show' | 'remove'; destination: DestinationRow } | null;
 
 export function AlertsPage() {
   const queries = useQueryClient();
   const filter = useSearch({ from: '/inside/admin/alerts' });
   const alerts = useQuery(alertsQuery(filter));
-  const webhooks = useQuery(webhooksQuery);
+  const destinations = useQuery(destinationsQuery);
   const isAdministrator = useIsAdministrator();
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
   const refresh = (): void => {
-    for (const queryKey of [ALERTS_KEY, webhooksQuery.queryKey]) void queries.invalidateQueries({ queryKey });
+    for (const queryKey of [ALERTS_KEY, destinationsQuery.queryKey])
+      void queries.invalidateQueries({ queryKey });
   };
   return (
     <>
@@ -43,19 +44,19 @@ export function AlertsPage() {
         </Button>
         {isAdministrator && (
           <Button look="primary" icon="plus" onClick={() => setOpen({ view: 'add' })}>
-            Add webhook
+            Add destination
           </Button>
         )}
       </PageHead>
       <div className="flex flex-col gap-5">
-        <Card title="Webhooks" flush>
-          <Loaded query={webhooks} title="Couldn’t load webhooks" height="h-40">
+        <Card title="Destinations" flush>
+          <Loaded query={destinations} title="Couldn’t load destinations" height="h-40">
             {(rows) => (
-              <WebhookList
-                webhooks={rows}
+              <DestinationList
+                destinations={rows}
                 mayChange={isAdministrator}
-                onShow={(webhook) => setOpen({ view: 'show', webhook })}
-                onRemove={(webhook) => setOpen({ view: 'remove', webhook })}
+                onShow={(destination) => setOpen({ view: 'show', destination })}
+                onRemove={(destination) => setOpen({ view: 'remove', destination })}
               />
             )}
           </Loaded>
@@ -68,15 +69,15 @@ export function AlertsPage() {
         </Card>
       </div>
       <Suspense>
-        {open?.view === 'add' && <AddWebhook onClose={close} />}
+        {open?.view === 'add' && <AddDestination onClose={close} />}
         {open?.view === 'show' && (
-          <WebhookDialog
-            webhook={webhooks.data?.find(({ id }) => id === open.webhook.id) ?? open.webhook}
+          <DestinationDialog
+            destination={destinations.data?.find(({ id }) => id === open.destination.id) ?? open.destination}
             mayTest={isAdministrator}
             onClose={close}
           />
         )}
-        {open?.view === 'remove' && <RemoveWebhook webhook={open.webhook} onClose={close} />}
+        {open?.view === 'remove' && <RemoveDestination destination={open.destination} onClose={close} />}
       </Suspense>
     </>
   );

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { limitTitle, showAmount } from '../../lib/format/limits.ts';
+import { limitTitle } from '#db/limits/titles.ts';
+import { showAmount } from '../../lib/format/limits.ts';
 import type { RequestDetail, RequestQuota } from '#server/contract/requests.ts';
 import { type Attributed, KIND_NAMES, useAttributed } from '../../lib/api/attribution.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/api/names.ts';

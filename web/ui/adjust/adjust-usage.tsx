@@ -1,12 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { METERS, type QuotaMeter } from '#db/limits/meters.ts';
+import { limitTitle } from '#db/limits/titles.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { api, ApiError } from '../../lib/api/api.ts';
 import { adjustmentsKey } from '../../lib/api/adjustments.ts';
 import { limitsQuery } from '../../lib/api/limits.ts';
 import { newUuid } from '../../lib/api/uuid.ts';
-import { limitTitle, showAmount } from '../../lib/format/limits.ts';
+import { showAmount } from '../../lib/format/limits.ts';
 import { capitalized, showCount } from '../../lib/format/show.ts';
 import { Button } from '../button.tsx';
 import { DialogActions } from '../dialog/dialog.tsx';

@@ -1,12 +1,17 @@
 import { createHmac } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createWebhookSecret, unsealTarget, sealTarget, signedHeaders } from '#db/alerts/webhooks.ts';
+import { sealTarget, unsealTarget } from '#db/alerts/destinations.ts';
+import { createWebhookSecret, signedHeaders } from '#db/alerts/webhooks.ts';
 
 const pepper = Buffer.alloc(32, 7);
-const target = { url: 'https://hooks.example.com/T0/canary-path', secret: 'whsec_Y2FuYXJ5LXNlY3JldA==' };
+const target = {
+  kind: 'webhook' as const,
+  url: 'https://hooks.example.com/T0/canary-path',
+  secret: 'whsec_Y2FuYXJ5LXNlY3JldA==',
+};
 
-describe('a sealed webhook target', () => {
+describe('a sealed target', () => {
   test('opens with the pepper and reveals nothing without it', () => {
     const sealed = sealTarget(pepper, 'Webhook1', target);
     expect(unsealTarget(pepper, 'Webhook1', sealed)).toEqual(target);
@@ -30,7 +35,7 @@ describe('a sealed webhook target', () => {
   });
 });
 
-describe('a delivery', () => {
+describe('a delivery to a webhook', () => {
   test("is signed as Standard Webhooks specifies, including the specification's example", () => {
     const headers = signedHeaders(
       'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',

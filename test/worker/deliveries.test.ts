@@ -4,17 +4,18 @@ import { raiseAlerts } from '#db/alerts/alert-log.ts';
 import { type Alert, ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
+import { sealTarget } from '#db/alerts/destinations.ts';
+import { createWebhookSecret } from '#db/alerts/webhooks.ts';
 import { commandLine } from '../support/servers/command-line.ts';
 import { ask, createDatabase, openSession, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { connectAs } from '../support/log/log-writer.ts';
 import { countLockWaiters } from '../support/lock-waiters.ts';
-import { isSigned, type Receiver, startReceiver } from '../support/servers/webhook-receiver.ts';
+import { isSigned, type Receiver, startReceiver } from '../support/servers/alert-receiver.ts';
 import { changeControl, until } from '../support/relay.ts';
 import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
-/** Webhooks as an operator has them: the command line, a worker, and a receiver on a real socket. */
+/** Destinations as an operator has them: the command line, a worker, and a receiver on a real socket. */
 
 const WITHIN_MS = 30_000;
 
@@ -61,7 +62,7 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  await client.query('delete from daybook.webhook; delete from daybook.alert');
+  await client.query('delete from daybook.alert_destination; delete from daybook.alert');
   // An attempt that is under way would arrive in the next test.
   const running =
     "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and locked_at is not null";
@@ -77,16 +78,16 @@ afterEach(async () => {
 
 const { daybook, json } = commandLine(env);
 
-/** What `webhook add` does, in this process. */
+/** What `destination add` does, in this process. */
 async function add(
   url: string = receiver.url,
   { alerts = [...ALERT_KINDS], allowPrivate = true }: { alerts?: AlertKind[]; allowPrivate?: boolean } = {},
 ) {
   const [id, secret] = [publicId(), createWebhookSecret()];
   await client.query(
-    `insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private)
-      values ($1, $2, $3, $4, $5)`,
-    [id, new URL(url).origin, sealTarget(pepper, id, { url, secret }), alerts, allowPrivate],
+    `insert into daybook.alert_destination (id, kind, label, sealed_target, alerts, allow_private)
+      values ($1, 'webhook', $2, $3, $4, $5)`,
+    [id, new URL(url).origin, sealTarget(pepper, id, { kind: 'webhook', url, secret }), alerts, allowPrivate],
   );
   return { id, secret };
 }
@@ -103,7 +104,7 @@ const states = async () =>
   (
     await client.query<{ state: string; status: number | null; fault: string | null }>(
       `select d.state, t.status, t.fault
-        from daybook.webhook_delivery d left join daybook.webhook_attempt t on t.delivery = d.id
+        from daybook.alert_delivery d left join daybook.alert_attempt t on t.delivery = d.id
         order by t.attempted_at`,
     )
   ).rows;
@@ -120,9 +121,9 @@ const hurried = <T>(
   until(
     async () => {
       await client.query(
-        `select daybook.queue_attempt(d.id, d.webhook, interval '0') from daybook.webhook_delivery d
+        `select daybook.queue_attempt(d.id, d.destination, interval '0') from daybook.alert_delivery d
           where d.state = 'waiting'
-            and (select count(*) from daybook.webhook_attempt t where t.delivery = d.id) < $1
+            and (select count(*) from daybook.alert_attempt t where t.delivery = d.id) < $1
             and exists (select from graphile_worker.jobs j
               where j.key = 'deliver-' || d.id and j.locked_at is null and j.run_at > clock_timestamp())`,
         [attempts],
@@ -134,9 +135,9 @@ const hurried = <T>(
     WITHIN_MS,
   );
 const queued = () => count("select count(*)::int from graphile_worker.jobs where key like 'deliver-%'");
-/** What `webhook test` does, in this process. */
+/** What `destination test` does, in this process. */
 async function tested(id: string): Promise<unknown> {
-  await ask(database.config('relay'), `select daybook.test_webhook('${id}')`);
+  await ask(database.config('relay'), `select daybook.test_destination('${id}')`);
   const [first] = await until(states, ([seen]) => seen !== undefined && seen.state !== 'waiting', 'the test');
   return [first?.state, first?.status ?? first?.fault];
 }
@@ -156,17 +157,17 @@ describe('a delivery', () => {
     });
   });
 
-  test("goes only to webhooks subscribed to the alert's kind and account", async () => {
+  test("goes only to destinations subscribed to the alert's kind and account", async () => {
     await client.query(
-      `insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private)
-        values ('Another1', 'x', '', 'Account2', '{quota}', true)`,
+      `insert into daybook.alert_destination (id, kind, label, sealed_target, account, alerts, allow_private)
+        values ('Another1', 'webhook', 'x', '', 'Account2', '{quota}', true)`,
     );
     const { id } = await add(receiver.url, { alerts: ['quota'] });
     await raiseAlerts(client, [alert('quota'), alert('key_expiring'), alert('upstream_failing', null)]);
-    const { rows } = await client.query<{ webhook: string; kind: string }>(
-      'select d.webhook, a.kind from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert',
+    const { rows } = await client.query<{ destination: string; kind: string }>(
+      'select d.destination, a.kind from daybook.alert_delivery d join daybook.alert a on a.id = d.alert',
     );
-    expect(rows).toEqual([{ webhook: id, kind: 'quota' }]);
+    expect(rows).toEqual([{ destination: id, kind: 'quota' }]);
   });
 
   test('is retried under the same id until accepted; response bodies are not stored', async () => {
@@ -210,23 +211,24 @@ describe('a delivery', () => {
   });
 });
 
-describe('a webhook', () => {
+describe('a destination', () => {
   test('that has failed for a day is disabled and logged; a successful test enables it', async () => {
     const { id } = await add();
     receiver.reply = { status: 503 };
     await client.query(
-      "update daybook.webhook set failures = 9, failing_since = now() - interval '25 hours'",
+      "update daybook.alert_destination set failures = 9, failing_since = now() - interval '25 hours'",
     );
     await raiseAlerts(client, [alert()]);
     await until(states, ([first]) => first?.state === 'failed', 'the end');
-    expect(worker.output()).toContain(`"webhook":"${id}"`);
+    expect(worker.output()).toContain(`"destination":"${id}"`);
     await client.query('delete from daybook.alert');
     await raiseAlerts(client, [alert()]);
     expect(await states()).toEqual([]);
     receiver.reply = { status: 204 };
     expect(await tested(id)).toEqual(['delivered', 204]);
     expect(
-      (await client.query('select failures, failing_since, switched_off_at from daybook.webhook')).rows,
+      (await client.query('select failures, failing_since, switched_off_at from daybook.alert_destination'))
+        .rows,
     ).toEqual([{ failures: 0, failing_since: null, switched_off_at: null }]);
   });
 
@@ -236,7 +238,10 @@ describe('a webhook', () => {
     await raiseAlerts(client, [alert()]);
     await until(states, ([first]) => first?.state === 'failed', 'the end');
     expect(
-      await ask(database.config('relay'), 'select switched_off_at is not null from daybook.webhook'),
+      await ask(
+        database.config('relay'),
+        'select switched_off_at is not null from daybook.alert_destination',
+      ),
     ).toBe(true);
   });
 
@@ -246,7 +251,7 @@ describe('a webhook', () => {
     await raiseAlerts(client, [alert()]);
     await until(states, (rows) => rows.length === 1, 'the first attempt');
     await until(queued, (jobs) => jobs === 1, 'the next attempt');
-    await ask(database.config('relay'), `delete from daybook.webhook where id = '${id}'`);
+    await ask(database.config('relay'), `delete from daybook.alert_destination where id = '${id}'`);
     await client.query("update graphile_worker._private_jobs set run_at = now() where key like 'deliver-%'");
     await until(queued, (jobs) => jobs === 0, 'the queue');
     expect(receiver.received).toHaveLength(1);
@@ -257,7 +262,7 @@ describe('a webhook', () => {
     await client.query('begin');
     try {
       // The row that a removal takes first, long enough for the worker to come to it.
-      await client.query(`select from daybook.webhook where id = '${id}' for no key update`);
+      await client.query(`select from daybook.alert_destination where id = '${id}' for no key update`);
       await ask(
         database.config('owner'),
         `select daybook.raise_alert('test/removed', 1, 'quota', 'raised', 'Account1', '{}')`,
@@ -265,12 +270,12 @@ describe('a webhook', () => {
       await until(
         () => countLockWaiters(client),
         (jobs) => jobs === 1,
-        'the worker at the webhook',
+        'the worker at the destination',
         WITHIN_MS,
       );
       // What the removal takes next is not in the hands of who waits for it.
-      await client.query('select from daybook.webhook_delivery for update nowait');
-      await client.query(`delete from daybook.webhook where id = '${id}'`);
+      await client.query('select from daybook.alert_delivery for update nowait');
+      await client.query(`delete from daybook.alert_destination where id = '${id}'`);
     } finally {
       await client.query('commit');
     }
@@ -286,63 +291,64 @@ describe('a webhook', () => {
     await until(states, (rows) => rows.length === 1, 'an attempt');
     const { rows } = await client.query<{ text: string }>(
       `select concat(
-          (select string_agg(w::text, '') from daybook.webhook w),
-          (select string_agg(d::text, '') from daybook.webhook_delivery d),
-          (select string_agg(t::text, '') from daybook.webhook_attempt t),
+          (select string_agg(w::text, '') from daybook.alert_destination w),
+          (select string_agg(d::text, '') from daybook.alert_delivery d),
+          (select string_agg(t::text, '') from daybook.alert_attempt t),
           (select string_agg(j::text, '') from graphile_worker._private_jobs j),
           (select string_agg(l::text, '') from daybook.log l),
-          encode((select sealed_target from daybook.webhook limit 1), 'escape')) as text`,
+          encode((select sealed_target from daybook.alert_destination limit 1), 'escape')) as text`,
     );
     const bare = secret.replace('whsec_', '');
-    for (const text of [rows[0]?.text, worker.output(), (await daybook('webhook', 'list')).stdout]) {
+    for (const text of [rows[0]?.text, worker.output(), (await daybook('destination', 'list')).stdout]) {
       expect(text).not.toMatch(/canary-path|what a receiver says/);
       expect(text).not.toContain(bare);
     }
-    await expect(ask(database.config('relay'), 'select sealed_target from daybook.webhook')).rejects.toThrow(
-      /permission denied/,
-    );
-    await expect(ask(database.config('auditor'), 'select id from daybook.webhook')).rejects.toThrow(
+    await expect(
+      ask(database.config('relay'), 'select sealed_target from daybook.alert_destination'),
+    ).rejects.toThrow(/permission denied/);
+    await expect(ask(database.config('auditor'), 'select id from daybook.alert_destination')).rejects.toThrow(
       /permission denied/,
     );
   });
 });
 
 describe('the command line', () => {
-  test('adds, lists, tests and removes a webhook, and shows its deliveries', async () => {
-    const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>(
-      'webhook',
+  test('adds, lists, tests and removes a destination, and shows its deliveries', async () => {
+    const { id, secret, label } = await json<{ id: string; secret: string; label: string }>(
+      'destination',
       'add',
+      'webhook',
       receiver.url,
       '--allow-private',
       '--alerts',
       'quota,key_expiring',
     );
-    expect(origin).toBe(new URL(receiver.url).origin);
-    expect(await json('webhook', 'test', id)).toMatchObject({ state: 'delivered', reply: '204' });
+    expect(label).toBe(new URL(receiver.url).origin);
+    expect(await json('destination', 'test', id)).toMatchObject({ state: 'delivered', reply: '204' });
     expect(receiver.received.map((sent) => isSigned(sent, secret))).toEqual([true]);
-    expect(await json('webhook', 'list')).toMatchObject([
-      { id, origin, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null },
+    expect(await json('destination', 'list')).toMatchObject([
+      { id, kind: 'webhook', label, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null },
     ]);
-    expect(await json('webhook', 'deliveries', id)).toMatchObject([
-      { webhook: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' },
+    expect(await json('destination', 'deliveries', id)).toMatchObject([
+      { destination: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' },
     ]);
-    expect(await json('webhook', 'remove', id)).toEqual({ id });
+    expect(await json('destination', 'remove', id)).toEqual({ id });
   });
 
   test('rejects invalid input in one line, and repeats no secret', async () => {
     const refused = await Promise.all([
-      daybook('webhook', 'add', 'ftp://example.com/'),
-      daybook('webhook', 'add', 'https://user:canary@example.com/'),
-      daybook('webhook', 'add', 'https://example.com/', '--alerts', 'quota,everything'),
-      daybook('webhook', 'test', 'Unknown1'),
+      daybook('destination', 'add', 'webhook', 'ftp://example.com/'),
+      daybook('destination', 'add', 'webhook', 'https://user:canary@example.com/'),
+      daybook('destination', 'add', 'webhook', 'https://example.com/', '--alerts', 'quota,everything'),
+      daybook('destination', 'test', 'Unknown1'),
     ]);
     expect(
       refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is not one of) .*/, '$1')]),
     ).toEqual([
       [1, 'daybook: The address must be one such as\n'],
-      [1, 'daybook: The address must have no user: deliveries are signed instead.\n'],
+      [1, 'daybook: The address must have no user and no password.\n'],
       [1, 'daybook: --alerts: "everything" is not one of\n'],
-      [1, 'daybook: There is no webhook Unknown1.\n'],
+      [1, 'daybook: There is no destination Unknown1.\n'],
     ]);
   });
 });
@@ -364,7 +370,7 @@ test('a stopping worker aborts an unanswered delivery, and the next worker retri
   expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
 });
 
-test('a webhook with a filter receives only the alerts that match', async () => {
+test('a destination with a filter receives only the alerts that match', async () => {
   const ids: Record<string, string> = {};
   for (const [name, filter] of Object.entries({
     all: {},
@@ -373,7 +379,7 @@ test('a webhook with a filter receives only the alerts that match', async () => 
     user: { end_user: 'User000000000001' },
   })) {
     ids[name] = (await add()).id;
-    await client.query('update daybook.webhook set filter = $2 where id = $1', [ids[name], filter]);
+    await client.query('update daybook.alert_destination set filter = $2 where id = $1', [ids[name], filter]);
   }
   const about = (topic: string, details: Alert['details']): Alert => ({ ...alert(), topic, details });
   await raiseAlerts(client, [
@@ -381,11 +387,11 @@ test('a webhook with a filter receives only the alerts that match', async () => 
     about('b', { upstream: 'one' }),
     about('c', { end_user: 'User000000000001' }),
   ]);
-  const { rows } = await client.query<{ webhook: string; topics: string }>(
-    `select d.webhook, string_agg(a.topic, '' order by a.topic) as topics
-      from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert group by d.webhook`,
+  const { rows } = await client.query<{ destination: string; topics: string }>(
+    `select d.destination, string_agg(a.topic, '' order by a.topic) as topics
+      from daybook.alert_delivery d join daybook.alert a on a.id = d.alert group by d.destination`,
   );
-  const topics = new Map(rows.map((row) => [row.webhook, row.topics]));
+  const topics = new Map(rows.map((row) => [row.destination, row.topics]));
   expect(Object.entries(ids).map(([name, id]) => [name, topics.get(id)])).toEqual([
     ['all', 'abc'],
     ['upstream', 'ab'],

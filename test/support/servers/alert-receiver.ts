@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What a receiver of webhooks was sent. */
+/** What a receiver of destinations was sent. */
 export type Received = { headers: IncomingHttpHeaders; body: string };
 
-/** A receiver of webhooks on this machine. It replies with 204, or as it is told to. */
+/** A receiver of destinations on this machine. It replies with 204, or as it is told to. */
 export type Receiver = AsyncDisposable & {
   url: string;
   received: Received[];

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { ALERT_DETAIL_FIELDS, ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
+import { DESTINATION_KINDS, type DestinationKind } from '#db/alerts/destination-kinds.ts';
 import {
   type FilterOptions,
   filterText,
@@ -16,26 +17,26 @@ import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import {
-  addWebhook,
-  listWebhooks,
-  removeWebhook,
-  testWebhook,
-  type Webhook,
-} from '#server/control/webhooks.ts';
+  addDestination,
+  listDestinations,
+  removeDestination,
+  testDestination,
+  type Destination,
+} from '#server/control/destinations.ts';
 
 const DELIVERIES_SHOWN = 50;
 /** A little longer than the worker's timeout of a delivery. */
 const TEST_WAIT_MS = 15_000;
 const TEST_POLL_MS = 200;
 
-/** `daybook webhook …` */
-export function webhookCommands(program: Command): void {
-  const webhook = program
-    .command('webhook')
-    .description('webhooks that receive alerts, signed per Standard Webhooks');
+/** `daybook destination …` */
+export function destinationCommands(program: Command): void {
+  const destination = program
+    .command('destination')
+    .description('alert destinations: signed webhooks, Slack, Microsoft Teams and email');
 
-  const adding = withJson(webhook.command('add').argument('<url>', 'the address that alerts are sent to'))
-    .description('add a webhook and print its signing secret, which is shown once')
+  const adding = withJson(addingCommand(destination))
+    .description('add a destination; of a webhook, print its signing secret, which is shown once')
     .option('--account <name>', 'only alerts about this account');
   withFilterOptions(adding, 'alerts about', ALERT_DETAIL_FIELDS)
     .option(
@@ -44,54 +45,58 @@ export function webhookCommands(program: Command): void {
       ALERT_KINDS.join(','),
     )
     .option('--allow-private', 'allow an address on this machine or in a private network')
-    .action((url: string, options: AddOptions, command: Command) =>
-      run(command, (session) => add(session, url, options), showAdded),
+    .action((kind: string, address: string, options: AddOptions, command: Command) =>
+      run(command, (session) => add(session, { kind, address }, options), showAdded),
     );
 
-  withJson(webhook.command('list'))
-    .description('list webhooks, without their addresses and secrets')
+  withJson(destination.command('list'))
+    .description('list destinations, without their URLs and secrets')
     .action((_options: unknown, command: Command) => run(command, list, showList));
 
-  withJson(webhook.command('remove').argument('<id>', "the webhook's id"))
-    .description('remove a webhook; its pending deliveries are dropped')
+  withJson(destination.command('remove').argument('<id>', "the destination's id"))
+    .description('remove a destination; its pending deliveries are dropped')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
         (session) => remove(session, id),
-        () => `Webhook ${id} is removed.`,
+        () => `Destination ${id} is removed.`,
       ),
     );
 
-  withJson(webhook.command('test').argument('<id>', "the webhook's id"))
-    .description('send a test delivery now; a disabled webhook is enabled again when it succeeds')
+  withJson(destination.command('test').argument('<id>', "the destination's id"))
+    .description('send a test delivery now; a disabled destination is enabled again when it succeeds')
     .action((id: string, _options: unknown, command: Command) =>
       run(
         command,
         (session) => test(session, id),
         ({ state, reply }) =>
           state === 'delivered'
-            ? `Webhook ${id} accepted the test (${reply}).`
+            ? `Destination ${id} accepted the test (${reply}).`
             : state === 'failed'
-              ? `Webhook ${id} did not accept the test: ${reply}.`
-              : 'The test is still pending. Check that a worker is running, and see webhook deliveries.',
+              ? `Destination ${id} did not accept the test: ${reply}.`
+              : 'The test is still pending. Check that a worker is running, and see destination deliveries.',
       ),
     );
 
-  withJson(webhook.command('deliveries').argument('[id]', "the webhook's id"))
-    .description(`list the newest ${DELIVERIES_SHOWN} deliveries of one webhook, or of all`)
+  withJson(destination.command('deliveries').argument('[id]', "the destination's id"))
+    .description(`list the newest ${DELIVERIES_SHOWN} deliveries of one destination, or of all`)
     .action((id: string | undefined, _options: unknown, command: Command) =>
       run(
         command,
-        ({ client }) => readDeliveries(client, id === undefined ? {} : { webhook: id }),
+        ({ client }) => readDeliveries(client, id === undefined ? {} : { destination: id }),
         showDeliveries,
       ),
     );
 }
 
 type AddOptions = FilterOptions & { account?: string; alerts: string; allowPrivate?: true };
-type Added = { id: string; origin: string; secret: string };
+type Added = Awaited<ReturnType<typeof addDestination>>;
 
-async function add({ config, control, client }: Session, url: string, options: AddOptions): Promise<Added> {
+async function add(
+  { config, control, client }: Session,
+  { kind, address }: { kind: string; address: string },
+  options: AddOptions,
+): Promise<Added> {
   const alerts = checkKinds(options.alerts);
   const account =
     options.account === undefined
@@ -99,13 +104,27 @@ async function add({ config, control, client }: Session, url: string, options: A
       : requireAccount((await control.load()).accountNamed(options.account), options.account).id;
   const pepper = await loadPepper(client, config);
   const allowPrivate = options.allowPrivate ?? false;
-  return addWebhook(client, pepper, {
-    url,
+  return addDestination(client, pepper, {
+    kind: checkDestinationKind(kind),
+    address,
     account,
     alerts,
     filter: readFilterOptions(options),
     allowPrivate,
   });
+}
+
+const addingCommand = (destination: Command): Command =>
+  destination
+    .command('add')
+    .argument('<kind>', DESTINATION_KINDS.join(', '))
+    .argument('<address>', 'the URL, or the email address, that alerts are sent to');
+
+function checkDestinationKind(text: string): DestinationKind {
+  const kind = DESTINATION_KINDS.find((each) => each === text);
+  if (kind === undefined)
+    throw new DecisionError('invalid', `"${text}" is not one of ${DESTINATION_KINDS.join(', ')}.`);
+  return kind;
 }
 
 function checkKinds(text: string): AlertKind[] {
@@ -116,36 +135,39 @@ function checkKinds(text: string): AlertKind[] {
   return [...new Set(kinds as AlertKind[])];
 }
 
-function showAdded({ id, origin, secret }: Added): string {
+function showAdded({ id, kind, label, secret }: Added): string {
+  const added = `Destination ${id}: ${kind} to ${label}.`;
+  if (secret === null) return added;
   return [
-    `Webhook ${id} to ${origin}. Its secret is shown only once; the receiver verifies signatures with it:`,
+    `${added} Its secret is shown only once; the receiver verifies signatures with it:`,
     '',
     `  ${secret}`,
     '',
   ].join('\n');
 }
 
-async function list({ control, client }: Session): Promise<Webhook[]> {
+async function list({ control, client }: Session): Promise<Destination[]> {
   const model = await control.load();
-  return (await listWebhooks(client)).map((row) => ({
+  return (await listDestinations(client)).map((row) => ({
     ...row,
     account: row.account === null ? null : (model.account(row.account)?.name ?? row.account),
   }));
 }
 
-function showList(webhooks: Webhook[]): string {
-  if (webhooks.length === 0)
-    return 'There are no webhooks. Add one with: npm run -s daybook -- webhook add URL';
+function showList(destinations: Destination[]): string {
+  if (destinations.length === 0)
+    return 'There are no destinations. Add one with: npm run -s daybook -- destination add webhook URL';
   return showTable(
-    ['ID', 'STATE', 'TO', 'ACCOUNT', 'ALERTS', 'ONLY'],
-    webhooks.map(({ id, origin, account, alerts, filter, failures, switched_off_at }) => [
+    ['ID', 'KIND', 'STATE', 'TO', 'ACCOUNT', 'ALERTS', 'ONLY'],
+    destinations.map(({ id, kind, label, account, alerts, filter, failures, switched_off_at }) => [
       id,
+      kind,
       switched_off_at
         ? `off since ${switched_off_at.toISOString()}`
         : failures > 0
           ? `${failures} failed`
           : 'on',
-      origin,
+      label,
       account ?? 'all',
       alerts.join(', '),
       filterText(filter),
@@ -154,14 +176,14 @@ function showList(webhooks: Webhook[]): string {
 }
 
 async function remove({ client }: Session, id: string): Promise<{ id: string }> {
-  await removeWebhook(client, id);
+  await removeDestination(client, id);
   return { id };
 }
 
 type Tested = { delivery: string; state: Delivery['state']; reply: string | null };
 
 async function test({ client }: Session, id: string): Promise<Tested> {
-  const delivery = await testWebhook(client, id);
+  const delivery = await testDestination(client, id);
   const endMs = performance.now() + TEST_WAIT_MS;
   for (;;) {
     const [found] = await readDeliveries(client, { delivery });
@@ -175,13 +197,13 @@ async function test({ client }: Session, id: string): Promise<Tested> {
 type Delivery = Awaited<ReturnType<typeof readDeliveries>>[number];
 
 /** Deliveries with the result of the last attempt, newest first. */
-function readDeliveries(client: ClientBase, of: { webhook?: string; delivery?: string }) {
+function readDeliveries(client: ClientBase, of: { destination?: string; delivery?: string }) {
   let query = db
-    .selectFrom('daybook.webhook_delivery as d')
+    .selectFrom('daybook.alert_delivery as d')
     .innerJoin('daybook.alert as a', 'a.id', 'd.alert')
     .leftJoinLateral(
       ({ selectFrom }) =>
-        selectFrom('daybook.webhook_attempt as t')
+        selectFrom('daybook.alert_attempt as t')
           .select([sql<string | null>`coalesce(t.status::text, t.fault)`.as('reply'), 't.duration_ms'])
           .whereRef('t.delivery', '=', 'd.id')
           .orderBy('t.attempted_at', 'desc')
@@ -189,26 +211,24 @@ function readDeliveries(client: ClientBase, of: { webhook?: string; delivery?: s
           .as('last'),
       (join) => join.onTrue(),
     )
-    .select(['d.id', 'd.webhook', 'd.state', 'd.created_at', 'last.reply', 'last.duration_ms'])
+    .select(['d.id', 'd.destination', 'd.state', 'd.created_at', 'last.reply', 'last.duration_ms'])
     .select([
       sql<string>`a.kind || '.' || a.state`.as('alert'),
-      sql<number>`(select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id)`.as(
-        'attempts',
-      ),
+      sql<number>`(select count(*)::int from daybook.alert_attempt t where t.delivery = d.id)`.as('attempts'),
     ])
     .orderBy('d.id', 'desc')
     .limit(DELIVERIES_SHOWN);
-  if (of.webhook !== undefined) query = query.where('d.webhook', '=', of.webhook);
+  if (of.destination !== undefined) query = query.where('d.destination', '=', of.destination);
   if (of.delivery !== undefined) query = query.where('d.id', '=', of.delivery);
   return rowsOf(client, query);
 }
 
 function showDeliveries(rows: Delivery[]): string {
   return showTable(
-    ['WHEN', 'WEBHOOK', 'ALERT', 'STATE', 'ATTEMPTS', 'LAST REPLY', 'MS'],
-    rows.map(({ created_at, webhook, alert, state, attempts, reply, duration_ms }) => [
+    ['WHEN', 'DESTINATION', 'ALERT', 'STATE', 'ATTEMPTS', 'LAST REPLY', 'MS'],
+    rows.map(({ created_at, destination, alert, state, attempts, reply, duration_ms }) => [
       created_at.toISOString(),
-      webhook,
+      destination,
       alert,
       state,
       String(attempts),

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
+import type { DeliveryRow, DestinationRow } from '#server/contract/alerts.ts';
 import { api } from '../../lib/api/api.ts';
 import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { useAccountNames } from '../../lib/api/names.ts';
@@ -9,75 +9,77 @@ import { Loaded } from '../../ui/layout/loaded.tsx';
 import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
-import { ALERTS_KEY, deliveriesQuery, webhooksQuery } from './alert-queries.ts';
-import { ALERTS, attemptLine, kindName } from './alert-words.ts';
-import { WebhookState } from './webhook-list.tsx';
+import { ALERTS_KEY, deliveriesQuery, destinationsQuery } from './alert-queries.ts';
+import { ALERTS, attemptLine, DESTINATIONS, kindName } from './alert-words.ts';
+import { DestinationState } from './destination-list.tsx';
 
-/** Webhook details: state, a test, and the newest deliveries with their attempts. */
-export function WebhookDialog({
-  webhook,
+/** Destination details: state, a test, and the newest deliveries with their attempts. */
+export function DestinationDialog({
+  destination,
   mayTest,
   onClose,
 }: {
-  webhook: WebhookRow;
+  destination: DestinationRow;
   mayTest: boolean;
   onClose: () => void;
 }) {
   const {
     id,
-    origin,
+    kind,
+    label,
     account,
     alerts,
     filter,
     allow_private: isPrivate,
     created_at: createdAt,
     disabled_at: offAt,
-  } = webhook;
+  } = destination;
   const queries = useQueryClient();
   const nameOf = useAccountNames();
   const deliveries = useQuery(deliveriesQuery(id));
   const test = useMutation({
-    mutationFn: () => api('POST', `/api/webhooks/${id}/test`),
+    mutationFn: () => api('POST', `/api/destinations/${id}/test`),
     onSuccess: () =>
       Promise.all(
-        [deliveriesQuery(id).queryKey, webhooksQuery.queryKey, ALERTS_KEY].map((queryKey) =>
+        [deliveriesQuery(id).queryKey, destinationsQuery.queryKey, ALERTS_KEY].map((queryKey) =>
           queries.invalidateQueries({ queryKey }),
         ),
       ),
   });
   return (
-    <Dialog onClose={onClose} shape="side" title={<>Webhook {origin}</>}>
+    <Dialog onClose={onClose} shape="side" title={`${DESTINATIONS[kind].name} ${label}`}>
       <div className="flex flex-col gap-5">
         {offAt !== null && (
           <p className="rounded-lg border border-danger bg-danger-soft px-3 py-2 text-danger">
-            Disabled since <When time={offAt} />: the endpoint failed for a day or responded with 410 Gone. A
-            successful test enables it again. Alerts raised in between are not delivered.
+            Disabled since <When time={offAt} />: the destination failed for a day or responded with 410 Gone.
+            A successful test enables it again. Alerts raised in between are not delivered.
           </p>
         )}
         <Facts
           facts={[
-            ['State', <WebhookState key="state" webhook={webhook} />],
+            ['State', <DestinationState key="state" destination={destination} />],
             [
               'ID',
               <code key="id" className="font-mono text-xs">
                 {id}
               </code>,
             ],
+            ['Kind', DESTINATIONS[kind].name],
             ['Alerts', alerts.map((kind) => ALERTS[kind].name).join(', ')],
             ['Scope', account === null ? 'All accounts and system alerts' : nameOf(account)],
             ...Object.entries(filter).map(
               ([field, value]) => [FIELD_NAMES[field as keyof typeof filter], value] as const,
             ),
-            ['Private network', isPrivate ? 'Allowed' : 'Blocked'],
+            ...(kind === 'email' ? [] : [['Private network', isPrivate ? 'Allowed' : 'Blocked'] as const]),
             ['Added', <When key="added" time={createdAt} />],
           ]}
         />
         {mayTest && (
           <div className="flex flex-wrap items-center gap-3">
             <Button icon="rocket" busy={test.isPending} onClick={() => test.mutate()}>
-              Send test alert
+              Send test
             </Button>
-            <p className="text-xs text-muted">Sends one signed delivery. The response appears below.</p>
+            <p className="text-xs text-muted">Sends one test alert. The response appears below.</p>
           </div>
         )}
         <FormProblem error={test.error} />
@@ -125,7 +127,7 @@ function Delivery({
         </span>
       </p>
       <p className="mt-1 text-xs text-muted">
-        <code className="font-mono break-all">webhook-id: {id}</code>
+        <code className="font-mono break-all">{id}</code>
       </p>
       {attempts.length === 0 ? (
         <p className="mt-1 text-xs text-muted">

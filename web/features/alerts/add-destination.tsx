@@ -1,28 +1,33 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ALERT_DETAIL_FIELDS, type AlertKind } from '#db/alerts/alerts.ts';
-import type { CreatedWebhook } from '#server/contract/alerts.ts';
+import { DESTINATION_KINDS, type DestinationKind } from '#db/alerts/destination-kinds.ts';
+import type { CreatedDestination } from '#server/contract/alerts.ts';
 import { api } from '../../lib/api/api.ts';
 import { accountsQuery } from '../../lib/api/names.ts';
 import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { Choices } from '../../ui/form/choices.tsx';
 import { Checkbox, SelectField, TextField } from '../../ui/form/field.tsx';
 import { SecretDialog } from '../../ui/dialog/secret-dialog.tsx';
 import { NamedOptions } from '../../ui/form/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
-import { webhooksQuery } from './alert-queries.ts';
-import { ALERTS, KINDS } from './alert-words.ts';
+import { destinationsQuery } from './alert-queries.ts';
+import { ALERTS, DESTINATIONS, KINDS } from './alert-words.ts';
 import { VERIFY_SNIPPET } from './verify-snippet.ts';
 
-/** Adds a webhook, then shows its signing secret once. */
-export function AddWebhook({ onClose }: { onClose: () => void }) {
-  const [created, setCreated] = useState<CreatedWebhook | null>(null);
+/** Adds a destination; of a webhook, then shows its signing secret once. */
+export function AddDestination({ onClose }: { onClose: () => void }) {
+  const [created, setCreated] = useState<string | null>(null);
   return created === null ? (
-    <AddForm onClose={onClose} onCreated={setCreated} />
+    <AddForm
+      onClose={onClose}
+      onCreated={({ secret }) => (secret === null ? onClose() : setCreated(secret))}
+    />
   ) : (
-    <Secret created={created} onClose={onClose} />
+    <Secret secret={created} onClose={onClose} />
   );
 }
 
@@ -39,11 +44,12 @@ function AddForm({
   onCreated,
 }: {
   onClose: () => void;
-  onCreated: (created: CreatedWebhook) => void;
+  onCreated: (created: CreatedDestination) => void;
 }) {
   const queries = useQueryClient();
   const { data: accounts = [] } = useQuery(accountsQuery);
-  const [url, setUrl] = useState('');
+  const [kind, setKind] = useState<DestinationKind>('webhook');
+  const [address, setAddress] = useState('');
   const [account, setAccount] = useState('');
   const [alerts, setAlerts] = useState<readonly AlertKind[]>(KINDS);
   const [filter, setFilter] = useState<Record<string, string>>({});
@@ -52,20 +58,22 @@ function AddForm({
     // The response contains a secret, so it must not reach the mutation cache.
     mutationFn: async () =>
       onCreated(
-        await api<CreatedWebhook>('POST', '/api/webhooks', {
-          url: url.trim(),
+        await api<CreatedDestination>('POST', '/api/destinations', {
+          kind,
+          address: address.trim(),
           account: account === '' ? null : account,
           alerts,
           filter: Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== '')),
           allow_private: isPrivate,
         }),
       ),
-    onSuccess: () => queries.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: destinationsQuery.queryKey }),
   });
-  const toggle = (kind: AlertKind): void =>
-    setAlerts(KINDS.filter((each) => alerts.includes(each) !== (each === kind)));
+  const toggle = (alert: AlertKind): void =>
+    setAlerts(KINDS.filter((each) => alerts.includes(each) !== (each === alert)));
+  const words = DESTINATIONS[kind];
   return (
-    <Dialog onClose={onClose} title="Add webhook">
+    <Dialog onClose={onClose} title="Add destination">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -73,17 +81,24 @@ function AddForm({
           add.mutate();
         }}
       >
+        <Choices
+          legend="Kind"
+          isInline
+          value={kind}
+          onChange={setKind}
+          choices={DESTINATION_KINDS.map((value) => ({ value, label: DESTINATIONS[value].name }))}
+        />
         <TextField
-          label="Endpoint URL"
-          type="url"
+          label={words.address}
+          type={kind === 'email' ? 'email' : 'url'}
           required
           maxLength={2_000}
-          placeholder="https://alerts.example.com/daybook"
-          value={url}
-          onChange={({ target }) => setUrl(target.value)}
+          placeholder={words.placeholder}
+          value={address}
+          onChange={({ target }) => setAddress(target.value)}
           autoComplete="off"
-          hint="Receives a signed POST for each alert. Stored encrypted; only the host is shown later."
-          error={fieldError(add.error, 'url')}
+          hint={words.hint}
+          error={fieldError(add.error, 'address')}
         />
         <SelectField
           label="Scope"
@@ -96,13 +111,13 @@ function AddForm({
         </SelectField>
         <fieldset className="flex min-w-0 flex-col gap-2">
           <legend className="mb-1 font-medium">Alerts</legend>
-          {KINDS.map((kind) => (
+          {KINDS.map((alert) => (
             <Checkbox
-              key={kind}
-              label={ALERTS[kind].name}
-              hint={ALERTS[kind].about}
-              checked={alerts.includes(kind)}
-              onChange={() => toggle(kind)}
+              key={alert}
+              label={ALERTS[alert].name}
+              hint={ALERTS[alert].about}
+              checked={alerts.includes(alert)}
+              onChange={() => toggle(alert)}
             />
           ))}
         </fieldset>
@@ -127,17 +142,19 @@ function AddForm({
             </p>
           </div>
         </details>
-        <Checkbox
-          label="Allow private network addresses"
-          hint="Required for localhost and internal hosts. Cloud metadata services are always blocked."
-          checked={isPrivate}
-          onChange={({ target }) => setPrivate(target.checked)}
-        />
-        <FormProblem error={add.error} fields={['url', 'account']} />
+        {kind !== 'email' && (
+          <Checkbox
+            label="Allow private network addresses"
+            hint="Required for localhost and internal hosts. Cloud metadata services are always blocked."
+            checked={isPrivate}
+            onChange={({ target }) => setPrivate(target.checked)}
+          />
+        )}
+        <FormProblem error={add.error} fields={['address', 'account']} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" disabled={alerts.length === 0} busy={add.isPending}>
-            Add webhook
+            Add destination
           </Button>
         </DialogActions>
       </form>
@@ -145,7 +162,7 @@ function AddForm({
   );
 }
 
-function Secret({ created: { secret }, onClose }: { created: CreatedWebhook; onClose: () => void }) {
+function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
   return (
     <SecretDialog
       title="Signing secret"

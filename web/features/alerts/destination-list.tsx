@@ -1,33 +1,33 @@
-import type { WebhookRow } from '#server/contract/alerts.ts';
+import type { DestinationRow } from '#server/contract/alerts.ts';
 import { type NameOf, useAccountNames } from '../../lib/api/names.ts';
 import { FIELD_NAMES } from '../../lib/format/call-fields.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/layout/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
-import { ALERTS, KINDS } from './alert-words.ts';
+import { ALERTS, DESTINATIONS, KINDS } from './alert-words.ts';
 
-type WebhookListProps = {
-  webhooks: readonly WebhookRow[];
+type DestinationListProps = {
+  destinations: readonly DestinationRow[];
   /** False for auditors. */ mayChange: boolean;
-  onShow: (webhook: WebhookRow) => void;
-  onRemove: (webhook: WebhookRow) => void;
+  onShow: (destination: DestinationRow) => void;
+  onRemove: (destination: DestinationRow) => void;
 };
 
-/** Webhooks by origin. The rest of a URL may be secret and is never returned. */
-export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
+/** Destinations by kind and label. The rest of a URL is secret and is never returned. */
+export function DestinationList({ destinations, ...rest }: DestinationListProps) {
   const nameOf = useAccountNames();
   return (
     <Table
-      label="Webhooks"
-      rows={webhooks}
+      label="Destinations"
+      rows={destinations}
       keyOf={({ id }) => id}
       columns={columns(nameOf, rest)}
       empty={
-        <Empty icon="alert" title="No webhooks yet">
+        <Empty icon="alert" title="No destinations yet">
           {rest.mayChange
-            ? 'Add a webhook to receive a signed POST for each alert.'
-            : 'An administrator can add a webhook that receives a signed POST for each alert.'}
+            ? 'Alerts can be sent to a webhook, to Slack, to Microsoft Teams and by email.'
+            : 'An administrator can add a webhook, Slack, Microsoft Teams or an email address.'}
         </Empty>
       }
     />
@@ -41,27 +41,27 @@ const NAME_LOOK = [
 
 const columns = (
   nameOf: NameOf,
-  { mayChange, onShow, onRemove }: Omit<WebhookListProps, 'webhooks'>,
-): Column<WebhookRow>[] => [
+  { mayChange, onShow, onRemove }: Omit<DestinationListProps, 'destinations'>,
+): Column<DestinationRow>[] => [
   {
-    head: 'Endpoint',
-    cell: (webhook) => (
+    head: 'Destination',
+    cell: (destination) => (
       <>
         <button
           type="button"
-          onClick={() => onShow(webhook)}
-          aria-label={`Webhook ${webhook.id}, ${webhook.origin}`}
+          onClick={() => onShow(destination)}
+          aria-label={`Destination ${destination.id}, ${destination.label}`}
           className={NAME_LOOK}
         >
-          {webhook.origin}
+          {destination.label}
         </button>
         <p className="text-xs text-muted">
-          <code className="font-mono">{webhook.id}</code>
+          {DESTINATIONS[destination.kind].name} · <code className="font-mono">{destination.id}</code>
         </p>
       </>
     ),
   },
-  { head: 'State', cell: (webhook) => <WebhookState webhook={webhook} /> },
+  { head: 'State', cell: (destination) => <DestinationState destination={destination} /> },
   {
     head: 'Alerts',
     cell: ({ alerts }) =>
@@ -81,12 +81,12 @@ const columns = (
   },
   ...(mayChange
     ? [
-        actionsColumn<WebhookRow>((webhook) => (
+        actionsColumn<DestinationRow>((destination) => (
           <Button
             look="quiet"
             className="-my-1.5 max-md:px-1"
-            onClick={() => onRemove(webhook)}
-            aria-label={`Remove webhook ${webhook.id}, ${webhook.origin}`}
+            onClick={() => onRemove(destination)}
+            aria-label={`Remove destination ${destination.id}, ${destination.label}`}
           >
             Remove
           </Button>
@@ -95,7 +95,11 @@ const columns = (
     : []),
 ];
 
-export function WebhookState({ webhook: { failures, disabled_at: offAt } }: { webhook: WebhookRow }) {
+export function DestinationState({
+  destination: { failures, disabled_at: offAt },
+}: {
+  destination: DestinationRow;
+}) {
   if (offAt !== null) return <Badge tone="danger">Disabled</Badge>;
   return failures > 0 ? (
     <Badge tone="warn">{showCount(failures)} consecutive failures</Badge>
