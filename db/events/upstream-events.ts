@@ -155,6 +155,8 @@ export const UpstreamCredentialAdded = Control.extend({
   label: CredentialLabel,
   /** Empty if the secret is too short to show a part. */
   last4: z.string().max(4),
+  /** `billing`: it reads the provider's bills, and no call is sent with it. Absent: calls are. */
+  purpose: z.literal('billing').optional(),
 });
 export const UpstreamCredentialRemoved = Control.extend({
   type: z.literal('upstream.credential_removed'),

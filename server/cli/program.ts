@@ -39,6 +39,10 @@ const GROUPS: readonly Group[] = [
     load: async () => (await import('#server/cli/prices/price.ts')).priceCommands,
   },
   {
+    names: ['reconcile'],
+    load: async () => (await import('#server/cli/reconcile/reconcile.ts')).reconcileCommands,
+  },
+  {
     names: ['setup-link', 'member'],
     load: async () => (await import('#server/cli/accounts/member.ts')).memberCommands,
   },

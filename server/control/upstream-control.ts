@@ -2,6 +2,7 @@ import type { Client } from 'pg';
 import { deleteCredentials, lockMasterKey, insertCredential } from '#db/secrets/credentials.ts';
 import { type Owner, sealSecret } from '#db/secrets/envelope.ts';
 import type { ControlEvent } from '#db/events/events.ts';
+import { allCredentials } from '#db/fold/upstream.ts';
 import { publicId } from '#db/ids.ts';
 import type { ControlAppend } from '#db/log/append.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
@@ -100,14 +101,14 @@ export class UpstreamControl {
         [removeUpstream(upstream, directory.models, this.#control.actor)],
         upstream,
       );
-      return { events, version, seal: [], remove: upstream.credentials.map(({ id }) => id) };
+      return { events, version, seal: [], remove: allCredentials(upstream).map(({ id }) => id) };
     });
   }
 
   /** Adds a credential. Its secret is encrypted and never shown again. */
   async addCredential(
     name: string,
-    command: { label: string; secret: string },
+    command: { label: string; secret: string; purpose?: 'billing' },
   ): Promise<Change & { id: string; last4: string }> {
     const id = publicId();
     let last4 = '';

@@ -3,7 +3,7 @@ import type { ModelEvent, UpstreamEvent } from '#db/events/subjects.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
-import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
+import { allCredentials, evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 import type { PriceTerms } from '#db/pricing/parts.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -191,7 +191,7 @@ class Planner {
 
   #remove(upstream: Upstream): void {
     this.#appendUpstream(removeUpstream(upstream, this.#models.values(), this.#command.actor), upstream.name);
-    this.#plan.remove.push(...upstream.credentials.map(({ id }) => id));
+    this.#plan.remove.push(...allCredentials(upstream).map(({ id }) => id));
     this.#plan.differences.push({ section: 'upstreams', name: upstream.name, change: 'removed', fields: [] });
   }
 

@@ -1,7 +1,7 @@
 import { UpstreamName } from '#db/events/parts.ts';
 import type { EventOf } from '#db/events/events.ts';
 import type { Model } from '#db/fold/model.ts';
-import type { Credential, Upstream } from '#db/fold/upstream.ts';
+import { allCredentials, type Upstream } from '#db/fold/upstream.ts';
 import { CredentialLabel, type ProviderName, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
@@ -78,12 +78,19 @@ export function removeUpstream(
  */
 export function addCredential(
   upstream: Upstream,
-  command: { id: string; label: string; secret: string; replaces?: string; actor: string },
+  command: {
+    id: string;
+    label: string;
+    secret: string;
+    purpose?: 'billing';
+    replaces?: string;
+    actor: string;
+  },
 ): EventOf<'upstream.credential_added'> {
   const label = CredentialLabel.safeParse(command.label);
   if (!label.success) throw new DecisionError('invalid', 'A label has 1 to 100 characters.');
   checkSecret(command.secret, upstream.terms.provider);
-  const others = upstream.credentials.filter(({ id }) => id !== command.replaces);
+  const others = allCredentials(upstream).filter(({ id }) => id !== command.replaces);
   if (others.some((each) => each.label === label.data))
     throw new DecisionError(
       'already_exists',
@@ -94,7 +101,7 @@ export function addCredential(
       'not_allowed',
       `Upstream "${upstream.name}" has ${CREDENTIALS_MAX} credentials already. Remove one first.`,
     );
-  const { id, secret, actor } = command;
+  const { id, secret, purpose, actor } = command;
   const last4 = secret.length >= SECRET_SHOWN_MIN && /^[\x21-\x7e]*$/.test(secret) ? secret.slice(-4) : '';
   return {
     type: 'upstream.credential_added',
@@ -102,6 +109,7 @@ export function addCredential(
     credential: id,
     label: label.data,
     last4,
+    ...(purpose ? { purpose } : {}),
     actor,
   };
 }
@@ -112,7 +120,8 @@ export function removeCredential(
   id: string,
   actor: string,
 ): EventOf<'upstream.credential_removed'> {
-  requireCredential(upstream, id);
+  if (!allCredentials(upstream).some((each) => each.id === id))
+    throw new DecisionError('not_found', `Upstream "${upstream.name}" has no credential ${id}.`);
   return { type: 'upstream.credential_removed', upstream: upstream.name, credential: id, actor };
 }
 
@@ -136,10 +145,4 @@ export function requireUpstream(upstream: Upstream | undefined, name: string): U
   if (upstream?.state !== 'active')
     throw new DecisionError('not_found', `There is no upstream named "${name}".`);
   return upstream;
-}
-
-function requireCredential({ name, credentials }: Upstream, id: string): Credential {
-  const credential = credentials.find((each) => each.id === id);
-  if (!credential) throw new DecisionError('not_found', `Upstream "${name}" has no credential ${id}.`);
-  return credential;
 }

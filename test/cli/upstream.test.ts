@@ -69,7 +69,14 @@ describe('the command line', () => {
     piped = `${SECRET}\n`;
     const { id } = await json<{ id: string }>('credential', 'add', 'openai', '--label', 'main');
     expect(await json('credential', 'list')).toEqual([
-      { id, upstream: 'openai', label: 'main', last4: 'be02', added_at: expect.any(String) as string },
+      {
+        id,
+        upstream: 'openai',
+        label: 'main',
+        last4: 'be02',
+        purpose: 'calls',
+        added_at: expect.any(String) as string,
+      },
     ]);
     expect(await json('upstream', 'list')).toMatchObject([
       { name: 'environment', source: 'environment', credentials: 1 },

@@ -89,6 +89,23 @@ const withRow = async <T>(statement: string, ...values: unknown[]): Promise<T[]>
   }
 };
 
+test('a billing credential is never decrypted by a server, and is deleted with its upstream', async () => {
+  const name = `billed-${places}`;
+  await change((upstreams) => upstreams.addUpstream(name, terms));
+  const { id } = await change((upstreams) =>
+    upstreams.addCredential(name, { label: 'billing', secret: SECRET, purpose: 'billing' }),
+  );
+  await using server = serve();
+  await server.follow();
+  await server.store.start();
+  expect(server.store.secret(id)).toBeUndefined();
+  expect(server.store.openOf(server.upstreams.upstream(name) ?? { credentials: [] })).toEqual([]);
+  expect(await withRow('select id from daybook.credential')).toEqual([{ id }]);
+  await change((upstreams) => upstreams.removeUpstream(name));
+  expect(await withRow('select id from daybook.credential')).toEqual([]);
+  expect(server.lines).toEqual([]);
+});
+
 test('a server loads the credentials at its start, and follows later additions and removals', async () => {
   const name = `one-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));

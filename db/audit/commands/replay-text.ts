@@ -61,7 +61,10 @@ export function showSnapshot(shown: ReplayReport): string {
         terms.base_url ?? '-',
         terms.models.join(', ') || '-',
         credentials
-          .map(({ id, label, last4 }) => `${label} (${id}${last4 === '' ? '' : `, …${last4}`})`)
+          .map(({ id, label, last4, purpose }) => {
+            const known = [id, last4 && `…${last4}`, purpose === 'billing' && 'billing'].filter(Boolean);
+            return `${label} (${known.join(', ')})`;
+          })
           .join(', ') || '-',
       ],
     ),

@@ -5,7 +5,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import type { PlanTerms } from '#db/events/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import { type Key, keyState } from '#db/fold/key.ts';
-import type { Upstream } from '#db/fold/upstream.ts';
+import { allCredentials, type Upstream } from '#db/fold/upstream.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { parseSubject } from '#db/limits/subjects.ts';
 import { minuteOf } from '#db/limits/windows.ts';
@@ -42,7 +42,13 @@ export type StateSnapshot = {
     name: string;
     state: string;
     terms: UpstreamTerms;
-    credentials: { id: string; label: string; last4: string; added_at: string }[];
+    credentials: {
+      id: string;
+      label: string;
+      last4: string;
+      purpose: 'calls' | 'billing';
+      added_at: string;
+    }[];
   }[];
   models: { name: string; state: string; terms: ModelTerms }[];
   registration: { policy: string; plan: string | null };
@@ -151,15 +157,17 @@ export function snapshotOf(state: ReplayState, moment: Date, only?: string): Sta
   };
 }
 
-function shownUpstream({ name, state, terms, credentials }: Upstream): StateSnapshot['upstreams'][number] {
+function shownUpstream(upstream: Upstream): StateSnapshot['upstreams'][number] {
+  const { name, state, terms, credentials } = upstream;
   return {
     name,
     state,
     terms,
-    credentials: credentials.map(({ id, label, last4, addedAt }) => ({
+    credentials: allCredentials(upstream).map(({ id, label, last4, addedAt }) => ({
       id,
       label,
       last4,
+      purpose: credentials.some((each) => each.id === id) ? 'calls' : 'billing',
       added_at: addedAt.toISOString(),
     })),
   };

@@ -41,6 +41,7 @@ export function readOpenAiCosts(pages: readonly unknown[], collector: BillCollec
     const { amount, line_item, api_key_id, quantity } = parseAt(Result, result, place);
     const currency = currencyOf(place, amount.currency);
     const cost = collector.cost(place, amount.value, currency);
+    const kind = kindOf(line_item ?? '', cost);
     const { model, part } = splitLineItem(line_item);
     const units = quantity === null || quantity === undefined ? null : parseScaled(quantity, 0);
     if (quantity !== null && quantity !== undefined && (part === null || units === null))
@@ -51,10 +52,11 @@ export function readOpenAiCosts(pages: readonly unknown[], collector: BillCollec
     collector.add({
       ...EMPTY_LINE,
       place,
-      kind: kindOf(line_item ?? '', cost),
+      kind,
       from,
       to,
-      model,
+      // A line item that is not a model's part, such as "Promotional credit", names no model.
+      model: kind === 'usage' || part !== null ? model : null,
       credential: api_key_id,
       part,
       quantity: part === null ? null : units,

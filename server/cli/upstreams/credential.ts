@@ -1,6 +1,7 @@
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
+import { allCredentials } from '#db/fold/upstream.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { readSecret } from '#server/cli/input.ts';
 import { onLog } from '#server/cli/log/on-log.ts';
@@ -20,17 +21,30 @@ export function credentialCommands(program: Command): void {
     .description('add a credential, read from standard input or a file')
     .requiredOption('--label <label>', 'a label to recognize it by')
     .option('--file <file>', 'a file that contains only the secret')
-    .action(async (upstream: string, { label, file }: { label: string; file?: string }, command: Command) => {
+    .option('--billing', "an admin key that reads the provider's bills; no call is sent with it")
+    .action(async (upstream: string, { label, file, billing }: AddOptions, command: Command) => {
       const secret = await readSecret(command, file);
       await run(
         command,
         async (session) => {
-          const { id, last4 } = await controlOf(session).addCredential(upstream, { label, secret });
-          return { id, upstream, label: label.trim(), last4, master_key_file: masterKeyFile(session.config) };
+          const { id, last4 } = await controlOf(session).addCredential(upstream, {
+            label,
+            secret,
+            ...(billing ? { purpose: 'billing' } : {}),
+          });
+          return {
+            id,
+            upstream,
+            label: label.trim(),
+            last4,
+            purpose: billing ? 'billing' : 'calls',
+            master_key_file: masterKeyFile(session.config),
+          };
         },
-        ({ id, master_key_file }) =>
+        ({ id, purpose, master_key_file }) =>
           [
-            `Credential ${id} of upstream "${upstream}" is added, encrypted with the master key in`,
+            `${purpose === 'billing' ? 'Billing credential' : 'Credential'} ${id} of upstream "${upstream}"`,
+            'is added, encrypted with the master key in',
             `${master_key_file}. Keep a copy of that file apart from backups.`,
           ].join(' '),
       );
@@ -75,18 +89,28 @@ export function credentialCommands(program: Command): void {
 const controlOf = ({ control, client, config }: Session): UpstreamControl =>
   new UpstreamControl(control, client, config);
 
-type Listed = { id: string; upstream: string; label: string; last4: string; added_at: string };
+type AddOptions = { label: string; file?: string; billing?: true };
+
+type Listed = {
+  id: string;
+  upstream: string;
+  label: string;
+  last4: string;
+  purpose: 'calls' | 'billing';
+  added_at: string;
+};
 
 async function listCredentials({ control }: Session, only?: string): Promise<Listed[]> {
   const { directory } = await control.load();
   return [...directory.upstreams]
     .filter(({ name, state }) => state === 'active' && (only === undefined || name === only))
-    .flatMap(({ name, credentials }) =>
-      credentials.map(({ id, label, last4, addedAt }) => ({
+    .flatMap((upstream) =>
+      allCredentials(upstream).map(({ id, label, last4, addedAt }) => ({
         id,
-        upstream: name,
+        upstream: upstream.name,
         label,
         last4,
+        purpose: upstream.credentials.some((each) => each.id === id) ? 'calls' : 'billing',
         added_at: addedAt.toISOString(),
       })),
     );
@@ -99,10 +123,11 @@ function showCredentials(credentials: Listed[]): string {
       'npm run -s daybook -- credential add UPSTREAM --label main',
     ].join(' ');
   return showTable(
-    ['ID', 'UPSTREAM', 'ENDS IN', 'ADDED', 'LABEL'],
-    credentials.map(({ id, upstream, label, last4, added_at }) => [
+    ['ID', 'UPSTREAM', 'PURPOSE', 'ENDS IN', 'ADDED', 'LABEL'],
+    credentials.map(({ id, upstream, label, last4, purpose, added_at }) => [
       id,
       upstream,
+      purpose,
       last4 === '' ? '-' : `…${last4}`,
       added_at.slice(0, 10),
       label,

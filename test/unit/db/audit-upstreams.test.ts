@@ -62,7 +62,13 @@ test('replay: shows the upstreams, credentials and models at any position', asyn
       state: 'active',
       terms,
       credentials: [
-        { id: 'Cred0001', label: 'main', last4: 'be02', added_at: log.events[1]?.at.toISOString() },
+        {
+          id: 'Cred0001',
+          label: 'main',
+          last4: 'be02',
+          purpose: 'calls',
+          added_at: log.events[1]?.at.toISOString(),
+        },
       ],
     },
   ]);

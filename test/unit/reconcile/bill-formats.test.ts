@@ -26,7 +26,7 @@ describe('OpenAI', () => {
       ['usage', 'gpt-5.2', 'cache_read', 'key_live', null, 466_000n],
       ['usage', 'gpt-5.2', 'output', 'key_live', 125_000n, 1_250_000_000n],
       ['usage', 'Image models', null, null, null, 60_000_000n],
-      ['credit', 'Promotional credit', null, null, null, -500_000_000n],
+      ['credit', null, null, null, null, -500_000_000n],
     ]);
     expect(bill.rounded).toEqual([{ currency: 'USD', lines: 1, remainder: '-0.00000000000000000005' }]);
     expect(sum(bill)).toBe(941_270_380n);

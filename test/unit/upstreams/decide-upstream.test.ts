@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Model } from '#db/fold/model.ts';
-import type { Upstream } from '#db/fold/upstream.ts';
+import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 import { type ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, requireModel, retireModel } from '#server/decide/model.ts';
@@ -27,10 +27,11 @@ const upstream: Upstream = {
   terms,
   state: 'active',
   credentials: [{ id: 'Cred0001', label: 'main', last4: 'abcd', addedAt: new Date(0) }],
+  billingCredentials: [],
   position: 7,
   version: 2,
 };
-const removed: Upstream = { ...upstream, state: 'removed', credentials: [] };
+const removed: Upstream = { ...upstream, state: 'removed', credentials: [], billingCredentials: [] };
 
 const fails = (code: DecisionError['code'], message: string): object =>
   expect.objectContaining({
@@ -109,6 +110,45 @@ describe('given an upstream', () => {
     expect(requireUpstream(upstream, 'one')).toBe(upstream);
     expect(failing(() => requireUpstream(undefined, 'none'))).toEqual(fails('not_found', '"none"'));
     expect(failing(() => requireUpstream(removed, 'one'))).toEqual(fails('not_found', '"one"'));
+  });
+});
+
+describe('given a billing credential', () => {
+  const billing = { id: 'Bill0001', label: 'billing', last4: 'wxyz', addedAt: new Date(0) };
+  const both: Upstream = { ...upstream, billingCredentials: [billing] };
+
+  test('shares labels and the highest number with the others, and is removed by its id', () => {
+    const add = (label: string) =>
+      addCredential(both, { id: 'Bill0002', label, secret: SECRET, purpose: 'billing', actor });
+    expect(add('second')).toMatchObject({ credential: 'Bill0002', purpose: 'billing' });
+    expect(() => add('main')).toThrow('already');
+    expect(() => add('billing')).toThrow('already');
+    expect(removeCredential(both, 'Bill0001', actor)).toMatchObject({ credential: 'Bill0001' });
+  });
+
+  test('is not among the credentials that calls are sent with', () => {
+    const added = (credential: string, purpose?: 'billing') => ({
+      event: {
+        type: 'upstream.credential_added' as const,
+        upstream: 'one',
+        credential,
+        label: credential,
+        last4: '',
+        actor,
+        ...(purpose ? { purpose } : {}),
+      },
+      at: new Date(0),
+      position: 8,
+      version: 3,
+    });
+    const after = evolveUpstream(evolveUpstream(upstream, added('Bill0001', 'billing')), added('Cred0002'));
+    expect(after?.credentials.map(({ id }) => id)).toEqual(['Cred0001', 'Cred0002']);
+    expect(after?.billingCredentials.map(({ id }) => id)).toEqual(['Bill0001']);
+    const removal = { type: 'upstream.removed' as const, upstream: 'one', actor };
+    expect(evolveUpstream(after, { ...added(''), event: removal })).toMatchObject({
+      credentials: [],
+      billingCredentials: [],
+    });
   });
 });
 

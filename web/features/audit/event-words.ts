@@ -202,7 +202,10 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
     case 'upstream.removed':
       return `Upstream ${quoted(event.upstream)} and its credentials removed.`;
     case 'upstream.credential_added':
-      return `Credential ${quoted(event.label)} added to upstream ${quoted(event.upstream)}.`;
+      return (
+        `${event.purpose === 'billing' ? 'Billing credential' : 'Credential'} ${quoted(event.label)} ` +
+        `added to upstream ${quoted(event.upstream)}.`
+      );
     case 'upstream.credential_removed':
       return `Credential ${event.credential} removed from upstream ${quoted(event.upstream)}.`;
     case 'member.added': {
