@@ -36,6 +36,10 @@ export function uuidv7(nowMs: number = Date.now()): string {
   return `${prefix}${random.slice(0, 3)}-${variant}${random.slice(3, 6)}-${random.slice(6)}`;
 }
 
+/** When a UUIDv7 was made, in ms since 1970. */
+export const timeOfUuidv7 = (id: string): number =>
+  Number.parseInt(`${id.slice(0, 8)}${id.slice(9, 13)}`, 16);
+
 /** `length` characters of [0-9A-Za-z], each drawn without bias from the system's random source. */
 export function randomBase62(length: number): string {
   let text = '';

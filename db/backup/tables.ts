@@ -36,6 +36,7 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.credential',
   'daybook.attribution_key',
   'daybook.attribution_erased',
+  'daybook.reconciliation_report',
 ];
 
 /**

@@ -22,6 +22,7 @@ import * as key from '#db/events/key-events.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
 import * as price from '#db/events/price-events.ts';
+import { ReconciliationRecorded } from '#db/events/reconciliation-events.ts';
 import { QuotaAdjusted } from '#db/events/quota-events.ts';
 import { CorrectionDeltas, CorrectionOrigin } from '#db/events/usage-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
@@ -265,6 +266,7 @@ export const Event = z.discriminatedUnion('type', [
   QuotaAdjusted,
   attribution.AttributionErased,
   attribution.AttributionKeyDestroyed,
+  ReconciliationRecorded,
   sink.SinkConfigured,
   sink.SinkRemoved,
   sink.SinkPaused,
@@ -336,6 +338,7 @@ export const EVENT_CODES = {
   'usage.adjusted': 1001,
   'attribution.erased': 1010,
   'attribution.key_destroyed': 1011,
+  'reconciliation.recorded': 1020,
   'sink.configured': 1030,
   'sink.removed': 1031,
   'sink.paused': 1032,

@@ -13,6 +13,8 @@ import type {
 
 /** The stream of what concerns the log as a whole. */
 export const LOG_STREAM = 'log';
+/** The stream of comparisons of the log with bills. */
+export const RECONCILIATION_STREAM = 'reconciliation';
 /** The stream of who issues invoices. */
 export const BILLING_STREAM = 'billing';
 /** The stream of invoices and credit notes, whose versions are their numbers. */
@@ -83,6 +85,8 @@ export function streamOf(event: ControlEvent): string {
     case 'attribution.erased':
     case 'attribution.key_destroyed':
       return `attribution/${event.account}`;
+    case 'reconciliation.recorded':
+      return RECONCILIATION_STREAM;
     case 'sink.configured':
     case 'sink.removed':
     case 'sink.paused':
@@ -112,6 +116,7 @@ type EventsOfKind = {
   log: SigningEvent;
   quota: EventOf<'quota.adjusted'>;
   attribution: AttributionEvent;
+  reconciliation: EventOf<'reconciliation.recorded'>;
   sink: SinkEvent;
   billing: EventOf<'billing.changed'>;
   invoice: EventOf<'invoice.issued' | 'invoice.credited'>;

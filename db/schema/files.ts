@@ -52,6 +52,7 @@ const TABLES = [
   'members',
   'secrets',
   'attribution',
+  'reconciliation',
 ];
 
 /** Functions that others use in `begin atomic` bodies, which are bound when they are created. */

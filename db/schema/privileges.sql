@@ -104,6 +104,9 @@ grant select, insert, update on daybook.attribution_key to daybook_relay;
 grant select, insert, delete on daybook.attribution_value to daybook_relay;
 grant select, insert on daybook.attribution_erased to daybook_relay;
 
+-- Reconciliation. A report is never changed: its digest is in the log.
+grant select, insert on daybook.reconciliation_report to daybook_relay;
+
 -- Append-only also for the owner. Partitions get their own truncate trigger when they are attached, since
 -- those are not inherited. Existing triggers are left alone: replacing one would block appends.
 do $$

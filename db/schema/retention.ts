@@ -57,6 +57,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.projection': bounded('one row for each projection'),
   'daybook.queue_pool': trimmed('the workers', 'its worker is dead'),
   'daybook.reading': trimmed('`append_readings`', 'it is in the log'),
+  'daybook.reconciliation_report': kept('the reports of recorded comparisons, at most 16 MiB each'),
   'daybook.secret_use': aged('the server', 'its rotation is over'),
   'daybook.session': trimmed('the server', 'its end or expiry'),
   'daybook.sink': bounded('sinks'),

@@ -459,6 +459,14 @@ create table daybook.reading (
   constraint reading_pkey PRIMARY KEY (login, what)
 );
 
+create table daybook.reconciliation_report (
+  digest text collate "C" not null,
+  report text not null,
+  constraint reconciliation_report_pkey PRIMARY KEY (digest),
+  constraint reconciliation_report_digest_check CHECK ((digest ~ '^[0-9a-f]{64}$'::text)),
+  constraint reconciliation_report_report_check CHECK ((octet_length(report) <= 16777216))
+);
+
 create table daybook.secret_use (
   key text collate "C" not null,
   last4 text collate "C" not null,
@@ -2744,6 +2752,7 @@ grant select on table daybook.parked_event to daybook_auditor, daybook_relay;
 grant delete, insert, select, update on table daybook.projection to daybook_worker;
 grant select on table daybook.projection to daybook_auditor, daybook_relay;
 grant delete, insert, select, update on table daybook.queue_pool to daybook_worker;
+grant insert, select on table daybook.reconciliation_report to daybook_relay;
 grant delete, insert, select, update on table daybook.secret_use to daybook_relay;
 grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;

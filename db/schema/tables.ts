@@ -322,6 +322,11 @@ export type ReadingTable = {
   to_position: Int8;
 };
 
+export type ReconciliationReportTable = {
+  digest: string;
+  report: string;
+};
+
 export type SecretUseTable = {
   key: string;
   last4: string;
@@ -785,6 +790,7 @@ export type Tables = {
   'daybook.projection': ProjectionTable;
   'daybook.queue_pool': QueuePoolTable;
   'daybook.reading': ReadingTable;
+  'daybook.reconciliation_report': ReconciliationReportTable;
   'daybook.secret_use': SecretUseTable;
   'daybook.session': SessionTable;
   'daybook.sink': SinkTable;

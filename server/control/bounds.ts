@@ -25,6 +25,13 @@ export const REPRICE_REQUESTS = 1_000;
 /** Attempts of such a batch when another process corrects one of its requests meanwhile. */
 export const REPRICE_ATTEMPTS_MAX = 5;
 
+/** Calls of the log whose corrections are read at once while a bill is compared. */
+export const RECONCILE_CALLS = 2_000;
+/** Attempts to correct a request when another process corrects it meanwhile. */
+export const RECONCILE_APPLY_ATTEMPTS_MAX = 5;
+/** Comparisons that are listed, the newest ones: three years of one a day. */
+export const RECONCILIATIONS_LISTED_MAX = 1_000;
+
 /** Every alert is sent to each destination: more is a mailing list, which is the receiver's to keep. */
 export const DESTINATIONS_MAX = 50;
 export const DESTINATION_URL_CHARACTERS_MAX = 2_000;

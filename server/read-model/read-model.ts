@@ -163,6 +163,7 @@ export class ReadModel {
       // Neither the permissions of a call nor a session depend on these.
       case 'attribution.erased':
       case 'attribution.key_destroyed':
+      case 'reconciliation.recorded':
       case 'sink.configured':
       case 'sink.removed':
       case 'sink.paused':

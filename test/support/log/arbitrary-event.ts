@@ -13,6 +13,7 @@ import { SINK_KINDS } from '#db/events/sink-events.ts';
 import { QUOTA_WINDOWS, ROUTES } from '#db/limits/limits.ts';
 import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';
+import { DIFFERENCE_CLASSES } from '#db/reconcile/classes.ts';
 import { MARKUP_MAX, MARKUP_MIN } from '#db/pricing/parts.ts';
 import { type Made, madeOfUpstreams } from '../upstream/arbitrary-upstream.ts';
 import {
@@ -320,6 +321,27 @@ const CONTROL: Made<ControlEvent> = {
     ...invoiceNumber,
     invoice: fc.integer({ min: 1, max: INT4_MAX }),
     reason: name,
+    actor,
+  }),
+  'reconciliation.recorded': fc.record({
+    type: one('reconciliation.recorded' as const),
+    reconciliation: id,
+    provider: fc.constantFrom('openai', 'anthropic'),
+    from: time,
+    to: time,
+    bill_digest: digest,
+    up_to_position: int8,
+    tolerance_nanousd: int8,
+    tolerance_ppm: int8,
+    bill_nanousd: int8,
+    log_nanousd: int8,
+    charged_nanousd: int8,
+    unexplained_nanousd: int8,
+    differences: fc.array(
+      fc.record({ class: fc.constantFrom(...DIFFERENCE_CLASSES), count: int8, amount_nanousd: int8 }),
+      { maxLength: 3 },
+    ),
+    report_digest: digest,
     actor,
   }),
   'quota.adjusted': fc.record(

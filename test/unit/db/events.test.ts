@@ -189,6 +189,7 @@ describe('the numbers that the log stores', () => {
       'usage.adjusted': 1001,
       'attribution.erased': 1010,
       'attribution.key_destroyed': 1011,
+      'reconciliation.recorded': 1020,
       'sink.configured': 1030,
       'sink.removed': 1031,
       'sink.paused': 1032,

@@ -63,6 +63,7 @@ const TYPES: Record<EventType, true> = {
   'quota.adjusted': true,
   'attribution.erased': true,
   'attribution.key_destroyed': true,
+  'reconciliation.recorded': true,
   'sink.configured': true,
   'sink.removed': true,
   'sink.paused': true,
@@ -89,6 +90,7 @@ const GROUP_NAMES: Record<Group, string> = {
   usage: 'Corrections',
   quota: 'Quotas',
   attribution: 'Attribution',
+  reconciliation: 'Reconciliation',
   sink: 'Sinks',
   billing: 'Billing',
   invoice: 'Invoices',
@@ -255,6 +257,10 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `${account(event.account)}: value of ${inWords(event.kind)} ${event.pseudonym} erased.`;
     case 'attribution.key_destroyed':
       return `${account(event.account)}: attribution key destroyed, and all values erased.`;
+    case 'reconciliation.recorded': {
+      const amounts = `billed ${showCost(event.bill_nanousd)}, recorded ${showCost(event.log_nanousd)}`;
+      return `Bill of ${event.provider} compared with the log: ${amounts}.`;
+    }
     case 'sink.configured':
       return `Sink ${quoted(event.sink)} (${event.kind}) configured.`;
     case 'sink.removed':
