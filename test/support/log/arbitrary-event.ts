@@ -338,7 +338,10 @@ const CONTROL: Made<ControlEvent> = {
     charged_nanousd: int8,
     unexplained_nanousd: int8,
     differences: fc.array(
-      fc.record({ class: fc.constantFrom(...DIFFERENCE_CLASSES), count: int8, amount_nanousd: int8 }),
+      fc.record(
+        { class: fc.constantFrom(...DIFFERENCE_CLASSES), count: int8, amount_nanousd: int8 },
+        { noNullPrototype: true },
+      ),
       { maxLength: 3 },
     ),
     report_digest: digest,
