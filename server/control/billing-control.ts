@@ -1,0 +1,139 @@
+import type { Client, ClientBase } from 'pg';
+import type { BillingTerms } from '#db/events/billing-events.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
+import { BILLING_STREAM } from '#db/events/streams.ts';
+import { ConflictError } from '#db/log/append.ts';
+import { readNewestOfStream } from '#db/log/read-streams.ts';
+import { UnreadableEventError } from '#db/log/read.ts';
+import { digestOf } from '#db/statement/canonical.ts';
+import { type Invoice, INVOICE_GROUPS, invoiceName } from '#db/statement/invoices.ts';
+import { readInvoices, type ReadStatement, readStatement } from '#db/statement/read.ts';
+import type { Change } from '#server/control/change.ts';
+import type { AccountRef } from '#server/control/control-log.ts';
+import type { Control } from '#server/control/control.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { changeBilling, creditInvoice, findInvoice, issueInvoice } from '#server/decide/invoice.ts';
+
+/** An invoice with the time at which it was issued. */
+export type IssuedInvoice = { invoice: Invoice; at: Date; entry: string };
+
+/**
+ * Attempts at the next number. Each conflict is another invoice that was issued, so that an attempt fails
+ * only as often as others succeed.
+ */
+const ATTEMPTS_MAX = 50;
+
+/** Issues invoices and credit notes. Their numbers are the versions of one stream, and have no gaps. */
+export class BillingControl {
+  readonly #control: Control;
+  readonly #client: Client;
+
+  /** @param client the connection of `control`. */
+  constructor(control: Control, client: Client) {
+    this.#control = control;
+    this.#client = client;
+  }
+
+  /** Sets who issues invoices. @throws {DecisionError} when the terms are invalid. */
+  setIssuer(terms: BillingTerms): Promise<Change> {
+    return this.#control.decide(async () => {
+      const event = changeBilling(await readIssuer(this.#client), { terms, actor: this.#control.actor });
+      const version = (await this.#control.loadVersion(BILLING_STREAM)) + 1;
+      return { events: event === null ? [] : [event], version };
+    });
+  }
+
+  /**
+   * Issues the invoice of a period; the one that was issued before, where there is one.
+   * @throws {DecisionError} when no issuer is set, or the period is not over.
+   */
+  async issue(
+    ref: AccountRef,
+    period: { from: Date; to: Date; end_user: string | null },
+  ): Promise<Change & { invoice: Invoice }> {
+    const { id: account } = await this.#control.loadAccount(ref);
+    const subject = {
+      account,
+      end_user: period.end_user,
+      from: period.from.toISOString(),
+      to: period.to.toISOString(),
+    };
+    const before = findInvoice(await this.#readStream(), subject);
+    if (before) return { event: null, invoice: before };
+    const { statement } = await readStatement(this.#client, { account, ...period, group_by: INVOICE_GROUPS });
+    const digest = digestOf(statement);
+    return this.#appendNext(
+      (stream) => findInvoice(stream, subject) ?? null,
+      (stream) => issueInvoice(stream, { statement, digest, actor: this.#control.actor }),
+    );
+  }
+
+  /** Issues the credit note of an invoice. @throws {DecisionError} when that is impossible. */
+  async credit(number: number, reason: string): Promise<Change & { invoice: EventOf<'invoice.credited'> }> {
+    return this.#appendNext(
+      () => null,
+      (stream) => creditInvoice(stream, { number, reason, actor: this.#control.actor }),
+    );
+  }
+
+  /** Appends under the next number, however many others are issued meanwhile. */
+  async #appendNext<E extends Invoice | EventOf<'invoice.credited'>>(
+    find: (stream: readonly Placed[]) => E | null,
+    decide: (stream: readonly Placed[]) => E,
+  ): Promise<Change & { invoice: E }> {
+    for (let attempt = 1; ; attempt++) {
+      const stream = await this.#readStream();
+      const found = find(stream);
+      if (found !== null) return { event: null, invoice: found };
+      const event = decide(stream);
+      try {
+        const position = await this.#control.append([{ event, version: event.number }]);
+        return { event: { type: event.type, position }, invoice: event };
+      } catch (error) {
+        if (!(error instanceof ConflictError) || attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+  }
+
+  async #readStream(): Promise<Placed[]> {
+    return (await readInvoices(this.#client)).map(({ placed }) => placed);
+  }
+}
+
+/** Who issues invoices; null: not set. */
+export async function readIssuer(client: ClientBase): Promise<BillingTerms | null> {
+  const [newest] = await readNewestOfStream(client, BILLING_STREAM, 1);
+  if (newest === undefined || newest instanceof UnreadableEventError) return null;
+  return newest.event.type === 'billing.changed' ? newest.event.terms : null;
+}
+
+/** The invoice with a number. @throws {DecisionError} when the series has no such invoice. */
+export async function readInvoice(client: ClientBase, number: number): Promise<IssuedInvoice> {
+  for (const { entry, placed } of await readInvoices(client))
+    if (placed.event.type === 'invoice.issued' && placed.event.number === number)
+      return { invoice: placed.event, at: placed.at, entry };
+  throw new DecisionError('not_found', `There is no invoice with number ${number}.`);
+}
+
+/**
+ * The statement that an invoice bills.
+ * @throws {DecisionError} when the log does not add up to it any more.
+ */
+export async function readInvoiced(
+  client: ClientBase,
+  invoice: Invoice,
+  entriesMax = 0,
+): Promise<ReadStatement> {
+  const { account, end_user: endUser = null, from, to, as_of: asOf, digest } = invoice;
+  const read = await readStatement(
+    client,
+    { account, end_user: endUser, from: new Date(from), to: new Date(to), asOf, group_by: INVOICE_GROUPS },
+    entriesMax,
+  );
+  if (digestOf(read.statement) !== digest)
+    throw new DecisionError(
+      'not_allowed',
+      `The log does not add up to invoice ${invoiceName(invoice)}. Run "audit verify".`,
+    );
+  return read;
+}

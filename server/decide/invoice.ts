@@ -1,0 +1,111 @@
+import { BillingTerms } from '#db/events/billing-events.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
+import type { Statement } from '#db/statement/document.ts';
+import { type Invoice, openInvoices } from '#db/statement/invoices.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+
+/** Invoices, credit notes, and who issues them. Pure. */
+
+/** Sets the issuer; null when it is just this one. @throws {DecisionError} when the terms are invalid. */
+export function changeBilling(
+  current: BillingTerms | null,
+  command: { terms: unknown; actor: string },
+): EventOf<'billing.changed'> | null {
+  const parsed = BillingTerms.safeParse(command.terms);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new DecisionError(
+      'invalid',
+      `The issuer is invalid: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}.`,
+    );
+  }
+  if (current !== null && JSON.stringify(BillingTerms.parse(current)) === JSON.stringify(parsed.data))
+    return null;
+  return { type: 'billing.changed', terms: parsed.data, actor: command.actor };
+}
+
+/** The invoice of a subject and period that no credit note takes back; undefined: not issued. */
+export function findInvoice(
+  stream: readonly Placed[],
+  { account, end_user: endUser, from, to }: Pick<Statement, 'account' | 'end_user' | 'from' | 'to'>,
+): Invoice | undefined {
+  return openInvoices(stream).find(
+    (invoice) =>
+      invoice.account === account &&
+      (invoice.end_user ?? null) === endUser &&
+      invoice.from === from &&
+      invoice.to === to,
+  );
+}
+
+/**
+ * Issues the invoice of a statement, under the next number.
+ * @param stream all invoices and credit notes: their versions are the numbers.
+ * @throws {DecisionError} when no issuer is set, or the period is not over.
+ */
+export function issueInvoice(
+  stream: readonly Placed[],
+  command: { statement: Statement; digest: string; actor: string },
+): Invoice {
+  const { statement, digest, actor } = command;
+  const {
+    account,
+    end_user: endUser,
+    from,
+    to,
+    as_of,
+    is_final: isFinal,
+    issuer,
+    totals,
+    balance,
+  } = statement;
+  if (issuer === null)
+    throw new DecisionError('not_allowed', 'No issuer is set. Set one: daybook invoice issuer --name …');
+  if (!isFinal)
+    throw new DecisionError('not_allowed', `The period ends at ${to}. Issue its invoice some seconds later.`);
+  return {
+    type: 'invoice.issued',
+    account,
+    ...(endUser === null ? {} : { end_user: endUser }),
+    series: issuer.series,
+    number: stream.length + 1,
+    from,
+    to,
+    as_of,
+    total_nanousd: totals.cost_nanousd,
+    ...(balance === null ? {} : { closing_balance_nanousd: balance.closing_nanousd }),
+    digest,
+    actor,
+  };
+}
+
+/**
+ * Takes an invoice back, under the next number.
+ * @throws {DecisionError} when there is no such invoice, or it was credited before.
+ */
+export function creditInvoice(
+  stream: readonly Placed[],
+  command: { number: number; reason: string; actor: string },
+): EventOf<'invoice.credited'> {
+  const { number, actor } = command;
+  const reason = command.reason.trim();
+  if (reason === '' || reason.length > 200)
+    throw new DecisionError('invalid', 'A reason has 1 to 200 characters.');
+  const issued = stream.find(({ event }) => event.type === 'invoice.issued' && event.number === number);
+  if (issued === undefined)
+    throw new DecisionError('not_found', `There is no invoice with number ${number}.`);
+  const invoice = openInvoices(stream).find((each) => each.number === number);
+  if (invoice === undefined)
+    throw new DecisionError('already_done', `Invoice number ${number} was credited before.`);
+  const { account, series, total_nanousd: total } = invoice;
+  return {
+    type: 'invoice.credited',
+    account,
+    series,
+    number: stream.length + 1,
+    invoice: number,
+    total_nanousd: String(-BigInt(total)),
+    reason,
+    actor,
+  };
+}
