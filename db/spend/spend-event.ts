@@ -185,8 +185,9 @@ export function filteredCallOf(event: SpendEvent): FilteredCall {
 }
 
 /** Without what the operator pays, for readers of one account. */
-export function withoutOperatorCost({ upstream_cost_nanousd: _, ...event }: SpendEvent): SpendEvent {
-  return event;
+export function withoutOperatorCost(event: SpendEvent): SpendEvent {
+  const { upstream_cost_nanousd: _, ...shown } = event;
+  return shown;
 }
 
 function withoutUndefined(event: Loose<SpendEvent>): SpendEvent {

@@ -55,6 +55,7 @@ const GROUPS: readonly Group[] = [
   { names: ['witness'], load: async () => (await import('#db/audit/commands/witness.ts')).witnessCommand },
   { names: ['archive'], load: async () => (await import('#server/cli/log/archive.ts')).archiveCommands },
   { names: ['backup', 'restore'], load: async () => (await import('#db/backup/commands.ts')).backupCommands },
+  { names: ['sink'], load: async () => (await import('#server/cli/sinks/sink.ts')).sinkCommands },
   {
     names: ['destination'],
     load: async () => (await import('#server/cli/destination.ts')).destinationCommands,

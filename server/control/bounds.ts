@@ -35,6 +35,8 @@ export const RECONCILIATIONS_LISTED_MAX = 1_000;
 /** Every alert is sent to each destination: more is a mailing list, which is the receiver's to keep. */
 export const DESTINATIONS_MAX = 50;
 export const DESTINATION_URL_CHARACTERS_MAX = 2_000;
+/** Sinks: each may read the whole log once more. */
+export const SINKS_MAX = 20;
 
 assertIncreasing(
   { CONTROL_WAITING_PER_MEMBER_MAX, CONTROL_WAITING_MAX },

@@ -16,6 +16,7 @@ import type { Scope } from '#server/read/scope.ts';
 import { usageCsv, reportUsage, usageSource } from '#server/read/usage-report.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
 import { checkRequests } from '#server/read/usage-requests.ts';
+import { answerSpendEvents } from '#server/spend/answer.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -133,6 +134,7 @@ export function readApiRoutes({
     get('/api/usage', answerUsage),
     get('/api/requests', answerRequests),
     get('/api/requests/:request', answerRequestDetail),
+    get('/api/spend-events', answerSpendEvents),
   ];
 }
 

@@ -15,6 +15,7 @@ import {
   withReadSlot,
 } from '#server/read/api.ts';
 import { answerReceipt } from '#server/read/receipts.ts';
+import { answerSpendEvents } from '#server/spend/answer.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -28,13 +29,14 @@ export const READ_ROUTES = [
   '/v1/requests',
   '/v1/requests/:request',
   '/v1/requests/:request/receipt',
+  '/v1/spend-events',
 ] as const;
 
 type KeyReader = Reader & { key: Key };
 
 const NO_BODY = { bytes: Buffer.alloc(0), scanned: { members: new Map() } };
 
-/** The read API for keys: usage, requests, details of one request and its receipt. */
+/** The read API for keys: usage, requests, details of one request and its receipt, and spend events. */
 export function readRoutes({
   relay,
   reads,
@@ -75,6 +77,7 @@ export function readRoutes({
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
   get('/v1/requests/:request', '/v1/requests', (reader) => answerRequestDetail(reading, reader));
   get('/v1/requests/:request/receipt', '/v1/requests', (reader) => answerReceipt(receipts, reader));
+  get('/v1/spend-events', '/v1/requests', (reader) => answerSpendEvents(reading, reader));
 
   return routes;
 }

@@ -7,6 +7,7 @@ import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
 import { upgradeOnCluster } from './upgrade.ts';
 import { rolling } from './rolling.ts';
+import { killSpend } from './spend.ts';
 import { canRunFront } from '../support/deploy/front.ts';
 
 /**
@@ -32,6 +33,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   upgrade: { n: 2000, run: ({ n, streams }) => upgradeOnCluster({ calls: n, streams }) },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
+  spend: { n: 100, run: onCluster(killSpend) },
 };
 /** Runs a case on a cluster of its own. */
 function onCluster<T>(run: (ground: Ground, options: Options) => Promise<T>) {

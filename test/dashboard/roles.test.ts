@@ -110,6 +110,7 @@ const PERMITTED: Record<string, string> = {
   'get /api/requests': EVERYBODY,
   'get /api/requests/:request': EVERYBODY,
   'get /api/requests/:request/receipt': EVERYBODY,
+  'get /api/spend-events': EVERYBODY,
   'get /api/events': EVERYBODY,
   'get /api/events.ndjson': EVERYBODY,
 

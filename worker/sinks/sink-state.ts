@@ -17,7 +17,7 @@ const IS_FREE = `(s.holder is null or s.holder = $1 or s.held_until < statement_
       where i.id = s.holder and (i.dead_at is not null or i.closed_at is not null)))`;
 const IS_DUE = `s.paused_at is null and (s.retry_at is null or s.retry_at <= statement_timestamp())`;
 
-const DUE = `select s.id, s.position < daybook.head(${SHARD}) and ${IS_DUE} and ${IS_FREE} as is_due
+const DUE = `select s.id, s.position < daybook.head(${SHARD}::smallint) and ${IS_DUE} and ${IS_FREE} as is_due
   from daybook.sink s order by s.id`;
 const CLAIM = `update daybook.sink s set holder = $1, held_until = clock_timestamp() + interval '${CLAIM_S} s'
   where s.id = $2 and ${IS_DUE} and ${IS_FREE}

@@ -1,0 +1,47 @@
+import { type Selectable, sql } from 'kysely';
+import type { ClientBase } from 'pg';
+import { SHARD } from '#db/log/append.ts';
+import { db, rowsOf } from '#db/schema/query.ts';
+import type { SinkTable } from '#db/schema/tables.ts';
+
+/** A sink with its lag, without its configuration. */
+export type SinkStatus = Pick<
+  Selectable<SinkTable>,
+  | 'id'
+  | 'name'
+  | 'kind'
+  | 'account'
+  | 'created_at'
+  | 'paused_at'
+  | 'delivered_at'
+  | 'failures'
+  | 'failing_since'
+  | 'fault'
+  | 'retry_at'
+> & {
+  position: number;
+  delivered: number;
+  /** Positions of the log that it lacks, and the age of the oldest of them in ms. */
+  behind: number;
+  behind_ms: number;
+};
+
+/** All sinks, by name. */
+export async function readSinks(client: ClientBase): Promise<SinkStatus[]> {
+  return rowsOf(
+    client,
+    db
+      .selectFrom('daybook.sink as s')
+      .select(['s.id', 's.name', 's.kind', 's.account', 's.created_at', 's.paused_at', 's.delivered_at'])
+      .select(['s.failures', 's.failing_since', 's.fault', 's.retry_at'])
+      .select([
+        sql<number>`s.position::float8`.as('position'),
+        sql<number>`s.delivered::float8`.as('delivered'),
+        sql<number>`greatest(0, daybook.head(${SHARD}) - s.position)::float8`.as('behind'),
+        sql<number>`coalesce((select extract(epoch from statement_timestamp() - l.at) * 1000
+          from daybook.log_batch l where l.shard = ${SHARD} and l.last_position > s.position
+          order by l.last_position limit 1), 0)::float8`.as('behind_ms'),
+      ])
+      .orderBy('s.name'),
+  );
+}

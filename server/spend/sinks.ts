@@ -1,0 +1,203 @@
+import { sql, type UpdateObject } from 'kysely';
+import type { Client } from 'pg';
+import { readHead } from '#db/log/read.ts';
+import type { SinkEvent } from '#db/events/subjects.ts';
+import { SinkName } from '#db/events/sink-events.ts';
+import { publicId } from '#db/ids.ts';
+import { countOf, db, rowOf } from '#db/schema/query.ts';
+import type { Tables } from '#db/schema/tables.ts';
+import { SinkConfig, sealSinkConfig } from '#db/spend/sink-config.ts';
+import { SINKS_MAX } from '#server/control/bounds.ts';
+import { type Change, UNCHANGED } from '#server/control/change.ts';
+import type { Control } from '#server/control/control.ts';
+import { retryConflict } from '#server/control/retry-conflict.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { inTransaction } from '#server/sign-in/transaction.ts';
+
+/**
+ * Adds, pauses, moves and removes sinks: rows and events in one transaction. Each change is a transaction of
+ * its own, so the caller must not begin one.
+ */
+export class SinkControl {
+  readonly #control: Control;
+  readonly #client: Client;
+
+  /** @param client the connection of `control`. */
+  constructor(control: Control, client: Client) {
+    this.#control = control;
+    this.#client = client;
+  }
+
+  /**
+   * Adds a sink, or replaces the configuration of the one with this name, which keeps its position.
+   * @param wanted.after the position behind which a new one starts; `now`: with the next event.
+   * @param wanted.account the one account whose spend events it gets; null: all.
+   * @throws {DecisionError} when the configuration is invalid, or there are too many sinks.
+   */
+  async configure(
+    pepper: Buffer,
+    wanted: { name: string; config: SinkConfig; account: string | null; after: number | 'now' },
+  ): Promise<Change & { id: string; position: number; is_new: boolean }> {
+    const { name, account } = wanted;
+    const config = checkConfig(name, wanted.config);
+    const { kind } = config;
+    const only = account === null ? {} : { only_account: account };
+    const event = { type: 'sink.configured', sink: name, kind, ...only, actor: this.#control.actor } as const;
+    let found = { id: '', position: 0, is_new: false };
+    const change = await this.#changeAtomically(name, async () => {
+      const known = await this.#find(name);
+      if (known !== undefined) {
+        if (known.kind !== kind || known.account !== account)
+          throw new DecisionError(
+            'already_exists',
+            `Sink "${name}" is of kind ${known.kind}` +
+              `${known.account === null ? '' : ' for one account'}. Remove it first, or choose another name.`,
+          );
+        found = { id: known.id, position: Number(known.position), is_new: false };
+        await this.#set(known.id, { sealed_config: sealSinkConfig(pepper, known.id, config), ...AT_ONCE });
+        return event;
+      }
+      const position = wanted.after === 'now' ? await readHead(this.#client) : wanted.after;
+      await this.#requirePosition(position);
+      found = { id: publicId(), position, is_new: true };
+      await this.#insert({ ...found, name, kind, account }, sealSinkConfig(pepper, found.id, config));
+      return { ...event, position };
+    });
+    return { ...change, ...found };
+  }
+
+  /** @throws {DecisionError} when there is no such sink. */
+  remove(name: string): Promise<Change> {
+    return this.#changeAtomically(name, async () => {
+      const { id } = await this.#require(name);
+      await countOf(this.#client, db.deleteFrom('daybook.sink').where('id', '=', id));
+      return { type: 'sink.removed', sink: name, actor: this.#control.actor };
+    });
+  }
+
+  /** Stops deliveries; a running delivery can be received. @throws {DecisionError} as {@link remove}. */
+  pause(name: string): Promise<Change> {
+    return this.#changeAtomically(name, async () => {
+      const { id, paused_at } = await this.#require(name);
+      if (paused_at !== null) return null;
+      await this.#set(id, { paused_at: sql<Date>`statement_timestamp()` });
+      return { type: 'sink.paused', sink: name, actor: this.#control.actor };
+    });
+  }
+
+  /** Delivers again, and at once where deliveries failed. @throws {DecisionError} as {@link remove}. */
+  resume(name: string): Promise<Change> {
+    return this.#changeAtomically(name, async () => {
+      const { id, paused_at } = await this.#require(name);
+      await this.#set(id, { paused_at: null, retry_at: null });
+      return paused_at === null ? null : { type: 'sink.resumed', sink: name, actor: this.#control.actor };
+    });
+  }
+
+  /**
+   * Continues behind another position: an earlier one repeats events, a later one leaves events out.
+   * @throws {DecisionError} when there is no such sink, or the log has no such position.
+   */
+  async rewind(name: string, position: number): Promise<Change & { from: number }> {
+    let from = position;
+    const change = await this.#changeAtomically(name, async () => {
+      const known = await this.#require(name);
+      from = Number(known.position);
+      await this.#requirePosition(position);
+      if (from === position) return null;
+      await this.#set(known.id, { position: String(position), ...AT_ONCE });
+      const { actor } = this.#control;
+      return { type: 'sink.rewound', sink: name, from_position: from, position, actor };
+    });
+    return { ...change, from };
+  }
+
+  async #insert(
+    {
+      id,
+      name,
+      kind,
+      account,
+      position,
+    }: { id: string; name: string; kind: string; account: string | null; position: number },
+    sealed: Buffer,
+  ): Promise<void> {
+    const row = db
+      .selectNoFrom([
+        sql.val(id).as('id'),
+        sql.val(name).as('name'),
+        sql.val(kind).as('kind'),
+        sql.val(sealed).as('sealed_config'),
+        sql.val(account).as('account'),
+        sql<string>`${position}::bigint`.as('position'),
+      ])
+      .where(
+        ({ selectFrom }) => selectFrom('daybook.sink').select(({ fn }) => fn.countAll<number>().as('count')),
+        '<',
+        SINKS_MAX,
+      );
+    const insert = db
+      .insertInto('daybook.sink')
+      .columns(['id', 'name', 'kind', 'sealed_config', 'account', 'position'])
+      .expression(row);
+    if ((await countOf(this.#client, insert)) === 0)
+      throw new DecisionError('not_allowed', `There are ${SINKS_MAX} sinks already. Remove one first.`);
+  }
+
+  async #set(id: string, changed: UpdateObject<Tables, 'daybook.sink'>): Promise<void> {
+    await countOf(this.#client, db.updateTable('daybook.sink').set(changed).where('id', '=', id));
+  }
+
+  #find(name: string) {
+    const query = db
+      .selectFrom('daybook.sink')
+      .select(['id', 'kind', 'account', 'position', 'paused_at'])
+      .where('name', '=', name);
+    return rowOf(this.#client, query);
+  }
+
+  async #require(name: string) {
+    const found = await this.#find(name);
+    if (found === undefined) throw new DecisionError('not_found', `There is no sink "${name}".`);
+    return found;
+  }
+
+  async #requirePosition(position: number): Promise<void> {
+    const head = await readHead(this.#client);
+    if (!Number.isSafeInteger(position) || position < 0 || position > head)
+      throw new DecisionError('invalid', `The position must be from 0 to ${head}, the newest of the log.`);
+  }
+
+  /** Decides and appends within one transaction; once more after a conflict with a concurrent change. */
+  #changeAtomically(name: string, decide: () => Promise<SinkEvent | null>): Promise<Change> {
+    return retryConflict(() =>
+      inTransaction(this.#client, async () => {
+        const event = await decide();
+        if (event === null) return UNCHANGED;
+        const version = (await this.#control.loadVersion(`sink/${name}`)) + 1;
+        const position = await this.#control.append([{ event, version }]);
+        return { event: { type: event.type, position } };
+      }),
+    );
+  }
+}
+
+/** Without waiting for the end of a backoff. */
+const AT_ONCE = { failures: 0, failing_since: null, fault: null, retry_at: null };
+
+function checkConfig(name: string, wanted: SinkConfig): SinkConfig {
+  if (!SinkName.safeParse(name).success)
+    throw new DecisionError('invalid', 'The name must have lower-case letters, digits, ".", "_" and "-".');
+  const parsed = SinkConfig.safeParse(wanted);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    // Without the value, which may be a secret.
+    throw new DecisionError('invalid', `${issue?.path.join('.') ?? 'configuration'} is not usable.`);
+  }
+  if ('url' in parsed.data) {
+    const { username, password } = new URL(parsed.data.url);
+    if (username !== '' || password !== '')
+      throw new DecisionError('invalid', 'The address must have no user and password.');
+  }
+  return parsed.data;
+}
