@@ -67,6 +67,8 @@ export const RequestSize = {
 /** The size of the first of rejected requests; absent where it was rejected before its limits were known. */
 export const RejectedSize = {
   body_bytes: Count.optional(),
+  /** The tokens that it would have reserved. */
+  hold_tokens: Count.optional(),
   ...RequestSize,
   admitted_minute: Admission.admitted_minute,
 };

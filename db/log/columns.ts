@@ -62,7 +62,7 @@ export const COLUMNS = [
   { name: 'upstream', type: 'text', optional: FIGURES },
   { name: 'sse', type: 'bool', needed: [ACCEPTED] },
   { name: 'body_bytes', type: 'int4', needed: [ACCEPTED], optional: [REJECTED] },
-  { name: 'hold_tokens', type: 'int8', needed: HOLD, optional: [ADJUSTED] },
+  { name: 'hold_tokens', type: 'int8', needed: HOLD, optional: [ADJUSTED, REJECTED] },
   { name: 'retry_count', type: 'int2', optional: [ACCEPTED] },
   { name: 'status', type: 'int2', needed: [SETTLED, REJECTED], optional: [ADJUSTED] },
   { name: 'end_reason', type: 'int2', needed: [...END, ADJUSTED], codes: END_REASONS },

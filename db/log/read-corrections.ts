@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
+import { CORRECTED_FIGURES, type CorrectedFigure } from '#db/events/usage-events.ts';
 import type { Figures } from '#db/fold/correction.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
 
@@ -43,10 +43,29 @@ export async function readCorrected(
         count,
         position: Number(position),
         references,
-        added: Object.fromEntries(
-          CORRECTED_FIGURES.map((figure) => [figure, Number(sums[figure])]),
-        ) as Figures,
+        added: figuresOf(sums),
       },
     ]),
   );
 }
+
+/** Corrections that a back-test keeps in memory. Those of more requests don't count. */
+const CORRECTED_MAX = 1_000_000;
+
+/** What the corrections from a position of the log on have added to their requests. */
+export async function readAllCorrected(client: ClientBase, from: number): Promise<Map<string, Figures>> {
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.correction')
+      .select('request')
+      .select(SUMS)
+      .where('position', '>=', String(from))
+      .groupBy('request')
+      .limit(CORRECTED_MAX),
+  );
+  return new Map(rows.map(({ request, ...sums }) => [request, figuresOf(sums)]));
+}
+
+const figuresOf = (sums: Record<CorrectedFigure, string>): Figures =>
+  Object.fromEntries(CORRECTED_FIGURES.map((figure) => [figure, Number(sums[figure])])) as Figures;

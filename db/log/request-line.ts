@@ -44,6 +44,7 @@ export function writeRequestLine(line: LineWriter, event: RequestEvent): void {
 
 function writeRejection(line: LineWriter, event: EventOf<'request.rejected'>): void {
   if (event.body_bytes !== undefined) line.integer(AT.body_bytes, event.body_bytes, INT4_MAX);
+  if (event.hold_tokens !== undefined) line.integer(AT.hold_tokens, event.hold_tokens);
   line.integer(AT.status, event.status, INT2_MAX);
   if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
   line.integer(AT.rejected_count, event.rejected_count, INT4_MAX);
@@ -251,6 +252,8 @@ export function requestEvent(cells: Cells): RequestEvent | null {
       addAttribution(event, cells);
       const body_bytes = cells[AT.body_bytes];
       if (body_bytes != null) event.body_bytes = number(body_bytes);
+      const hold_tokens = cells[AT.hold_tokens];
+      if (hold_tokens != null) event.hold_tokens = number(hold_tokens);
       const admitted_minute = cells[AT.admitted_minute];
       if (admitted_minute != null) event.admitted_minute = number(admitted_minute);
       addSize(event, cells);

@@ -42,6 +42,7 @@ const GROUPS: readonly Group[] = [
     names: ['price', 'prices'],
     load: async () => (await import('#server/cli/prices/price.ts')).priceCommands,
   },
+  { names: ['backtest'], load: async () => (await import('#server/cli/backtest.ts')).backtestCommand },
   {
     names: ['reconcile'],
     load: async () => (await import('#server/cli/reconcile/reconcile.ts')).reconcileCommands,

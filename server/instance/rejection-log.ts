@@ -25,7 +25,7 @@ export type RejectedCall = {
 /** The size of a rejected call, and the minute of its rejection. */
 export type RejectedSize = Pick<
   Refused,
-  'body_bytes' | 'prompt_estimate' | 'max_output_tokens' | 'admitted_minute'
+  'body_bytes' | 'hold_tokens' | 'prompt_estimate' | 'max_output_tokens' | 'admitted_minute'
 >;
 
 /**

@@ -1,6 +1,7 @@
+import type { WindowKind } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { whoseOf } from '#db/limits/subjects.ts';
-import { ApiError } from '#server/errors/api-error.ts';
+import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import type { Shortage } from '#server/limits/admission-controller.ts';
 import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
@@ -23,6 +24,10 @@ export function limitErrorOf(shortage: Shortage, nowMs: number, account?: string
   }
 }
 
+/** The code of the error of a call that a limit of this window was short for. */
+export const limitCode = (window: WindowKind): ErrorCode =>
+  window === 'none' || window === 'minute' ? 'rate_limit_exceeded' : 'insufficient_quota';
+
 function shortOf(counter: Counter, minimum: number, nowMs: number, account: string | undefined): ApiError {
   const limit = figuresOf(counter, account);
   const whose = limit.scope === 'parent_account' ? "The parent account's" : whoseOf(limit.scope);
@@ -37,7 +42,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number, account: stri
     const message =
       `${whose} limit of ${counter.cap} ${METERS[counter.meter].name} is reached: ` +
       `${limit.reserved} are running. Wait for one to end.`;
-    return new ApiError('rate_limit_exceeded', {
+    return new ApiError(limitCode(counter.window), {
       message,
       limit,
       headers,
@@ -50,7 +55,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number, account: stri
         'Send a smaller request, or ask the administrator for a higher limit.'
       : `${whose} limit of ${counter.cap} ${per} is reached. ` +
         `Retry in ${Math.ceil((waitMs ?? 0) / 1_000)} s.`;
-    return new ApiError('rate_limit_exceeded', {
+    return new ApiError(limitCode(counter.window), {
       message,
       limit,
       headers,
@@ -69,7 +74,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number, account: stri
       `this request needs ${minimum}. ` +
       `${isLifetime ? 'Ask' : 'Wait for the reset, or ask'} the administrator for a larger quota.`;
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
-  return new ApiError('insufficient_quota', {
+  return new ApiError(limitCode(counter.window), {
     message,
     limit,
     headers: limit.resets_at === null ? headers : [...headers, 'x-quota-reset', limit.resets_at],

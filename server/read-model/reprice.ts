@@ -135,7 +135,11 @@ export class Repricing {
 }
 
 /** What a request is charged, and what all its attempts cost the operator. */
-function costsOf(price: CallPrice, event: Settled, added: Figures): { charge: number; upstreamCost: number } {
+export function costsOf(
+  price: CallPrice,
+  event: Settled,
+  added: Figures,
+): { charge: number; upstreamCost: number } {
   const minute = event.admitted_minute ?? 0;
   const { service_tier: serviceTier, upstream, attempts } = event;
   const usage = usageOf(event, added);

@@ -203,6 +203,7 @@ function attribute(
 /** What the reservation of a rejected call would have followed from. */
 const rejectedSize = ({ bytes }: Body, estimate: CallEstimate, minute: number): RejectedSize => ({
   body_bytes: bytes.length,
+  hold_tokens: estimate.need.minimum.tokens,
   prompt_estimate: estimate.promptTokens,
   max_output_tokens: maxOutputTokens(estimate),
   admitted_minute: minute,

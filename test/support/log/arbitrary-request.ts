@@ -147,6 +147,7 @@ export const ANY_REQUEST: Made<RequestEvent> = {
       ...call,
       route: anyRoute,
       body_bytes: int4,
+      hold_tokens: int8,
       admitted_minute: int4,
       ...size,
       error_code: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),

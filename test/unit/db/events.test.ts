@@ -49,7 +49,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'request.extended': ['route'],
     'request.abandoned': ['route'],
     'model.priced': ['plan', 'rules'],
-    'request.rejected': ['model', 'body_bytes'],
+    'request.rejected': ['model', 'body_bytes', 'hold_tokens'],
     'quota.adjusted': ['key', 'parent', 'tag'],
     'sink.configured': ['only_account', 'position'],
     'invoice.issued': ['closing_balance_nanousd'],

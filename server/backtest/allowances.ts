@@ -1,0 +1,195 @@
+import type { Corrections } from '#db/events/usage-events.ts';
+import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import {
+  type Amounts,
+  isByUsage,
+  reservedAmount,
+  unitsAbandoned,
+  unitsCorrected,
+  unitsReserved,
+  unitsSettled,
+  type Usage,
+} from '#db/limits/meters.ts';
+import { windowEnd, windowStart } from '#db/limits/windows.ts';
+import { ENDED_KEPT_MINUTES } from '#server/limits/bounds.ts';
+import type { CallNeed } from '#server/limits/admission-controller.ts';
+
+/**
+ * The allowances of a back-test: one for each limit of each subject in each window, decided one call after
+ * the other. It is the rule that leases are exact by: a call is admitted if, and only if, free units cover
+ * its need in every limit. Pure.
+ */
+
+/** One limit of one subject in one window. Minutes are UTC, since 1970. */
+export type Allowance = {
+  subject: string;
+  limit: Limit;
+  start: number;
+  end: number;
+  settled: number;
+  held: number;
+};
+
+/** The allowances that an admitted call is charged to, and the units that it holds of each. */
+export type Charged = {
+  readonly allowances: readonly Allowance[];
+  readonly units: number[];
+  amounts: Amounts;
+};
+
+type Subject = {
+  /** The terms and the minute that `current` is for. */
+  limits: readonly Limit[];
+  minute: number;
+  current: readonly Allowance[];
+  all: Allowance[];
+};
+
+/** Subjects whose windows are over are discarded from twice so many on. */
+const SUBJECTS_FIRST = 1_000;
+const NONE: readonly Allowance[] = [];
+
+export class Allowances {
+  readonly #subjects = new Map<string, Subject>();
+  #kept = SUBJECTS_FIRST;
+
+  /** The number of subjects with allowances. */
+  get size(): number {
+    return this.#subjects.size;
+  }
+
+  /** The allowances of a call at the minute of its admission. */
+  of(subjects: readonly SubjectLimits[], minute: number): readonly Allowance[] {
+    const [first] = subjects;
+    if (first === undefined) return NONE;
+    if (subjects.length === 1) return this.#current(first, minute);
+    return subjects.flatMap((each) => this.#current(each, minute));
+  }
+
+  #current({ subject: name, limits }: SubjectLimits, minute: number): readonly Allowance[] {
+    let subject = this.#subjects.get(name);
+    if (subject?.limits === limits && subject.minute === minute) return subject.current;
+    if (subject === undefined) {
+      if (this.#subjects.size >= 2 * this.#kept) this.#discard(minute);
+      subject = { limits, minute, current: NONE, all: [] };
+      this.#subjects.set(name, subject);
+    }
+    const all = subject.all.filter((each) => !isOver(each, minute));
+    subject.current = limits.map((limit) => {
+      const start = windowStart(limit.window, minute);
+      let allowance = all.find((each) => isOf(each, limit, start));
+      if (allowance === undefined) {
+        const end = windowEnd(limit.window, start);
+        all.push((allowance = { subject: name, limit, start, end, settled: 0, held: 0 }));
+      }
+      allowance.limit = limit;
+      return allowance;
+    });
+    Object.assign(subject, { limits, minute, all });
+    return subject.current;
+  }
+
+  /** Discards the subjects without a window that still counts. */
+  #discard(minute: number): void {
+    for (const [name, { all }] of this.#subjects)
+      if (all.every((each) => isOver(each, minute) || isUnused(each))) this.#subjects.delete(name);
+    this.#kept = Math.max(SUBJECTS_FIRST, this.#subjects.size);
+  }
+
+  /** Adds an adjustment to a window that is counted. @param start the first minute of the window. */
+  adjust(
+    name: string,
+    { meter, window, reset }: Pick<Limit, 'meter' | 'window' | 'reset'>,
+    start: number,
+    amount: number,
+  ) {
+    const adjusted = this.#subjects
+      .get(name)
+      ?.all.find(
+        (each) =>
+          each.start === start &&
+          each.limit.meter === meter &&
+          each.limit.window === window &&
+          each.limit.reset === reset,
+      );
+    if (adjusted) adjusted.settled += amount;
+  }
+}
+
+const isOf = ({ limit, start }: Allowance, other: Limit, at: number): boolean =>
+  start === at && limit.meter === other.meter && limit.window === other.window && limit.reset === other.reset;
+
+/** Rejections are recorded a little later, and running calls keep their allowances themselves. */
+const isOver = ({ end }: Allowance, minute: number): boolean => end + ENDED_KEPT_MINUTES <= minute;
+const isUnused = ({ settled, held }: Allowance): boolean => settled === 0 && held === 0;
+
+export const freeOf = ({ limit, settled, held }: Allowance): number => limit.cap - settled - held;
+
+/** Reserves the units of a call. @returns the allowances that are short of them, and nothing is reserved. */
+export function reserve(
+  allowances: readonly Allowance[],
+  { minimum, wanted }: CallNeed,
+): Charged | Allowance[] {
+  const isShort = (each: Allowance): boolean => {
+    const { meter } = each.limit;
+    return unitsReserved(meter, wanted) > 0 && unitsReserved(meter, minimum) > freeOf(each);
+  };
+  if (allowances.some(isShort)) return allowances.filter(isShort);
+  const amounts = { ...wanted };
+  const units = allowances.map((each) => {
+    const { meter } = each.limit;
+    const wants = unitsReserved(meter, wanted);
+    const granted = wants > 0 ? Math.min(wants, freeOf(each)) : 0;
+    each.held += granted;
+    const amount = reservedAmount(meter);
+    if (amount !== null) amounts[amount] = Math.min(amounts[amount], granted);
+    return granted;
+  });
+  return { allowances, units, amounts };
+}
+
+/** Reserves the units of a call that was admitted, whether or not they are free. */
+export function charge(allowances: readonly Allowance[], amounts: Amounts): Charged {
+  const units = allowances.map((each) => {
+    const reserved = unitsReserved(each.limit.meter, amounts);
+    each.held += reserved;
+    return reserved;
+  });
+  return { allowances, units, amounts: { ...amounts } };
+}
+
+/** Grows a reservation where every limit of usage has the units; a window that is over isn't charged. */
+export function grow(charged: Charged, more: Amounts, minute: number): void {
+  const { allowances, units } = charged;
+  const grows = ({ limit, end }: Allowance): boolean => isByUsage(limit.meter) && end > minute;
+  if (allowances.some((each) => grows(each) && unitsReserved(each.limit.meter, more) > freeOf(each))) return;
+  for (const [index, each] of allowances.entries()) {
+    if (!grows(each)) continue;
+    const added = unitsReserved(each.limit.meter, more);
+    each.held += added;
+    units[index] = (units[index] as number) + added;
+  }
+  charged.amounts = { tokens: charged.amounts.tokens + more.tokens, cost: charged.amounts.cost + more.cost };
+}
+
+/** Replaces the reservation of a call by its usage. */
+export function settle({ allowances, units }: Charged, usage: Usage): void {
+  for (const [index, each] of allowances.entries()) {
+    each.held -= units[index] as number;
+    each.settled += unitsSettled(each.limit.meter, usage);
+  }
+}
+
+/** Replaces the reservation of an abandoned call by the amounts that recovery charged. */
+export function abandon({ allowances, units }: Charged, amounts: Amounts): void {
+  for (const [index, each] of allowances.entries()) {
+    each.held -= units[index] as number;
+    each.settled += unitsAbandoned(each.limit.meter, amounts);
+  }
+}
+
+/** Adds a correction to the windows of its call that aren't over. */
+export function correct(allowances: readonly Allowance[], corrections: Corrections, minute: number): void {
+  for (const each of allowances)
+    if (each.end > minute) each.settled += unitsCorrected(each.limit.meter, corrections);
+}

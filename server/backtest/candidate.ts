@@ -1,0 +1,127 @@
+import type { ControlEvent, Placed, PlanTerms } from '#db/events/events.ts';
+import type { Account } from '#db/fold/account.ts';
+import type { Key } from '#db/fold/key.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import type { CallPrice } from '#db/pricing/charge.ts';
+import type { PriceTerms } from '#db/pricing/parts.ts';
+import { setPrice } from '#server/decide/price.ts';
+import { type Access, accessOfAccount } from '#server/read-model/access.ts';
+import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
+import { ChargedLimits } from '#server/read-model/charged-limits.ts';
+import { PriceTable } from '#server/read-model/price-table.ts';
+import { ReadModel } from '#server/read-model/read-model.ts';
+
+/** What a back-test changes; everything absent stays as recorded. */
+export type Changes = {
+  /** Terms in place of those of the plans in its scope. */
+  plan: { terms: PlanTerms; scope: PlanScope } | null;
+  /** Prices in place of those of the same patterns; of the providers, as `price import` sets them. */
+  prices: readonly { pattern: string; terms: PriceTerms; source: string }[];
+  /** Models by the models that they replace. */
+  models: ReadonlyMap<string, string>;
+};
+
+/** The accounts that other terms are for: those on a plan, those named by their ids, or all. */
+export type PlanScope = { plan: string } | { accounts: ReadonlySet<string> } | 'all';
+
+/**
+ * The accounts, keys, limits and prices at a position of the log, as recorded and with the changes of a
+ * back-test. Terms are compiled by the code that servers use. Pure.
+ */
+export class Candidate {
+  /** As recorded. */
+  readonly recorded = new ReadModel();
+  /** The limits of calls under the changed terms. */
+  readonly charged = new ChargedLimits(this);
+  readonly prices: PriceTable;
+  readonly #changes: Changes;
+  readonly #patterns: ReadonlySet<string>;
+  readonly #access = new Map<string, Access>();
+
+  constructor(changes: Changes) {
+    this.#changes = changes;
+    this.#patterns = new Set(changes.prices.map(({ pattern }) => pattern));
+    this.prices = changes.prices.length === 0 ? this.recorded.prices : new PriceTable();
+    for (const price of changes.prices) {
+      const event = setPrice(undefined, { ...price, plan: null, actor: 'back-test' });
+      if (event) this.prices.apply({ event, version: 0, position: 0, at: new Date(0) });
+    }
+    this.recorded.onChange((accounts) => {
+      for (const account of accounts) this.#access.delete(account);
+    });
+  }
+
+  /** Applies the next control event of the log. */
+  apply(placed: Placed<ControlEvent>): void {
+    this.recorded.apply([placed]);
+    const { event, at, position, version } = placed;
+    if (event.type !== 'model.priced' || this.prices === this.recorded.prices) return;
+    if (event.plan !== undefined || !this.#patterns.has(event.model))
+      this.prices.apply({ event, at, position, version });
+  }
+
+  /** The model that is called in place of a model. */
+  modelOf(model: string): string {
+    return this.#changes.models.get(model) ?? model;
+  }
+
+  /** The prices of a model for an account; null: none is set. */
+  priceOf(account: string, model: string): CallPrice | null {
+    return callPriceOf(this, this.pricingOf(account), model);
+  }
+
+  pricingOf(account: string): Access['pricing'] {
+    const found = this.recorded.account(account);
+    return (found && this.accountAccess(found)?.pricing) ?? pricingOf(this.recorded, account);
+  }
+
+  /** Whether a call would be charged by other prices than the recorded ones. */
+  changesPrice(account: string, model: string): boolean {
+    if (this.modelOf(model) !== model) return true;
+    if (this.#patterns.size > 0 && this.#patterns.has(this.prices.find(model)?.pattern ?? '')) return true;
+    if (this.#changes.plan === null) return false;
+    const recorded = pricingOf(this.recorded, account);
+    const { plan, markup } = this.pricingOf(account);
+    return plan !== recorded.plan || markup !== recorded.markup;
+  }
+
+  // What limits are compiled from.
+
+  account(id: string): Account | undefined {
+    return this.recorded.account(id);
+  }
+
+  plan(name: string): Plan | undefined {
+    return this.recorded.plan(name);
+  }
+
+  keyAccess(key: Key): Access | null {
+    return this.recorded.keyAccess(key);
+  }
+
+  get unapplied(): ReadModel['unapplied'] {
+    return this.recorded.unapplied;
+  }
+
+  accountAccess(account: Account): Access | null {
+    const { plan } = this.#changes;
+    if (plan === null || !isInScope(account, plan.scope)) return this.recorded.accountAccess(account);
+    let access = this.#access.get(account.id);
+    if (access === undefined) {
+      access = accessOfAccount(account, {
+        name: account.plan ?? '',
+        state: 'active',
+        terms: plan.terms,
+        version: 0,
+        position: 0,
+      });
+      this.#access.set(account.id, access);
+    }
+    return access;
+  }
+}
+
+function isInScope({ id, plan }: Account, scope: PlanScope): boolean {
+  if (scope === 'all') return true;
+  return 'plan' in scope ? plan === scope.plan : scope.accounts.has(id);
+}
