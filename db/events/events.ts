@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { Admission } from '#db/events/admission.ts';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
 import {
-  Admission,
   Control,
   Count,
   Id,

@@ -42,19 +42,6 @@ export const Control = z.object({ actor: Actor });
 
 /** The levels of accounts: an account, its parent and that one's. */
 export const ACCOUNT_LEVELS = 3;
-/** The fields that link a request to its limits. */
-export const Admission = {
-  /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
-  admitted_minute: Count.optional(),
-  /** The position of the newest control event that its terms come from, or 0. */
-  terms_position: Count.optional(),
-  /** The parent of its account, and that one's: the call is charged to them, too. */
-  parents: z
-    .array(Id)
-    .min(1)
-    .max(ACCOUNT_LEVELS - 1)
-    .optional(),
-};
 
 /** The size of a request: its reservation follows from it, from its body's size and from its terms. */
 export const RequestSize = {
@@ -70,5 +57,5 @@ export const RejectedSize = {
   /** The tokens that it would have reserved. */
   hold_tokens: Count.optional(),
   ...RequestSize,
-  admitted_minute: Admission.admitted_minute,
+  admitted_minute: Count.optional(),
 };

@@ -61,7 +61,7 @@ export function correctionOf(
   origin: Pick<EventOf<'usage.adjusted'>, 'reference' | 'reason' | 'adjusted_by'>,
 ): EventOf<'usage.adjusted'> {
   const { request, account, key, model, route, end_user, session, tags, end_reason } = ended;
-  const { admitted_minute, terms_position, parents } = ended;
+  const { admitted_minute, terms_position, parents, observed } = ended;
   const { upstream, status } = ended.type === 'request.settled' ? ended : {};
   const { upstream_cost_nanousd, ...others } = added;
   const optional = { route, upstream, status, end_user, session, tags };
@@ -72,7 +72,7 @@ export function correctionOf(
     key,
     model,
     end_reason,
-    ...defined({ ...optional, admitted_minute, terms_position, parents }),
+    ...defined({ ...optional, admitted_minute, terms_position, parents, observed }),
     ...Object.fromEntries(Object.entries(others).filter(([, amount]) => amount !== 0)),
     ...(upstream_cost_nanousd === added.cost_nanousd ? {} : { upstream_cost_nanousd }),
     ...origin,

@@ -28,8 +28,13 @@ export const isQuotaWindow = (window: WindowKind): window is QuotaWindowKind => 
 
 /**
  * `soft`: an admitted reply is never cut, and may overdraw the limit. `hard`: the limit is never exceeded.
+ * `observe`: evaluated as a soft limit, but its rejections are only recorded. The numbers are stored and
+ * never change meaning.
  */
-export type Enforcement = 'soft' | 'hard';
+export const ENFORCEMENTS = { soft: 0, hard: 1, observe: 2 } as const;
+export type Enforcement = keyof typeof ENFORCEMENTS;
+export const ENFORCEMENT_NAMES = Object.keys(ENFORCEMENTS) as [Enforcement, ...Enforcement[]];
+export const ENFORCEMENT_OF = namesByCode(ENFORCEMENTS);
 
 export const CHAT_COMPLETIONS = '/v1/chat/completions';
 /** The routes whose calls are relayed: chat completions, and the other APIs of the same providers. */
@@ -93,7 +98,7 @@ const Quota = z
     /** Counts each end user, session or tag apart; absent: all calls of the account or key together. */
     per: z.enum(PER_NAMES).optional(),
     limit: Amount,
-    enforcement: z.enum(['soft', 'hard']).default('soft'),
+    enforcement: z.enum(ENFORCEMENT_NAMES).default('soft'),
   })
   // An account is used for years: usage that never ends would only ever be reset by hand.
   .refine(({ window, per }) => window !== 'lifetime' || per !== undefined, {
@@ -106,10 +111,16 @@ export type Quota = z.infer<typeof Quota>;
 const nameOfQuota = ({ meter, window, per }: Pick<Quota, 'meter' | 'window' | 'per'>): string =>
   `${meter} ${window} ${per ?? ''}`;
 
+/** The limits of terms that are one field each. */
+export const RATE_FIELDS = ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests'] as const;
+export type RateField = (typeof RATE_FIELDS)[number];
+
 export const LimitsShape = {
   requests_per_minute: Amount.optional(),
   tokens_per_minute: Amount.optional(),
   concurrent_requests: Amount.max(10_000).optional(),
+  /** Those of the three above that are observed; see {@link Enforcement}. */
+  observe: z.array(z.enum(RATE_FIELDS)).max(RATE_FIELDS.length).optional(),
   quotas: z
     .array(Quota)
     .max(QUOTAS_MAX)
@@ -138,6 +149,9 @@ export type Limit = {
   reset: number;
 };
 
+/** Whether a limit can reject calls. */
+export const isEnforced = ({ enforcement }: Pick<Limit, 'enforcement'>): boolean => enforcement !== 'observe';
+
 /** A limit of terms: of their holder, or of each of its end users, sessions or tags. */
 export type TermsLimit = Limit & { per: Per | null };
 
@@ -152,10 +166,8 @@ export type SubjectLimits = {
   replyTokensMax: number | null;
 };
 
-type LimitTerms = {
-  requests_per_minute?: number | undefined;
-  tokens_per_minute?: number | undefined;
-  concurrent_requests?: number | undefined;
+type LimitTerms = { [Field in RateField]?: number | undefined } & {
+  observe?: readonly RateField[] | undefined;
   quotas?: readonly Quota[] | undefined;
   /** The sum of the top-ups of a prepaid account. */
   topped_up_nanousd?: number | undefined;
@@ -176,10 +188,12 @@ export function limitsPer(terms: LimitTerms, reset: number, kind: Per): Limit[] 
 
 /** All limits of terms. */
 export function termsLimits(terms: LimitTerms, reset: number): TermsLimit[] {
-  const rate = (meter: Meter, window: WindowKind, cap: number | undefined): TermsLimit[] =>
-    cap === undefined
-      ? []
-      : [{ meter, window, cap, enforcement: 'soft', reset: window === 'none' ? 0 : reset, per: null }];
+  const rate = (meter: Meter, window: WindowKind, field: RateField): TermsLimit[] => {
+    const cap = terms[field];
+    if (cap === undefined) return [];
+    const enforcement = terms.observe?.includes(field) ? 'observe' : 'soft';
+    return [{ meter, window, cap, enforcement, reset: window === 'none' ? 0 : reset, per: null }];
+  };
   const prepaid = terms.topped_up_nanousd;
   return [
     // Its windows are never reset: money that was spent stays spent.
@@ -195,9 +209,9 @@ export function termsLimits(terms: LimitTerms, reset: number): TermsLimit[] {
             per: null,
           },
         ]),
-    ...rate('concurrent', 'none', terms.concurrent_requests),
-    ...rate('requests', 'minute', terms.requests_per_minute),
-    ...rate('tokens', 'minute', terms.tokens_per_minute),
+    ...rate('concurrent', 'none', 'concurrent_requests'),
+    ...rate('requests', 'minute', 'requests_per_minute'),
+    ...rate('tokens', 'minute', 'tokens_per_minute'),
     ...(terms.quotas ?? []).map(({ meter, window, per = null, limit, enforcement }) => ({
       meter,
       window,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { EventOf } from '#db/events/events.ts';
+import { type ObservedRejection, ObservedRejections } from '#db/events/admission.ts';
 import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { PlanName } from '#db/events/parts.ts';
 import { Unpriced } from '#db/events/price-events.ts';
@@ -14,10 +15,14 @@ const Settled = z
     usage_details: UsageDetails.optional(),
     price_plan: PlanName.optional(),
     unpriced: Unpriced.optional(),
+    observed: ObservedRejections.optional(),
   })
   .refine((fields) => Object.keys(fields).length > 0);
 
-type Settlement = Pick<EventOf<'request.settled'>, 'attempts' | 'usage_details' | 'price_plan' | 'unpriced'>;
+type Settlement = Pick<
+  EventOf<'request.settled'>,
+  'attempts' | 'usage_details' | 'price_plan' | 'unpriced' | 'observed'
+>;
 
 /** The rare fields of a settled request. @throws {Error} where the body is not of the vocabulary. */
 export function parseSettlement(body: string): Settlement {
@@ -25,16 +30,28 @@ export function parseSettlement(body: string): Settlement {
 }
 
 /** @returns null where it has none of these fields. */
-export function settlementBody({ attempts, usage_details, price_plan, unpriced }: Settlement): string | null {
+export function settlementBody(settlement: Settlement): string | null {
+  const { attempts, usage_details, price_plan, unpriced, observed } = settlement;
   return attempts === undefined &&
     usage_details === undefined &&
     price_plan === undefined &&
-    unpriced === undefined
+    unpriced === undefined &&
+    observed === undefined
     ? null
-    : JSON.stringify({ attempts, usage_details, price_plan, unpriced });
+    : JSON.stringify({ attempts, usage_details, price_plan, unpriced, observed });
 }
 
-const Correction = z.strictObject(CorrectionOrigin);
+const Reservation = z.strictObject({ observed: ObservedRejections });
+
+/** The rare field of a reservation. @throws {Error} where the body is not of the vocabulary. */
+export function parseReservation(body: string): ObservedRejection[] {
+  return Reservation.parse(JSON.parse(body)).observed;
+}
+
+export const reservationBody = (observed: readonly ObservedRejection[]): string =>
+  JSON.stringify({ observed });
+
+const Correction = z.strictObject({ ...CorrectionOrigin, observed: ObservedRejections.optional() });
 type Correction = z.infer<typeof Correction>;
 
 /** Where a correction comes from, and why. @throws {Error} where the body is not of the vocabulary. */
@@ -42,8 +59,8 @@ export function parseCorrection(body: string): Correction {
   return Correction.parse(JSON.parse(body));
 }
 
-export function correctionBody({ reference, reason, adjusted_by }: Correction): string {
-  return asciiJson({ reference, reason, adjusted_by } satisfies Correction);
+export function correctionBody({ reference, reason, adjusted_by, observed }: Correction): string {
+  return asciiJson({ reference, reason, adjusted_by, observed } satisfies Correction);
 }
 
 /** JSON in plain ASCII, as lines have it. */

@@ -77,7 +77,7 @@ export const COLUMNS = [
   { name: 'duration_ms', type: 'int4', needed: [SETTLED] },
   { name: 'stream', type: 'text', control: 'needed' },
   { name: 'version', type: 'int4', control: 'needed' },
-  { name: 'body', type: 'text', control: 'needed', needed: [ADJUSTED], optional: [SETTLED] },
+  { name: 'body', type: 'text', control: 'needed', needed: [ADJUSTED], optional: [...HOLD, SETTLED] },
   { name: 'terms_position', type: 'int8', optional: CALL },
   { name: 'hold_cost_nanousd', type: 'int8', optional: HOLD },
   { name: 'cost_nanousd', type: 'int8', optional: FIGURES },
@@ -105,8 +105,11 @@ export const COLUMNS_ARE_COMPLETE: [Exclude<keyof EventColumns, ColumnName>] ext
 
 /** The fields of request events that have no columns: they are rare, and in the JSON of `body`. */
 export const BODY_FIELDS = {
-  'request.settled': ['attempts', 'usage_details', 'price_plan', 'unpriced'],
-  'usage.adjusted': ['reference', 'reason', 'adjusted_by'],
+  'request.accepted': ['observed'],
+  'request.extended': ['observed'],
+  'request.settled': ['attempts', 'usage_details', 'price_plan', 'unpriced', 'observed'],
+  'request.abandoned': ['observed'],
+  'usage.adjusted': ['reference', 'reason', 'adjusted_by', 'observed'],
 } as const satisfies Partial<{ [T in RequestType]: readonly (keyof EventOf<T>)[] }>;
 
 /** Fields by name, with the kind of value that their columns hold. */

@@ -1,7 +1,14 @@
 import { namesByCode } from '#db/events/codes.ts';
 import { END_REASON_OF, END_REASONS, USAGE_SOURCE_OF, USAGE_SOURCES } from '#db/events/endings.ts';
 import { EVENT_CODES, type EventOf, type RequestEvent } from '#db/events/events.ts';
-import { correctionBody, parseCorrection, parseSettlement, settlementBody } from '#db/log/bodies.ts';
+import {
+  correctionBody,
+  parseCorrection,
+  parseReservation,
+  parseSettlement,
+  reservationBody,
+  settlementBody,
+} from '#db/log/bodies.ts';
 import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
 import { ROUTE_CODES, ROUTE_OF } from '#db/limits/limits.ts';
 import { AT, FIELDS } from '#db/log/columns.ts';
@@ -67,6 +74,7 @@ function writeReservation(
     line.integer(AT.end_reason, END_REASONS[event.end_reason]);
     line.integer(AT.usage_source, USAGE_SOURCES[event.usage_source]);
   }
+  if (event.observed !== undefined) line.text(AT.body, reservationBody(event.observed));
   if (event.terms_position !== undefined) line.integer(AT.terms_position, event.terms_position);
   if (event.hold_cost_nanousd !== undefined) line.integer(AT.hold_cost_nanousd, event.hold_cost_nanousd);
   if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
@@ -150,7 +158,7 @@ export function requestEvent(cells: Cells): RequestEvent | null {
         route: nameOf(ROUTE_OF, cells[AT.route]),
       };
       addAdmission(event, cells);
-      addHoldCost(event, cells);
+      addReservation(event, cells);
       addSize(event, cells);
       const retry_count = cells[AT.retry_count];
       if (retry_count != null) event.retry_count = number(retry_count);
@@ -166,7 +174,7 @@ export function requestEvent(cells: Cells): RequestEvent | null {
         hold_tokens: number(cells[AT.hold_tokens]),
       };
       addAdmission(event, cells);
-      addHoldCost(event, cells);
+      addReservation(event, cells);
       return event;
     }
     case 'request.settled': {
@@ -213,11 +221,12 @@ export function requestEvent(cells: Cells): RequestEvent | null {
       if (price_version != null) event.price_version = number(price_version);
       const body = cells[AT.body];
       if (body != null) {
-        const { attempts, usage_details, price_plan, unpriced } = parseSettlement(body);
+        const { attempts, usage_details, price_plan, unpriced, observed } = parseSettlement(body);
         if (attempts !== undefined) event.attempts = attempts;
         if (usage_details !== undefined) event.usage_details = usage_details;
         if (price_plan !== undefined) event.price_plan = price_plan;
         if (unpriced !== undefined) event.unpriced = unpriced;
+        if (observed !== undefined) event.observed = observed;
       }
       return event;
     }
@@ -233,7 +242,7 @@ export function requestEvent(cells: Cells): RequestEvent | null {
         hold_tokens: number(cells[AT.hold_tokens]),
       };
       addAdmission(event, cells);
-      addHoldCost(event, cells);
+      addReservation(event, cells);
       return event;
     }
     case 'request.rejected': {
@@ -317,10 +326,12 @@ function addSize(event: Sized, cells: Cells): void {
   if (max_output_tokens != null) event.max_output_tokens = number(max_output_tokens);
 }
 
-function addHoldCost(
+function addReservation(
   event: Exclude<Call, EventOf<'request.settled' | 'usage.adjusted'>>,
   cells: Cells,
 ): void {
+  const body = cells[AT.body];
+  if (body != null) event.observed = parseReservation(body);
   const hold_cost_nanousd = cells[AT.hold_cost_nanousd];
   if (hold_cost_nanousd != null) event.hold_cost_nanousd = number(hold_cost_nanousd);
 }

@@ -2,7 +2,14 @@ import type { Selectable } from 'kysely';
 import type { ClientBase } from 'pg';
 import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import {
+  type Enforcement,
+  ENFORCEMENT_OF,
+  ENFORCEMENTS,
+  WINDOW_KIND_OF,
+  WINDOW_KINDS,
+  type WindowKind,
+} from '#db/limits/limits.ts';
 import { type Meter, METER_OF, METERS } from '#db/limits/meters.ts';
 import { holderName, perCode, perOf } from '#db/limits/subjects.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
@@ -19,7 +26,7 @@ const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.prepaid, s.top
     from quota_source p
     where p.subject = any (array(select 'plan/' || a.plan from quota_source a
       where a.subject = any($1) and a.plan is not null))`;
-const IN_FORCE = `select subject, meter, window_kind, per, cap, is_hard, reset_position, position,
+const IN_FORCE = `select subject, meter, window_kind, per, cap, enforcement, reset_position, position,
     from_minute
   from quota_terms where subject = any($1) and until_position is null`;
 const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position, prepaid,
@@ -29,9 +36,9 @@ const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas,
   on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas,
     prepaid = excluded.prepaid, topped_up_nanousd = excluded.topped_up_nanousd,
     reset_position = excluded.reset_position`;
-const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_hard, reset_position,
+const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, enforcement, reset_position,
       position, until_position, from_minute, per)
-    select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::boolean[],
+    select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::smallint[],
       $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[], $10::smallint[])
   on conflict (subject, per, meter, window_kind, position)
     do update set until_position = excluded.until_position`;
@@ -81,14 +88,14 @@ export async function changeTerms(
     values: [[...subjects]],
   });
   for (const row of rows) {
-    const { subject, meter, window_kind, per, cap, is_hard, reset_position, position, from_minute } = row;
+    const { subject, meter, window_kind, per, cap, enforcement, reset_position, position, from_minute } = row;
     terms.restoreInterval({
       subject,
       limit: {
         meter: METER_OF.get(meter) as Meter,
         window: WINDOW_KIND_OF.get(window_kind) as WindowKind,
         cap: Number(cap),
-        enforcement: is_hard ? 'hard' : 'soft',
+        enforcement: ENFORCEMENT_OF.get(enforcement) as Enforcement,
         reset: Number(reset_position),
         per: perOf(per),
       },
@@ -126,7 +133,7 @@ async function write(client: ClientBase, terms: QuotaTerms): Promise<void> {
       intervals.map(({ limit }) => METERS[limit.meter].code),
       intervals.map(({ limit }) => WINDOW_KINDS[limit.window]),
       intervals.map(({ limit }) => limit.cap),
-      intervals.map(({ limit }) => limit.enforcement === 'hard'),
+      intervals.map(({ limit }) => ENFORCEMENTS[limit.enforcement]),
       intervals.map(({ limit }) => limit.reset),
       intervals.map(({ position }) => position),
       intervals.map(({ until }) => until),

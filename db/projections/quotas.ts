@@ -7,7 +7,7 @@ import { WINDOW_KINDS } from '#db/limits/limits.ts';
 import { METERS, QUOTA_METERS } from '#db/limits/meters.ts';
 import { holderOf, perCode } from '#db/limits/subjects.ts';
 import { AT } from '#db/log/columns.ts';
-import { chargesOf, holdersIn, type Limited } from '#db/projections/page/charges.ts';
+import { chargesOf, holdersIn, type Limited, unchargedOf } from '#db/projections/page/charges.ts';
 import type { EventPage, PageEvent } from '#db/projections/page/page.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { changeTerms } from '#db/projections/quota-change.ts';
@@ -48,6 +48,7 @@ const LIFE = parameters({
   tags: 'text',
   admitted_minute: 'integer',
   terms: 'bigint',
+  body: 'text',
   ...UNITS,
 });
 /** The sums of those that do, by subject. */
@@ -60,6 +61,7 @@ const WHOLE = parameters({
   terms: 'bigint',
   position: 'bigint',
   recorded_minute: 'integer',
+  body: 'text',
   ...UNITS,
 });
 /** The units of the meter with a code, from the columns of a table. Null for a meter that no quota counts. */
@@ -72,10 +74,11 @@ const subjectsOf = (call: string): string =>
   `daybook.subjects_of(${call}.account, ${call}.parents, ${call}.key, ${call}.end_user, ${call}.session,
         ${call}.tags)`;
 
-/** The quotas among `terms` that were in force for a call of a subject. */
-const IN_FORCE = (call: string): string =>
+/** The quotas among `terms` that a call of a subject is charged to: those that were in force for it. */
+const CHARGED = (call: string): string =>
   `t.subject = ${call}.holder and t.per = ${call}.per and t.position <= ${call}.terms
-        and (t.until_position is null or t.until_position > ${call}.terms)`;
+        and (t.until_position is null or t.until_position > ${call}.terms)
+        and not daybook.is_uncharged(${call}.body, ${call}.subject, t.meter, t.window_kind)`;
 
 /**
  * The newest terms of each window that began before its end; if all began later (clocks differ
@@ -83,7 +86,7 @@ const IN_FORCE = (call: string): string =>
  */
 const NEWEST = (windows: string, terms: string): string => `
   select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')})
-      w.*, t.cap as newest_cap, t.is_hard as newest_is_hard, t.position as newest_position
+      w.*, t.cap as newest_cap, t.enforcement as newest_enforcement, t.position as newest_position
     from ${windows} w join ${terms} t on t.subject = w.holder and t.per = w.per and t.meter = w.meter
       and t.window_kind = w.window_kind and t.reset_position = w.reset_position
     order by ${WINDOW.replace(/\w+/g, 'w.$&')},
@@ -116,7 +119,7 @@ const CHARGES = `with life as materialized (
   ),
   whole as (
     select s.subject, s.holder, s.per, s.account, b.admitted_minute, b.terms, b.end_position as position,
-        null::integer as recorded_minute, ${forEachMeter((meter) => `b.settled_${meter} as ${meter}`)}
+        null::integer as recorded_minute, b.body, ${forEachMeter((meter) => `b.settled_${meter} as ${meter}`)}
       from begun b cross join lateral ${subjectsOf('b')} s where b.end_position is not null
     union all
     select ${WHOLE.names} from unnest(${WHOLE.place(LIFE.count + 1)}) as w (${WHOLE.names})
@@ -128,9 +131,9 @@ const CHARGES = `with life as materialized (
         t.reset_position, c.holder, c.per, c.account, 0 as before, ${unitsOf('t.meter', 'c')} as held,
         true as is_new
       from (select s.subject, s.holder, s.per, s.account, r.request, r.position, r.admitted_minute, r.terms,
-          ${forEachMeter((meter) => `r.${meter}`)}
+          r.body, ${forEachMeter((meter) => `r.${meter}`)}
         from running r cross join lateral ${subjectsOf('r')} s) c
-      join terms t on ${IN_FORCE('c')}
+      join terms t on ${CHARGED('c')}
     union all
     select request, position, ${WINDOW}, ${OWNER}, held, held, false
       from open_hold where request = any (array(select request from life where type <> ${ACCEPTED}))
@@ -169,7 +172,7 @@ const CHARGES = `with life as materialized (
         select w.subject, t.meter, t.window_kind,
             daybook.window_start(t.window_kind, w.admitted_minute) as window_start, t.reset_position,
             w.holder, w.per, w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
-          from whole w join terms t on ${IN_FORCE('w')}
+          from whole w join terms t on ${CHARGED('w')}
             and (w.recorded_minute is null or daybook.window_start(t.window_kind, w.recorded_minute)
                 <= daybook.window_start(t.window_kind, w.admitted_minute))
         union all
@@ -182,8 +185,9 @@ const CHARGES = `with life as materialized (
   ),
   charged as (${NEWEST('delta', 'terms')}),
   added as (
-    insert into quota_window as w (${WINDOW}, ${OWNER}, used, held, position, cap, is_hard)
-      select ${WINDOW}, ${OWNER}, used, held, greatest(position, newest_position), newest_cap, newest_is_hard
+    insert into quota_window as w (${WINDOW}, ${OWNER}, used, held, position, cap, enforcement)
+      select ${WINDOW}, ${OWNER}, used, held, greatest(position, newest_position), newest_cap,
+          newest_enforcement
         from charged
       on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
         position = greatest(w.position, excluded.position)
@@ -201,10 +205,10 @@ const RECAP = `with windows as (
   ),
   terms as (select * from quota_terms where subject = any($1)),
   newest as (${NEWEST('windows', 'terms')})
-  insert into quota_window as w (${WINDOW}, ${OWNER}, cap, is_hard, position)
-    select ${WINDOW}, ${OWNER}, newest_cap, newest_is_hard, newest_position from newest
-      where (cap, is_hard) is distinct from (newest_cap, newest_is_hard) or newest_position > position
-    on conflict (${WINDOW}) do update set cap = excluded.cap, is_hard = excluded.is_hard,
+  insert into quota_window as w (${WINDOW}, ${OWNER}, cap, enforcement, position)
+    select ${WINDOW}, ${OWNER}, newest_cap, newest_enforcement, newest_position from newest
+      where (cap, enforcement) is distinct from (newest_cap, newest_enforcement) or newest_position > position
+    on conflict (${WINDOW}) do update set cap = excluded.cap, enforcement = excluded.enforcement,
       position = greatest(w.position, excluded.position)`;
 
 /**
@@ -222,8 +226,8 @@ const ADJUST = `with delta as (
   ),
   terms as (select * from quota_terms where subject = any($6)),
   charged as (${NEWEST('delta', 'terms')})
-  insert into quota_window as w (${WINDOW}, ${OWNER}, used, held, position, cap, is_hard)
-    select ${WINDOW}, ${OWNER}, used, 0, greatest(position, newest_position), newest_cap, newest_is_hard
+  insert into quota_window as w (${WINDOW}, ${OWNER}, used, held, position, cap, enforcement)
+    select ${WINDOW}, ${OWNER}, used, 0, greatest(position, newest_position), newest_cap, newest_enforcement
       from charged
     on conflict (${WINDOW}) do update set used = w.used + excluded.used,
       position = greatest(w.position, excluded.position)`;
@@ -265,6 +269,7 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
       cell(AT.tags),
       cell(AT.admitted_minute),
       life.map(({ event }) => event.cells[AT.terms_position] ?? '0'),
+      life.map(({ event }) => unchargedOf(event.cells)),
       ...QUOTA_METERS.map((_, index) => life.map(({ units }) => units[index])),
       whole.map(({ subject }) => subject),
       whole.map(({ holder }) => holder),
@@ -274,6 +279,7 @@ async function charge(client: ClientBase, events: readonly PageEvent[]): Promise
       whole.map(({ terms }) => terms),
       whole.map(({ position }) => position),
       whole.map(({ recordedMinute }) => recordedMinute),
+      whole.map(({ uncharged }) => uncharged),
       ...QUOTA_METERS.map((_, index) => whole.map(({ units }) => units[index])),
       [...limited.keys()],
       wholeRequests,

@@ -51,7 +51,7 @@ grant execute on function daybook.exchange, daybook.drop_ended_allowances, daybo
   to daybook_relay, daybook_worker;
 grant execute on function daybook.adjust_quotas, daybook.append_corrections to daybook_relay;
 grant execute on function daybook.window_start to daybook_relay, daybook_worker, daybook_auditor;
-grant execute on function daybook.subjects_of to daybook_worker, daybook_auditor;
+grant execute on function daybook.subjects_of, daybook.is_uncharged to daybook_worker, daybook_auditor;
 
 -- Projections. Their tables belong to the worker.
 grant usage, select on sequence daybook.projector_epoch to daybook_worker;

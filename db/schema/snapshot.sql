@@ -683,7 +683,7 @@ create table projection.quota_terms (
   meter smallint not null,
   window_kind smallint not null,
   per smallint not null,
-  is_hard boolean not null,
+  enforcement smallint not null,
   subject text collate "C" not null,
   constraint quota_terms_pkey PRIMARY KEY (subject, per, meter, window_kind, "position")
 );
@@ -703,7 +703,7 @@ END) stored not null,
   meter smallint not null,
   window_kind smallint not null,
   per smallint not null,
-  is_hard boolean not null,
+  enforcement smallint not null,
   subject text collate "C" not null,
   holder text collate "C" not null,
   account text collate "C" not null,
@@ -1141,18 +1141,21 @@ begin
     select e.line::daybook.event_fields as f from unnest(_lines) as e(line)
   ), charged as (
     select s.subject, (l.f).admitted_minute, coalesce((l.f).terms_position, 0) as terms,
+        -- A body is different for each reason; most name no limits.
+        case when (l.f).body like '%"observed":%' then (l.f).body end as body,
         m.meter, sum(daybook.charged_units(m.meter, l.f))::bigint as units
       from line l cross join unnest('{2,3}'::smallint[]) as m(meter)
         cross join lateral daybook.subjects_of((l.f).account, (l.f).parents, (l.f).key, (l.f).end_user,
           (l.f).session, (l.f).tags) s
       where (l.f).admitted_minute is not null and daybook.charged_units(m.meter, l.f) <> 0
-      group by s.subject, (l.f).admitted_minute, coalesce((l.f).terms_position, 0), m.meter
+      group by 1, 2, 3, 4, 5
   ), wanted as (
     select a.id, sum(c.units)::bigint as units
       from charged c join daybook.allowance a on a.subject = c.subject and a.meter = c.meter
         and a.window_start = daybook.window_start(a.window_kind, c.admitted_minute)
         and a.window_start >= daybook.window_start(a.window_kind, _minute)
         and a.reset_position <= c.terms
+        and not daybook.is_uncharged(c.body, a.subject, a.meter, a.window_kind)
       where not exists (select from daybook.allowance n
         where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
           and n.window_start = a.window_start and n.reset_position > a.reset_position
@@ -1414,6 +1417,7 @@ begin
         -- Of windows that were reset a request belongs to the newest one that its terms knew.
         and l.reset_position <= coalesce((c.fields).terms_position, 0)
         and (l.next_reset_position is null or l.next_reset_position > coalesce((c.fields).terms_position, 0))
+        and not daybook.is_uncharged((c.fields).body, l.subject, l.meter, l.window_kind)
       group by l.allowance
   ), closing as (
     select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,
@@ -1652,7 +1656,8 @@ begin
       window_kind smallint not null,
       -- What its holder's terms count apart: 0 nothing, 1 end users, 2 sessions, 3 tags.
       per smallint not null,
-      is_hard boolean not null,
+      -- 0 soft, 1 hard, 2 observe.
+      enforcement smallint not null,
       -- The subject, the account or key whose terms limit it (`account/<id>` or `key/<id>`), and the account
       -- that it belongs to. See daybook.subjects_of.
       subject text collate "C" not null,
@@ -1680,7 +1685,7 @@ begin
       meter smallint not null,
       window_kind smallint not null,
       per smallint not null,
-      is_hard boolean not null,
+      enforcement smallint not null,
       -- The account or key whose terms they are.
       subject text collate "C" not null,
       primary key (subject, per, meter, window_kind, position)
@@ -2218,6 +2223,37 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.is_uncharged(_body text, _subject text, _meter smallint, _kind smallint)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (_body ~~ '%"observed":%'::text) THEN (EXISTS ( SELECT
+                FROM jsonb_array_elements(((is_uncharged._body)::jsonb -> 'observed'::text)) o(rejection)
+               WHERE (((o.rejection ->> 'subject'::text) = is_uncharged._subject) AND ((o.rejection ->> 'meter'::text) =
+                     CASE is_uncharged._meter
+                         WHEN 1 THEN 'requests'::text
+                         WHEN 2 THEN 'tokens'::text
+                         WHEN 3 THEN 'cost_nanousd'::text
+                         WHEN 4 THEN 'concurrent'::text
+                         ELSE NULL::text
+                     END) AND ((o.rejection ->> 'window'::text) =
+                     CASE is_uncharged._kind
+                         WHEN 0 THEN 'none'::text
+                         WHEN 1 THEN 'minute'::text
+                         WHEN 2 THEN 'hour'::text
+                         WHEN 3 THEN 'day'::text
+                         WHEN 4 THEN 'week'::text
+                         WHEN 5 THEN 'month'::text
+                         WHEN 6 THEN 'lifetime'::text
+                         ELSE NULL::text
+                     END))))
+             ELSE false
+         END AS "case";
+END;
+
 CREATE OR REPLACE FUNCTION daybook.queue_attempt(_delivery uuid, _destination text, _pause interval)
  RETURNS void
  LANGUAGE plpgsql
@@ -2344,7 +2380,7 @@ begin
     -- The newest hold of each request: of its acceptance or of its last extension.
     select distinct on (a.request) a.request, a.account, a.key, a.model, a.route, a.end_user, a.session,
         a.tags, a.parents, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position,
-        a.position
+        a.body, a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
@@ -2367,7 +2403,7 @@ begin
         'route', c.route, 'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
         'parents', c.parents,
         'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
-        'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
+        'terms_position', c.terms_position, 'body', c.body, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines
     from charge c;
   perform daybook.close_leases(_dead, _open, _tokens, _cost);
@@ -2676,6 +2712,8 @@ grant execute on function daybook.heartbeat(integer,bigint,uuid[],bigint[],bigin
 revoke all on function daybook.is_attached(text) from public;
 grant execute on function daybook.is_attached(text) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.is_outside(oid) from public;
+revoke all on function daybook.is_uncharged(text,text,smallint,smallint) from public;
+grant execute on function daybook.is_uncharged(text,text,smallint,smallint) to daybook_auditor, daybook_worker;
 revoke all on function daybook.lines(bigint,bigint) from public;
 grant execute on function daybook.lines(bigint,bigint) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.queue_attempt(uuid,text,interval) from public;

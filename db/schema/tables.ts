@@ -505,7 +505,7 @@ export type QuotaTermsTable = {
   meter: number;
   window_kind: number;
   per: number;
-  is_hard: boolean;
+  enforcement: number;
   subject: string;
 };
 
@@ -520,7 +520,7 @@ export type QuotaWindowTable = {
   meter: number;
   window_kind: number;
   per: number;
-  is_hard: boolean;
+  enforcement: number;
   subject: string;
   holder: string;
   account: string;
@@ -918,6 +918,7 @@ export type Functions = {
   'daybook.heartbeat': Timestamp;
   'daybook.is_attached': boolean;
   'daybook.is_outside': boolean;
+  'daybook.is_uncharged': boolean;
   'daybook.lines': {
     position: Int8;
     at: Timestamp;

@@ -5,15 +5,15 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { Pricing } from '#server/read-model/access.ts';
 import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { countsCost } from '#server/limits/call-need.ts';
+import { boundsCost } from '#server/limits/call-need.ts';
 
-/** The error of a call whose cost a limit counts, and whose model has no price; null: it may go on. */
+/** The error of a call whose cost an enforced limit counts, and whose model has no price; null otherwise. */
 export function authorizePrice(
   price: CallPrice | null,
   pricing: Pricing,
   subjects: readonly SubjectLimits[],
 ): ApiError | null {
-  if (price !== null || pricing.allowsUnpriced || !subjects.some(countsCost)) return null;
+  if (price !== null || pricing.allowsUnpriced || !subjects.some(boundsCost)) return null;
   return new ApiError('model_not_priced', { param: 'model' });
 }
 

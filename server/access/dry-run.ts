@@ -1,5 +1,5 @@
 import type { Key } from '#db/fold/key.ts';
-import type { Route } from '#db/limits/limits.ts';
+import { isEnforced, type Limit, type Route, type SubjectLimits } from '#db/limits/limits.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
@@ -42,11 +42,19 @@ export function dryRun(
 }
 
 /**
- * The dry run of limits: the error of the first exhausted limit, or null. The amount that a call needs
- * depends on its content, so any remainder passes here.
- * @param counters the current counters of the database.
+ * The dry run of limits: the error of the first exhausted limit that is enforced, or null. The amount that a
+ * call needs depends on its content, so any remainder passes here.
+ * @param counters the current counters of the database, of these limits.
  */
-export function checkLimits(counters: readonly Counter[], nowMs: number): ApiError | null {
-  const spent = counters.find(({ cap, reported }) => cap - reported.used - reported.held < 1);
+export function checkLimits(
+  subjects: readonly SubjectLimits[],
+  counters: readonly Counter[],
+  nowMs: number,
+): ApiError | null {
+  const limits = subjects.flatMap((subject) => subject.limits);
+  const spent = counters.find(
+    ({ cap, reported }, index) =>
+      isEnforced(limits[index] as Limit) && cap - reported.used - reported.held < 1,
+  );
   return spent ? limitErrorOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/endings.ts';
-import { RELAYED_ROUTES, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { ENFORCEMENT_NAMES, RELAYED_ROUTES, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METER_NAMES } from '#db/limits/meters.ts';
 import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 import { Outcome, RequestFilter } from '#server/contract/requests.ts';
@@ -209,7 +209,7 @@ const Quota = z.object({
   used: Count,
   reserved: Count,
   reset_position: Position,
-  is_hard: z.boolean(),
+  enforcement: z.enum(ENFORCEMENT_NAMES),
 });
 
 /** A change of an account, a plan or a key; `kind` is the event type. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
-import type { WindowKind } from '#db/limits/limits.ts';
+import type { Enforcement, WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 
 /**
@@ -28,9 +28,9 @@ export type LimitRow = {
   /** Null: the limit has no window. */
   window_started_at: string | null;
   resets_at: string | null;
-  enforcement: 'soft' | 'hard';
+  enforcement: Enforcement;
   /** Units used beyond the limit. */
   overdraft: number;
-  /** The largest overdraft that running replies may cause together; null where it is not in tokens. */
+  /** The largest overdraft that running replies may cause together; null: no number of tokens bounds it. */
   overdraft_max: number | null;
 };

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import { DatabaseError } from 'pg';
-import { WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
+import { type Enforcement, ENFORCEMENT_OF, WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
 import { type Meter, METER_OF } from '#db/limits/meters.ts';
 import { PER_HOLDER } from '#db/limits/subjects.ts';
 import type { QuotaWindowTable } from '#db/schema/tables.ts';
@@ -79,7 +79,7 @@ const UNDEFINED_TABLE = '42P01';
 type Window = Selectable<QuotaWindowTable>;
 
 const READ = `select position, subject, account, meter, window_kind, window_start,
-    cap, used, held, reset_position, is_hard
+    cap, used, held, reset_position, enforcement
   from projection.quota_window where position > $1 and per = ${PER_HOLDER}
     and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
@@ -108,6 +108,6 @@ async function readQuotas(
     used: Number(row.used),
     reserved: Number(row.held),
     reset_position: Number(row.reset_position),
-    is_hard: row.is_hard,
+    enforcement: ENFORCEMENT_OF.get(row.enforcement) as Enforcement,
   }));
 }

@@ -7,21 +7,34 @@ import {
   type LeaseResponse,
   type Need,
 } from '#db/limits/leases.ts';
-import type { SubjectLimits } from '#db/limits/limits.ts';
-import { type Amounts, isByUsage, reservedAmount, returnsUnits, unitsReserved } from '#db/limits/meters.ts';
+import { isEnforced, type Limit, type SubjectLimits } from '#db/limits/limits.ts';
+import { type Amounts, unitsReserved } from '#db/limits/meters.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import {
-  EXHAUSTED_FOR_MS,
   LEASE_REQUEST_CALLS_MAX,
   LEASE_REQUEST_LINES_MAX,
-  RECALL_WAIT_MS,
-  SETTLING_WAIT_MS,
   STOCK_CALLS,
   WAITING_MAX,
 } from '#server/limits/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { Leases } from '#server/limits/leases.ts';
-import { Reservation } from '#server/limits/reservation.ts';
+import { ObservedAdmission, type ObservedLimit } from '#server/limits/observed-admission.ts';
+import type { Reservation } from '#server/limits/reservation.ts';
+import {
+  admitted,
+  type CallNeed,
+  type Decide,
+  growing,
+  isExhausted,
+  NOT_REQUESTED,
+  type Outcome,
+  release,
+  reserveAll,
+  type Scope,
+  shortageOf,
+  shortCounters,
+  type Waiting,
+} from '#server/limits/waiting-call.ts';
 
 /**
  * Admits or rejects calls from the leases of one instance. Pure: the time and the lease responses
@@ -59,6 +72,9 @@ import { Reservation } from '#server/limits/reservation.ts';
  *   not need, or a call has just ended here. It is requested again after a pause, for a bounded
  *   time. The reservations of its other limits were released.
  *
+ * A call with observed limits passes through these states by its enforced ones, and then by each observed one
+ * apart ({@link ObservedAdmission}).
+ *
  * A running call whose reservation grows passes through the same states ({@link AdmissionController.grow}).
  *
  * ## Invariants
@@ -71,37 +87,6 @@ import { Reservation } from '#server/limits/reservation.ts';
  * - All grants of a response are reserved and all releases made before any call is decided: a
  *   decision may call back into this class.
  */
-
-/** The amounts that a call needs at least, and those that it would like. */
-export type CallNeed = { minimum: Amounts; wanted: Amounts };
-
-/** Why a call was not admitted. */
-export type Shortage =
-  | { kind: 'short'; counter: Counter; minimum: number }
-  /** Units of the limit are with an instance that does not respond. */
-  | { kind: 'undecided' }
-  /** Postgres does not respond, or too many calls wait for it. */
-  | { kind: 'unavailable' };
-
-export type Outcome = Reservation | Shortage;
-export type Decide = (outcome: Outcome) => void;
-
-type Waiting = {
-  subjects: readonly SubjectLimits[];
-  need: CallNeed;
-  /** The reservation that grows; null for a new call. */
-  grows: Reservation | null;
-  sinceMs: number;
-  /** It was short of units that other instances may still return. */
-  awaitsRecall: boolean;
-  /** Of the request in flight: the minute of the windows, their counters, and the units reserved of each. */
-  minute: number;
-  counters: readonly Counter[];
-  reserved: number[];
-  decide: Decide;
-};
-
-const NOT_REQUESTED = { awaitsRecall: false, minute: 0, counters: [], reserved: [] };
 
 /** A lease request in flight: a counter per line, and the calls that it carries. */
 type InFlight = { counters: Counter[]; calls: Waiting[] };
@@ -134,15 +119,42 @@ export class AdmissionController {
    * @param decide called later with the outcome, when the return value is null.
    */
   admit(subjects: readonly SubjectLimits[], need: CallNeed, nowMs: number, decide: Decide): Outcome | null {
-    if (this.leases.lacksPlace(subjects)) return { kind: 'unavailable' };
-    const counters = this.countersOf(subjects, nowMs);
-    const exhausted = counters.find((counter) => isExhausted(counter, need, nowMs));
-    if (exhausted)
-      return { kind: 'short', counter: exhausted, minimum: unitsReserved(exhausted.meter, need.minimum) };
-    const reservation = reserveAll(counters, need.wanted, minuteOf(nowMs));
-    if (reservation) return reservation;
+    const charged = this.leases.withPlace(subjects);
+    if (charged === null) return { kind: 'unavailable' };
+    if (subjects.some(isObserving)) return this.#admitObserved(subjects, charged, need, nowMs, decide);
+    const counters = this.countersOf(charged, nowMs);
+    return (
+      decideAtOnce(counters, need, nowMs) ??
+      this.#wait({ kind: 'all', subjects: charged }, need, nowMs, decide)
+    );
+  }
+
+  /**
+   * The same for a call with observed limits. Each of those decides on its own, as if for a call of its own.
+   * @param placed those of its subjects that there is place for.
+   */
+  #admitObserved(
+    subjects: readonly SubjectLimits[],
+    placed: readonly SubjectLimits[],
+    need: CallNeed,
+    nowMs: number,
+    decide: Decide,
+  ): Outcome | null {
+    const admitBy = (scope: Scope, later: Decide): Outcome | null =>
+      decideAtOnce(this.#countersIn(scope, nowMs), need, nowMs) ?? this.#wait(scope, need, nowMs, later);
+    const admission = new ObservedAdmission({
+      need,
+      limits: observedOf(placed),
+      undecided: observedOf(subjects.filter((subject) => !placed.includes(subject))),
+      judge: ({ of, limit }, atMs, later) => admitBy({ kind: 'observed', of, limit, atMs }, later),
+      decide,
+    });
+    return admission.begin(nowMs, (later) => admitBy({ kind: 'enforced', subjects: placed }, later));
+  }
+
+  #wait(scope: Scope, need: CallNeed, sinceMs: number, decide: Decide): Outcome | null {
     if (this.#waiting.length >= WAITING_MAX) return { kind: 'unavailable' };
-    this.#waiting.push({ ...NOT_REQUESTED, subjects, need, grows: null, sinceMs: nowMs, decide });
+    this.#waiting.push({ ...NOT_REQUESTED, scope, need, sinceMs, decide });
     return null;
   }
 
@@ -151,17 +163,32 @@ export class AdmissionController {
    * @returns true when it grew at once; false when `decide` is called with the reservation or a shortage.
    */
   grow(reservation: Reservation, more: Amounts, nowMs: number, decide: Decide): boolean {
+    const { observed } = reservation;
+    if (observed.length === 0) return this.#grow(reservation, more, nowMs, decide);
+    // An observed limit that can't grow with the call changes nothing for it.
+    const growObserved = (): void => {
+      for (const part of observed) this.#grow(part, more, nowMs, () => {});
+    };
+    const isGrown = this.#grow(reservation, more, nowMs, (outcome) => {
+      if (outcome === reservation && !reservation.isOver) growObserved();
+      decide(outcome);
+    });
+    if (isGrown) growObserved();
+    return isGrown;
+  }
+
+  #grow(reservation: Reservation, more: Amounts, nowMs: number, decide: Decide): boolean {
     const counters = growing(reservation, nowMs);
     if (counters.every((counter) => unitsReserved(counter.meter, more) <= counter.free)) {
       for (const counter of counters) counter.reserve(unitsReserved(counter.meter, more));
       reservation.extend(counters, more);
       return true;
     }
+    const need = { minimum: more, wanted: more };
     this.#waiting.push({
       ...NOT_REQUESTED,
-      subjects: [],
-      need: { minimum: more, wanted: more },
-      grows: reservation,
+      scope: { kind: 'growth', reservation },
+      need,
       sinceMs: nowMs,
       decide,
     });
@@ -269,7 +296,7 @@ export class AdmissionController {
       if (each === undefined) break;
       next++;
       each.minute = minuteOf(nowMs);
-      each.counters = each.grows ? growing(each.grows, nowMs) : this.countersOf(each.subjects, nowMs);
+      each.counters = this.#countersIn(each.scope, nowMs);
       each.reserved = each.counters.map((counter) => {
         const wanted = unitsReserved(counter.meter, each.need.wanted);
         return !counter.strict && counter.reserve(wanted) ? wanted : 0;
@@ -296,102 +323,35 @@ export class AdmissionController {
       for (const counter of this.leases.of(subjects[index] as SubjectLimits, nowMs)) all.push(counter);
     return all;
   }
-}
 
-/** Reserves the granted units for a call; the units of its other limits are reserved already. */
-function admitted(waiting: Waiting, amounts: readonly number[]): Reservation {
-  const { counters, reserved, need, grows, minute } = waiting;
-  const short = shortCounters(waiting);
-  const units = counters.map((counter, index) => {
-    const granted = amounts[short.indexOf(counter)];
-    if (granted === undefined) return reserved[index] as number;
-    if (!counter.reserve(granted))
-      throw new Error('assertion failed: the lease is smaller than the units granted for a call');
-    return granted;
-  });
-  if (!grows) return new Reservation(counters, units, leastOf(counters, units, need.wanted), minute);
-  if (grows.isOver) release(counters, units);
-  else grows.extend(counters, need.wanted);
-  return grows;
-}
-
-/** The shortage that a call is rejected with; null while units may still come back. */
-function shortageOf(
-  { need, grows, sinceMs }: Waiting,
-  counter: Counter,
-  line: LeaseLineResponse,
-  nowMs: number,
-): Shortage | null {
-  const minimum = unitsReserved(counter.meter, need.minimum);
-  const rejection: Shortage = { kind: 'short', counter, minimum };
-  if (grows) return rejection;
-  // Units that were released here meanwhile may be enough together with those in Postgres.
-  const isOurs = counter.free > 0;
-  // Where even all unused units would not be enough, there is nothing to wait for.
-  if ((line.recallable || isOurs) && minimum <= line.cap - line.used) {
-    if (Math.abs(nowMs - sinceMs) >= RECALL_WAIT_MS) return { kind: 'undecided' };
-    if (isOurs) counter.recall();
-    return null;
+  #countersIn(scope: Scope, nowMs: number): readonly Counter[] {
+    switch (scope.kind) {
+      case 'all':
+        return this.countersOf(scope.subjects, nowMs);
+      case 'enforced':
+        return scope.subjects.flatMap((subject) => {
+          const counters = this.leases.of(subject, nowMs);
+          return counters.filter((_, index) => isEnforced(subject.limits[index] as Limit));
+        });
+      case 'observed': {
+        const { of, limit, atMs } = scope;
+        return [this.leases.of(of, atMs)[of.limits.indexOf(limit)] as Counter];
+      }
+      case 'growth':
+        return growing(scope.reservation, nowMs);
+    }
   }
-  // The unused units of a reply that has just ended are free once its end is in the log: a client
-  // that waited for the reply calls again sooner than that.
-  const isComingBack =
-    returnsUnits(counter.meter) && counter.reported.leased > 0 && minimum <= line.cap - line.used;
-  if (isComingBack && Math.abs(nowMs - sinceMs) < SETTLING_WAIT_MS) return null;
-  // With no units leased by any instance, none can come back before the window ends.
-  const isFinal = counter.reported.leased <= 0 && counter.held === 0 && counter.window !== 'none';
-  counter.exhausted = {
-    minimum,
-    fromMs: nowMs,
-    untilMs: isFinal ? counter.end * 60_000 : nowMs + EXHAUSTED_FOR_MS,
-  };
-  return rejection;
 }
 
-function isExhausted(counter: Counter, need: CallNeed, nowMs: number): boolean {
-  const { exhausted, meter } = counter;
-  if (exhausted === null) return false;
-  if (exhausted.fromMs <= nowMs && nowMs < exhausted.untilMs)
-    return unitsReserved(meter, need.minimum) >= exhausted.minimum;
-  counter.exhausted = null;
-  return false;
-}
+const observedOf = (subjects: readonly SubjectLimits[]): ObservedLimit[] =>
+  subjects.flatMap((of) => of.limits.flatMap((limit) => (isEnforced(limit) ? [] : [{ of, limit }])));
 
-function reserveAll(counters: readonly Counter[], wanted: Amounts, minute: number): Reservation | null {
-  for (const counter of counters) {
-    if (counter.strict || unitsReserved(counter.meter, wanted) > counter.free) return null;
-  }
-  const reserved = counters.map((counter) => {
-    const units = unitsReserved(counter.meter, wanted);
-    counter.reserve(units);
-    return units;
-  });
-  return new Reservation(counters, reserved, wanted, minute);
-}
+const isObserving = ({ limits }: SubjectLimits): boolean => !limits.every(isEnforced);
 
-/** The amounts that a call may use: those that it wanted, or less where a limit granted less. */
-function leastOf(counters: readonly Counter[], reserved: readonly number[], wanted: Amounts): Amounts {
-  const least = { ...wanted };
-  for (const [index, counter] of counters.entries()) {
-    const amount = reservedAmount(counter.meter);
-    if (amount !== null) least[amount] = Math.min(least[amount], reserved[index] as number);
-  }
-  return least;
-}
-
-/** Those that had too few free units for a call. */
-function shortCounters({ counters, reserved, need }: Waiting): Counter[] {
-  return counters.filter(
-    (counter, index) => reserved[index] === 0 && unitsReserved(counter.meter, need.wanted) > 0,
-  );
-}
-
-/** The counters of a reservation that can grow: those that count usage, of windows that have not ended. */
-function growing(reservation: Reservation, nowMs: number): Counter[] {
-  const minute = minuteOf(nowMs);
-  return reservation.counters.filter(({ meter, end }) => isByUsage(meter) && end > minute);
-}
-
-function release(counters: readonly Counter[], units: readonly number[]): void {
-  for (const [index, counter] of counters.entries()) if (units[index]) counter.release(units[index]);
+/** Decides a call by the leases alone; null where they don't have enough. */
+function decideAtOnce(counters: readonly Counter[], need: CallNeed, nowMs: number): Outcome | null {
+  const exhausted = counters.find((counter) => isExhausted(counter, need, nowMs));
+  if (exhausted)
+    return { kind: 'short', counter: exhausted, minimum: unitsReserved(exhausted.meter, need.minimum) };
+  return reserveAll(counters, need.wanted, minuteOf(nowMs));
 }

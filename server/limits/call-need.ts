@@ -1,7 +1,7 @@
-import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
+import { EXACT_REPLY_TOKENS_DEFAULT, isEnforced, type Limit, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
 import { type CostBound, costBound } from '#db/pricing/bound.ts';
-import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { CallNeed } from '#server/limits/waiting-call.ts';
 import { COMPLETION_MINIMUM_TOKENS } from '#server/limits/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 
@@ -53,10 +53,17 @@ export function replyTokensMax(subjects: readonly SubjectLimits[]): number | nul
   return least;
 }
 
-/** Whether a limit counts money, which needs a price. */
+/** Whether a limit counts money. */
 export function countsCost({ limits }: SubjectLimits): boolean {
-  return limits.some(({ meter }) => reservedAmount(meter) === 'cost');
+  return limits.some(isOfCost);
 }
+
+/** Whether an enforced limit counts money, which needs a price. */
+export function boundsCost({ limits }: SubjectLimits): boolean {
+  return limits.some((limit) => isOfCost(limit) && isEnforced(limit));
+}
+
+const isOfCost = ({ meter }: Limit): boolean => reservedAmount(meter) === 'cost';
 
 /** Whether a limit of usage may never be exceeded. */
 export function hasHardLimit({ limits }: SubjectLimits): boolean {

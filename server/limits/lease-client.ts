@@ -8,7 +8,8 @@ import { FIGURES_WAIT_MS, FIGURES_COUNTERS_MAX, RECALL_PAUSE_MS } from '#server/
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { type CallNeed, AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
+import { AdmissionController } from '#server/limits/admission-controller.ts';
+import type { CallNeed, Outcome } from '#server/limits/waiting-call.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 
 export type LeaseClientOptions = {

@@ -1,5 +1,5 @@
 import type { LeaseLineResponse } from '#db/limits/leases.ts';
-import type { SubjectLimits } from '#db/limits/limits.ts';
+import { isEnforced, type SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import {
   ENDED_KEPT_MINUTES,
@@ -57,9 +57,16 @@ export class Leases {
     return this.#subjects.size;
   }
 
-  /** Whether there is no place for limits of a subject that has no counters yet. */
-  lacksPlace(limits: readonly SubjectLimits[]): boolean {
-    return this.#subjects.size >= SUBJECTS_MAX && limits.some(({ subject }) => !this.#subjects.has(subject));
+  /**
+   * The limits that there is place for counters of: all of them, or those but new subjects' that are only
+   * observed; null where there is no place for enforced ones.
+   */
+  withPlace(limits: readonly SubjectLimits[]): readonly SubjectLimits[] | null {
+    if (this.#subjects.size < SUBJECTS_MAX) return limits;
+    const placed = limits.filter(
+      ({ subject, limits: own }) => this.#subjects.has(subject) || own.some(isEnforced),
+    );
+    return placed.every(({ subject }) => this.#subjects.has(subject)) ? placed : null;
   }
 
   /** Whether a report should be sent now. */

@@ -3,7 +3,7 @@ import { METERS } from '#db/limits/meters.ts';
 import { whoseOf } from '#db/limits/subjects.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import type { Shortage } from '#server/limits/admission-controller.ts';
+import type { Shortage } from '#server/limits/waiting-call.ts';
 import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
 
 /** Clients ignore a longer `Retry-After`, or hang for its whole length; measured on six of them. */

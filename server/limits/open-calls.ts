@@ -1,5 +1,5 @@
 import type { Key } from '#db/fold/key.ts';
-import type { SubjectLimits } from '#db/limits/limits.ts';
+import { isEnforced, type SubjectLimits } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { CONCURRENT_MAX, RUNNING_MAX } from '#server/limits/bounds.ts';
 
@@ -225,7 +225,7 @@ function concurrencyError(
 function concurrencyCap(of: string, subjects: readonly SubjectLimits[]): number | null {
   for (const { subject, limits } of subjects) {
     if (subject !== of) continue;
-    for (const { meter, cap } of limits) if (meter === 'concurrent') return cap;
+    for (const limit of limits) if (limit.meter === 'concurrent' && isEnforced(limit)) return limit.cap;
   }
   return null;
 }

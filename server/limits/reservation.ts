@@ -1,11 +1,18 @@
+import type { ObservedRejection } from '#db/events/admission.ts';
 import { type Amounts, unitsReserved, unitsSettled, type Usage } from '#db/limits/meters.ts';
 import type { Counter } from '#server/limits/counter.ts';
+
+const NONE: readonly never[] = [];
 
 /**
  * The units that an admitted call holds of its limits until it is settled or released, which happens
  * once. Events and the API name these units `hold` and `held`. Pure.
  */
 export class Reservation {
+  /** Those of its observed limits: each of one limit, and none of those that would have rejected the call. */
+  observed: readonly Reservation[] = NONE;
+  /** The observed limits that would have rejected the call. */
+  rejections: readonly ObservedRejection[] = NONE;
   /** The UTC minute of the admission: the call is charged to the windows of that minute. */
   readonly minute: number;
   readonly counters: readonly Counter[];
@@ -31,7 +38,7 @@ export class Reservation {
 
   /** Whether other calls may need its units soon, since one of its limits has few free ones here. */
   get isScarce(): boolean {
-    return this.counters.some((counter) => counter.isScarce);
+    return this.counters.some((counter) => counter.isScarce) || this.observed.some((each) => each.isScarce);
   }
 
   get isOver(): boolean {
@@ -47,6 +54,12 @@ export class Reservation {
     this.#amounts = { tokens: this.#amounts.tokens + more.tokens, cost: this.#amounts.cost + more.cost };
   }
 
+  /** Adds what its observed limits have decided. */
+  observe(observed: readonly Reservation[], rejections: readonly ObservedRejection[]): void {
+    this.observed = observed;
+    this.rejections = rejections;
+  }
+
   /** The end of the call is durable in the log: its usage is charged, and the rest is free again. */
   settle(usage: Usage): void {
     if (this.#isOver) return;
@@ -55,6 +68,7 @@ export class Reservation {
       counter.reservations--;
       counter.settle(this.#units[index] as number, unitsSettled(counter.meter, usage));
     });
+    for (const each of this.observed) each.settle(usage);
   }
 
   /** The call is not in the log, so it is charged nothing. */
@@ -65,5 +79,6 @@ export class Reservation {
       counter.reservations--;
       counter.release(this.#units[index] as number);
     });
+    for (const each of this.observed) each.release();
   }
 }

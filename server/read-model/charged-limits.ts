@@ -2,7 +2,7 @@ import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
-import type { SubjectLimits } from '#db/limits/limits.ts';
+import { isEnforced, type SubjectLimits } from '#db/limits/limits.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
 import { type Access, joined, limitsFor } from '#server/read-model/access.ts';
 
@@ -68,10 +68,12 @@ export class ChargedLimits {
     return subjects;
   }
 
-  /** Whether a limit of a key's calls counts end users, sessions or tags apart. */
+  /** Whether an enforced limit of a key's calls counts end users, sessions or tags apart. */
   isApart(key: Key): boolean {
     const accesses = [key.account, ...this.parentsOf(key.account)].map((id) => this.#accessOf(id));
-    return [...accesses, this.#source.keyAccess(key)].some((each) => (each?.limitsPer.length ?? 0) > 0);
+    return [...accesses, this.#source.keyAccess(key)].some((each) =>
+      each?.limitsPer.some(({ limits }) => limits.some(isEnforced)),
+    );
   }
 
   /**

@@ -70,6 +70,7 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
     max_output_tokens: maxOutputTokens(estimate),
   };
   if (parents.length > 0) event.parents = [...parents];
+  if (hold.rejections.length > 0) event.observed = [...hold.rejections];
   if (retryCount !== undefined) event.retry_count = retryCount;
   copyAttribution(attribution, event);
   return event;
@@ -99,7 +100,7 @@ export function extendedEvent(
   { tokens, cost }: Amounts,
 ): EventOf<'request.extended'> {
   const { request, account, key, model, route, admitted_minute = 0, terms_position = 0 } = accepted;
-  const { parents } = accepted;
+  const { parents, observed } = accepted;
   const event: EventOf<'request.extended'> = {
     type: 'request.extended',
     request,
@@ -112,6 +113,7 @@ export function extendedEvent(
     admitted_minute,
     terms_position,
     ...(parents === undefined ? {} : { parents }),
+    ...(observed === undefined ? {} : { observed }),
   };
   copyAttribution(accepted, event);
   return event;

@@ -1,4 +1,4 @@
-import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
+import { isEnforced, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/pricing/bound.ts';
 import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
@@ -44,7 +44,9 @@ export class Budget {
     this.#options = options;
     this.#held = hold.tokens - estimate.promptTokens;
     this.#most = estimate.ownLimit === null ? Infinity : estimate.ownLimit * estimate.choices;
-    const hasQuota = subjects.some(({ limits }) => limits.some(({ meter }) => isByUsage(meter)));
+    const hasQuota = subjects.some(({ limits }) =>
+      limits.some((limit) => isByUsage(limit.meter) && isEnforced(limit)),
+    );
     this.#overdraftMax = hasQuota ? (replyTokensMax(subjects) ?? REPLY_TOKENS_MAX_DEFAULT) : Infinity;
     this.nextAt = estimate.isHard ? this.#hardMost() : this.#held * USED_BEFORE_GROWTH;
   }

@@ -4,7 +4,7 @@ import { type CostBound, outputTokensFor } from '#db/pricing/bound.ts';
 import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import type { Unit } from '#db/pricing/parts.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
-import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { CallNeed } from '#server/limits/waiting-call.ts';
 import type { ExpectedCall, PastCalls } from '#server/limits/call-history.ts';
 import { unitsOf } from '#server/limits/call-units.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';

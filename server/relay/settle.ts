@@ -65,6 +65,7 @@ export function settledEvent(
   if (facts.statedCost !== null) event.stated_cost_nanousd = facts.statedCost;
   copyAttribution(accepted, event);
   if (parents !== undefined) event.parents = parents;
+  if (accepted.observed !== undefined) event.observed = accepted.observed;
   if (price) {
     const call = {
       minute: admitted_minute ?? 0,

@@ -1,5 +1,5 @@
 import type { Key } from '#db/fold/key.ts';
-import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
+import { isEnforced, type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { reservedAmount } from '#db/limits/meters.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
 import { CONCURRENT_MAX } from '#server/limits/bounds.ts';
@@ -16,7 +16,7 @@ export type Usage = {
   key: { id: string; name: string };
   limits: (Figures & {
     enforcement: Limit['enforcement'];
-    /** The largest overdraft that running replies may cause together; null where it is not in tokens. */
+    /** The largest overdraft that running replies may cause together; null: no number of tokens bounds it. */
     overdraft_max: number | null;
   })[];
 };
@@ -62,7 +62,7 @@ export function overdraftMaxOf(
 ): number | null {
   const amount = reservedAmount(meter);
   if (amount === null || enforcement === 'hard') return 0;
-  if (amount === 'cost') return null;
-  const concurrent = limits.find((limit) => limit.meter === 'concurrent')?.cap ?? CONCURRENT_MAX;
-  return concurrent * (replyTokensMax ?? REPLY_TOKENS_MAX_DEFAULT);
+  if (amount === 'cost' || enforcement === 'observe') return null;
+  const concurrent = limits.find((limit) => limit.meter === 'concurrent' && isEnforced(limit));
+  return (concurrent?.cap ?? CONCURRENT_MAX) * (replyTokensMax ?? REPLY_TOKENS_MAX_DEFAULT);
 }

@@ -65,6 +65,8 @@ const step = fc.oneof(
       tokens: fc.nat(50),
       cost: fc.nat(90),
       isOfOldTerms: fc.boolean(),
+      /** The limits that would have rejected it. */
+      observed: fc.oneof(fc.constant<number[]>([]), fc.subarray([...LIMITS.keys()])),
     }),
   },
   {
@@ -207,11 +209,22 @@ class Both {
     return belief;
   }
 
-  async #accept({ instance, tokens, cost, isOfOldTerms }: Step & { kind: 'accept' }): Promise<void> {
+  async #accept({
+    instance,
+    tokens,
+    cost,
+    isOfOldTerms,
+    observed: named,
+  }: Step & { kind: 'accept' }): Promise<void> {
     if (!this.sim.isLive(instance + 1)) return;
     const terms = isOfOldTerms ? 0 : Math.max(...[...this.#terms.values()].map(({ position }) => position));
+    const observed = named.map((index) => {
+      const { subject, meter, window } = LIMITS[index] as (typeof LIMITS)[number];
+      return { subject, meter, window, limit: 1, needed: 1 };
+    });
     const event = accepted({
       ...WHO,
+      ...(observed.length === 0 ? {} : { observed }),
       hold_tokens: tokens,
       hold_cost_nanousd: cost,
       admitted_minute: minuteOf(Date.now()),
@@ -224,6 +237,7 @@ class Both {
       minute: event.admitted_minute as number,
       terms,
       request: event.request,
+      observed,
     });
     this.#open.push({ event, instance });
   }
@@ -231,13 +245,14 @@ class Both {
   async #settle({ index, tokens }: Step & { kind: 'settle' }): Promise<void> {
     const [one] = this.#open.splice(index % Math.max(1, this.#open.length), 1);
     if (!one || !this.sim.isLive(one.instance + 1)) return;
-    const { admitted_minute = 0, terms_position = 0 } = one.event;
+    const { admitted_minute = 0, terms_position = 0, observed } = one.event;
     const event = settled(one.event, {
       input_tokens: tokens,
       output_tokens: 1,
       cost_nanousd: tokens * 2,
       admitted_minute,
       terms_position,
+      ...(observed === undefined ? {} : { observed }),
     });
     await this.#append(one.instance, event, {
       type: 'settled',
@@ -246,13 +261,14 @@ class Both {
       minute: admitted_minute,
       terms: terms_position,
       request: event.request,
+      observed,
     });
   }
 
   async #append(
     instance: number,
     event: Parameters<Writer['append']>[0][number],
-    row: Pick<LogRow, 'type' | 'tokens' | 'cost' | 'minute' | 'terms' | 'request'>,
+    row: Pick<LogRow, 'type' | 'tokens' | 'cost' | 'minute' | 'terms' | 'request' | 'observed'>,
   ): Promise<void> {
     this.#position = await (this.#writers[instance] as Writer).append([event]);
     const { model: _model, ...who } = WHO;

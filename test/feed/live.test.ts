@@ -238,9 +238,9 @@ test('a projected quota change is sent to the viewers that it limits', async () 
     `with owner as (select account from daybook.events() where key = '${id}' limit 1)
      insert into projection.quota_window
        (cap, used, held, reset_position, position, window_start,
-        meter, window_kind, per, is_hard, subject, holder, account)
+        meter, window_kind, per, enforcement, subject, holder, account)
      select 10, ${row.used}, ${row.held}, 0, ${row.position}, 29_000_000,
-       2, 3, 0, false, subject, subject, account
+       2, 3, 0, 0, subject, subject, account
      from owner, unnest(array['key/${id}', 'account/' || account]) subject`,
   );
   await ask(projector, "select pg_notify('daybook_projected', '1')");
@@ -257,7 +257,7 @@ test('a projected quota change is sent to the viewers that it limits', async () 
     used: 7,
     reserved: 3,
     reset_position: 0,
-    is_hard: false,
+    enforcement: 'soft',
   });
   await other.sees(({ frames }) => frames('quota').length === 1);
   expect(other.frames('quota')[0]?.subject).toMatch(/^account\//);

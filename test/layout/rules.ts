@@ -54,6 +54,7 @@ const LAYERS = ['server/wire/', 'server/providers/', 'server/relay/'];
 const PURE = [
   'db/assert-increasing.ts',
   'db/events/codes.ts',
+  'db/events/admission.ts',
   'db/events/endings.ts',
   'db/events/account-events.ts',
   'db/events/key-events.ts',

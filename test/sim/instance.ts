@@ -3,7 +3,8 @@ import { RECALL_PAUSE_MS } from '#server/limits/bounds.ts';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { Leases } from '#server/limits/leases.ts';
-import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
+import { AdmissionController } from '#server/limits/admission-controller.ts';
+import type { Outcome } from '#server/limits/waiting-call.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { Clockwork } from './clockwork.ts';
 import { type Call, Plans } from './plans.ts';
@@ -113,6 +114,7 @@ export class Instance {
       world: this.#world,
       subjects: this.#world.plans.subjects(this.version, call),
     };
+    call.version = this.version;
     call.terms = subjects.reduce((newest, { position }) => Math.max(newest, position), 0);
     const decide = (outcome: Outcome, isAtOnce = false): void => {
       call.decisions++;
@@ -130,7 +132,7 @@ export class Instance {
   run(call: Call, hold: Reservation): void {
     const { clockwork } = this.#world;
     this.running++;
-    this.#note(hold.counters);
+    this.#note([hold, ...hold.observed].flatMap(({ counters }) => counters));
     const row = (type: LogRow['type'], { tokens, cost }: { tokens: number; cost: number }): LogRow => ({
       type,
       instance: this.id,
@@ -140,6 +142,7 @@ export class Instance {
       cost,
       minute: hold.minute,
       terms: call.terms,
+      observed: hold.rejections,
     });
     const settle = (): void => {
       const spent = this.#world.plans.spend(call, hold);

@@ -1,5 +1,11 @@
-import { type Limit, type SubjectLimits, type TermsLimit, termsLimits } from '#db/limits/limits.ts';
-import type { CallNeed } from '#server/limits/admission-controller.ts';
+import {
+  type Limit,
+  RATE_FIELDS,
+  type SubjectLimits,
+  type TermsLimit,
+  termsLimits,
+} from '#db/limits/limits.ts';
+import type { CallNeed } from '#server/limits/waiting-call.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { Clockwork } from './clockwork.ts';
@@ -12,6 +18,9 @@ export type Call = {
   whose: Charged;
   need: CallNeed;
   terms: number;
+  arrivedMs: number;
+  /** Of the terms that it was judged by. */
+  version: number;
   isHard: boolean;
   growths: number;
   lengthMs: number;
@@ -68,7 +77,7 @@ export class Plans {
       const isSame = last !== undefined && reset === null && !this.#clockwork.chance(0.7);
       const isReset = this.#resets[holder.startsWith('key/') ? 'key' : 'account'];
       const limits = termsLimits(terms, isReset).map((limit): TermsLimit =>
-        before ? { ...limit, cap: this.#recap(limit.cap) } : limit,
+        before ? { ...this.#observedOrNot(limit), cap: this.#recap(limit.cap) } : limit,
       );
       holders.set(holder, isSame ? last : { position, limits });
     }
@@ -125,6 +134,8 @@ export class Plans {
       whose,
       need: { minimum: isHard ? amounts(Math.min(reply, 4)) : wanted, wanted },
       terms: 0,
+      arrivedMs: clockwork.nowMs,
+      version: 0,
       isHard,
       growths: !isHard && clockwork.chance(0.2) ? clockwork.between(1, 2) : 0,
       lengthMs: clockwork.between(1, clockwork.chance(0.2) ? 800 : 60),
@@ -139,6 +150,12 @@ export class Plans {
     const over = !isHard && clockwork.chance(0.15) ? clockwork.between(1, Plans.OVER_TOKENS) : 0;
     const spent = over > 0 ? tokens + over : clockwork.chance(0.2) ? tokens : clockwork.between(0, tokens);
     return { tokens: spent, cost: isHard ? Math.min(cost, spent * PRICE) : spent * PRICE };
+  }
+
+  /** A limit may be enforced in place of being observed, or the other way round. */
+  #observedOrNot(limit: TermsLimit): TermsLimit {
+    if (limit.enforcement === 'hard' || !this.#clockwork.chance(0.2)) return limit;
+    return { ...limit, enforcement: limit.enforcement === 'observe' ? 'soft' : 'observe' };
   }
 
   #recap(cap: number): number {
@@ -163,10 +180,14 @@ export class Plans {
       window: Quotas[number]['window'],
       limit: number | undefined,
       per?: 'end_user' | 'session' | 'tag',
-    ): Quotas => (limit === undefined ? [] : [{ meter, window, limit, enforcement, per }]);
+    ): Quotas =>
+      limit === undefined
+        ? []
+        : [{ meter, window, limit, per, enforcement: clockwork.chance(0.25) ? 'observe' : enforcement }];
     const tokens = maybe(TOKEN_CAPS);
     const cost = maybe(TOKEN_CAPS);
     return {
+      observe: RATE_FIELDS.filter(() => clockwork.chance(0.25)),
       concurrent_requests: maybe(CAPS.slice(1)),
       requests_per_minute: maybe(CAPS),
       tokens_per_minute: maybe(TOKEN_CAPS),

@@ -1,3 +1,4 @@
+import type { ObservedRejection } from '#db/events/admission.ts';
 import type {
   AllowanceName,
   LeaseResponse,
@@ -53,6 +54,8 @@ export type LogRow = Charged & {
   cost: number;
   minute: number;
   terms: number;
+  /** The observed limits that it isn't charged to. */
+  observed?: readonly Pick<ObservedRejection, 'subject' | 'meter' | 'window'>[] | undefined;
 };
 
 /** The constraint of the table has stopped a write. */
@@ -237,6 +240,7 @@ export class SimStore {
         const resets = same.map(({ name }) => name.reset).filter((each) => each <= row.terms);
         return (
           expectedSubjects(row).some(({ name }) => name === subject) &&
+          !isObserved(row, allowance.name) &&
           windowStart(window, row.minute) === start &&
           row.terms >= lease.since &&
           reset === Math.max(...resets)
@@ -320,6 +324,13 @@ export class SimStore {
       throw new CeilingError(`${nameOf(row.name)}: ${JSON.stringify(row)}`);
   }
 }
+
+/** Whether an observed limit would have rejected a request. */
+export const isObserved = (
+  { observed = [] }: Pick<LogRow, 'observed'>,
+  { subject, meter, window }: Pick<AllowanceName, 'subject' | 'meter' | 'window'>,
+): boolean =>
+  observed.some((each) => each.subject === subject && each.meter === meter && each.window === window);
 
 export function nameOf({ subject, meter, window, start, reset }: AllowanceName): string {
   return `${subject} ${meter} ${window} ${start} ${reset}`;

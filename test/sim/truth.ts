@@ -3,7 +3,7 @@ import type { Limit, TermsLimit } from '#db/limits/limits.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { expectedOverdraft } from '../support/meters.ts';
 import { expectedSubjects } from '../support/subjects.ts';
-import { chargedUnits, type LogRow, nameOf, reservedUnits } from './store.ts';
+import { chargedUnits, isObserved, type LogRow, nameOf, reservedUnits } from './store.ts';
 
 /** The terms of the accounts and keys from one position of the log on, by the names of holders. */
 export type Version = { position: number; holders: ReadonlyMap<string, Held> };
@@ -24,6 +24,10 @@ type Open = { charges: Charge[]; row: LogRow };
 export class Truth {
   readonly settled = new Map<string, number>();
   readonly violations: string[] = [];
+  /** The observed limits that hold less for a call than it may use. */
+  readonly outgrown = new Set<string>();
+  /** By how much calls have grown, also where an observed limit did not let them. */
+  readonly #grown = new Map<string, number>();
   readonly #versions: readonly Version[];
   readonly #overdraft: Record<'tokens' | 'cost', number>;
   readonly #held = new Map<string, number>();
@@ -56,6 +60,7 @@ export class Truth {
         }
         const charges = known?.charges ?? this.#chargesOf(row);
         if (known) this.#hold(known, -1);
+        if (known) this.#noteGrowth(known, row);
         const open = { charges, row };
         this.#open.set(row.request, open);
         this.#openMost = Math.max(this.#openMost, this.#open.size);
@@ -90,15 +95,22 @@ export class Truth {
     return expectedSubjects(row).flatMap(({ name: subject, holder, per }) => {
       const isOf = (version: Version): readonly Limit[] =>
         version.holders.get(holder)?.limits.filter((limit) => limit.per === per) ?? [];
-      return (now ? isOf(now) : []).map((limit) => {
+      return (now ? isOf(now) : []).flatMap((limit) => {
         const { meter, window, reset } = limit;
-        return { limit, isOf, name: { subject, meter, window, start: windowStart(window, minute), reset } };
+        if (isObserved(row, { subject, meter, window })) return [];
+        return [{ limit, isOf, name: { subject, meter, window, start: windowStart(window, minute), reset } }];
       });
     });
   }
 
   #hold({ charges, row }: Open, sign: 1 | -1): void {
     for (const { name } of charges) add(this.#held, nameOf(name), sign * reservedUnits(name.meter, row));
+  }
+
+  #noteGrowth({ charges, row: before }: Open, row: LogRow): void {
+    for (const { name, limit } of charges)
+      if (limit.enforcement === 'observe')
+        add(this.#grown, nameOf(name), reservedUnits(name.meter, row) - reservedUnits(name.meter, before));
   }
 
   #judge({ name, limit, isOf }: Charge, row: LogRow): void {
@@ -116,8 +128,9 @@ export class Truth {
     }
     const amount = expectedOverdraft(name.meter);
     const more =
-      amount !== null && limit.enforcement === 'soft' ? this.#overdraft[amount] * this.#openMost : 0;
-    if (total > cap + more)
+      amount !== null && limit.enforcement !== 'hard' ? this.#overdraft[amount] * this.#openMost : 0;
+    const most = cap + more + (this.#grown.get(key) ?? 0);
+    if (total > most && !this.outgrown.has(key))
       this.violations.push(
         `${key}: ${total} of ${cap}, more by ${more} at most, at position ${this.#position}`,
       );

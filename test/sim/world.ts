@@ -1,7 +1,7 @@
 import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { RECALL_PAUSE_MS, RECALL_WAIT_MS, EXHAUSTED_FOR_MS } from '#server/limits/bounds.ts';
-import type { Outcome } from '#server/limits/admission-controller.ts';
+import type { Outcome } from '#server/limits/waiting-call.ts';
 import { Reservation } from '#server/limits/reservation.ts';
 import { Clockwork } from './clockwork.ts';
 import { FreeUnits } from './free-units.ts';
@@ -18,6 +18,7 @@ export type Outcomes = {
   admitted: number;
   atOnce: number;
   short: number;
+  observed: number;
   undecided: number;
   unavailable: number;
   abandoned: number;
@@ -68,7 +69,15 @@ export class World implements Surroundings {
   readonly #instances: Instance[] = [];
   readonly #calls: { call: Call; instance: Instance }[] = [];
   readonly #violations: string[] = [];
-  readonly #counts = { admitted: 0, atOnce: 0, short: 0, undecided: 0, unavailable: 0, abandoned: 0 };
+  readonly #counts = {
+    admitted: 0,
+    atOnce: 0,
+    short: 0,
+    observed: 0,
+    undecided: 0,
+    unavailable: 0,
+    abandoned: 0,
+  };
   readonly #free: FreeUnits;
   readonly #way: { most: number; faulty: number };
   readonly #toleranceMs: number;
@@ -142,8 +151,9 @@ export class World implements Surroundings {
     if (outcome instanceof Reservation) {
       this.#counts.admitted++;
       if (isAtOnce) this.#counts.atOnce++;
-      const isOfItsMinute = outcome.counters.every(
-        ({ window, start }) => windowStart(window, outcome.minute) === start,
+      this.#observed(instance, call, outcome);
+      const isOfItsMinute = [outcome, ...outcome.observed].every(({ counters }) =>
+        counters.every(({ window, start }) => windowStart(window, outcome.minute) === start),
       );
       if (!isOfItsMinute)
         this.violation(`call ${call.request} of minute ${outcome.minute} holds of another window`);
@@ -174,17 +184,44 @@ export class World implements Surroundings {
     }
   }
 
+  /** An observed limit names a call only where an enforced one would have refused it justly. */
+  #observed(
+    instance: Instance,
+    call: Call,
+    { rejections, observed, minute, tokens, cost }: Reservation,
+  ): void {
+    this.#counts.observed += rejections.length;
+    // Beside a hard limit it may hold less than the call may use.
+    for (const part of observed)
+      if (part.tokens < tokens || part.cost < cost)
+        for (const counter of part.counters) this.#truth.outgrown.add(nameOf(counter));
+    for (const { subject, meter, window, needed, free } of rejections) {
+      if (free === undefined) continue;
+      const start = windowStart(window, minute);
+      const [counter] = [...instance.counters.values()]
+        .filter((each) => each.subject === subject && each.meter === meter && each.window === window)
+        .filter((each) => each.start === start && each.reset <= call.terms)
+        .toSorted((one, other) => other.reset - one.reset);
+      if (!counter || !this.#isInformed(instance, counter.end, call)) continue;
+      const key = nameOf(counter);
+      const least = this.#free.leastSince(key, call.arrivedMs - this.#toleranceMs);
+      if (least >= needed)
+        this.violation(`request ${call.request} needed ${needed} of ${key}, where ${least} were free`);
+    }
+  }
+
   /**
    * It was not asleep, knows the newest terms and the time, and the window is over by nobody's clock: then
-   * nothing comes back.
+   * nothing comes back. @param since the same since this call arrived.
    */
-  #isInformed(instance: Instance, end: number): boolean {
-    const { nowMs } = this.clockwork;
+  #isInformed(instance: Instance, end: number, since?: Call): boolean {
+    const nowMs = since?.arrivedMs ?? this.clockwork.nowMs;
+    const version = since?.version ?? instance.version;
     const isAwake =
       instance.lastAwayMs < nowMs - this.#toleranceMs && this.#jumpedMs < nowMs - CLOCK_LEARNT_MS;
     return (
       isAwake &&
-      instance.version === this.plans.versions.length - 1 &&
+      version === this.plans.versions.length - 1 &&
       this.#instances.every((each) => each.nowMs < end * 60_000)
     );
   }

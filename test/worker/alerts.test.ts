@@ -96,9 +96,9 @@ describe('quotas', () => {
   const use = (subject: string, used: number, position: number) =>
     client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start,
-          meter, window_kind, per, is_hard, subject, holder, account)
+          meter, window_kind, per, enforcement, subject, holder, account)
         values (1000, $2, 0, $3, ${MONTH_START},
-          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, 0, false, $1, $1, 'Account1')
+          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, 0, 0, $1, $1, 'Account1')
         on conflict (subject, meter, window_kind, window_start, reset_position)
           do update set used = excluded.used, position = excluded.position`,
       [subject, used, position],
@@ -130,8 +130,8 @@ describe('quotas', () => {
   test('raise alerts for all subjects when there are more than one run checks', async () => {
     await client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start,
-          meter, window_kind, per, is_hard, subject, holder, account)
-        select 10, case when n % 100 = 0 then 8 else 1 end, 0, 1 + n / 6000, ${MONTH_START}, 2, 5, 0, false,
+          meter, window_kind, per, enforcement, subject, holder, account)
+        select 10, case when n % 100 = 0 then 8 else 1 end, 0, 1 + n / 6000, ${MONTH_START}, 2, 5, 0, 0,
           'key/' || n, 'key/' || n, 'Account1'
         from generate_series(1, 13000) n`,
     );
@@ -149,10 +149,10 @@ describe('quotas', () => {
     const terms = (subject: string, cap: number, position: number, until: number | null, isHard = true) =>
       client.query(
         `insert into projection.quota_terms (subject, meter, window_kind, position, until_position, cap,
-            reset_position, from_minute, is_hard, per)
+            reset_position, from_minute, enforcement, per)
           values ($1, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, $2, $3, $4, 0,
             ${MONTH_START} + $6, $5, 0)`,
-        [subject, position, until, cap, isHard, position > 1 ? 5 : -5],
+        [subject, position, until, cap, isHard ? 1 : 0, position > 1 ? 5 : -5],
       );
     await terms('key/exceeded', 1_000, 1, null);
     await terms('key/within', 1_000, 1, null);
@@ -177,9 +177,9 @@ describe('quotas', () => {
   test('of end users raise ten a day and one about the others, and are filtered as calls are', async () => {
     await client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start,
-          meter, window_kind, per, is_hard, subject, holder, account)
+          meter, window_kind, per, enforcement, subject, holder, account)
         select 1000, case when n % 100 = 0 then 850 else 10 end, 0, n, ${MONTH_START},
-          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, 1, true,
+          ${METERS.tokens.code}, ${WINDOW_KINDS.month}, 1, 1,
           'end_user/Account1/User' || lpad(n::text, 12, '0'), 'account/Account1', 'Account1'
         from generate_series(1, 3000) n`,
     );

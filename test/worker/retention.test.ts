@@ -170,9 +170,9 @@ test('quota windows are removed by the age of their end; a current one never', a
   // Each month of three years, this one last, and each hour of forty days.
   await client.query(
     `insert into projection.quota_window (subject, holder, account, per, meter, window_kind, window_start,
-        reset_position, cap, position, is_hard)
+        reset_position, cap, position, enforcement)
       select 'account/Account1', 'account/Account1', 'Account1', 0, 1, kind,
-          extract(epoch from at)::bigint / 60, 0, 1, 1, false
+          extract(epoch from at)::bigint / 60, 0, 1, 1, 0
       from (
         select 5 as kind, generate_series(
           date_trunc('month', now(), 'UTC') - interval '36 months', now(), interval '1 month') as at

@@ -13,7 +13,7 @@ import {
   quotaTopics,
 } from '#db/alerts/quota-alerts.ts';
 import type { Alert } from '#db/alerts/alerts.ts';
-import { WINDOW_KINDS } from '#db/limits/limits.ts';
+import { ENFORCEMENTS, WINDOW_KINDS } from '#db/limits/limits.ts';
 import { PER_HOLDER } from '#db/limits/subjects.ts';
 import { countOf, db, rowOf, rowsOf } from '#db/schema/query.ts';
 
@@ -25,9 +25,10 @@ import { countOf, db, rowOf, rowsOf } from '#db/schema/query.ts';
 const WINDOWS_MAX = 5_000;
 const LOOK_MS = 5_000;
 
-/** The largest cap in force during a window `q`; null where one was soft. Later terms are not looked at. */
+/** The largest cap in force during a window `q`; null where one wasn't hard. Later terms aren't looked at. */
 const HARD_CAP = sql<number | null>`(
-  select case when bool_and(t.is_hard) then max(t.cap) end::float8 from projection.quota_terms t
+  select case when bool_and(t.enforcement = ${sql.lit(ENFORCEMENTS.hard)}) then max(t.cap) end::float8
+    from projection.quota_terms t
     where t.subject = q.holder and t.per = q.per and t.meter = q.meter and t.window_kind = q.window_kind
       and t.reset_position = q.reset_position
       and not exists (select from projection.quota_terms n where n.subject = q.holder and n.per = q.per

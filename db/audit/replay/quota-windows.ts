@@ -1,4 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
+import { isUncharged } from '#db/events/admission.ts';
 import { adjustedSubject } from '#db/events/quota-events.ts';
 import {
   type Enforcement,
@@ -47,7 +48,7 @@ export type QuotaWindow = {
   held: number;
   /** What corrections have added to the settled units, which may exceed the cap. */
   corrected: number;
-  /** Whether requests under a soft limit were charged to it, which can exceed the cap. */
+  /** Whether requests were charged to it that can exceed the cap; see {@link canOverdraw}. */
   overdraws: boolean;
 };
 
@@ -75,6 +76,9 @@ const isSame = (one: TermsLimit, other: TermsLimit): boolean =>
   one.reset === other.reset &&
   one.cap === other.cap &&
   one.enforcement === other.enforcement;
+/** A limit that is soft or observed can be exceeded by usage. */
+const canOverdraw = ({ enforcement, meter }: TermsLimit): boolean =>
+  enforcement !== 'hard' && isByUsage(meter);
 const matchesLimit = (window: QuotaWindow, { meter, window: kind, reset }: Limit): boolean =>
   window.meter === meter && window.window === kind && window.reset === reset;
 
@@ -129,11 +133,11 @@ export class QuotaWindows {
       const holder = this.#holders.get(holderName);
       if (holder === undefined) continue;
       for (const limit of versionAt(holder, terms)?.quotas ?? []) {
-        if (limit.per !== per) continue;
+        if (limit.per !== per || isUncharged(event, name, limit)) continue;
         const window = this.#windowOf(holder, name, limit, admitted, minute);
         const charge = { holder, window, limit, terms, held: unitsReserved(limit.meter, amountsOf(event)) };
         window.held += charge.held;
-        window.overdraws ||= limit.enforcement === 'soft' && isByUsage(limit.meter);
+        window.overdraws ||= canOverdraw(limit);
         checkCap(charge, onFault);
         (charges ??= []).push(charge);
       }
@@ -191,7 +195,7 @@ export class QuotaWindows {
       const holder = this.#holders.get(holderName);
       if (holder === undefined) continue;
       for (const limit of versionAt(holder, terms)?.quotas ?? []) {
-        if (limit.per !== per) continue;
+        if (limit.per !== per || isUncharged(event, name, limit)) continue;
         if (windowEnd(limit.window, windowStart(limit.window, admitted)) <= minute) continue;
         const window = this.#windowOf(holder, name, limit, admitted, minute);
         const units = unitsCorrected(limit.meter, event);

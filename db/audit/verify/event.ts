@@ -8,7 +8,7 @@ import {
   type RequestEvent,
 } from '#db/events/events.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { parseCorrection, parseSettlement } from '#db/log/bodies.ts';
+import { parseCorrection, parseReservation, parseSettlement } from '#db/log/bodies.ts';
 import {
   AT,
   type ColumnName,
@@ -131,11 +131,12 @@ function fieldsOf(line: string): Cells | null {
   }
 }
 
-/** Only settlements and corrections may have a body: of no other type of requests is it a column. */
+/** Only events of calls may have a body: of rejections it is no column. */
 function isBody(type: EventType, body: string): boolean {
   try {
     if (type === 'usage.adjusted') parseCorrection(body);
-    else parseSettlement(body);
+    else if (type === 'request.settled') parseSettlement(body);
+    else parseReservation(body);
     return true;
   } catch {
     return false;

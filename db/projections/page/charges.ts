@@ -23,7 +23,7 @@ export type Units = number[];
 
 /**
  * Calls that begin and end in a page, or corrections that were recorded in one minute, of one subject, one
- * minute of admission and the same terms.
+ * minute of admission and the same terms, that are charged to the same limits.
  */
 export type WholeCalls = {
   /** As `daybook.subjects_of` names them. */
@@ -37,6 +37,8 @@ export type WholeCalls = {
   position: number;
   /** Corrections are charged to the windows that are not over in the minute they were recorded; else null. */
   recordedMinute: number | null;
+  /** See {@link unchargedOf}. */
+  uncharged: string | null;
   units: Units;
 };
 
@@ -105,8 +107,9 @@ function addWhole(
   // Calls from before the first limits are charged to no window.
   if (minute == null || integerOf(terms) >= position) return;
   const units = unitsOf(end);
+  const uncharged = unchargedOf(cells);
   for (const { subject, holder, per, account } of subjectsOf(cells, limited)) {
-    const id = `${minute},${terms},${recordedMinute},${subject}`;
+    const id = `${minute},${terms},${recordedMinute},${subject},${uncharged}`;
     const sum = sums.get(id);
     if (sum === undefined) {
       sums.set(id, {
@@ -118,6 +121,7 @@ function addWhole(
         terms: integerOf(terms),
         position: end.position,
         recordedMinute,
+        uncharged,
         units: [...units],
       });
       continue;
@@ -126,6 +130,17 @@ function addWhole(
     for (const [index, more] of units.entries())
       sum.units[index] = addExactly(sum.units[index] as number, more);
   }
+}
+
+/**
+ * Of a call that observed limits would have rejected, the part of an event's body that names them, which
+ * `daybook.is_uncharged` reads; else null.
+ */
+export function unchargedOf(cells: Cells): string | null {
+  const body = cells[AT.body];
+  if (body == null || !body.includes('"observed":')) return null;
+  const { observed } = JSON.parse(body) as { observed?: unknown };
+  return observed === undefined ? null : JSON.stringify({ observed });
 }
 
 /** The accounts and keys whose terms may limit calls of a page, by the names of holders. */

@@ -5,7 +5,7 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { demoConfig } from '#server/upstreams/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/read-counters.ts';
-import { countsCost } from '#server/limits/call-need.ts';
+import { boundsCost } from '#server/limits/call-need.ts';
 import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
@@ -41,7 +41,7 @@ export async function checkKey(
   const { model: loaded, key } = await control.loadKey(id);
   // Prices matter only for a cost quota, and upstreams only for a model. Loading them reads all control
   // events.
-  const state = model !== undefined || loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
+  const state = model !== undefined || loaded.limitsOf(key).some(boundsCost) ? await control.load() : loaded;
   const models = modelsAt(state.directory, config);
   const relayed = RELAYED_ROUTES.find((each) => each === route);
   const trial = {
@@ -50,11 +50,11 @@ export async function checkKey(
     address: address ?? null,
     model: model === undefined ? null : models.resolve(model),
   };
-  const counters =
-    relayed !== undefined ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
+  const subjects = state.limitsOf(key);
+  const counters = relayed !== undefined ? await readCounters(client, subjects, state.nowMs()) : [];
   const refusal =
     dryRun(key, trial, state, (name) => apiErrorOfModel(models, name, relayed ?? CHAT_COMPLETIONS)) ??
-    checkLimits(counters, state.nowMs());
+    checkLimits(subjects, counters, state.nowMs());
   const account = state.account(key.account);
   const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
   return {

@@ -58,9 +58,10 @@ export async function checkKey(
     isRelayed ? apiErrorOfModel(models, model, relayed) : null,
   );
   if (refusal === null && isRelayed) {
-    const counters = await instance.limits.figures(readModel.limitsOf(key));
+    const subjects = readModel.limitsOf(key);
+    const counters = await instance.limits.figures(subjects);
     if (counters === null) return LIMITS_UNAVAILABLE;
-    refusal = checkLimits(counters, readModel.nowMs());
+    refusal = checkLimits(subjects, counters, readModel.nowMs());
   }
   const steps = STEPS.filter(
     (step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)),

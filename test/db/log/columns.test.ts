@@ -182,6 +182,7 @@ describe('a request event', () => {
     unpriced: ['web_search'],
     tags: ['0123456789abcdef'],
     parents: ['Account2', 'Account3'],
+    observed: [{ subject: 'account/Account1', meter: 'tokens', window: 'day', limit: 9, needed: 2, free: 1 }],
   };
   const fieldsOf = (event: string, { name, type }: { name: string; type: SqlType }): [string, unknown][] => {
     const fields = name === 'body' ? BODY_FIELDS[event as keyof typeof BODY_FIELDS] : [name];

@@ -153,7 +153,10 @@ class Audit {
     for (const { name: subject, holder, per } of expectedSubjects(event)) {
       const version = this.#history.get(holder)?.findLast((each) => each.position <= terms);
       for (const limit of version?.terms.limits ?? []) {
-        if (limit.per !== per) continue;
+        const isNamed = event.observed?.some(
+          (each) => each.subject === subject && each.meter === limit.meter && each.window === limit.window,
+        );
+        if (limit.per !== per || isNamed === true) continue;
         const start = windowStart(limit.window, minute);
         const name = [
           `${limit.meter} of ${subject}`,

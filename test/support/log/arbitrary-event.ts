@@ -10,7 +10,7 @@ import {
   type RequestEvent,
 } from '#db/events/events.ts';
 import { SINK_KINDS } from '#db/events/sink-events.ts';
-import { QUOTA_WINDOWS, ROUTES } from '#db/limits/limits.ts';
+import { QUOTA_WINDOWS, RATE_FIELDS, ROUTES } from '#db/limits/limits.ts';
 import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';
 import { DIFFERENCE_CLASSES } from '#db/reconcile/classes.ts';
@@ -48,7 +48,7 @@ const quotas = fc.uniqueArray(
       meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
       window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
       limit: int8,
-      enforcement: fc.constantFrom('soft' as const, 'hard' as const),
+      enforcement: fc.constantFrom('soft' as const, 'hard' as const, 'observe' as const),
     },
     { noNullPrototype: true },
   ),
@@ -74,6 +74,7 @@ const terms = {
       'https://[2001:db8::1]:8443',
     ),
   ),
+  observe: fc.subarray([...RATE_FIELDS]),
   requests_per_minute: int8,
   tokens_per_minute: int8,
   concurrent_requests: fc.nat(10_000),

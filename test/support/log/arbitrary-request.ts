@@ -4,16 +4,32 @@ import { TAGS_MAX } from '#db/events/attribution-events.ts';
 import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
 import type { RequestEvent } from '#db/events/events.ts';
 import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
-import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { RELAYED_ROUTES, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { METER_NAMES } from '#db/limits/meters.ts';
 import { anyTries, type Made } from '../upstream/arbitrary-upstream.ts';
 import { INT4_MAX, id, request, modelName, slug, int2, int4, int8, one, perhaps } from './arbitrary-parts.ts';
 
 /** Events of requests, of every type. */
 
+function anyRejection() {
+  return fc.record(
+    {
+      subject: fc.stringMatching(/^[a-z_]{1,10}\/[0-9A-Za-z/]{1,60}$/),
+      meter: fc.constantFrom(...METER_NAMES),
+      window: fc.constantFrom(...(Object.keys(WINDOW_KINDS) as WindowKind[])),
+      limit: int8,
+      needed: int8,
+      free: int8,
+    },
+    { requiredKeys: ['subject', 'meter', 'window', 'limit', 'needed'], noNullPrototype: true },
+  );
+}
+
 const admission = {
   admitted_minute: int4,
   terms_position: int8,
   parents: fc.array(id, { minLength: 1, maxLength: ACCOUNT_LEVELS - 1 }),
+  observed: fc.array(anyRejection(), { minLength: 1, maxLength: 3 }),
 };
 /** What a reservation follows from. */
 const size = { prompt_estimate: int4, max_output_tokens: int4 };

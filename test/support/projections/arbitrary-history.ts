@@ -1,8 +1,10 @@
 import type { ControlEvent, EventOf, PlanTerms, RequestEvent } from '#db/events/events.ts';
+import type { ObservedRejection } from '#db/events/admission.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import type { Writer } from '../log/log-writer.ts';
+import { type ExpectedSubject, expectedSubjects } from '../subjects.ts';
 import type { HistoryStep } from './history-steps.ts';
 
 /**
@@ -124,6 +126,7 @@ export class HistoryWriter {
     hold,
     cost,
     parents: levels,
+    observed: named,
     ago,
     behind,
   }: HistoryStep & { kind: 'accept' }): void {
@@ -131,6 +134,13 @@ export class HistoryWriter {
     const amounts = { hold_tokens: hold, ...(cost === undefined ? {} : { hold_cost_nanousd: cost }) };
     const terms_position = this.#positions.at(-1 - behind) ?? 0;
     const admission = ago === null ? {} : { admitted_minute: minuteOf(Date.now()) - ago, terms_position };
+    const parents = levels === 0 ? undefined : this.#others(this.#accountOf(key)).slice(0, levels);
+    const subjects = expectedSubjects({ account: this.#accountOf(key), key, parents, ...whom });
+    const observed = named.map((number): ObservedRejection => {
+      const { meter, window } = QUOTAS[number % QUOTAS.length] as (typeof QUOTAS)[number];
+      const { name } = subjects[number % subjects.length] as ExpectedSubject;
+      return { subject: name, meter, window, limit: 9, needed: 7, ...(number % 3 === 0 ? {} : { free: 5 }) };
+    });
     const event = {
       type: 'request.accepted' as const,
       route,
@@ -141,7 +151,8 @@ export class HistoryWriter {
       model,
       sse,
       body_bytes: bytes,
-      ...(levels === 0 ? {} : { parents: this.#others(this.#accountOf(key)).slice(0, levels) }),
+      ...(parents === undefined ? {} : { parents }),
+      ...(observed.length === 0 ? {} : { observed }),
       ...amounts,
       ...admission,
     };
@@ -151,7 +162,7 @@ export class HistoryWriter {
 
   #goOn(call: Running, each: HistoryStep & { kind: 'extend' | 'settle' | 'abandon' }): void {
     const { request, account, key, model, route, admitted_minute, terms_position } = call;
-    const { end_user, session, tags, parents } = call;
+    const { end_user, session, tags, parents, observed } = call;
     const same = {
       request,
       account,
@@ -162,6 +173,7 @@ export class HistoryWriter {
       ...(session === undefined ? {} : { session }),
       ...(tags === undefined ? {} : { tags }),
       ...(parents === undefined ? {} : { parents }),
+      ...(observed === undefined ? {} : { observed }),
       ...(admitted_minute === undefined ? {} : { admitted_minute, terms_position: terms_position ?? 0 }),
     };
     if (each.kind === 'extend') {

@@ -16,7 +16,7 @@ const delta = fc.integer({ min: -5_000, max: 5_000 });
 const quota = {
   meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_nanousd' as const),
   limit: fc.nat(3),
-  enforcement: fc.constantFrom('soft' as const, 'hard' as const),
+  enforcement: fc.constantFrom('soft' as const, 'hard' as const, 'observe' as const),
 };
 const CALENDAR = ['hour', 'day', 'week', 'month'] as const;
 const quotas: fc.Arbitrary<NonNullable<PlanTerms['quotas']>> = fc.uniqueArray(
@@ -71,6 +71,8 @@ const step = fc.oneof(
       cost: fc.option(amount, { nil: undefined }),
       /** How many parents its account has. */
       parents: fc.constantFrom(0, 0, 1, 2),
+      /** The limits that would have rejected it, by what they count. */
+      observed: fc.oneof(fc.constant<number[]>([]), fc.array(fc.nat(500), { maxLength: 4 })),
       ago: fc.option(fc.constantFrom(...MINUTES_AGO), { freq: 12 }),
       /** How many changes of terms it missed. */
       behind: fc.constantFrom(0, 0, 0, 1, 4, 100),

@@ -16,9 +16,18 @@ import type { Row, Rows } from './projection-fold.ts';
  */
 
 /** The codes of what terms count apart, as projections store them. */
+const CODES = { soft: 0, hard: 1, observe: 2 };
 const PER_CODES: Readonly<Record<string, number>> = { '': 0, end_user: 1, session: 2, tag: 3 };
 const nameOf = ({ meter, window, per }: Pick<TermsLimit, 'meter' | 'window' | 'per'>): string =>
   `${meter} ${window} ${per ?? ''}`;
+
+/** Whether an event names a limit as one that would have rejected its call. */
+const isNamed = (
+  { observed = [] }: Pick<EventOf<'request.accepted'>, 'observed'>,
+  { name }: ExpectedSubject,
+  { meter, window }: TermsLimit,
+): boolean =>
+  observed.some((each) => `${each.subject} ${each.meter} ${each.window}` === `${name} ${meter} ${window}`);
 
 type Version = { position: number; minute: number; quotas: Map<string, TermsLimit> };
 type Charge = { row: Row; limit: TermsLimit; end: number; held: number };
@@ -104,7 +113,7 @@ class QuotaFold {
           row['window_kind'] === WINDOW_KINDS[limit.window] &&
           row['reset_position'] === limit.reset;
         if (isMeant && windowEnd(limit.window, row['window_start'] as number) > minute) {
-          Object.assign(row, { cap: limit.cap, is_hard: limit.enforcement === 'hard', position });
+          Object.assign(row, { cap: limit.cap, enforcement: CODES[limit.enforcement], position });
         }
       }
     }
@@ -137,7 +146,7 @@ class QuotaFold {
       const versions = this.#versions.get(subject.holder) ?? [];
       for (const limit of versions.findLast((version) => version.position <= terms)?.quotas.values() ?? []) {
         const isOver = windowEnd(limit.window, windowStart(limit.window, admitted)) <= minute;
-        if (limit.per !== subject.per || isOver) continue;
+        if (limit.per !== subject.per || isOver || isNamed(event, subject, limit)) continue;
         const row = this.#row(subject, limit, admitted, versions);
         row['used'] = (row['used'] as number) + expectedCorrected(limit.meter, event);
         row['position'] = Math.max(row['position'] as number, position);
@@ -167,7 +176,7 @@ class QuotaFold {
     for (const subject of expectedSubjects(event)) {
       const versions = this.#versions.get(subject.holder) ?? [];
       for (const limit of versions.findLast((version) => version.position <= terms)?.quotas.values() ?? []) {
-        if (limit.per !== subject.per) continue;
+        if (limit.per !== subject.per || isNamed(event, subject, limit)) continue;
         const row = this.#row(subject, limit, minute, versions);
         const charge = {
           row,
@@ -203,7 +212,7 @@ class QuotaFold {
     const same = versions.flatMap((version) => {
       const other = version.quotas.get(nameOf(limit));
       return other?.reset === limit.reset
-        ? [{ ...version, cap: other.cap, isHard: other.enforcement === 'hard' }]
+        ? [{ ...version, cap: other.cap, enforcement: CODES[other.enforcement] }]
         : [];
     });
     const end = windowEnd(limit.window, window_start);
@@ -215,7 +224,7 @@ class QuotaFold {
       per: PER_CODES[subject.per ?? ''],
       account: subject.account,
       cap: newest?.cap,
-      is_hard: newest?.isHard,
+      enforcement: newest?.enforcement,
       used: 0,
       held: 0,
       position: 0,

@@ -34,6 +34,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'session',
     'tags',
     'parents',
+    'observed',
     'cache_write_tokens',
     'usage_details',
     'answered_model',

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { LeaseRequest } from '#db/limits/leases.ts';
 import { type Limit, type SubjectLimits, termsLimits } from '#db/limits/limits.ts';
-import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
+import { AdmissionController } from '#server/limits/admission-controller.ts';
+import type { Outcome } from '#server/limits/waiting-call.ts';
 import {
   LEASE_REQUEST_LINES_MAX,
   SUBJECT_IDLE_MS,

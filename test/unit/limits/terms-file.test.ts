@@ -193,7 +193,10 @@ describe('the options of a restriction', () => {
       '--quota: quotas[0].window must be one of hour, day, week, month, lifetime.',
     ],
     [{ quota: ['tokens/day=5', 'tokens/day=6'] }, '--quota: quotas names a meter and window twice.'],
-    [{ quota: ['tokens/day=5:strict'] }, '--quota: quotas[0].enforcement must be one of soft, hard.'],
+    [
+      { quota: ['tokens/day=5:strict'] },
+      '--quota: quotas[0].enforcement must be one of soft, hard, observe.',
+    ],
     [{ expires: 'soon' }, '"soon" is not a time such as 2027-01-31T00:00:00Z.'],
   ])('%j is refused in one line that names the option', (options, message) => {
     expect(problem(() => read(options))).toBe(message);

@@ -9,6 +9,7 @@ export function LimitItem({ row }: { row: LimitRow }) {
 }
 
 function enforcementOf({ meter, window, enforcement, overdraft, overdraft_max: most }: LimitRow): string {
+  if (enforcement === 'observe') return 'Observed: rejections are recorded, not enforced.';
   if (meter === 'concurrent') return 'Frees up as requests finish.';
   if (window === 'minute') return 'Resets every minute.';
   if (overdraft > 0) return `Exceeded by ${showAmount(meter, overdraft, showShort)}.`;

@@ -4,7 +4,7 @@ import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
 import { quotaTitle } from '../../lib/format/limits.ts';
 import { showCount } from '../../lib/format/show.ts';
-import { ROUTE_NAMES, showMarkup } from './summary.ts';
+import { ENFORCEMENT_NOTES, ROUTE_NAMES, showMarkup } from './summary.ts';
 
 /** Differences between two sets of limits. Shows exact figures, since rounding could hide a change. Pure. */
 export type TermsChange = {
@@ -39,8 +39,8 @@ export function termsChanges(before: PlanTerms, after: PlanTerms, absent: string
   }));
   const amounts = (Object.keys(AMOUNTS) as (keyof typeof AMOUNTS)[]).map((field): TermsChange => ({
     what: AMOUNTS[field],
-    from: before[field] === undefined ? absent : showCount(before[field]),
-    to: after[field] === undefined ? absent : showCount(after[field]),
+    from: showAmountOf(before, field) ?? absent,
+    to: showAmountOf(after, field) ?? absent,
     effect: amountEffect(before[field], after[field], open),
   }));
   const unset = open ? 'default' : absent;
@@ -63,6 +63,13 @@ export function termsChanges(before: PlanTerms, after: PlanTerms, absent: string
   );
 }
 
+const showAmountOf = (terms: PlanTerms, field: keyof typeof AMOUNTS): string | undefined => {
+  const amount = terms[field];
+  const isObserved = (terms.observe as readonly string[] | undefined)?.includes(field) === true;
+  return amount === undefined
+    ? undefined
+    : [showCount(amount), ...(isObserved ? ENFORCEMENT_NOTES.observe : [])].join(' ');
+};
 const showList = (field: keyof typeof LISTS, list: readonly string[] | undefined, all: string): string =>
   list === undefined
     ? all
@@ -124,7 +131,12 @@ function quotaChanges(
 const showLimit = ({ meter, limit, enforcement }: Quota): string =>
   [
     METERS[meter].format === 'nanousd' ? `$${formatDollars(limit)}` : showCount(limit),
-    ...(enforcement === 'hard' ? ['(hard limit)'] : []),
+    ...ENFORCEMENT_NOTES[enforcement],
   ].join(' ');
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] =>
-  one.enforcement === other.enforcement ? null : other.enforcement === 'hard' ? 'stricter' : 'looser';
+  STRICTNESS[one.enforcement] === STRICTNESS[other.enforcement]
+    ? null
+    : STRICTNESS[one.enforcement] < STRICTNESS[other.enforcement]
+      ? 'stricter'
+      : 'looser';
+const STRICTNESS: Record<Quota['enforcement'], number> = { observe: 0, soft: 1, hard: 2 };

@@ -27,6 +27,7 @@ const { lifetime: _lifetime, ...CALENDAR_WINDOWS } = WINDOWS;
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = {
   soft: 'Soft limit (in-flight requests finish)',
   hard: 'Hard limit',
+  observe: 'Observe (record rejections, enforce nothing)',
 };
 
 /** What a quota counts together: all requests, or those of each end user, session or tag. */

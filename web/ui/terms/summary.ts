@@ -1,5 +1,5 @@
 import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
-import type { Quota, Route } from '#db/limits/limits.ts';
+import type { Quota, RateField, Route } from '#db/limits/limits.ts';
 import { METERS } from '#db/limits/meters.ts';
 import { PER } from '#db/limits/subjects.ts';
 import { showAmount } from '../../lib/format/limits.ts';
@@ -29,13 +29,20 @@ export const ROUTE_NAMES = {
 const showLimit = ({ meter, limit }: Quota): string =>
   showAmount(meter, limit, (amount) => `${showShort(amount)} ${METERS[meter].units[amount === 1 ? 0 : 1]}`);
 
+/** What stands behind a limit that isn't soft. */
+export const ENFORCEMENT_NOTES: Record<Quota['enforcement'], readonly string[]> = {
+  soft: [],
+  hard: ['(hard limit)'],
+  observe: ['(observed)'],
+};
+
 /** "1.2M tokens per day", "$5.00 per month for each end user (hard limit)". */
 const showQuota = (quota: Quota): string =>
   [
     showLimit(quota),
     ...(quota.window === 'lifetime' ? ['in its lifetime'] : [`per ${quota.window}`]),
     ...(quota.per === undefined ? [] : [`for each ${PER[quota.per].names[0]}`]),
-    ...(quota.enforcement === 'hard' ? ['(hard limit)'] : []),
+    ...ENFORCEMENT_NOTES[quota.enforcement],
   ].join(' ');
 
 /** "a, b and c". */
@@ -63,6 +70,9 @@ const NOTHING: Record<TermsKind, string> = {
 /** A mark-up in percent: `20%`, `-5.5%`. */
 export const showMarkup = (basisPoints: number): string => `${basisPoints / 100}%`;
 
+const noted = (field: RateField, observed: readonly RateField[]): string =>
+  observed.includes(field) ? ` ${ENFORCEMENT_NOTES.observe.join(' ')}` : '';
+
 /** A summary in one or two lines. */
 export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): string {
   const {
@@ -73,6 +83,7 @@ export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): str
     requests_per_minute,
     tokens_per_minute,
     concurrent_requests,
+    observe = [],
     quotas,
     reply_tokens_max,
     reads,
@@ -81,9 +92,15 @@ export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): str
     attribution,
   } = terms;
   const rates = [
-    ...(requests_per_minute === undefined ? [] : [`${showCount(requests_per_minute)} requests per minute`]),
-    ...(tokens_per_minute === undefined ? [] : [`${showShort(tokens_per_minute)} tokens per minute`]),
-    ...(concurrent_requests === undefined ? [] : [`${showCount(concurrent_requests)} concurrent requests`]),
+    ...(requests_per_minute === undefined
+      ? []
+      : [`${showCount(requests_per_minute)} requests per minute${noted('requests_per_minute', observe)}`]),
+    ...(tokens_per_minute === undefined
+      ? []
+      : [`${showShort(tokens_per_minute)} tokens per minute${noted('tokens_per_minute', observe)}`]),
+    ...(concurrent_requests === undefined
+      ? []
+      : [`${showCount(concurrent_requests)} concurrent requests${noted('concurrent_requests', observe)}`]),
   ];
   const parts = [
     ...limited(
@@ -157,6 +174,7 @@ export function glanceAtTerms({
   requests_per_minute,
   tokens_per_minute,
   concurrent_requests,
+  observe = [],
   quotas,
 }: KeyTerms): string[] {
   const count = (list: readonly unknown[] | undefined, one: string): string[] =>
@@ -166,9 +184,20 @@ export function glanceAtTerms({
     ...count(routes, 'route'),
     ...count(origins, 'origin'),
     ...count(networks, 'network'),
-    ...(requests_per_minute === undefined ? [] : [`${showShort(requests_per_minute)} requests/min`]),
-    ...(tokens_per_minute === undefined ? [] : [`${showShort(tokens_per_minute)} tokens/min`]),
-    ...(concurrent_requests === undefined ? [] : [`${showShort(concurrent_requests)} concurrent`]),
-    ...(quotas ?? []).map((quota) => `${showLimit(quota)}/${quota.window}`),
+    ...(requests_per_minute === undefined
+      ? []
+      : [`${showShort(requests_per_minute)} requests/min${noted('requests_per_minute', observe)}`]),
+    ...(tokens_per_minute === undefined
+      ? []
+      : [`${showShort(tokens_per_minute)} tokens/min${noted('tokens_per_minute', observe)}`]),
+    ...(concurrent_requests === undefined
+      ? []
+      : [`${showShort(concurrent_requests)} concurrent${noted('concurrent_requests', observe)}`]),
+    ...(quotas ?? []).map((quota) =>
+      [
+        `${showLimit(quota)}/${quota.window}`,
+        ...(quota.enforcement === 'observe' ? ENFORCEMENT_NOTES.observe : []),
+      ].join(' '),
+    ),
   ];
 }

@@ -29,7 +29,7 @@ begin
     -- The newest hold of each request: of its acceptance or of its last extension.
     select distinct on (a.request) a.request, a.account, a.key, a.model, a.route, a.end_user, a.session,
         a.tags, a.parents, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position,
-        a.position
+        a.body, a.position
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
@@ -52,7 +52,7 @@ begin
         'route', c.route, 'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
         'parents', c.parents,
         'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
-        'terms_position', c.terms_position, 'end_reason', 9, 'usage_source', 3))::text)
+        'terms_position', c.terms_position, 'body', c.body, 'end_reason', 9, 'usage_source', 3))::text)
     into _count, _tokens, _cost, _open, _lines
     from charge c;
   perform daybook.close_leases(_dead, _open, _tokens, _cost);

@@ -64,6 +64,7 @@ begin
         -- Of windows that were reset a request belongs to the newest one that its terms knew.
         and l.reset_position <= coalesce((c.fields).terms_position, 0)
         and (l.next_reset_position is null or l.next_reset_position > coalesce((c.fields).terms_position, 0))
+        and not daybook.is_uncharged((c.fields).body, l.subject, l.meter, l.window_kind)
       group by l.allowance
   ), closing as (
     select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,

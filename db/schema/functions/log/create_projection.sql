@@ -181,7 +181,8 @@ begin
       window_kind smallint not null,
       -- What its holder's terms count apart: 0 nothing, 1 end users, 2 sessions, 3 tags.
       per smallint not null,
-      is_hard boolean not null,
+      -- 0 soft, 1 hard, 2 observe.
+      enforcement smallint not null,
       -- The subject, the account or key whose terms limit it (`account/<id>` or `key/<id>`), and the account
       -- that it belongs to. See daybook.subjects_of.
       subject text collate "C" not null,
@@ -209,7 +210,7 @@ begin
       meter smallint not null,
       window_kind smallint not null,
       per smallint not null,
-      is_hard boolean not null,
+      enforcement smallint not null,
       -- The account or key whose terms they are.
       subject text collate "C" not null,
       primary key (subject, per, meter, window_kind, position)
