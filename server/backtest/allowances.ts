@@ -12,7 +12,7 @@ import {
 } from '#db/limits/meters.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { ENDED_KEPT_MINUTES } from '#server/limits/bounds.ts';
-import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { CallNeed } from '#server/limits/waiting-call.ts';
 
 /**
  * The allowances of a back-test: one for each limit of each subject in each window, decided one call after

@@ -5,7 +5,7 @@ import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import type { Candidate } from '#server/backtest/candidate.ts';
 import type { PastOf } from '#server/backtest/history.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
-import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { CallNeed } from '#server/limits/waiting-call.ts';
 import { TEMPLATE_TOKENS_MAX } from '#server/limits/bounds.ts';
 import { callNeed, countsCost, hasHardLimit } from '#server/limits/call-need.ts';
 import type { Access } from '#server/read-model/access.ts';

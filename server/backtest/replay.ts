@@ -24,7 +24,7 @@ import { Candidate, type Changes } from '#server/backtest/candidate.ts';
 import { History, type PastOf } from '#server/backtest/history.ts';
 import { forbiddenBy, type SizedCall, sizeOf } from '#server/backtest/decide.ts';
 import { isEvaluated, Tally } from '#server/backtest/tally.ts';
-import type { CallNeed } from '#server/limits/admission-controller.ts';
+import type { CallNeed } from '#server/limits/waiting-call.ts';
 import { limitCode } from '#server/limits/limit-error.ts';
 import { tokenLimitOf } from '#server/relay/call-estimate.ts';
 import { costsOf } from '#server/read-model/reprice.ts';

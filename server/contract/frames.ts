@@ -64,6 +64,9 @@ const Started = z.object({
   hold_tokens: Count,
   hold_cost_nanousd: Count.optional(),
   ...admission,
+  /** The size that its reservation follows from, in tokens. */
+  prompt_estimate: Count.optional(),
+  max_output_tokens: Count.optional(),
   retry_count: Count.optional(),
 });
 

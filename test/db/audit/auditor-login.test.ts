@@ -67,7 +67,7 @@ describe('auditor login', () => {
         for (const { name } of rows.filter(({ can }) => !can))
           await expect(client.query(`select * from ${name}`), name).rejects.toMatchObject({ code: '42501' });
         expect(rows.map(({ name }) => name)).toEqual(
-          expect.arrayContaining(['daybook.member', 'daybook.session', 'daybook.webhook']),
+          expect.arrayContaining(['daybook.member', 'daybook.session', 'daybook.alert_destination']),
         );
       } finally {
         await client.end();

@@ -65,7 +65,7 @@ export function DestinationDialog({
               </code>,
             ],
             ['Kind', DESTINATIONS[kind].name],
-            ['Alerts', alerts.map((kind) => ALERTS[kind].name).join(', ')],
+            ['Alerts', alerts.map((alert) => ALERTS[alert].name).join(', ')],
             ['Scope', account === null ? 'All accounts and system alerts' : nameOf(account)],
             ...Object.entries(filter).map(
               ([field, value]) => [FIELD_NAMES[field as keyof typeof filter], value] as const,
