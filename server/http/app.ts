@@ -201,8 +201,8 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   );
 
   for (const [path, allow] of [
-    ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS']),
-    ...[...MODEL_ROUTES, ...READ_ROUTES].map((route) => [route, 'GET, HEAD, OPTIONS']),
+    ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS'] as const),
+    ...[...MODEL_ROUTES, ...READ_ROUTES].map((route) => [route, 'GET, HEAD, OPTIONS'] as const),
     [LIVE, 'GET'],
     [LIVE_SIGNED_IN, 'GET'],
     ['/healthz', 'GET, HEAD'],

@@ -19,8 +19,9 @@ import { MESSAGES } from '#server/relay/routes.ts';
  */
 
 const MODELS = '/v1/models';
-/** The names of models may have slashes. */
-export const MODEL_ROUTES = [MODELS, `${MODELS}/*model`] as const;
+/** The names of models may have slashes; a path that climbs is no name. */
+const MODEL = /^\/v1\/models\/(?!(?:.*\/)?\.\.(?:\/|$))(.+)$/;
+export const MODEL_ROUTES = [MODELS, MODEL] as const;
 
 type Model = { model: string; upstream: string };
 
@@ -92,7 +93,7 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
     return null;
   };
 
-  routes.get(MODEL_ROUTES[0], async (request, response) => {
+  routes.get(MODELS, async (request, response) => {
     const caller = callerOf(request, response);
     if (caller === null) return;
     const models = (await modelList.read()).filter(({ model }) => refusalOf(caller.key, model) === null);
@@ -103,10 +104,10 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
     else sendJson(response, 200, list);
   });
 
-  routes.get(MODEL_ROUTES[1], (request, response) => {
+  routes.get(MODEL, (request, response) => {
     const caller = callerOf(request, response);
     if (caller === null) return;
-    const model = request.params.model.join('/');
+    const model = request.params[0] ?? '';
     const refusal = refusalOf(caller.key, model);
     const upstream = relay.upstreams.table.servedBy(model)?.name;
     if (refusal) sendApiError(request, response, refusal);
