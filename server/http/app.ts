@@ -208,9 +208,9 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     ['/healthz', 'GET, HEAD'],
     ['/readyz', 'GET, HEAD'],
   ]) {
-    routes.all(path as string, (request, response) => {
+    routes.all(path, (request, response) => {
       if (isWebSocket(request)) return sendApiError(request, response, NO_WEBSOCKET);
-      response.setHeader('allow', allow as string);
+      response.setHeader('allow', allow);
       sendApiError(
         request,
         response,
