@@ -12,6 +12,7 @@ import {
   TableRows,
   Times,
 } from '#db/backup/rows.ts';
+import { CorrectionRows } from '#db/backup/correction-rows.ts';
 import { type SignedHead, readCheckpoints } from '#db/backup/checkpoints.ts';
 import {
   type Batch,
@@ -26,7 +27,8 @@ import { hasControlLine, isControlLine } from '#db/log/control-lines.ts';
 
 /**
  * Verifies the log in a backup from its files alone: every batch and every link of the hash chain; the signed
- * checkpoints, if no part of the log is archived; and the control events, which are stored once more.
+ * checkpoints, if no part of the log is archived; and the control events and corrections, which are stored
+ * once more.
  */
 
 type Link = { position: number; chain: Buffer };
@@ -44,10 +46,11 @@ export async function verifyLog(
   signal?: AbortSignal,
 ): Promise<LogVerification> {
   const archived = await readArchived(directory, manifest);
-  const files = ['daybook.log', 'daybook.log_batch', 'daybook.control_event'].map((table) =>
-    required(manifest, table),
+  const files = ['daybook.log', 'daybook.log_batch', 'daybook.control_event', 'daybook.correction'].map(
+    (table) => required(manifest, table),
   );
-  const [events, batches, control] = files.map((file) => new TableRows(directory, file)) as [
+  const [events, batches, control, corrections] = files.map((file) => new TableRows(directory, file)) as [
+    TableRows,
     TableRows,
     TableRows,
     TableRows,
@@ -59,6 +62,7 @@ export async function verifyLog(
     checkpoints: archived.length === 0 ? await readCheckpoints(directory, manifest) : [],
     events,
     control,
+    corrections,
     times,
   });
   const batchRow = batchesOf(batches, times);
@@ -69,7 +73,7 @@ export async function verifyLog(
     if (damage !== null) break;
   }
   damage ??= await verifier.damageAtEnd();
-  for (const [index, rows] of [events, batches, control].entries())
+  for (const [index, rows] of [events, batches, control, corrections].entries())
     await readToEnd(rows, files[index] as TableFile);
   return { link: verifier.link, damage };
 }
@@ -100,10 +104,11 @@ type LogFiles = {
   checkpoints: SignedHead[];
   events: TableRows;
   control: TableRows;
+  corrections: TableRows;
   times: Times;
 };
 
-/** Verifies batches in order, each with its events and its control events. */
+/** Verifies batches in order, each with its events, its control events and its corrections. */
 class LogVerifier {
   link: Link;
   readonly #archived: ArchiveManifest[];
@@ -112,14 +117,16 @@ class LogVerifier {
   readonly #events: TableRows;
   readonly #eventsOf: ReturnType<typeof eventsOf>;
   readonly #control: ControlRows;
+  readonly #corrections: CorrectionRows;
 
-  constructor({ logId, archived, checkpoints, events, control, times }: LogFiles) {
+  constructor({ logId, archived, checkpoints, events, control, corrections, times }: LogFiles) {
     this.link = { position: 0, chain: genesis(logId) };
     this.#archived = archived;
     this.#checkpoints = checkpoints;
     this.#events = events;
     this.#eventsOf = eventsOf(events, times);
     this.#control = new ControlRows(control, times);
+    this.#corrections = new CorrectionRows(corrections, times);
   }
 
   async add(row: BatchRow): Promise<Damage | null> {
@@ -146,6 +153,7 @@ class LogVerifier {
     this.#archived.shift();
     if (row.chain.toString('hex') !== archived.chain_after)
       return { position: last, problem: 'its chain is not that of the archive' };
+    await this.#corrections.skip(archived);
     return this.#control.compareArchived(archived);
   }
 
@@ -167,7 +175,8 @@ class LogVerifier {
         ? null
         : { position, problem: 'batch row disagrees' }) ??
       this.#appendLeaves(batch) ??
-      (await this.#control.compare(batch))
+      (await this.#control.compare(batch)) ??
+      (await this.#corrections.compare(batch))
     );
   }
 
@@ -196,7 +205,7 @@ class LogVerifier {
     const [next] = this.#checkpoints;
     if (next !== undefined)
       return { position, problem: `missing: a checkpoint of size ${next.size} was signed` };
-    return this.#control.damageAtEnd();
+    return (await this.#control.damageAtEnd()) ?? (await this.#corrections.damageAtEnd());
   }
 }
 

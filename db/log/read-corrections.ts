@@ -49,6 +49,24 @@ export async function readCorrected(
   );
 }
 
+/** The positions of a request's corrections, which stand anywhere behind its end. */
+export async function readCorrectionPositions(
+  client: ClientBase,
+  request: string,
+  limit: number,
+): Promise<number[]> {
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.correction')
+      .select('position')
+      .where('request', '=', request)
+      .orderBy('position')
+      .limit(limit),
+  );
+  return rows.map(({ position }) => Number(position));
+}
+
 /** Corrections that a back-test keeps in memory. Those of more requests don't count. */
 const CORRECTED_MAX = 1_000_000;
 

@@ -4,6 +4,7 @@ import { db, rowOf, rowsOf } from '#db/schema/query.ts';
 import { SHARD } from '#db/log/append.ts';
 import { AT_US } from '#db/log/columns.ts';
 import { entryOf } from '#db/log/line.ts';
+import { readCorrectionPositions } from '#db/log/read-corrections.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { inclusionSpans, readSpans } from '#db/tlog/proof.ts';
@@ -45,7 +46,7 @@ export async function issueReceipt(
       message: 'This request is still running. Its receipt is available after it ends.',
     });
   const [first, last] = [Number(place.position), Number(place.end_position)];
-  const corrections = await readCorrectionPositions(client, request);
+  const corrections = await readCorrectionPositions(client, request, RECEIPT_EVENTS_MAX);
   const stored = await readCoveringCheckpoint(client, corrections.at(-1) ?? last);
   if (stored === null)
     return new ApiError('receipt_not_ready', {
@@ -160,20 +161,6 @@ const linesOf = (request: string, from: number, to: number) =>
     .where(sql`split_part(line, ',', 2)`, '=', request)
     .orderBy('position')
     .limit(RECEIPT_EVENTS_MAX);
-
-/** The corrections of a request, which stand anywhere behind its end. */
-async function readCorrectionPositions(client: ClientBase, request: string): Promise<number[]> {
-  const rows = await rowsOf(
-    client,
-    db
-      .selectFrom('daybook.correction')
-      .select('position')
-      .where('request', '=', request)
-      .orderBy('position')
-      .limit(RECEIPT_EVENTS_MAX),
-  );
-  return rows.map(({ position }) => Number(position));
-}
 
 /** All its events or, if its first and last event are too far apart to search between, those two. */
 async function readEvents(

@@ -1,4 +1,6 @@
 import type { Client } from 'pg';
+import { CORRECTION_FIELDS } from '#db/audit/verify/corrections.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
 import { entriesOf, leafHash, linkBatch } from '#db/log/chain.ts';
 import { subtreeHash, HASH_BYTES } from '#db/tlog/merkle.ts';
 import { readLeafTile } from '#db/tlog/publish-directory.ts';
@@ -50,7 +52,8 @@ const NODE = 256;
 
 /**
  * Makes everything that hangs on the events fit again from a position on, as an attacker with all privileges
- * and this program's source would: the chain, the tree, the copies of control events, and stream heads.
+ * and this program's source would: the chain, the tree, the copies of control events and corrections, and
+ * stream heads.
  */
 export async function makeFit(world: World, from: number): Promise<void> {
   const { superuser } = world;
@@ -88,7 +91,22 @@ export async function makeFit(world: World, from: number): Promise<void> {
       where f.stream is not null order by l.position on conflict do nothing`,
     [Math.max(world.first, from) - 1],
   );
+  await makeCorrectionsFit(superuser, Math.max(world.first, from));
   await makeHeadsFit(superuser);
+}
+
+const FIELDS = CORRECTION_FIELDS.join(', ');
+
+async function makeCorrectionsFit(superuser: Client, from: number): Promise<void> {
+  await superuser.query('delete from daybook.correction where position >= $1', [from]);
+  await superuser.query(
+    `insert into daybook.correction (position, at, ${FIELDS}, reference, reason, adjusted_by)
+      select position, at, ${FIELDS}, body::jsonb ->> 'reference', body::jsonb ->> 'reason',
+          body::jsonb ->> 'adjusted_by'
+        from daybook.events($1) where type = ${EVENT_CODES['usage.adjusted']} order by position
+        on conflict do nothing`,
+    [from - 1],
+  );
 }
 
 async function makeTreeFit(

@@ -14,6 +14,7 @@ const TABLES: readonly { table: Table; key: readonly string[] }[] = [
   { table: 'log_batch', key: ['shard', 'last_position'] },
   { table: 'log_batch', key: ['shard', 'last_position'] },
   { table: 'control_event', key: ['shard', 'position'] },
+  { table: 'correction', key: ['position'] },
   { table: 'log_partition', key: ['number'] },
   { table: 'stream_head', key: ['stream'] },
   { table: 'log_node', key: ['shard', 'level', 'number'] },
@@ -200,7 +201,8 @@ const UNATTESTED: Partial<Record<Table, readonly string[]>> = {
  */
 function orElse(table: Table, column: string, row: Row, after: string | null): { orElse?: number } {
   if (table === 'log' && column === 'last_position') return { orElse: firstOf(row) };
-  if (table === 'control_event' && column === 'position') return { orElse: Number(row['position']) };
+  if ((table === 'control_event' || table === 'correction') && column === 'position')
+    return { orElse: Number(row['position']) };
   if (
     (table === 'checkpoint' && column === 'size') ||
     (table === 'log_partition' && column === 'first_position')
@@ -228,6 +230,7 @@ async function expectedOf(
         ? Math.max(0, Math.min(firstOf(row), Number(after) - number('event_count') + 1))
         : firstOf(row);
     case 'control_event':
+    case 'correction':
       return column === 'position' ? Math.min(number('position'), Number(after)) : number('position');
     case 'log_batch':
       return column === 'last_position' ? firstOfSplit(world, firstOf(row), Number(after)) : firstOf(row);

@@ -76,6 +76,18 @@ const DELETIONS: readonly Deletion[] = [
     where: 'position = (select max(position) from daybook.control_event)',
     expected: '(select max(position) from daybook.control_event)',
   },
+  {
+    table: 'correction',
+    what: 'all rows',
+    where: ALL,
+    expected: '(select min(position) from daybook.correction)',
+  },
+  {
+    table: 'correction',
+    what: 'the newest row',
+    where: 'position = (select max(position) from daybook.correction)',
+    expected: '(select max(position) from daybook.correction)',
+  },
 ];
 
 /** Rows of one table are deleted, and nothing else. */

@@ -7,6 +7,7 @@ export type Table =
   | 'log'
   | 'log_batch'
   | 'control_event'
+  | 'correction'
   | 'log_partition'
   | 'stream_head'
   | 'log_node'

@@ -13,7 +13,8 @@ import { readCheckpointFile, readVerifierKeys } from '#db/tlog/publish-directory
 import { addSigningKey } from '#db/tlog/signing-key.ts';
 import type { Random } from '../chaos/random.ts';
 import { reservedName } from './reserved-names.ts';
-import { anyControlEvent, anyRequestEvent } from '../support/log/arbitrary-event.ts';
+import { anyControlEvent } from '../support/log/arbitrary-event.ts';
+import { anyCallEvent, anyCorrection } from '../support/log/arbitrary-request.ts';
 import { appendFirstControls, appendFirstRequests } from '../support/audit/first-events.ts';
 import {
   accepted,
@@ -85,10 +86,7 @@ export async function openWorld(
   const appendUpTo = async (position: number): Promise<void> => {
     while (head < position) {
       const writer = writers[random.below(WRITERS)] as Writer;
-      head =
-        random.below(6) === 0
-          ? await writer.control(calls.controls(1 + random.below(3)))
-          : await writer.append(calls.requests(1 + random.below(BATCH_EVENTS_MAX)));
+      head = await calls.appendSome(writer);
     }
   };
   for (
@@ -177,7 +175,20 @@ class Calls {
     this.#random = random;
   }
 
-  requests(count: number): Parameters<Writer['append']>[0][number][] {
+  /** @returns the position of the last event. */
+  appendSome(writer: Writer): Promise<number> {
+    switch (this.#random.below(12)) {
+      case 0:
+      case 1:
+        return writer.control(this.#controls(1 + this.#random.below(3)));
+      case 2:
+        return writer.correct(this.#corrections(1 + this.#random.below(3)));
+      default:
+        return writer.append(this.#requests(1 + this.#random.below(BATCH_EVENTS_MAX)));
+    }
+  }
+
+  #requests(count: number): Parameters<Writer['append']>[0][number][] {
     const account = `Account${this.#random.below(ACCOUNTS)}`;
     const begun = accepted({
       account,
@@ -196,11 +207,15 @@ class Calls {
     // Others have every value that the vocabulary allows, refusals among them.
     return [
       ...known,
-      ...fc.sample(anyRequestEvent, { numRuns: count, seed: this.#random.below(2 ** 31) }),
+      ...fc.sample(anyCallEvent, { numRuns: count, seed: this.#random.below(2 ** 31) }),
     ].slice(0, Math.max(count, 2));
   }
 
-  controls(count: number): Parameters<Writer['control']>[0] {
+  #corrections(count: number): Parameters<Writer['correct']>[0] {
+    return fc.sample(anyCorrection, { numRuns: count, seed: this.#random.below(2 ** 31) });
+  }
+
+  #controls(count: number): Parameters<Writer['control']>[0] {
     const events = fc.sample(anyControlEvent, { numRuns: 4 * count, seed: this.#random.below(2 ** 31) });
     return events
       .filter((event) => !event.type.startsWith('log.'))

@@ -11,6 +11,7 @@ import type { RequestEvent } from '#db/events/events.ts';
 import { db, onlyRowOf, rowOf } from '#db/schema/query.ts';
 import { batchOf, lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
+import { readCorrectionPositions } from '#db/log/read-corrections.ts';
 import { readLeaves } from '#db/tlog/hashes.ts';
 import { CLOCK_SKEW_MAX_MS, STRETCH_POSITIONS, TRACED_EVENTS_MAX } from '#db/audit/bounds.ts';
 
@@ -25,16 +26,17 @@ type Traced = {
   event: RequestEvent;
 };
 
-/** `daybook audit trace`: every event of one request. */
+/** `daybook audit trace`: every event of one request, its corrections included. */
 export function traceCommand(audit: Command): void {
   withJson(audit.command('trace').argument('<request>', "the request's id"))
-    .description('show every event of one request, with its position, batch and leaf hash')
-    .action((request: string, _options: object, command: Command) =>
+    .description('show every event and correction of one request, with its position, batch and leaf hash')
+    .action((given: string, _options: object, command: Command) =>
       asAuditor(command, async (client) => {
-        if (!RequestId.safeParse(request).success)
+        if (!RequestId.safeParse(given).success)
           throw new StoreError(
-            `"${request}" is not a request id. Responses carry it in the x-request-id header`,
+            `"${given}" is not a request id. Responses carry it in the x-request-id header`,
           );
+        const request = given.toLowerCase();
         const first = await firstPosition(client);
         const head = await readHead(client);
         await recordReading(command, client, 'trace', { after: first - 1, upTo: head });
@@ -48,8 +50,13 @@ export function traceCommand(audit: Command): void {
             `request ${request} has no event in the log from position ${first} to ${head}${archived}`,
           );
         }
+        const corrections = await readCorrectionPositions(client, request, TRACED_EVENTS_MAX);
         const traced: Traced[] = [];
-        for (const position of found) traced.push(await trace(client, position));
+        for (const position of new Set([...found, ...corrections.filter((each) => each <= head)])) {
+          const event = await trace(client, position);
+          // A row of the table is only a hint.
+          if (event.event.request === request) traced.push(event);
+        }
         print(command, { request, events: traced }, showTrace);
       }),
     );

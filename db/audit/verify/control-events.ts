@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import { PAGE_EVENTS } from '#db/archive/bounds.ts';
 import { Manifest } from '#db/archive/manifest.ts';
+import { type CopyTable, differingColumns } from '#db/audit/verify/copies.ts';
 import { checkEvent } from '#db/audit/verify/event.ts';
 import type { ControlLine } from '#db/audit/verify/log-verifier.ts';
 import { BELOW_ALL_POSITIONS } from '#db/audit/verify/pages.ts';
-import type { Finding } from '#db/audit/verify/report.ts';
 import type { PartitionRow } from '#db/audit/verify/tables.ts';
 import { hashText } from '#db/audit/verify/tree.ts';
 import type { Verification } from '#db/audit/verify/verification.ts';
@@ -57,10 +57,7 @@ function differenceOf(
 ): string | null {
   if (row.line !== line) return 'line';
   const expected: Omit<Row, 'position' | 'line'> = { at, instance, ...fieldsOf(cells) };
-  const names = Object.entries(expected).flatMap(([name, value]) =>
-    row[name as keyof Row] === value ? [] : [name],
-  );
-  return names.length === 0 ? null : names.join(' and ');
+  return differingColumns(row, expected);
 }
 
 const fieldsOf = (cells: Cells) => ({
@@ -71,65 +68,12 @@ const fieldsOf = (cells: Cells) => ({
   key: cells[AT.key] ?? null,
 });
 
-/** Compares the rows with the control events of the log while that is read. */
-export class ControlComparison {
-  readonly #client: ClientBase;
-  #after: number | string;
-  #comparison: Promise<void> = Promise.resolve();
-  readonly findings: Finding[] = [];
-
-  /** @param first the position of the first event that is read. */
-  constructor(client: ClientBase, first: number) {
-    this.#client = client;
-    this.#after = first === 1 ? BELOW_ALL_POSITIONS : first - 1;
-  }
-
-  /**
-   * Compares the control events since the last call, up to a position. Waits for the comparison of the call
-   * before, so that Postgres reads while the next page is verified.
-   */
-  async compare(events: readonly ControlLine[], upTo: number | string): Promise<void> {
-    const before = this.#comparison;
-    this.#comparison = this.#compare(events, this.#after, upTo);
-    this.#comparison.catch(() => undefined);
-    this.#after = upTo;
-    await before;
-  }
-
-  /** Compares the rest. @param beyond positions of rows that stood behind the head when that was read. */
-  async finish({ head, beyond }: { head: number; beyond: readonly number[] }): Promise<Finding[]> {
-    await this.compare([], head);
-    await this.#comparison;
-    for (const position of beyond) this.#findSurplus(position);
-    return this.findings;
-  }
-
-  #findSurplus(position: number): void {
-    this.#find(position, 'is not a control event of the log');
-  }
-
-  #find(position: number, problem: string): void {
-    this.findings.push({ position, table: TABLE, problem: `the row of position ${position} ${problem}` });
-  }
-
-  async #compare(
-    events: readonly ControlLine[],
-    after: number | string,
-    upTo: number | string,
-  ): Promise<void> {
-    const rows = await readRows(this.#client, after, upTo, null);
-    const stored = new Map(rows.map((row) => [Number(row.position), row]));
-    for (const event of events) {
-      const row = stored.get(event.position);
-      stored.delete(event.position);
-      const difference = row && differenceOf(row, event);
-      if (row === undefined) this.#find(event.position, 'is missing');
-      else if (difference != null)
-        this.#find(event.position, `has another ${difference} than the event of the log`);
-    }
-    for (const position of stored.keys()) this.#findSurplus(position);
-  }
-}
+export const CONTROL_EVENTS: CopyTable<ControlLine, Row> = {
+  name: TABLE,
+  kind: 'a control event',
+  read: (client, after, upTo) => readRows(client, after, upTo, null),
+  differenceOf,
+};
 
 /** Verifies the rows of partitions whose files are not available, by their manifests. */
 export async function verifyArchivedControl(

@@ -14,7 +14,9 @@ import {
   CheckpointVerifier,
   type ParsedCheckpoint,
 } from '#db/audit/verify/checkpoints.ts';
-import { ControlComparison, verifyArchivedControl } from '#db/audit/verify/control-events.ts';
+import { CONTROL_EVENTS, verifyArchivedControl } from '#db/audit/verify/control-events.ts';
+import { CopyComparison } from '#db/audit/verify/copies.ts';
+import { CORRECTIONS, countCorrectionsBefore } from '#db/audit/verify/corrections.ts';
 import { NodeCheck } from '#db/audit/verify/nodes.ts';
 import { type Page, pagesOf } from '#db/audit/verify/pages.ts';
 import { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
@@ -53,7 +55,7 @@ export type VerifyOptions = {
  * 4. Pages: the lines of each batch are hashed as they are for its chain hash; each line is validated, and
  *    its leaf hash is compared with the published one and joins the tree (`log-verifier.ts`). Checkpoints are
  *    compared as the tree reaches their sizes (`verification.ts`), stored nodes and the rows of control
- *    events as their page is read.
+ *    events and corrections as their page is read.
  * 5. Tables beside the log: stream heads, partitions and manifests are compared with the events.
  * 6. Checkpoints larger than the log show that it was truncated.
  * 7. Report: consequences of one change are separated from its root cause (`root-causes.ts`).
@@ -112,15 +114,22 @@ export async function verifyDatabase(
     ...history.map((note) => checkpoints.parse(note, 'published')),
     ...(evidence.checkpoints ?? []).map((claim) => checkpoints.parse(claim, claim.from)),
   ]);
-  if (start.first > 1)
+  if (start.first > 1) {
     await verifyArchivedControl(
       client,
       snapshot.partitions.filter(({ last }) => last < start.first),
       verification,
     );
+    const unread = await countCorrectionsBefore(client, start.first);
+    if (unread > 0)
+      checkpoints.notes.push(
+        `${unread} corrections of archived events were not compared; pass --archive-dir to compare them`,
+      );
+  }
 
   const nodes = new NodeCheck(client, start.first);
-  const copies = new ControlComparison(client, start.first);
+  const controlRows = new CopyComparison(client, CONTROL_EVENTS, start.first);
+  const correctionRows = new CopyComparison(client, CORRECTIONS, start.first);
   for await (const page of pagesFrom(
     client,
     start.first,
@@ -129,13 +138,15 @@ export async function verifyDatabase(
     verification.tableFindings,
   )) {
     verification.expect(page.checkpoints.map((row) => parseRow(checkpoints, row)));
-    await copies.compare(await verification.addPage(page.batches), verification.verifier.verifiedTo);
+    const { controls, corrections } = await verification.addPage(page.batches);
+    await controlRows.compare(controls, verification.verifier.verifiedTo);
+    await correctionRows.compare(corrections, verification.verifier.verifiedTo);
     await nodes.compareCompleted(verification.verifier.tree);
     options.onProgress?.(verification.verifier.events, snapshot.head - start.first + 1);
     if (verification.isFull) break;
   }
   if (verification.isFull) {
-    verification.tableFindings.push(...copies.findings);
+    verification.tableFindings.push(...controlRows.findings, ...correctionRows.findings);
     checkpoints.notes.push(
       `stopped at position ${verification.verifier.next - 1}: too many findings, so later events were ` +
         'not verified',
@@ -148,7 +159,8 @@ export async function verifyDatabase(
     verification.missingNodes.push(...missing);
     verification.tableFindings.push(
       ...streams.compare(snapshot.streams, snapshot.head),
-      ...(await copies.finish({ head: snapshot.head, beyond: snapshot.controlBeyond })),
+      ...(await controlRows.finish(snapshot.head, snapshot.controlBeyond)),
+      ...(await correctionRows.finish(snapshot.head, snapshot.correctionBeyond)),
     );
     for (const partition of spans)
       verification.tableFindings.push(

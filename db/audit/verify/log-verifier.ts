@@ -5,7 +5,7 @@ import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { type Finding, spanOf } from '#db/audit/verify/report.ts';
 import { type AuditTree, type HashText, textOf } from '#db/audit/verify/tree.ts';
 import { type BatchRow, LINE_FORMAT } from '#db/log/chain.ts';
-import type { ControlEvent } from '#db/events/events.ts';
+import { type ControlEvent, EVENT_CODES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { AT } from '#db/log/columns.ts';
 import type { Cells } from '#db/log/line.ts';
@@ -51,6 +51,14 @@ export type ControlLine = {
   event: ControlEvent | null;
 };
 
+/** A correction at its position. */
+export type CorrectionLine = Pick<ControlLine, 'position' | 'at' | 'cells'>;
+
+const CORRECTION = String(EVENT_CODES['usage.adjusted']);
+
+/** The events that a table has once more. */
+export type CopiedLines = { controls: ControlLine[]; corrections: CorrectionLine[] };
+
 /** A batch at its positions, with its lines. */
 type Placed = { header: BatchRow; from: number; last: number; lines: CheckedLines };
 
@@ -80,8 +88,8 @@ export class LogVerifier {
   /** Positions whose leaf differs from the published one. */
   readonly different: number[] = [];
   readonly broken: BrokenBatch[] = [];
-  /** Control events since the last {@link takeControls}. */
-  #controls: ControlLine[] = [];
+  /** Control events and corrections since the last {@link takeCopied}. */
+  #copied: CopiedLines = { controls: [], corrections: [] };
   /** The sizes, ascending, whose roots are recorded while the tree grows. */
   #rootSizes: number[] = [];
   readonly roots = new Map<number, Buffer>();
@@ -117,8 +125,10 @@ export class LogVerifier {
     this.#recordRoot();
   }
 
-  takeControls(): ControlLine[] {
-    return this.#controls.splice(0);
+  takeCopied(): CopiedLines {
+    const copied = this.#copied;
+    this.#copied = { controls: [], corrections: [] };
+    return copied;
   }
 
   /** Adds the next batch. @param following the one after it, if it is known. */
@@ -278,7 +288,7 @@ export class LogVerifier {
     });
   }
 
-  /** Adds lines to the tree, and those that are no plain requests to findings and control events. */
+  /** Adds lines to the tree, and those that are no plain requests to findings and copied lines. */
   #addLines({ header, from, lines }: Placed, isWhole: boolean): void {
     this.events += lines.leaves.length;
     if (!isWhole) this.tree = null;
@@ -291,22 +301,15 @@ export class LogVerifier {
     for (const { index, line, checked } of lines.others) {
       const position = from + index;
       const { problem, cells } = checked;
-      if (problem !== null) this.#find(position, 'log', problem);
-      else if (checked.control === null) continue;
-      const stream = cells?.[AT.stream];
-      if (cells === null || stream == null) continue;
-      const event = checked.problem === null ? checked.control : null;
       const { at, instance } = header;
-      this.#controls.push({
-        position,
-        at,
-        instance,
-        line,
-        cells,
-        stream,
-        version: Number(cells[AT.version]),
-        event,
-      });
+      if (problem !== null) this.#find(position, 'log', problem);
+      if (cells === null) continue;
+      if (cells[AT.type] === CORRECTION) this.#copied.corrections.push({ position, at, cells });
+      const stream = cells[AT.stream];
+      if (stream == null) continue;
+      const event = checked.problem === null ? checked.control : null;
+      const version = Number(cells[AT.version]);
+      this.#copied.controls.push({ position, at, instance, line, cells, stream, version, event });
     }
   }
 

@@ -41,12 +41,14 @@ export type DatabaseSnapshot = {
   built: number;
   /** Checkpoints larger than the log. */
   beyond: readonly CheckpointRow[];
-  /** Positions of rows of `daybook.control_event` behind the head, at most CONTROL_BEYOND_MAX. */
+  /** Positions behind the head of rows of `daybook.control_event`, at most COPIES_BEYOND_MAX. */
   controlBeyond: readonly number[];
+  /** The same of `daybook.correction`. */
+  correctionBeyond: readonly number[];
 };
 
 /** One is enough to prove that the table was changed. */
-const CONTROL_BEYOND_MAX = 100;
+const COPIES_BEYOND_MAX = 100;
 
 const PARTITIONS = jsonArrayFrom(
   db
@@ -127,7 +129,12 @@ const snapshot = () =>
         .where('shard', '=', SHARD)
         .whereRef('position', '>', 'head.head')
         .orderBy('position')
-        .limit(CONTROL_BEYOND_MAX)})`.as('control_beyond'),
+        .limit(COPIES_BEYOND_MAX)})`.as('control_beyond'),
+      sql<number[]>`array(${selectFrom('daybook.correction')
+        .select(sql<number>`position::float8`.as('position'))
+        .whereRef('position', '>', 'head.head')
+        .orderBy('position')
+        .limit(COPIES_BEYOND_MAX)})`.as('correction_beyond'),
     ]);
 
 /** Reads everything in one statement, so that concurrent appends don't matter. */
@@ -144,6 +151,7 @@ export async function readSnapshot(client: ClientBase): Promise<DatabaseSnapshot
     built: Number(row.built ?? 0),
     beyond: row.beyond ?? [],
     controlBeyond: row.control_beyond,
+    correctionBeyond: row.correction_beyond,
   };
 }
 

@@ -9,7 +9,12 @@ import type { ManifestFactsCounter } from '#db/audit/verify/manifest-facts.ts';
 import { type Finding, type Report } from '#db/audit/verify/report.ts';
 import { FINDINGS_MAX } from '#db/audit/bounds.ts';
 import type { Streams } from '#db/audit/verify/streams.ts';
-import { type ControlLine, type Start, LogVerifier } from '#db/audit/verify/log-verifier.ts';
+import {
+  type ControlLine,
+  type CopiedLines,
+  type Start,
+  LogVerifier,
+} from '#db/audit/verify/log-verifier.ts';
 import type { NodeId, NodeRange } from '#db/audit/verify/nodes.ts';
 import type { Head } from '#db/tlog/merkle.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
@@ -62,8 +67,8 @@ export class Verification {
     this.verifier.rootSizes = [...new Set(this.#expected.map(({ checkpoint }) => checkpoint.size))];
   }
 
-  /** @returns the control events. */
-  async addPage(batches: readonly StoredBatch[]): Promise<ControlLine[]> {
+  /** @returns the events that a table has once more. */
+  async addPage(batches: readonly StoredBatch[]): Promise<CopiedLines> {
     const { verifier } = this;
     const { tiles } = this.#inputs;
     let yieldedAt = verifier.events;
@@ -79,10 +84,10 @@ export class Verification {
       }
       verifier.addBatch(batch, batches[index + 1]);
     }
-    const controls = verifier.takeControls();
-    for (const control of controls) this.addControlEvent(control, 'log');
+    const copied = verifier.takeCopied();
+    for (const control of copied.controls) this.addControlEvent(control, 'log');
     this.#compareReached(verifier.verifiedTo);
-    return controls;
+    return copied;
   }
 
   /** Ends the input. @param head the last position of the log. */

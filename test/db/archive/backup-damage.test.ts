@@ -3,6 +3,7 @@ import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import * as fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { copyIn } from '#db/backup/copy.ts';
 import { BackupDamageError } from '#db/backup/file.ts';
@@ -15,6 +16,7 @@ import { type TestBackup, backUp } from '../../support/audit/backup-fixture.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
+import { anyCorrection } from '../../support/log/arbitrary-request.ts';
 import { accepted, connectAs, openWriter, registered, settled } from '../../support/log/log-writer.ts';
 
 /**
@@ -43,6 +45,7 @@ beforeAll(async () => {
     await writer.append([...begun, ...begun.map((event) => settled(event))]);
   }
   await writer.control([{ event: registered(), version: 1 }]);
+  await writer.correct(fc.sample(anyCorrection, { numRuns: 2, seed: 1 }));
   const worker = await connectAs(database, 'worker');
   await publishCheckpoint(worker, {
     keyFile: path.join(directory, 'key'),
@@ -126,12 +129,31 @@ describe('backup of a changed log', () => {
       2,
       'its row in control_event differs from the log',
     ],
+    ...[
+      'update daybook.correction set cost_nanousd = coalesce(cost_nanousd, 0) + 1',
+      `update daybook.correction set reason = reason || '.'`,
+      `update daybook.correction set at = at + interval '1 microsecond'`,
+      'delete from daybook.correction',
+    ].map((change): [string, string, number, string] => [
+      `a correction that differs: ${change}`,
+      `${change} where position = ${BATCHES * SIZE + 3}`,
+      BATCHES * SIZE + 3,
+      'its row in correction differs from the log',
+    ]),
+    ...[2, BATCHES * SIZE + 9].map((position): [string, string, number, string] => [
+      `a correction at position ${position} that is not in the log`,
+      `create temp table added as select * from daybook.correction limit 1;
+        update added set position = ${position}, request = gen_random_uuid();
+        insert into daybook.correction select * from added`,
+      position,
+      'its row in correction differs from the log',
+    ]),
     [
       'a rewritten log with a recomputed chain',
       `update daybook.log_batch set chain = sha256(chain)
         where false; update daybook.checkpoint set note = replace(note, split_part(note, e'\\n',
         3), encode(sha256('other'), 'base64'))`,
-      BATCHES * SIZE + 2,
+      BATCHES * SIZE + 4,
       'does not match the signed checkpoint',
     ],
   ])(
@@ -142,7 +164,8 @@ describe('backup of a changed log', () => {
       await client.query(
         `create table public.kept_log as table daybook.log; create table public.kept_batch as table
           daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint;
-        create table public.kept_control as table daybook.control_event`,
+        create table public.kept_control as table daybook.control_event;
+        create table public.kept_correction as table daybook.correction`,
       );
       await client.query(`set session_replication_role = replica; ${change}`);
       try {
@@ -160,8 +183,10 @@ describe('backup of a changed log', () => {
         await client.query(`delete from daybook.log; insert into daybook.log table public.kept_log; delete
           from daybook.log_batch; insert into daybook.log_batch table public.kept_batch;
         delete from daybook.checkpoint; insert into daybook.checkpoint table public.kept_checkpoint;
-        delete from daybook.control_event; insert into daybook.control_event table public.kept_control; drop
-          table public.kept_log, public.kept_batch, public.kept_checkpoint, public.kept_control`);
+        delete from daybook.control_event; insert into daybook.control_event table public.kept_control;
+        delete from daybook.correction; insert into daybook.correction table public.kept_correction; drop
+          table public.kept_log, public.kept_batch, public.kept_checkpoint, public.kept_control,
+            public.kept_correction`);
         await client.end();
       }
     },

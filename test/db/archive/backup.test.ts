@@ -5,6 +5,7 @@ import { cp, readdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
+import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { restorePartition } from '#db/archive/restore.ts';
 import { takeBackup } from '#db/backup/backup.ts';
@@ -12,6 +13,7 @@ import { connectBatch } from '#db/backup/connect.ts';
 import { copyOut } from '#db/backup/copy.ts';
 import { fileOf } from '#db/backup/manifest.ts';
 import { PROJECTION_TABLES, BASE_TABLES, EXCLUDED_TABLES, EXCLUDED_SCHEMAS } from '#db/backup/tables.ts';
+import { retireInstance } from '#db/instances/instance.ts';
 import { checkProjections, rebuildProjections } from '#db/backup/projections.ts';
 import { findRestoreGap } from '#db/backup/restore-gap.ts';
 import { restoreBackup } from '#db/backup/restore.ts';
@@ -27,6 +29,7 @@ import { backUp, rowsOf } from '../../support/audit/backup-fixture.ts';
 import { createDatabase, createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
 import { ROOT } from '../../layout/source.ts';
+import { anyCorrection } from '../../support/log/arbitrary-request.ts';
 import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
@@ -59,6 +62,13 @@ test('backup: every table is included, or excluded explicitly', async () => {
   expect(rows.map(({ name }) => name)).toEqual(decided.toSorted());
   expect(new Set(decided).size).toBe(decided.length);
 });
+
+/** Appends a correction of some request. */
+async function correctOne(database: TestDatabase): Promise<void> {
+  await using writer = await openWriter(database);
+  await writer.correct(fc.sample(anyCorrection, { numRuns: 1, seed: 1 }));
+  await retireInstance(writer.client, writer.instance);
+}
 
 async function requireSame(from: TestDatabase, to: TestDatabase, tables: readonly string[]): Promise<void> {
   const [one, other] = [await from.superuser(), await to.superuser()];
@@ -230,6 +240,8 @@ test('backup: with archived partitions the projections are included, and the res
   await using archived = await createPartitionedLog(50, 12);
   // Batches of all sizes, one of which would be larger than a partition.
   await archived.append(260, [3, 1, 70, 8]);
+  await correctOne(archived.database);
+  await archived.append(300);
   await projectAll(archived.database);
   const source = await connectAs(archived.database, 'owner');
   await growNodes(source, 200);

@@ -2,6 +2,7 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
 import type { StatementReport } from '#db/audit/commands/statement-text.ts';
+import { correctionOf, type EndedEvent, NO_CORRECTION } from '#db/fold/correction.ts';
 import { leafHash } from '#db/log/chain.ts';
 import type { Placed, PlanTerms } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
@@ -208,6 +209,19 @@ describe('audit commands on a log of real requests', () => {
       await superuser.query('alter table projection.elsewhere rename to request');
     }
     expect(await text('audit', 'trace', requests[0] as string)).toMatch(/accepted for s:[^]*settled: \w+/);
+    const ended = log.flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));
+    const [one, other] = ended as [EndedEvent, EndedEvent];
+    const origin = { reason: 'test', adjusted_by: 'command-line' };
+    await using writer = await openLivingWriter(relay.store);
+    const last = await writer.correct([
+      correctionOf(one, { ...NO_CORRECTION, cost_nanousd: -7 }, { ...origin, reference: 'bill 1' }),
+      correctionOf(other, { ...NO_CORRECTION, cost_nanousd: -8 }, { ...origin, reference: 'bill 1' }),
+    ]);
+    const corrected = await text('audit', 'trace', one.request);
+    expect(corrected).toMatch(
+      new RegExp(`settled: [^]*position ${last - 1}, .*: corrected by command-line, reference bill 1: .* -7`),
+    );
+    expect(corrected).not.toContain('-8');
     expect((await daybook('audit', 'trace', '01970000-0000-7000-8000-000000000000')).stderr).toContain(
       'has no event in the log',
     );

@@ -1,5 +1,6 @@
 import { rename, writeFile, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Evidence } from '#db/audit/verify/evidence.ts';
@@ -8,6 +9,7 @@ import { writeTlogTiles } from '#db/audit/tiles.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { verifyChanged } from '../../support/audit/audited-log.ts';
+import { anyCorrection } from '../../support/log/arbitrary-request.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
@@ -36,6 +38,11 @@ beforeAll(async () => {
     });
     await client.end();
   };
+  await log.fill(200);
+  {
+    await using writer = await openWriter(log.database);
+    await writer.correct(fc.sample(anyCorrection, { numRuns: 4, seed: 1 }));
+  }
   await log.fill(300);
   await publish();
   await log.fill(520);
@@ -155,6 +162,12 @@ describe('verify of a log that is archived in part', () => {
       { table: 'control_event', position: 2 },
     ],
     [
+      'a correction of an archived event',
+      `update daybook.correction set cost_nanousd = coalesce(cost_nanousd, 0) + 1
+        where position = (select min(position) from daybook.correction)`,
+      { table: 'correction' },
+    ],
+    [
       'a manifest',
       `update daybook.log_partition set manifest = jsonb_set(manifest, '{control_count}', '1')
         where number = 2`,
@@ -168,6 +181,12 @@ describe('verify of a log that is archived in part', () => {
     ],
   ])('verify with archive files: detects %s', async (_what, change, finding) => {
     expect((await after(whole(), change)).findings[0]).toMatchObject(finding);
+  });
+
+  test('verify without archive files: states how many corrections were not compared', async () => {
+    const note = '4 corrections of archived events were not compared; pass --archive-dir to compare them';
+    expect((await after(evidence)).notes).toContain(note);
+    expect((await after(whole())).notes.join()).not.toContain('corrections');
   });
 
   test('verify without archive files: detects changed control events of archived partitions', async () => {

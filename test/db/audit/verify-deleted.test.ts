@@ -35,6 +35,7 @@ describe('verify of emptied tables', () => {
       ['delete from daybook.log_partition where number > 0'],
       [['log_partition', 50_000_000]],
     ],
+    ['correction', ['delete from daybook.correction'], [['correction', 27]]],
   ])('verify: %s is reported, by the log alone', async (_table, statements, expected) => {
     for (const by of [log.evidence, log.older, {}]) {
       const { findings } = await log.after(statements, by);

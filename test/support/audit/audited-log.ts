@@ -11,7 +11,7 @@ import { registerInstance } from '#db/instances/instance.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { readBatches } from './verify-chain.ts';
 import { createDatabase, type TestDatabase } from '../database.ts';
-import { anyRequestEvent } from '../log/arbitrary-event.ts';
+import { anyCallEvent, anyCorrection } from '../log/arbitrary-request.ts';
 import { appendFirstControls, appendFirstRequests } from './first-events.ts';
 import { connectAs, openWriter, registered, suspended } from '../log/log-writer.ts';
 
@@ -63,13 +63,14 @@ export async function createAuditedLog(): Promise<AuditedLog> {
   let older: Evidence = {};
   let olderSize = 0;
   for (const count of [7, 200, 90, 1, 300]) {
-    await one.append(fc.sample(anyRequestEvent, { numRuns: count, seed: count }));
+    await one.append(fc.sample(anyCallEvent, { numRuns: count, seed: count }));
     const event = registered();
     await other.control([
       { event, version: 1, claim: `account-name/${event.name}` },
       { event: suspended(event.account), version: 2 },
     ]);
-    await other.append(fc.sample(anyRequestEvent, { numRuns: 5, seed: count }));
+    await other.append(fc.sample(anyCallEvent, { numRuns: 5, seed: count }));
+    await other.correct(fc.sample(anyCorrection, { numRuns: 3, seed: count }));
     await publish();
     if (count !== 90) continue;
     const { claim, keys } = await readPublishedCheckpoint(published);

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { PRICED_PARTS } from '#db/pricing/parts.ts';
 import { TAGS_MAX } from '#db/events/attribution-events.ts';
 import { END_REASONS, USAGE_SOURCES } from '#db/events/endings.ts';
-import type { RequestEvent } from '#db/events/events.ts';
+import type { EventOf, RequestEvent } from '#db/events/events.ts';
 import { ACCOUNT_LEVELS } from '#db/events/parts.ts';
 import { RELAYED_ROUTES, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METER_NAMES } from '#db/limits/meters.ts';
@@ -175,3 +175,12 @@ export const ANY_REQUEST: Made<RequestEvent> = {
     },
   ),
 };
+
+const { 'usage.adjusted': correction, ...ANY_CALL } = ANY_REQUEST;
+/** Without corrections, which only their own function appends. */
+export const anyCallEvent: fc.Arbitrary<RequestEvent> = fc
+  .oneof(...Object.values(ANY_CALL))
+  .map((event) => ({ ...event }));
+export const anyCorrection: fc.Arbitrary<EventOf<'usage.adjusted'>> = correction.map((event) => ({
+  ...event,
+}));
