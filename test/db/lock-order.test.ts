@@ -1,6 +1,8 @@
 import { DatabaseError, type Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EventOf } from '#db/events/events.ts';
 import { adjustQuotas } from '#db/limits/adjustments.ts';
+import { appendCorrections } from '#db/limits/corrections.ts';
 import { exchange } from '#db/limits/leases.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
@@ -70,6 +72,16 @@ const adjusted = (account: number) => ({
   },
 });
 
+/** Of a request that was charged to the window of the day. */
+const corrected = (): EventOf<'usage.adjusted'> => {
+  const { request, account, key, model, route } = accepted();
+  return {
+    ...{ type: 'usage.adjusted', request, account, key, model, route },
+    ...{ end_reason: 'completed', admitted_minute: minuteOf(Date.now()), input_tokens: 1 },
+    ...{ reference: 'test', reason: 'test', adjusted_by: 'command-line' },
+  };
+};
+
 /** What each function does to an instance. Statements that a fenced instance may not run fail with DB001. */
 const OPERATIONS: Record<string, (client: Client, instance: number, other: number) => Promise<unknown>> = {
   heartbeat: (client, instance) =>
@@ -79,6 +91,8 @@ const OPERATIONS: Record<string, (client: Client, instance: number, other: numbe
     exchange(client, instance, { position: 0, lines: [lease(0), lease(TODAY)], requests: [] }),
   adjust: (client, instance, other) =>
     adjustQuotas(client, instance, other + 1, [{ ...lease(TODAY), amount: 1 }], [adjusted(other)]),
+  correct: (client, instance, other) =>
+    appendCorrections(client, instance, other + 2, Number.MAX_SAFE_INTEGER, [corrected()]),
   fence: (client, instance) => client.query('select daybook.fence_instance($1)', [instance]),
   'request recovery': (client, instance) => client.query('select daybook.request_recovery($1)', [instance]),
   recover: (client, instance, other) =>
