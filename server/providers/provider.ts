@@ -58,7 +58,15 @@ export type ProviderRequest = {
   headers: readonly string[];
   /** Members of the client's request that this protocol has no place for, by their names. */
   unsupported: readonly string[];
+  /** Fields that were lost when the request was translated from the client's protocol; absent: it wasn't. */
+  untranslated?: readonly string[];
 };
+
+/**
+ * How an upstream receives the reasoning of earlier replies in a chat: as text in `reasoning_content`, with
+ * its signatures in `reasoning_details`, or not at all.
+ */
+export type ReasoningForm = 'details' | 'content' | 'none';
 
 export type JsonReply = {
   /** What the client gets: the provider's own bytes, or their translation. */

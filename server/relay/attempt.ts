@@ -229,7 +229,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     this.#options.owner.streamingStarted();
     const { writer, request } = this.#options;
     const head = this.#head as ReplyHead;
-    writer.writeHead(head.status, head.contentType, sseHeaders(head, request.unsupported));
+    writer.writeHead(head.status, head.contentType, sseHeaders(head, request));
   }
 
   #take(chunk: Buffer): void {
@@ -295,7 +295,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     if (slab && redacted?.buffer === slab.buffer) owner.replyBuffered(slab);
     else if (slab) releaseSlab(slab);
     if (!reply || !redacted) return this.#fail('upstream_error', 'upstream_error', 'reply_begun');
-    writer.writeHead(head.status, head.contentType, jsonHeaders(head, redacted.length, request.unsupported));
+    writer.writeHead(head.status, head.contentType, jsonHeaders(head, redacted.length, request));
     writer.end(redacted);
     const reason = reply.failed ? 'upstream_error' : 'completed';
     this.#finish(reason, jsonUsage(head.status, size, reply, this.#replyBytes));
@@ -348,7 +348,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
     const reader = this.#reader as SseReader;
     // A reply that the provider has completed stays complete when its connection breaks afterwards.
     const isComplete = reader.complete && reason !== 'service_unavailable';
-    if (isComplete) writer.end();
+    if (isComplete) writer.end(reader.close?.() ?? undefined);
     else writer.endWithError(new ApiError(code), reader.insideEvent, reader.dataEvents);
     this.#finish(isComplete ? 'completed' : reason);
   }

@@ -12,6 +12,7 @@ import { acceptedEvent, type Admitted, affinityOf, extendedEvent } from '#server
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import type { AttemptOutcome, AttemptOwner } from '#server/relay/attempt-outcome.ts';
 import { Attempt } from '#server/relay/attempt.ts';
+import { outgoingCall } from '#server/relay/outgoing-call.ts';
 import { Budget } from '#server/relay/budget.ts';
 import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
@@ -130,20 +131,18 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#sequence.start(choice);
     // The previous attempt may have changed the body in place.
     restoreBody(body);
-    const request = upstream.provider.request(call);
-    if (request instanceof ApiError) {
+    const outgoing = outgoingCall(call, upstream, this.#admitted.reply);
+    if (outgoing instanceof ApiError) {
       const reason = 'upstream_rejected';
-      const end = unsentEnd(reason, request.status);
-      const failure = { error: request, reason, cause: 'unsupported', retryAfterMs: null } as const;
-      return { kind: 'failed', failure, end, consumed: null, error: request };
+      const end = unsentEnd(reason, outgoing.status);
+      const failure = { error: outgoing, reason, cause: 'unsupported', retryAfterMs: null } as const;
+      return { kind: 'failed', failure, end, consumed: null, error: outgoing };
     }
     const { deadlines, timeouts } = this.#relay;
     this.#attempt = new Attempt({
       owner: this,
       writer: this.#writer,
-      provider: upstream.provider,
-      call,
-      request,
+      ...outgoing,
       size: callSize(estimate, this.#accepted.body_bytes, call.tokenLimit),
       open,
       deadlines,

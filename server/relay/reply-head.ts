@@ -1,4 +1,5 @@
 import { type HeadFacts, headFacts } from '#server/wire/reply-facts.ts';
+import type { ProviderRequest } from '#server/providers/provider.ts';
 import type { Redactor } from '#server/wire/redactor.ts';
 
 /** What the head of an upstream's reply says about the rest. Pure. */
@@ -21,6 +22,8 @@ export type ReplyHeaders = Record<string, string | string[] | undefined>;
 
 /** Names the fields of a request that its provider does not support, and that had no effect. */
 export const UNSUPPORTED_HEADER = 'x-daybook-unsupported';
+/** Names the fields of a request that its translation into the upstream's protocol has lost. */
+const UNTRANSLATED_HEADER = 'x-daybook-untranslated';
 const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
 
 const namesOf = (text: string | undefined): string | undefined =>
@@ -75,12 +78,20 @@ export function unsupportedHeader({ unsupported }: ReplyHead, names: readonly st
   return list === '' ? [] : [UNSUPPORTED_HEADER, list];
 }
 
+/** The fields that a request for an upstream lacks. */
+type LostFields = Pick<ProviderRequest, 'unsupported' | 'untranslated'>;
+
+function lostFieldsHeaders(head: ReplyHead, { unsupported, untranslated = [] }: LostFields): string[] {
+  const headers = unsupportedHeader(head, unsupported);
+  return untranslated.length === 0 ? headers : [...headers, UNTRANSLATED_HEADER, untranslated.join(', ')];
+}
+
 /** The headers of a whole reply of so many bytes, as pairs. */
-export function jsonHeaders(head: ReplyHead, bytes: number, unsupported: readonly string[]): string[] {
-  return ['content-length', String(bytes), ...unsupportedHeader(head, unsupported)];
+export function jsonHeaders(head: ReplyHead, bytes: number, request: LostFields): string[] {
+  return ['content-length', String(bytes), ...lostFieldsHeaders(head, request)];
 }
 
 /** The headers of a streamed reply, as pairs. */
-export function sseHeaders(head: ReplyHead, names: readonly string[]): string[] {
-  return ['cache-control', 'no-cache', 'x-accel-buffering', 'no', ...unsupportedHeader(head, names)];
+export function sseHeaders(head: ReplyHead, request: LostFields): string[] {
+  return ['cache-control', 'no-cache', 'x-accel-buffering', 'no', ...lostFieldsHeaders(head, request)];
 }

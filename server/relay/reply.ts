@@ -25,7 +25,7 @@ const CORS_HEADERS: readonly string[] = [
   'access-control-expose-headers',
   [
     'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry',
-    'x-daybook-unsupported, x-quota-reset',
+    'x-daybook-unsupported, x-daybook-untranslated, x-quota-reset',
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests',
     'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
   ].join(', '),

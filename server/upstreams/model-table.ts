@@ -1,6 +1,7 @@
 import type { Model } from '#db/fold/model.ts';
-import type { RelayedRoute } from '#db/limits/limits.ts';
+import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
 import { matches } from '#db/limits/permissions.ts';
+import { isTranslated } from '#server/protocols/translate.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
@@ -50,14 +51,17 @@ export class ModelTable {
     return this.#aliases.get(name) ?? name;
   }
 
-  /** The targets of a model by a route. The name must have been resolved. */
+  /**
+   * The targets of a model by a route. The name must have been resolved. Where no upstream supports the
+   * route, those that take chat completions are the targets of a call that can be translated into one.
+   */
   find(model: string, route: RelayedRoute): Found {
     const targets = this.#targetsOf(model);
     if (!targets || targets.length === 0) return 'unknown';
     // Most models have one target, and this runs for every call.
     if (targets.every(({ upstream }) => isRunning(upstream) && upstream.routes.has(route))) return targets;
     const supporting = targets.filter(({ upstream }) => upstream.routes.has(route));
-    if (supporting.length === 0) return 'route';
+    if (supporting.length === 0) return isTranslated(route) ? this.find(model, CHAT_COMPLETIONS) : 'route';
     const running = supporting.filter(({ upstream }) => isRunning(upstream));
     return running.length === 0 ? 'paused' : running;
   }

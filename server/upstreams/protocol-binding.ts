@@ -6,7 +6,7 @@ import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { bridgeRequest } from '#server/providers/bridge/call-options.ts';
 import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { createOpenai } from '#server/providers/openai/openai.ts';
-import type { Provider, ProviderCall } from '#server/providers/provider.ts';
+import type { Provider, ProviderCall, ReasoningForm } from '#server/providers/provider.ts';
 
 /** The protocol of an upstream: how requests to it are written, and its replies are read. */
 export type ProtocolBinding = {
@@ -18,6 +18,8 @@ export type ProtocolBinding = {
   /** The routes that it supports, unless its terms name others. */
   routes: readonly RelayedRoute[];
   tokenLimitMember: TokenLimitMember;
+  /** How a chat that was translated from another protocol has the reasoning of earlier replies. */
+  reasoning: ReasoningForm;
 };
 
 const MODELS = { path: '/models', headers: [] };
@@ -26,13 +28,14 @@ const ANTHROPIC_MODELS = { path: '/v1/models?limit=1000', headers: ['anthropic-v
 export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): ProtocolBinding {
   switch (provider) {
     case 'openai': {
-      const { routes, tokenLimitMember } = DIALECT_TRAITS[dialect];
+      const { routes, tokenLimitMember, reasoning } = DIALECT_TRAITS[dialect];
       return {
         provider: withMessages(createOpenai(dialect)),
         credentialHeaders: (secret) => credentialHeader(dialect, secret),
         models: MODELS,
         routes,
         tokenLimitMember,
+        reasoning,
       };
     }
     case 'anthropic':
@@ -42,6 +45,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
         models: ANTHROPIC_MODELS,
         routes: [CHAT_COMPLETIONS, '/v1/messages'],
         tokenLimitMember: 'max_tokens',
+        reasoning: 'details',
       };
     case 'bridge':
       // The bridge writes replies in OpenAI's format; its package writes the requests.
@@ -57,6 +61,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
         models: MODELS,
         routes: [CHAT_COMPLETIONS],
         tokenLimitMember: 'max_tokens',
+        reasoning: 'content',
       };
   }
 }

@@ -1,6 +1,6 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
-import type { Provider } from '#server/providers/provider.ts';
+import type { Provider, ReasoningForm } from '#server/providers/provider.ts';
 import { openBridgeConnection } from '#server/upstreams/bridge-connection.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 import {
@@ -20,6 +20,7 @@ export type Upstream = {
   readonly redactor: Redactor;
   readonly routes: ReadonlySet<RelayedRoute>;
   readonly tokenLimitMember: TokenLimitMember;
+  readonly reasoning: ReasoningForm;
   /** The connections of each credential. */
   readonly pools: readonly UpstreamConnectionPool[];
   /** The circuit of the endpoint, whatever the credential. */
@@ -43,7 +44,8 @@ const NOWHERE = 'https://unknown.invalid';
 
 export function openUpstream({ name, terms, credentials }: UpstreamDefinition, connect: ConnectTo): Upstream {
   const base = new URL(terms.base_url ?? NOWHERE);
-  const { provider, credentialHeaders: headersOf, models, routes, tokenLimitMember } = bindProtocol(terms);
+  const binding = bindProtocol(terms);
+  const { provider, credentialHeaders: headersOf, models, routes, tokenLimitMember } = binding;
   const redactor = new Redactor(
     credentials.map(({ secret }) => secret),
     [base.hostname.replace(/^\[|\]$/g, '')],
@@ -70,6 +72,7 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
     redactor,
     routes: new Set(terms.routes ?? routes),
     tokenLimitMember: terms.token_limit ?? tokenLimitMember,
+    reasoning: binding.reasoning,
     pools: credentials.map(openPool),
     circuit: new CircuitBreaker(),
   };

@@ -25,6 +25,10 @@ export type SseReader = {
   push(chunk: Buffer): Buffer | null;
   /** The rest, when the upstream has ended the stream. */
   flush(): Buffer | null;
+  /**
+   * The end of a translated reply that is complete, and whose connection has broken.
+   */
+  close?(): Buffer | null;
   /** The usage that the provider reported for the whole call; null until it does. */
   readonly usage: Usage | null;
   /** The usage reported for the prompt alone, by providers that do so before the reply ends. */

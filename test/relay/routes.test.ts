@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { EventOf } from '#db/events/events.ts';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
+import { isTranslated } from '#server/protocols/translate.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
@@ -20,7 +21,7 @@ beforeAll(async () => {
   relay = await startRelay({
     upstreams: [
       { baseUrl: upstream.baseUrl, name: 'all', models: ['ok', 's:*'], routes: RELAYED_ROUTES },
-      { baseUrl: upstream.baseUrl, name: 'chat', models: ['chat-only'], routes: ['/v1/chat/completions'] },
+      { baseUrl: upstream.baseUrl, name: 'chat', models: ['s:chat-only'], routes: ['/v1/chat/completions'] },
     ],
   });
 });
@@ -126,13 +127,14 @@ describe.each(OTHERS)('%s', (route) => {
       [call(route, 'ok', {}, { authorization: `Bearer ${secret}` }), 403, 'route_not_permitted'],
       [post(route, { model: 4 }), 400, 'invalid_value'],
       [call(route, 'nobody-has-it'), 404, 'model_not_found'],
-      [call(route, 'chat-only'), 404, 'model_not_found'],
       [call(route, 's:status=400'), 400, 'upstream_rejected'],
       [call(route, 's:status=401'), 502, 'upstream_unauthorized'],
       [call(route, 's:status=429'), 503, 'upstream_rate_limited'],
       [call(route, 's:status=500'), 502, 'upstream_error'],
       [call(route, 's:end=cut@head'), 502, 'upstream_error'],
     ];
+    // Calls of other protocols are translated into chats.
+    if (!isTranslated(route)) cases.push([call(route, 's:chat-only'), 404, 'model_not_found']);
     for (const [sent, status, code] of cases) {
       const reply = await sent;
       expect([reply.status, errorOf(route, reply).code]).toEqual([status, code]);

@@ -18,14 +18,11 @@ import type { Attempt } from '../support/upstream/ledger.ts';
 
 /** What people really use, through every adapter: anyone who answers, the client sees the same. */
 
-/** The first letter of a model says whose it is. */
-const ADAPTERS = { o: 'openai', a: 'anthropic', g: 'bridge' } as const;
+/** The first letter of a model says whose it is. The upstream `c` supports chat completions alone. */
+const ADAPTERS = { o: 'openai', c: 'openai', a: 'anthropic', g: 'bridge' } as const;
 type Letter = keyof typeof ADAPTERS;
-const CLIENTS: Readonly<Record<Letter, Readonly<Record<string, Flows>>>> = {
-  o: { ...CHAT_CLIENTS, ...MESSAGES_CLIENT, ...RESPONSES_CLIENT },
-  a: { ...CHAT_CLIENTS, ...MESSAGES_CLIENT },
-  g: CHAT_CLIENTS,
-};
+/** Each asks each adapter in its own protocol, which is translated where the upstream has another. */
+const CLIENTS: Readonly<Record<string, Flows>> = { ...CHAT_CLIENTS, ...MESSAGES_CLIENT, ...RESPONSES_CLIENT };
 const SCRIPTS = {
   text: 'tokens=6,cached=2',
   tools: 'tokens=8,tools=2',
@@ -45,6 +42,7 @@ beforeAll(async () => {
   relay = await startRelay({
     upstreams: [
       { ...entry, name: 'o', models: ['o-*'], routes: RELAYED_ROUTES },
+      { ...entry, name: 'c', models: ['c-*'], routes: ['/v1/chat/completions'] },
       { ...entry, name: 'a', baseUrl: upstream.url, models: ['a-*'], provider: 'anthropic' },
     ],
   });
@@ -91,7 +89,7 @@ const lastBody = (): string =>
 const TEXT = 'tok0 tok1 tok2 tok3 tok4 tok5 ';
 
 describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %s', (letter) => {
-  describe.each(Object.entries(CLIENTS[letter]))('for %s', (_, flows) => {
+  describe.each(Object.entries(CLIENTS))('for %s', (_, flows) => {
     test('chats', async () => {
       expect(await flows.chat(to, `${letter}-text`)).toEqual({ text: TEXT, outputTokens: 6 });
     });
@@ -144,7 +142,7 @@ test('each call was settled once, with reported usage, or counted usage where th
       .slice(before.attempts)
       .filter(({ model }) => model?.startsWith(`${letter}-`));
     const left = rows.filter(({ ended }) => ended === 'client_closed').length;
-    expect(left).toBe(Object.keys(CLIENTS[letter]).length);
+    expect(left).toBe(Object.keys(CLIENTS).length);
     expect(
       own
         .map(({ end_reason: reason, usage_source: source }) => `${reason} ${source}`)

@@ -1,5 +1,6 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Dialect, TokenLimitMember } from '#db/events/upstream-events.ts';
+import type { ReasoningForm } from '#server/providers/provider.ts';
 
 /**
  * How OpenAI-compatible providers differ, as far as a request shows it. Differences in replies are detected
@@ -19,6 +20,8 @@ export type DialectTraits = {
   tokenLimitMember: TokenLimitMember;
   /** Whether it can be asked for usage in a stream. One that refuses to be asked reports it unasked. */
   supportsStreamOptions: boolean;
+  /** Some providers refuse a chat that has the reasoning of earlier replies, others one that lacks it. */
+  reasoning: ReasoningForm;
 };
 
 const CHAT = '/v1/chat/completions';
@@ -33,9 +36,14 @@ const PLAIN: DialectTraits = {
   routes: [CHAT, COMPLETIONS, EMBEDDINGS],
   tokenLimitMember: 'max_tokens',
   supportsStreamOptions: true,
+  reasoning: 'none',
 };
 /** Self-hosted servers have caught up with all protocols that agents use. */
-const SELF_HOSTED: DialectTraits = { ...PLAIN, routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES] };
+const SELF_HOSTED: DialectTraits = {
+  ...PLAIN,
+  routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES],
+  reasoning: 'content',
+};
 
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   openai: {
@@ -55,6 +63,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     ...PLAIN,
     baseUrl: 'https://openrouter.ai/api/v1',
     routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES],
+    reasoning: 'details',
   },
   vllm: SELF_HOSTED,
   ollama: SELF_HOSTED,
@@ -72,13 +81,13 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     routes: [CHAT, EMBEDDINGS],
     supportsStreamOptions: false,
   },
-  deepseek: { ...PLAIN, baseUrl: 'https://api.deepseek.com', routes: [CHAT] },
+  deepseek: { ...PLAIN, baseUrl: 'https://api.deepseek.com', routes: [CHAT], reasoning: 'content' },
   gemini: {
     ...PLAIN,
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     routes: [CHAT, EMBEDDINGS],
   },
-  other: PLAIN,
+  other: { ...PLAIN, reasoning: 'content' },
 };
 
 /** The header with the credential for an upstream of this dialect, as a pair; empty without a credential. */

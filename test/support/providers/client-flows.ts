@@ -371,6 +371,6 @@ export const CHAT_CLIENTS = {
   '@ai-sdk/openai-compatible': ai,
   '@langchain/openai': langchain,
 } as const;
-/** Clients of protocols that only those can be asked by who use them. */
+/** Clients of other protocols. */
 export const MESSAGES_CLIENT = { '@anthropic-ai/sdk': anthropic } as const;
 export const RESPONSES_CLIENT = { 'openai, by responses': responses } as const;

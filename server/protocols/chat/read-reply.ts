@@ -1,0 +1,131 @@
+import type { FinishReason, ReplyEvent } from '#server/protocols/reply-events.ts';
+import { stringOrNull } from '#server/protocols/fields.ts';
+import { asRecord } from '#server/wire/counts.ts';
+
+/** An upstream's words for the end of a reply; any other ends it as `stop`. */
+const FINISHES: ReadonlyMap<unknown, FinishReason> = new Map([
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['tool_calls', 'tool_calls'],
+  ['function_call', 'tool_calls'],
+  ['content_filter', 'content_filter'],
+]);
+
+/**
+ * A call as far as it was received. Some upstreams send the name behind the first arguments, which wait for
+ * it.
+ */
+type Call = { index: number; key: unknown; id: string | null; isStarted: boolean; waiting: string };
+
+/** Reads the chunks of a chat completion, or a whole one. Of several choices the first is read. Pure. */
+export class ChatReplyReader {
+  #id: string | null = null;
+  readonly #calls: Call[] = [];
+  #isFinished = false;
+
+  /** @param value a chunk, or a whole completion. */
+  read(value: unknown): ReplyEvent[] {
+    const chunk = asRecord(value);
+    if (!chunk) return [];
+    const choices = Array.isArray(chunk['choices']) ? (chunk['choices'] as unknown[]).map(asRecord) : [];
+    const choice = choices.find((each) => (each?.['index'] ?? 0) === 0);
+    const events: ReplyEvent[] = [];
+    if (this.#id === null && choice) {
+      this.#id = stringOrNull(chunk['id']) ?? '';
+      events.push({ type: 'start', id: this.#id, model: stringOrNull(chunk['model']) ?? '' });
+    }
+    const message = asRecord(choice?.['delta']) ?? asRecord(choice?.['message']);
+    if (message) this.#readMessage(message, events);
+    const reason = stringOrNull(choice?.['finish_reason']);
+    if (reason !== null && reason !== 'error' && !this.#isFinished) {
+      this.#isFinished = true;
+      this.#startUnnamed(events);
+      events.push({ type: 'finish', reason: FINISHES.get(reason) ?? 'stop' });
+    }
+    return events;
+  }
+
+  #readMessage(message: Record<string, unknown>, events: ReplyEvent[]): void {
+    const { content, refusal, reasoning_details: details, tool_calls: calls, annotations, images } = message;
+    const reasoning = stringOrNull(message['reasoning_content']) ?? stringOrNull(message['reasoning']);
+    if (reasoning) events.push({ type: 'reasoning', text: reasoning });
+    for (const detail of recordsOf(details)) readDetail(detail, !reasoning, events);
+    if (typeof content === 'string') addText(content, events);
+    // Mistral's reasoning models reply in parts.
+    else for (const part of recordsOf(content)) readPart(part, events);
+    if (typeof refusal === 'string' && refusal !== '') events.push({ type: 'refusal', text: refusal });
+    for (const [position, call] of recordsOf(calls).entries()) this.#readCall(call, position, events);
+    for (const each of recordsOf(annotations)) readCitation(each, events);
+    for (const each of recordsOf(images)) {
+      const url = stringOrNull(asRecord(each['image_url'])?.['url']);
+      if (url !== null) events.push({ type: 'image', url });
+    }
+  }
+
+  #readCall(fragment: Record<string, unknown>, position: number, events: ReplyEvent[]): void {
+    const named = asRecord(fragment['function']) ?? {};
+    const id = stringOrNull(fragment['id']) || null;
+    const call = this.#callOf(fragment['index'] ?? position, id);
+    const name = stringOrNull(named['name']) || null;
+    const text = stringOrNull(named['arguments']) ?? JSON.stringify(asRecord(named['arguments'])) ?? '';
+    call.id ??= id;
+    if (!call.isStarted) {
+      call.waiting += text;
+      if (name !== null) this.#start(call, name, events);
+    } else if (text !== '') events.push({ type: 'tool_arguments', index: call.index, text });
+  }
+
+  /** Some upstreams number every call alike; then another id begins another call. */
+  #callOf(key: unknown, id: string | null): Call {
+    const known = this.#calls.findLast((call) => call.key === key);
+    if (known && (id === null || known.id === null || known.id === id)) return known;
+    const byId = id === null ? undefined : this.#calls.find((call) => call.id === id);
+    if (byId) return byId;
+    const call: Call = { index: this.#calls.length, key, id, isStarted: false, waiting: '' };
+    this.#calls.push(call);
+    return call;
+  }
+
+  #start(call: Call, name: string, events: ReplyEvent[]): void {
+    call.isStarted = true;
+    const { index, waiting } = call;
+    call.id ??= `call_${this.#id ?? ''}_${index}`;
+    events.push({ type: 'tool_call', index, id: call.id, name });
+    if (waiting !== '') events.push({ type: 'tool_arguments', index, text: waiting });
+    call.waiting = '';
+  }
+
+  /** A call that never got a name is still one that the model made. */
+  #startUnnamed(events: ReplyEvent[]): void {
+    for (const call of this.#calls) if (!call.isStarted) this.#start(call, 'unnamed', events);
+  }
+}
+
+function addText(text: string, events: ReplyEvent[]): void {
+  if (text !== '') events.push({ type: 'text', text });
+}
+
+function readPart(part: Record<string, unknown>, events: ReplyEvent[]): void {
+  if (part['type'] !== 'thinking') return addText(stringOrNull(part['text']) ?? '', events);
+  for (const thought of recordsOf(part['thinking'])) {
+    const text = stringOrNull(thought['text']);
+    if (text) events.push({ type: 'reasoning', text });
+  }
+}
+
+/** @param hasText whether the text is to be read, which mostly comes as `reasoning_content` too. */
+function readDetail(detail: Record<string, unknown>, hasText: boolean, events: ReplyEvent[]): void {
+  const [text, signature, data] = [detail['text'], detail['signature'], detail['data']].map(stringOrNull);
+  if (text && hasText) events.push({ type: 'reasoning', text });
+  if (signature) events.push({ type: 'signature', signature });
+  if (data) events.push({ type: 'redacted_reasoning', data });
+}
+
+function readCitation(annotation: Record<string, unknown>, events: ReplyEvent[]): void {
+  const source = asRecord(annotation['url_citation']);
+  const url = stringOrNull(source?.['url']);
+  if (url !== null) events.push({ type: 'citation', url, title: stringOrNull(source?.['title']) ?? '' });
+}
+
+const recordsOf = (value: unknown): Record<string, unknown>[] =>
+  Array.isArray(value) ? (value as unknown[]).map(asRecord).filter((each) => each !== null) : [];

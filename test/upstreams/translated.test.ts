@@ -1,0 +1,167 @@
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EventOf } from '#db/events/events.ts';
+import { openRequests } from '../support/faults.ts';
+import { startRelay, type TestRelay } from '../support/relay.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
+
+/** Clients of responses and messages, whose only upstream takes chat completions. */
+
+let upstream: ScriptedUpstream;
+let relay: TestRelay;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  relay = await startRelay({
+    upstreams: [{ baseUrl: upstream.baseUrl, models: ['s:*'], routes: ['/v1/chat/completions'] }],
+  });
+});
+
+afterAll(async () => {
+  await relay?.[Symbol.asyncDispose]();
+  await upstream?.close();
+});
+
+const ROUTES = ['/v1/responses', '/v1/messages'] as const;
+type Route = (typeof ROUTES)[number];
+const BODIES = {
+  '/v1/responses': { input: 'hi' },
+  '/v1/messages': { messages: [{ role: 'user', content: 'hi' }], max_tokens: 100 },
+};
+/** The last event of a whole stream. */
+const ENDS: Record<Route, string> = {
+  '/v1/responses': 'response.completed',
+  '/v1/messages': 'message_stop',
+};
+
+type Sent = { status: number; headers: Headers; text: string };
+async function call(route: Route, model: string, more: object = {}): Promise<Sent> {
+  const reply = await fetch(`http://127.0.0.1:${relay.port}${route}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${relay.key}` },
+    body: JSON.stringify({ model, ...BODIES[route], ...more }),
+  });
+  return { status: reply.status, headers: reply.headers, text: await reply.text() };
+}
+
+type Data = Record<string, unknown> & { type: string };
+const eventsOf = ({ text }: Sent): Data[] =>
+  text
+    .split('\n\n')
+    .filter((event) => event.includes('data: '))
+    .map((event) => JSON.parse(event.slice(event.indexOf('data: ') + 6)) as Data);
+
+async function lastSettled(): Promise<EventOf<'request.settled'>> {
+  const log = await relay.waitFor((events) => openRequests(events).length === 0);
+  const last = log.findLast(({ event }) => event.type === 'request.settled')?.event;
+  if (last?.type !== 'request.settled') throw new Error('nothing was settled');
+  return last;
+}
+const sentBody = (): Record<string, unknown> =>
+  JSON.parse(upstream.ledger.requestBody(upstream.ledger.attempts.length).toString()) as Record<
+    string,
+    unknown
+  >;
+
+describe.each(ROUTES)('%s over chat completions', (route) => {
+  test('settles the usage that the upstream reported, and reports it to the client', async () => {
+    const reply = await call(route, 's:tokens=6,cached=1,split=random', { stream: true });
+    const end = eventsOf(reply).at(-1);
+    expect(end?.type).toBe(ENDS[route]);
+    const settled = await lastSettled();
+    expect(settled).toMatchObject({
+      route,
+      end_reason: 'completed',
+      usage_source: 'provider',
+      output_tokens: 6,
+      cache_read_tokens: 1,
+    });
+    expect(reply.text).toContain('"output_tokens":6');
+    expect(sentBody()['stream_options']).toEqual({ include_usage: true });
+  });
+
+  test.each(['end=cut@3', 'end=reset@3', 'end=stop@3', 'end=cut@finish,usage=never,tokens=0'])(
+    'reports a stream that breaks off in the words of its clients: %s',
+    async (end) => {
+      const reply = await call(route, `s:${end}`, { stream: true });
+      const last = eventsOf(reply).at(-1);
+      if (end.includes('finish')) {
+        // The provider has completed the reply.
+        expect(last?.type).toBe(ENDS[route]);
+        return;
+      }
+      expect(last?.type).toBe('error');
+      expect(reply.text).not.toContain(ENDS[route]);
+      expect(reply.text.endsWith('\n\n')).toBe(true);
+      expect(await lastSettled()).toMatchObject({
+        end_reason: 'upstream_disconnected',
+        usage_source: 'counted',
+        output_tokens: 3,
+      });
+    },
+  );
+
+  test("ends with an error of the client's protocol where the upstream reports one", async () => {
+    const reply = await call(route, 's:end=error@3', { stream: true });
+    expect(eventsOf(reply).at(-1)?.type).toBe('error');
+    expect(reply.text).not.toContain(ENDS[route]);
+    expect(await lastSettled()).toMatchObject({ end_reason: 'upstream_error', output_tokens: 3 });
+  });
+
+  test('replies with errors in the words of its clients', async () => {
+    for (const [script, status, code] of [
+      ['s:status=400', 400, 'upstream_rejected'],
+      ['s:status=429', 503, 'upstream_rate_limited'],
+      ['s:end=error@body', 502, 'upstream_error'],
+    ] as const) {
+      const reply = await call(route, script);
+      const body = JSON.parse(reply.text) as { type?: string; error: { code: string } };
+      expect([reply.status, body.error.code]).toEqual([status, code]);
+      expect(body.type).toBe(route === '/v1/messages' ? 'error' : undefined);
+    }
+  });
+
+  test('names what the translation loses, and only that', async () => {
+    const plain = await call(route, 's:');
+    expect(plain.headers.get('x-daybook-untranslated')).toBeNull();
+    const tools = [{ type: 'web_search_20260101', name: 'web_search' }];
+    for (const stream of [false, true]) {
+      const { headers } = await call(route, 's:', { tools, service_tier: 'auto', stream });
+      expect(headers.get('x-daybook-untranslated')).toBe('service_tier, tools.web_search_20260101');
+    }
+  });
+
+  test('refuses what refers to content that the upstream does not have', async () => {
+    const name = route === '/v1/messages' ? 'container' : 'previous_response_id';
+    const attempts = upstream.ledger.attempts.length;
+    const reply = await call(route, 's:', { [name]: 'id_1' });
+    expect([reply.status, reply.text]).toEqual([400, expect.stringContaining(name)]);
+    expect(upstream.ledger.attempts.length).toBe(attempts);
+  });
+});
+
+test('a free-text tool of responses is a function upstream, and free text again in the reply', async () => {
+  const client = new OpenAI({ baseURL: relay.baseUrl, apiKey: relay.key, maxRetries: 0 });
+  const tools = [{ type: 'custom' as const, name: 'tool_0', description: 'Apply a patch.' }];
+  const stream = client.responses.stream({ model: 's:tools=1,tokens=4', input: 'hi', tools });
+  const { output } = await stream.finalResponse();
+  expect(output).toMatchObject([{ type: 'custom_tool_call', name: 'tool_0' }]);
+  expect(sentBody()['tools']).toMatchObject([
+    { type: 'function', function: { name: 'tool_0', parameters: { required: ['input'] } } },
+  ]);
+});
+
+test('a reply that stops at its limit says so in the words of messages', async () => {
+  const client = new Anthropic({
+    baseURL: `http://127.0.0.1:${relay.port}`,
+    apiKey: relay.key,
+    maxRetries: 0,
+  });
+  const message = await client.messages.create({
+    model: 's:obey=yes,tokens=9',
+    max_tokens: 4,
+    messages: [{ role: 'user', content: 'hi' }],
+  });
+  expect(message).toMatchObject({ stop_reason: 'max_tokens', usage: { output_tokens: 4 } });
+});
