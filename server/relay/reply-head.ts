@@ -55,9 +55,9 @@ export function readReplyHead(
 }
 
 function formOf(status: number, contentType: string, encoding: string): ReplyHead['form'] {
-  // The relay asks for an uncompressed reply; a compressed one it could neither read nor bound.
-  if (encoding !== 'identity') return 'unreadable';
   if (status < 200 || status >= 300) return 'error';
+  // Compressed in a way that isn't known: those that are come decoded.
+  if (encoding !== 'identity') return 'unreadable';
   if (/^\s*text\/event-stream\s*(?:[;,]|$)/i.test(contentType)) return 'sse';
   return /^\s*application\/(?:[\w.+-]+\+)?json\s*(?:[;,]|$)/i.test(contentType) ? 'json' : 'unreadable';
 }

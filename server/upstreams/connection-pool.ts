@@ -1,8 +1,10 @@
+import { pipeline } from 'node:stream';
 import { type Dispatcher, Pool } from 'undici';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstreams/bounds.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { ModelListError } from '#server/upstreams/model-list-error.ts';
 import { ByteCollector } from '#server/wire/byte-collector.ts';
+import { decoderOf, DecodingHandler } from '#server/upstreams/decoding-handler.ts';
 import { acceptContinueReplies } from '#server/upstreams/continue-replies.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
@@ -65,7 +67,7 @@ export function openConnectionPool({
 }: ConnectionPoolOptions): UpstreamConnectionPool {
   acceptContinueReplies();
   const pool = new Pool(base.origin, { ...CONNECTIONS, connect });
-  // An own Accept-Encoding, since the client's would let the upstream compress what we must read.
+  // An own Accept-Encoding, since the client's would let the upstream compress its reply.
   const common = ['accept-encoding', 'identity', 'user-agent', 'daybook', ...headers];
   const jsonHeaders = ['content-type', 'application/json', 'accept', 'application/json', ...common];
   const sseHeaders = ['content-type', 'application/json', 'accept', 'text/event-stream', ...common];
@@ -79,7 +81,7 @@ export function openConnectionPool({
       const all = request.headers.length + trace.length === 0 ? own : [...own, ...request.headers, ...trace];
       pool.dispatch(
         { path: pathBelow(base, request.path), method: 'POST', headers: all, body: request.body },
-        handler,
+        new DecodingHandler(handler),
       );
     },
     async getModels(timeoutMs, maxBytes) {
@@ -90,7 +92,9 @@ export function openConnectionPool({
         signal: AbortSignal.timeout(timeoutMs),
       });
       const text = new ByteCollector();
-      for await (const chunk of reply.body as AsyncIterable<Buffer>) {
+      const decoder = decoderOf(reply.headers);
+      const body = decoder === null ? reply.body : pipeline(reply.body, decoder, () => {});
+      for await (const chunk of body as AsyncIterable<Buffer>) {
         text.push(chunk);
         if (text.length > maxBytes) throw new ModelListError({ kind: 'too_large' });
       }

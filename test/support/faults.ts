@@ -94,7 +94,6 @@ export const BREAKAGES: Fault[] = [
   both('garbage=http', CUT),
   { script: 'garbage=body', json: broken(502, 'upstream_error', 'upstream_error'), sse: CUT_BODY.sse },
   both('headers=200KB', CUT),
-  both('encoding=gzip', refused(502, 'upstream_error', 'upstream_error')),
 ];
 
 /**
@@ -128,6 +127,7 @@ export const STATUSES: Fault[] = [
  */
 export const HEALTHY: Fault[] = [
   both('tokens=12', whole('provider')),
+  ...['gzip', 'deflate', 'br', 'zstd'].map((encoding) => both(`encoding=${encoding}`, whole('provider'))),
   both('tokens=0', whole('provider')),
   both('tokens=12,cached=9,reasoning=30', whole('provider')),
   both('tokens=12,prompt=40,cached=9,written=20', whole('provider')),

@@ -53,8 +53,11 @@ export function overWire<T>(wire: Wire, run: () => T): T {
   return calls.run(wire, run);
 }
 
+/** The encodings that `fetch` decodes by itself, piece by piece as they are read. */
+const DECODED: ReadonlySet<string> = new Set(['identity', 'gzip', 'x-gzip', 'deflate', 'br', 'zstd']);
+
 /**
- * The `fetch` that is given to a package. It follows no redirect, takes no compressed reply, ends with
+ * The `fetch` that is given to a package. It follows no redirect, asks for no compressed reply, ends with
  * its call, and reads no more than the bounds allow, piece by piece as the reader takes them.
  */
 export function boundedFetch(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
@@ -70,9 +73,9 @@ export function boundedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
       signal: AbortSignal.any(signals),
     });
     const { status, statusText, body } = response;
-    if ((response.headers.get('content-encoding') ?? 'identity') !== 'identity') {
+    if (!DECODED.has(response.headers.get('content-encoding') ?? 'identity')) {
       await body?.cancel();
-      throw new Error('the reply of the provider is compressed');
+      throw new Error('the reply of the provider is compressed in an unknown way');
     }
     if (response.ok && wire) wire.answered = true;
     if (!body) return response;

@@ -1,4 +1,4 @@
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { errorReply, fillerHeaders, ownHeaders } from './heads.ts';
 import type { Attempt } from './ledger.ts';
 import { plainPart, type Part, type Subject } from './parts.ts';
@@ -45,7 +45,7 @@ export function composeReply(
     headers: [
       ...ownHeaders(attempt.attempt),
       ...source.headers,
-      ...headerIf(script.encoding === 'gzip', 'content-encoding', 'gzip'),
+      ...headerIf(script.encoding !== 'identity', 'content-encoding', script.encoding),
       ...headerIf(framing === 'chunked', 'transfer-encoding', 'chunked'),
       ...headerIf(framing === 'length', 'content-length', String(declaredBytes)),
       ...headerIf(script.connection === 'close' || framing === 'close', 'connection', 'close'),
@@ -120,9 +120,18 @@ function isReached(where: Where, next: Part, tokens: number): boolean {
   }
 }
 
+const COMPRESS: Record<Script['encoding'], ((bytes: Buffer) => Buffer) | null> = {
+  identity: null,
+  gzip: gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+};
+
 /** Puts the parts that share a write together; a compressed body is one write. */
 function* joinWrites(script: Script, parts: Iterable<Part>): Generator<Write> {
-  const most = script.encoding === 'gzip' ? Infinity : script.batch;
+  const compress = COMPRESS[script.encoding];
+  const most = compress === null ? script.batch : Infinity;
   let joined: Part[] = [];
   for (const part of parts) {
     joined.push(part);
@@ -130,8 +139,8 @@ function* joinWrites(script: Script, parts: Iterable<Part>): Generator<Write> {
     yield writeOf(joined);
     joined = [];
   }
-  if (script.encoding === 'gzip')
-    yield { head: gzipSync(bytesOf(joined)), fillBytes: 0, tail: NOTHING, parts: joined };
+  if (compress !== null)
+    yield { head: compress(bytesOf(joined)), fillBytes: 0, tail: NOTHING, parts: joined };
   else if (joined.length > 0) yield writeOf(joined);
 }
 

@@ -121,8 +121,8 @@ function readFields(given: Given) {
     framing: given.oneOf('framing', 'auto', 'chunked', 'length', 'close'),
     /** Content-Length is wrong by this much: `-5` is too short, `+5` too long. */
     length: given.as('length', 0, parseOffset),
-    /** `gzip` compresses the body although no one asked for it. */
-    encoding: given.oneOf('encoding', 'identity', 'gzip'),
+    /** Any but `identity` compresses the body although no one asked for it. */
+    encoding: given.oneOf('encoding', 'identity', 'gzip', 'deflate', 'br', 'zstd'),
     /** `close` announces that the connection closes after the reply, and closes it. */
     connection: given.oneOf('connection', 'keep', 'close'),
     /** Closes the connection, unannounced, when it was idle for this long. */
@@ -168,9 +168,9 @@ function checkRelations(script: Script): void {
   if (where === 'head' && how !== 'cut' && how !== 'reset' && how !== 'hang') {
     throw new ScriptError(`end: ${how}@head is not possible`);
   }
-  const whole = script.encoding === 'gzip' || script.batch > 1;
+  const whole = script.encoding !== 'identity' || script.batch > 1;
   if (whole && script.pad * script.tokens > IN_MEMORY_BYTES_MAX) {
-    throw new ScriptError(`pad: gzip and batch answers may not exceed ${IN_MEMORY_BYTES_MAX} bytes`);
+    throw new ScriptError(`pad: compressed and batch answers may not exceed ${IN_MEMORY_BYTES_MAX} bytes`);
   }
   if (script.length !== 0 && script.framing !== 'auto' && script.framing !== 'length') {
     throw new ScriptError('length: only a body with Content-Length can have a wrong one');

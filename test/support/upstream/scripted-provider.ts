@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 
 /** What a provider answers: a fixture or a text, in pieces of so many bytes, and how it goes on then. */
 export type Answer = {
@@ -9,6 +10,8 @@ export type Answer = {
   text?: string;
   status?: number;
   headers?: Record<string, string>;
+  /** Compresses the answer, and says so. */
+  isCompressed?: true;
   pieceBytes?: number;
   /**
    * `hang`: no more comes, and no end. `reset`: the connection is dropped. `flood`: the text again and again,
@@ -85,12 +88,17 @@ export async function startProvider(): Promise<ScriptedProvider> {
 async function answer(
   response: ServerResponse,
   seen: Asked,
-  { fixture, text, status = 200, headers = {}, pieceBytes, ending = 'end' }: Answer,
+  { fixture, text, status = 200, headers = {}, isCompressed, pieceBytes, ending = 'end' }: Answer,
 ): Promise<void> {
-  const bytes = fixture === undefined ? Buffer.from(text ?? '') : readFileSync(path.join(FIXTURES, fixture));
+  const plain = fixture === undefined ? Buffer.from(text ?? '') : readFileSync(path.join(FIXTURES, fixture));
+  const bytes = isCompressed ? gzipSync(plain) : plain;
   const contentType = fixture?.endsWith('.sse') ? 'text/event-stream' : 'application/json; charset=UTF-8';
   response.on('error', () => undefined);
-  response.writeHead(status, { 'content-type': contentType, ...headers });
+  response.writeHead(status, {
+    'content-type': contentType,
+    ...(isCompressed ? { 'content-encoding': 'gzip' } : {}),
+    ...headers,
+  });
   response.flushHeaders();
   const size = pieceBytes ?? Math.max(bytes.length, 1);
   for (let at = 0; at < bytes.length; at += size) {

@@ -176,8 +176,14 @@ test('no redirect is followed', async () => {
   expect(elsewhere.asked).toEqual([]);
 });
 
-test('no compressed reply is taken', async () => {
-  provider.answers.push({ text: 'x', headers: { 'content-encoding': 'gzip' } });
+test('a compressed reply is the same reply, and one in an unknown way is none', async () => {
+  provider.answers.push({ fixture: 'google-text.json' }, { fixture: 'google-text.json', isCompressed: true });
+  const { text } = await bridged(bridge, {});
+  expect(text).not.toBe('');
+  expect(await bridged(bridge, {})).toMatchObject({ status: 200, text, endings: ['end'] });
+  expect(provider.asked[1]?.headers).toMatchObject({ 'accept-encoding': 'identity' });
+  provider.answers.push({ text: 'x', headers: { 'content-encoding': 'compress' } });
+  provider.answers.shift();
   expect(await bridged(bridge, {})).toMatchObject({ status: null, endings: ['error'] });
 });
 

@@ -44,7 +44,7 @@ test.each([
   ['end=stop@head', 'end: stop@head is not possible'],
   ['length=5', 'length: "5"'],
   ['length=+5,framing=chunked', 'length: only a body with Content-Length'],
-  ['encoding=gzip,tokens=1,pad=1GB', 'pad: gzip and batch'],
+  ['encoding=gzip,tokens=1,pad=1GB', 'pad: compressed and batch'],
   ['split=0', 'split: "0"'],
 ])('a script that does not say what to do is refused by name: %s', (text, message) => {
   expect(() => parseScript(text)).toThrow(message);
