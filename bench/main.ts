@@ -50,6 +50,11 @@ const BENCHES = {
     const report = await benchPage(settings, stage);
     return { report, text: renderPage(report) };
   },
+  async admission(settings: Settings, stage: Stage) {
+    const { benchAdmission, renderAdmission } = await import('./admission.ts');
+    const report = await benchAdmission(settings, stage);
+    return { report, text: renderAdmission(report) };
+  },
   async translation(settings: Settings, stage: Stage) {
     const { benchTranslation, renderTranslation } = await import('./translation.ts');
     const report = await benchTranslation(settings, stage);

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { type WorkloadName, WORKLOADS } from './workloads.ts';
 
 export type Settings = {
-  bench: 'relay' | 'profile' | 'ladder' | 'log' | 'projector' | 'tables' | 'feed' | 'page' | 'translation';
+  bench: (typeof BENCHES)[number];
   targets: string[];
   work: WorkloadName[];
   /** The rates of the ladder, in calls a second. */
@@ -43,6 +43,7 @@ const BENCHES = [
   'feed',
   'page',
   'translation',
+  'admission',
 ] as const;
 const ALL = Object.keys(WORKLOADS) as WorkloadName[];
 const PROFILED: WorkloadName[] = ['json', 'chat-40'];
@@ -62,6 +63,7 @@ With "tables": how long the dashboard's questions take, by how much is in the pr
 With "feed": how long an event takes to a viewer of the live feed, and what a thousand viewers cost.
 With "page": how soon the dashboard shows its figures, and how smooth it is under load, in a real browser.
 With "translation": the cost per chunk of each reader of streamed replies, and of passing them through.
+With "admission": what admitting a call costs by the number of its subjects, from leases alone.
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)
