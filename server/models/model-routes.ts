@@ -2,9 +2,11 @@ import express, { type Request, type Response, type Router } from 'express';
 import { z } from 'zod';
 import type { Key } from '#db/fold/key.ts';
 import { readSecretFromEither } from '#server/access/authenticate.ts';
-import { authorizeModel } from '#server/access/authorize.ts';
+import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
+import { authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
 import { authorizePriceOf } from '#server/access/authorize-price.ts';
 import { identify } from '#server/access/identify.ts';
+import { apiErrorOfModel } from '#server/upstreams/find-targets.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { replyOf, sendApiError, sendJson } from '#server/http/respond.ts';
 import { invalidParameter, readQuery } from '#server/read/query.ts';
@@ -15,7 +17,8 @@ import { MESSAGES } from '#server/relay/routes.ts';
 
 /**
  * `GET /v1/models` and `GET /v1/models/{model}`, as OpenAI's clients expect them, and as Anthropic's do where
- * the request has their header `anthropic-version`. A model is listed only if its calls would be admitted.
+ * the request has their header `anthropic-version`. A model is listed exactly when a call with it
+ * would be admitted by some route that the key may use.
  */
 
 const MODELS = '/v1/models';
@@ -72,23 +75,38 @@ function anthropicPage(models: readonly Model[], url: string): object | ApiError
   };
 }
 
+/** `routes`: the relayed routes that the key may call, or why it may call none. */
+type Caller = { key: Key; routes: readonly RelayedRoute[] | ApiError; isAnthropic: boolean };
+
 /** @param modelList of all keys. */
 export function modelRoutes(relay: Relay, modelList: ModelList): Router {
   const { readModel } = relay;
   const routes = express.Router({ caseSensitive: true });
 
-  /** Why calls of a model by its name or an alias would be rejected; null: they would not. */
-  const refusalOf = (key: Key, name: string): ApiError | null => {
-    const model = relay.upstreams.table.resolve(name);
-    return authorizeModel(key, model, readModel) ?? authorizePriceOf(key, model, readModel);
+  /** Why calls of a model by its name or an alias are rejected by every route; null: by one they aren't. */
+  const refusalOf = ({ key, routes: permitted }: Caller, name: string): ApiError | null => {
+    const { table } = relay.upstreams;
+    const model = table.resolve(name);
+    const forbidden = authorizeModel(key, model, readModel);
+    if (forbidden || permitted instanceof ApiError) return forbidden ?? (permitted as ApiError);
+    const unserved = permitted.map((route) => apiErrorOfModel(table, model, route));
+    return unserved.includes(null) ? authorizePriceOf(key, model, readModel) : (unserved[0] as ApiError);
   };
 
-  /** The key behind a request, or null where an error was sent. */
-  const callerOf = (request: Request, response: Response): { key: Key; isAnthropic: boolean } | null => {
+  /** The relayed routes that the key may call, or why it may call none. */
+  const routesOf = (key: Key, request: Request): RelayedRoute[] | ApiError => {
+    const origin = request.headers.origin ?? null;
+    const refusals = RELAYED_ROUTES.map((route) => authorizeAnywhere(key, { route, origin }, readModel));
+    const permitted = RELAYED_ROUTES.filter((_, index) => refusals[index] === null);
+    return permitted.length > 0 ? permitted : (refusals[0] as ApiError);
+  };
+
+  /** The caller of a request, or null where an error was sent. */
+  const callerOf = (request: Request, response: Response): Caller | null => {
     const isAnthropic = request.headers['anthropic-version'] !== undefined;
     if (isAnthropic) Object.assign(replyOf(response), { errorFormat: MESSAGES.errorFormat });
     const key = identify(relay, request, MODELS, isAnthropic ? readSecretFromEither : undefined);
-    if (!(key instanceof ApiError)) return { key, isAnthropic };
+    if (!(key instanceof ApiError)) return { key, routes: routesOf(key, request), isAnthropic };
     sendApiError(request, response, key);
     return null;
   };
@@ -96,7 +114,7 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
   routes.get(MODELS, async (request, response) => {
     const caller = callerOf(request, response);
     if (caller === null) return;
-    const models = (await modelList.read()).filter(({ model }) => refusalOf(caller.key, model) === null);
+    const models = (await modelList.read()).filter(({ model }) => refusalOf(caller, model) === null);
     const list = caller.isAnthropic
       ? anthropicPage(models, request.url)
       : { object: 'list', data: models.map(openAIModel) };
@@ -108,11 +126,9 @@ export function modelRoutes(relay: Relay, modelList: ModelList): Router {
     const caller = callerOf(request, response);
     if (caller === null) return;
     const model = request.params[0] ?? '';
-    const refusal = refusalOf(caller.key, model);
-    const upstream = relay.upstreams.table.servedBy(model)?.name;
+    const refusal = refusalOf(caller, model);
+    const upstream = relay.upstreams.table.servedBy(model)?.name ?? '';
     if (refusal) sendApiError(request, response, refusal);
-    else if (upstream === undefined)
-      sendApiError(request, response, new ApiError('model_not_found', { param: 'model' }));
     else sendJson(response, 200, (caller.isAnthropic ? anthropicModel : openAIModel)({ model, upstream }));
   });
 
