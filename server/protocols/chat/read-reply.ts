@@ -67,7 +67,7 @@ export class ChatReplyReader {
     const id = stringOrNull(fragment['id']) || null;
     const call = this.#callOf(fragment['index'] ?? position, id);
     const name = stringOrNull(named['name']) || null;
-    const text = stringOrNull(named['arguments']) ?? JSON.stringify(asRecord(named['arguments'])) ?? '';
+    const text = argumentsIn(named['arguments']);
     call.id ??= id;
     if (!call.isStarted) {
       call.waiting += text;
@@ -99,6 +99,12 @@ export class ChatReplyReader {
   #startUnnamed(events: ReplyEvent[]): void {
     for (const call of this.#calls) if (!call.isStarted) this.#start(call, 'unnamed', events);
   }
+}
+
+/** Some upstreams send the arguments as an object. */
+function argumentsIn(value: unknown): string {
+  const record = asRecord(value);
+  return record ? JSON.stringify(record) : (stringOrNull(value) ?? '');
 }
 
 function addText(text: string, events: ReplyEvent[]): void {

@@ -79,12 +79,11 @@ export class MessagesReplyWriter implements ReplyWriter {
   }
 
   end(usage: Usage | null): string {
-    const calls = [...this.#calls.values()].map((index) => this.#stop(index)).join('');
     const delta = { stop_reason: this.#stopReason, stop_sequence: null };
     return (
       this.#start('', '') +
       this.#close() +
-      calls +
+      [...this.#calls.values()].map((index) => this.#stop(index)).join('') +
       this.#event('message_delta', { delta, usage: usageOf(usage) }) +
       this.#event('message_stop', {})
     );

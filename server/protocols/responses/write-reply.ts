@@ -193,9 +193,9 @@ export class ResponsesReplyWriter implements ReplyWriter {
   }
 
   #closeAll(): string {
-    const calls = [...this.#calls.values()].map((call) => this.#closeCall(call)).join('');
+    const rest = this.#close() + [...this.#calls.values()].map((call) => this.#closeCall(call)).join('');
     this.#calls.clear();
-    return this.#close() + calls;
+    return rest;
   }
 
   /** Ends the text or reasoning that is open. */
