@@ -1,4 +1,4 @@
-import type { BillLine } from '#db/reconcile/bill/line.ts';
+import type { Bill, BillLine } from '#db/reconcile/bill/line.ts';
 import type { Report } from '#db/reconcile/report/report.ts';
 import { withControl } from '#server/control/control.ts';
 import { compareBill, type CompareTerms } from '#server/control/reconcile/compare.ts';
@@ -22,6 +22,8 @@ export type World = AsyncDisposable & {
   call(model: string, reply: Reply): Promise<Booked[]>;
   /** Compares a bill with these lines. */
   compare(lines: readonly BillLine[], terms?: Partial<CompareTerms>): Promise<Report>;
+  /** Compares a bill. */
+  compareBill(bill: Bill, terms?: Partial<CompareTerms>): Promise<Report>;
 };
 
 export async function startWorld(prefix: string): Promise<World> {
@@ -33,7 +35,7 @@ export async function startWorld(prefix: string): Promise<World> {
       upstreams: {
         provider: {
           base_url: provider.baseUrl,
-          models: ['chat', 'repriced', 'unpriced'],
+          models: ['chat*', 'repriced*', 'unpriced*'],
           credentials: [
             { label: 'main', secret: '${MAIN}' },
             { label: 'spare', secret: '${SPARE}' },
@@ -44,12 +46,12 @@ export async function startWorld(prefix: string): Promise<World> {
     { MAIN: 'sk-main', SPARE: 'sk-spare' },
   );
   await relay.control(async (control) => {
-    await control.setPrice('chat', {
+    await control.setPrice('chat*', {
       base: STANDARD,
       rules: [{ when: { service_tier: 'flex' }, rate: FLEX }],
     });
-    await control.setPrice('repriced', { base: STANDARD });
-    await control.setPrice('repriced', { base: REPRICED });
+    await control.setPrice('repriced*', { base: STANDARD });
+    await control.setPrice('repriced*', { base: REPRICED });
   });
   const send = async (model: string, stream: boolean): Promise<number> => {
     const reply = await fetch(`${relay.baseUrl}/chat/completions`, {
@@ -73,7 +75,7 @@ export async function startWorld(prefix: string): Promise<World> {
     (credentials) => credentials === 2,
     'both credentials',
   );
-  return {
+  const world: World = {
     relay,
     provider,
     async call(model, reply) {
@@ -84,19 +86,24 @@ export async function startWorld(prefix: string): Promise<World> {
       await send(model, reply.ending === 'cut');
       return provider.ledger.slice(before);
     },
-    async compare(lines, terms = {}) {
-      await relay.waitFor((events) => openRequests(events).length === 0);
+    compare(lines, terms) {
       const now = Date.now();
-      const bill = {
-        source: 'csv' as const,
-        provider: 'scripted',
-        from: new Date(now - 40 * HOUR_MS),
-        to: new Date(now + 120 * HOUR_MS),
-        timeZone: 'UTC',
-        lines: [...lines],
-        unsupported: [],
-        rounded: [],
-      };
+      return world.compareBill(
+        {
+          source: 'csv',
+          provider: 'scripted',
+          from: new Date(now - 40 * HOUR_MS),
+          to: new Date(now + 120 * HOUR_MS),
+          timeZone: 'UTC',
+          lines: [...lines],
+          unsupported: [],
+          rounded: [],
+        },
+        terms,
+      );
+    },
+    async compareBill(bill, terms = {}) {
+      await relay.waitFor((events) => openRequests(events).length === 0);
       return withControl(relay.store, 'test', (_, client) =>
         compareBill(client, bill, {
           upstreams: [],
@@ -113,6 +120,7 @@ export async function startWorld(prefix: string): Promise<World> {
       await provider[Symbol.asyncDispose]();
     },
   };
+  return world;
 }
 
 /** Parts of an ordinary call. */

@@ -1,5 +1,6 @@
 import type { Bill, BillLine } from '#db/reconcile/bill/line.ts';
 import type { BilledPart } from '#db/reconcile/compare/attempts.ts';
+import { allocateCosts } from '#db/reconcile/compare/allocate.ts';
 import { absolute, divideRound } from '#db/reconcile/compare/exact.ts';
 import { FALLBACKS } from '#db/pricing/parts.ts';
 
@@ -22,6 +23,8 @@ export type BillUnit = {
   /** As the relay names it, where it is known. */
   credential: string | null;
   serviceTier: string | null;
+  /** The tiers that its lines state, those of usage without a cost included. */
+  tiers: Set<string | null>;
   requestId: string | null;
   quantities: Map<BilledPart, bigint>;
   requests: bigint | null;
@@ -79,7 +82,8 @@ export function countedAs(part: BilledPart, stated: ReadonlySet<BilledPart>): Bi
 
 /** Groups the lines of a bill. */
 export function billUnits(bill: Bill, mapping: Mapping): BillUnits {
-  const usage = bill.lines.filter(({ kind }) => kind === 'usage');
+  const lines = allocateCosts(bill.lines);
+  const usage = lines.filter(({ kind }) => kind === 'usage');
   const summed = usage.filter(({ requestId, from, to }) => requestId === null && to > from);
   const priced = summed.filter(({ cost }) => cost !== null);
   const shaping = priced.length > 0 ? priced : summed;
@@ -102,7 +106,7 @@ export function billUnits(bill: Bill, mapping: Mapping): BillUnits {
   const sums = new Map<string, BillUnit>();
   const singles = new Map<string, BillUnit>();
   const seen = new Set<string>();
-  for (const line of bill.lines) {
+  for (const line of lines) {
     const cost = dollarsOf(line, mapping, units);
     units.total += cost;
     if (line.kind !== 'usage') {
@@ -132,14 +136,14 @@ function unitOf(
   const tier = tierOf(line.serviceTier);
   if (requestId !== null) return known(byRequest, requestId, line, model, credential, tier);
   const isSum = to > from;
-  const key = [
-    from.getTime(),
-    to.getTime(),
+  // A sum over all of a dimension has none of its names.
+  const names = [
     !isSum || dimensions.model ? model : null,
     !isSum || dimensions.credential ? credential : null,
     !isSum || dimensions.serviceTier ? tier : null,
-  ];
-  return known(isSum ? sums : singles, JSON.stringify(key), line, model, credential, tier);
+  ] as const;
+  const key = JSON.stringify([from.getTime(), to.getTime(), ...names]);
+  return known(isSum ? sums : singles, key, line, ...names);
 }
 
 function known(
@@ -158,6 +162,7 @@ function known(
     model,
     credential,
     serviceTier,
+    tiers: new Set(),
     requestId,
     quantities: new Map(),
     requests: null,
@@ -176,6 +181,7 @@ function known(
 function addLine(unit: BillUnit, line: BillLine, cost: bigint, seen: Set<string>): void {
   if (unit.places.length < PLACES_MAX) unit.places.push(line.place);
   if (line.currency !== 'USD') unit.isForeign = true;
+  if (line.serviceTier !== null) unit.tiers.add(tierOf(line.serviceTier));
   if (line.requestId !== null) {
     const content = [line.requestId, line.part, line.quantity, line.requests, line.cost, line.currency];
     const key = content.map(String).join('\n');

@@ -147,7 +147,7 @@ function pricePiece(
   amount: bigint,
   { roundedTo, hasTier, otherRates }: DecomposeContext,
 ): Piece {
-  const [billedTier, recordedTier] = [tierOf(bill.serviceTier), tierOf(log.serviceTier)];
+  const [billedTier, recordedTier] = [billedTierOf(bill), tierOf(log.serviceTier)];
   if (hasTier && billedTier !== recordedTier) {
     const detail = `billed as ${billedTier ?? 'standard'}, recorded as ${recordedTier ?? 'standard'}`;
     return { class: 'service_tier', amount, detail };
@@ -166,6 +166,12 @@ function pricePiece(
     absolute(amount) < roundedTo * lines ||
     (absolute(amount) < bill.roundedTo * lines && absolute(amount) * 1000n <= expected);
   return { class: isRounding ? 'rounding' : 'price', amount, detail: null };
+}
+
+/** The only tier that the lines of a unit state, or else the one that it is summed by. */
+function billedTierOf({ tiers, serviceTier }: BillUnit): string | null {
+  const [only = null] = tiers;
+  return tiers.size === 1 ? only : tierOf(serviceTier);
 }
 
 const hasUnpriced = ({ quantities }: BillUnit, rate: FullRate): boolean =>

@@ -14,8 +14,9 @@ export type Move = { units: readonly Apart[]; piece: Piece };
 type Surplus = ReadonlyMap<BilledPart | 'cost', bigint>;
 
 /**
- * Finds runs of days of one model, credential and tier whose surpluses cancel each other, and pairs of sums
- * of one interval that differ in one name only and cancel each other.
+ * Finds runs of days of one model, credential and tier whose surpluses cancel each other, pairs of days of
+ * which the later has what the earlier lacks, and pairs of sums of one interval that differ in one name only
+ * and cancel each other.
  */
 export function findMoves(apart: readonly Apart[]): { moves: Move[]; rest: Apart[] } {
   const moves: Move[] = [];
@@ -25,9 +26,15 @@ export function findMoves(apart: readonly Apart[]): { moves: Move[]; rest: Apart
     moves.push({ units, piece: { class: reason, amount, detail } });
     rest = rest.filter((each) => !units.includes(each));
   };
-  const series = Map.groupBy(rest, ({ unit }) => nameOf(unit, ['model', 'credential', 'serviceTier']));
-  for (const days of series.values())
+  const series = (): Apart[][] => [
+    ...Map.groupBy(rest, ({ unit }) => nameOf(unit, ['model', 'credential', 'serviceTier'])).values(),
+  ];
+  for (const days of series())
     for (const run of cancellingRuns(days)) take(run, 'day_boundary', describeDays(run));
+  for (const days of series())
+    for (const [billed, recorded] of cancellingPairs(days))
+      if (billed.unit.fromMs > recorded.unit.fromMs)
+        take([recorded, billed], 'late_usage', `booked at ${new Date(billed.unit.fromMs).toISOString()}`);
   for (const [name, reason] of [
     ['serviceTier', 'service_tier'],
     ['model', 'model_name'],

@@ -42,7 +42,13 @@ export class Sums {
     const key = this.#keyOf(bucket, unit.model, unit.credential, unit.serviceTier);
     const known = this.#bill.get(key);
     if (known === undefined) {
-      this.#bill.set(key, { ...unit, fromMs: bucket.fromMs, toMs: bucket.toMs });
+      this.#bill.set(key, {
+        ...unit,
+        fromMs: bucket.fromMs,
+        toMs: bucket.toMs,
+        quantities: new Map(unit.quantities),
+        tiers: new Set(unit.tiers),
+      });
       return;
     }
     for (const [part, quantity] of unit.quantities)
@@ -52,6 +58,7 @@ export class Sums {
     known.costLines += unit.costLines;
     if (unit.roundedTo < known.roundedTo) known.roundedTo = unit.roundedTo;
     known.isForeign ||= unit.isForeign;
+    for (const tier of unit.tiers) known.tiers.add(tier);
   }
 
   #keyOf({ fromMs }: Bucket, model: string | null, credential: string | null, tier: string | null): string {
@@ -176,6 +183,7 @@ function emptyUnit(
     fromMs,
     toMs,
     ...names,
+    tiers: new Set(),
     requestId: null,
     quantities: new Map(),
     requests: null,

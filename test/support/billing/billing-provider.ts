@@ -44,32 +44,25 @@ export type BillingOptions = {
   dayOffsetMs?: number;
 };
 
+/** What the reports are made from, and how they are paged. */
+export type Books = Omit<BillingProvider, 'url' | typeof Symbol.asyncDispose> &
+  Required<Pick<BillingOptions, 'bucketsPerPage' | 'dayOffsetMs'>>;
+
 export async function startBillingProvider({
   ledger,
   adminKey = 'sk-admin-canary-3b1f6a0d9c42',
   bucketsPerPage = Infinity,
   dayOffsetMs = 0,
 }: BillingOptions): Promise<BillingProvider> {
-  const provider: Omit<BillingProvider, 'url' | typeof Symbol.asyncDispose> = {
+  const provider: Books = {
     adminKey,
     ledger: [...ledger],
     faults: [],
     asked: [],
+    bucketsPerPage,
+    dayOffsetMs,
   };
-  const server = createServer((request, response) => {
-    const url = new URL(request.url ?? '/', 'http://provider');
-    const key = keyOf(request);
-    provider.asked.push({ path: `${url.pathname}${url.search}`, key });
-    const fault = provider.faults.shift();
-    if (fault !== undefined) return fail(response, fault);
-    // Like the providers', its message quotes a part of the key.
-    if (key !== adminKey)
-      return reply(response, 401, { error: { message: `Incorrect API key provided: ${key}` } });
-    const page = pageOf(url, provider.ledger, { bucketsPerPage, dayOffsetMs });
-    return page === null
-      ? reply(response, 404, { error: { message: 'Not found' } })
-      : reply(response, 200, page);
-  });
+  const server = createServer((request, response) => serveReport(request, response, provider));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return Object.assign(provider, {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -78,6 +71,22 @@ export async function startBillingProvider({
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   });
+}
+
+/** Replies to a request of a billing API. */
+export function serveReport(request: IncomingMessage, response: ServerResponse, books: Books): void {
+  const url = new URL(request.url ?? '/', 'http://provider');
+  const key = keyOf(request);
+  books.asked.push({ path: `${url.pathname}${url.search}`, key });
+  const fault = books.faults.shift();
+  if (fault !== undefined) return fail(response, fault);
+  // Like the providers', its message quotes a part of the key.
+  if (key !== books.adminKey)
+    return reply(response, 401, { error: { message: `Incorrect API key provided: ${key}` } });
+  const page = pageOf(url, books.ledger, books);
+  return page === null
+    ? reply(response, 404, { error: { message: 'Not found' } })
+    : reply(response, 200, page);
 }
 
 const keyOf = ({ headers }: IncomingMessage): string =>
@@ -118,6 +127,7 @@ function pageOf(url: URL, ledger: readonly LedgerEntry[], paging: Paging): objec
       return anthropicPage(query, ledger, messagesUsage, paging);
     case '/v1/organizations/cost_report':
       return anthropicPage(query, ledger, costReport, paging);
+    case '/v1/activity':
     case '/api/v1/activity': {
       const items = activity(ledger, paging.dayOffsetMs) as { date: string }[];
       const date = query.get('date');

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { BillLine } from '#db/reconcile/bill/line.ts';
+import { type Books, serveReport } from '../billing/billing-provider.ts';
 import type { PricedPart, Rate } from '#db/pricing/parts.ts';
 
 /** Quantities of a call as the provider counts them. */
@@ -31,7 +32,11 @@ export type BillingProvider = AsyncDisposable & {
   ledger: Booked[];
   /** The replies of the next requests, each once. */
   replies: Reply[];
+  /** What its billing APIs report, at the same address: by default nothing. */
+  books: Books;
 };
+
+const ADMIN_KEY = 'sk-admin-canary-5d1e7c20b8f4';
 
 const json = (response: ServerResponse, status: number, body: object): void => {
   response.writeHead(status, { 'content-type': 'application/json' });
@@ -42,7 +47,16 @@ const json = (response: ServerResponse, status: number, body: object): void => {
 export async function startBillingProvider(prefix: string): Promise<BillingProvider> {
   const ledger: Booked[] = [];
   const replies: Reply[] = [];
+  const books: Books = {
+    adminKey: ADMIN_KEY,
+    ledger: [],
+    faults: [],
+    asked: [],
+    bucketsPerPage: Infinity,
+    dayOffsetMs: 0,
+  };
   const server = createServer((request, response) => {
+    if (request.method === 'GET') return serveReport(request, response, books);
     const pieces: Buffer[] = [];
     response.on('error', () => undefined);
     request.on('data', (piece: Buffer) => pieces.push(piece));
@@ -67,6 +81,7 @@ export async function startBillingProvider(prefix: string): Promise<BillingProvi
     baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
     ledger,
     replies,
+    books,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise<void>((resolve) => server.close(() => resolve()));
