@@ -36,18 +36,20 @@ test('differences are applied once, and the next comparison agrees', async () =>
   await withControl(world.relay.store, 'test', async (control, client) => {
     await recordReconciliation(client, control, report);
     const apply = () =>
-      applyDifferences(
-        client,
-        control,
-        report.reconciliation,
-        wrong.map(({ id }) => id),
-        'the bill',
-      );
+      applyDifferences(client, control, {
+        id: report.reconciliation,
+        differences: wrong.map(({ id }) => id),
+        reason: 'the bill',
+      });
     expect(await apply()).toMatchObject({ corrected: 2, repeated: 0 });
     expect(await apply()).toMatchObject({ corrected: 0, repeated: 2, amount_nanousd: '0' });
     const missing = report.differences.find(({ class: name }) => name === 'missing_here');
     await expect(
-      applyDifferences(client, control, report.reconciliation, [missing?.id ?? 0], 'the bill'),
+      applyDifferences(client, control, {
+        id: report.reconciliation,
+        differences: [missing?.id ?? 0],
+        reason: 'the bill',
+      }),
     ).rejects.toThrow('no recorded figure is wrong');
   });
   const again = await world.compare(lines);

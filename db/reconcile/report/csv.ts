@@ -41,3 +41,28 @@ export function* reportCsv({ differences }: Report): Generator<string> {
     ]);
   }
 }
+
+/** The amounts of a report by day, model, credential and tier as CSV, in nano-dollars. Pure. */
+export function* cellsCsv({ cells }: Report): Generator<string> {
+  yield csvLine([
+    'day',
+    'model',
+    'credential',
+    'service_tier',
+    'requests',
+    'bill_nanousd',
+    'log_nanousd',
+    'charged_nanousd',
+  ]);
+  for (const { day, model, credential, service_tier, requests, ...amounts } of cells)
+    yield csvLine([
+      day,
+      model,
+      credential,
+      service_tier,
+      requests,
+      BigInt(amounts.bill_nanousd),
+      BigInt(amounts.log_nanousd),
+      BigInt(amounts.charged_nanousd),
+    ]);
+}

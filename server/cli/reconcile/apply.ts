@@ -19,7 +19,8 @@ export function applyCommand(reconcile: Command): void {
     .action((id: string, { difference, reason }: Options, command: Command) =>
       run(
         command,
-        ({ client, control }) => applyDifferences(client, control, id, difference.map(numberOf), reason),
+        ({ client, control }) =>
+          applyDifferences(client, control, { id, differences: difference.map(numberOf), reason }),
         ({ corrected, repeated, amount_nanousd }) =>
           `Corrected ${corrected} requests by $${formatDollars(BigInt(amount_nanousd))}; ` +
           `${repeated} were corrected before.`,

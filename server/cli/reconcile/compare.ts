@@ -24,6 +24,7 @@ type Options = {
   rate?: string[];
   tolerance: string;
   tolerancePpm: string;
+  archiveDir?: string;
   dryRun?: true;
 };
 
@@ -43,6 +44,11 @@ export function compareCommand(reconcile: Command): void {
     .option('--rate <currency=dollars>', 'dollars for one unit of a currency, such as EUR=1.0837', collect)
     .option('--tolerance <dollars>', 'differences up to this amount are marked as within tolerance', '0')
     .option('--tolerance-ppm <number>', 'the same in millionths of the billed amount', '0')
+    .addOption(
+      new Option('--archive-dir <directory>', 'directory with the files of archived partitions').env(
+        'ARCHIVE_DIR',
+      ),
+    )
     .option('--dry-run', 'print the report without recording it')
     .action((files: string[], options: Options, command: Command) =>
       run(
@@ -51,9 +57,12 @@ export function compareCommand(reconcile: Command): void {
           const terms = termsOf(options);
           const bill = await readFiles(files, options);
           let progress: Progress | undefined;
-          const report = await compareBill(client, bill, terms, (done, of) => {
-            progress ??= new Progress(command, 'compared', of);
-            progress.add(done);
+          const report = await compareBill(client, bill, terms, {
+            archiveDir: options.archiveDir,
+            onProgress: (done, of) => {
+              progress ??= new Progress(command, 'compared', of);
+              progress.add(done);
+            },
           }).finally(() => progress?.end());
           if (options.dryRun !== true) await recordReconciliation(client, control, report);
           return { is_recorded: options.dryRun !== true, ...report };

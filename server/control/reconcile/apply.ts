@@ -13,6 +13,18 @@ import { correctUsage } from '#server/decide/usage.ts';
 /** The corrections of one run; `repeated` were made by an earlier one. */
 export type Applied = { corrected: number; repeated: number; amount_nanousd: string };
 
+export type ApplyRun = {
+  /** Of the comparison. */
+  id: string;
+  /** The numbers of the reviewed differences. */
+  differences: readonly number[];
+  reason: string;
+  /** Gets the requests done and all of them. */
+  onProgress?: (done: number, of: number) => void;
+  /** Ends the run between two requests. */
+  signal?: AbortSignal;
+};
+
 type ReportedDifference = Report['differences'][number];
 
 /** The reference of the corrections of a difference. */
@@ -23,29 +35,29 @@ export const referenceOf = (reconciliation: string, difference: number): string 
  * Corrects the requests of reviewed differences to the figures of the bill, each once: a repeated run
  * continues one that was ended half-way. The operator's cost and the tokens are corrected; accounts' charges
  * stay.
- * @param ids of the differences.
  * @throws {DecisionError} when a difference can't be applied; nothing is changed then.
  */
 export async function applyDifferences(
   client: Client,
   control: Control,
-  id: string,
-  ids: readonly number[],
-  reason: string,
+  { id, differences, reason, onProgress, signal }: ApplyRun,
 ): Promise<Applied> {
   if (!CorrectionReason.safeParse(reason).success)
     throw new DecisionError('invalid', 'A reason has 1 to 200 characters.');
   const { report } = await loadReconciliation(client, id);
-  const chosen = [...new Set(ids)].map((each) => applicable(report, each));
+  const chosen = [...new Set(differences)].map((each) => applicable(report, each));
+  const of = chosen.reduce((sum, { corrections }) => sum + corrections.length, 0);
   const applied = { corrected: 0, repeated: 0 };
   let amount = 0n;
   for (const difference of chosen)
     for (const correction of difference.corrections) {
+      signal?.throwIfAborted();
       const reference = referenceOf(id, difference.id);
       if (await correctOne(control, correction, reference, reason)) {
         applied.corrected++;
         amount += BigInt(correction.upstream_cost_nanousd);
       } else applied.repeated++;
+      onProgress?.(applied.corrected + applied.repeated, of);
     }
   return { ...applied, amount_nanousd: String(amount) };
 }

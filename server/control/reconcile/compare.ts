@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
-import { databaseSource } from '#db/audit/source/source.ts';
+import { fullLogSource } from '#db/audit/source/full-log.ts';
+import { databaseSource, type Source } from '#db/audit/source/source.ts';
 import { EVENT_CODES, type Placed } from '#db/events/events.ts';
 import type { EndedEvent } from '#db/fold/correction.ts';
 import { publicId } from '#db/ids.ts';
@@ -28,6 +29,15 @@ export type CompareTerms = {
   tolerance: Tolerance;
 };
 
+export type CompareRun = {
+  /** Where archived partitions are; absent: the interval is in the database. */
+  archiveDir?: string | undefined;
+  /** Gets the number of positions read since the last call, and how many there are. */
+  onProgress?: (done: number, of: number) => void;
+  /** Ends the run between two pages of the log. */
+  signal?: AbortSignal;
+};
+
 type EndedCall = Placed & { event: EndedEvent };
 
 /** The beginnings of the lines of ends: other lines aren't decoded. */
@@ -36,15 +46,14 @@ const ENDS = (['request.settled', 'request.abandoned'] as const).map((type) => `
 /**
  * Compares a bill with the calls of the log in its interval. It reads the log, since no projection has the
  * credentials, tiers and provider's ids of attempts, and holds a batch of calls at a time.
- * @param onProgress gets the number of positions read since the last call, and how many there are.
- * @throws {ArchivedError} when a part of the interval is in the archive.
- * @throws {DecisionError} when the bill has no lines.
+ * @throws {DecisionError} when the bill has no lines, or a part of the interval is in the archive and no
+ *   directory is given.
  */
 export async function compareBill(
   client: Client,
   bill: Bill,
   terms: CompareTerms,
-  onProgress: (done: number, of: number) => void = () => undefined,
+  { archiveDir, onProgress, signal }: CompareRun = {},
 ): Promise<Report> {
   if (bill.lines.length === 0) throw new DecisionError('invalid', 'The bill has no lines.');
   const { prices, credentials: logged } = await readLogTerms(client);
@@ -75,9 +84,8 @@ export async function compareBill(
         upstream: terms.upstreams[0],
       }),
   });
-  const source = await databaseSource(client);
   const { from, to } = comparison.range;
-  const first = (await source.seek(from)) ?? source.first;
+  const { source, first } = await sourceFrom(client, from, archiveDir);
   const last = ((await source.seek(to)) ?? source.head + 1) - 1;
   const range = { after: first - 1, upTo: last };
   const head = await readHead(client);
@@ -92,12 +100,14 @@ export async function compareBill(
       );
     waiting = [];
   };
-  for await (const batches of source.read(range))
+  for await (const batches of source.read(range)) {
+    signal?.throwIfAborted();
     for (const batch of batches) {
       waiting.push(...endsOf(batch, range));
-      onProgress(Number(batch.row.eventCount), last - first + 1);
+      onProgress?.(Number(batch.row.eventCount), last - first + 1);
       if (waiting.length >= RECONCILE_CALLS) await flush();
     }
+  }
   await flush();
   return reportOf(comparison.finish(), {
     reconciliation: publicId(),
@@ -107,6 +117,29 @@ export async function compareBill(
     notes,
     upToPosition: head,
   });
+}
+
+/**
+ * The log from a time on: from archive files where a part is archived.
+ * @throws {DecisionError} when their directory is not given.
+ */
+async function sourceFrom(
+  client: Client,
+  from: Date,
+  archiveDir: string | undefined,
+): Promise<{ source: Source; first: number }> {
+  const live = await databaseSource(client);
+  // The batches of archived events stay in the database, so that a time is always found.
+  const first = (await live.seek(from)) ?? live.first;
+  if (live.isLive(first)) return { source: live, first };
+  if (archiveDir === undefined)
+    throw new DecisionError(
+      'not_allowed',
+      `Calls of the interval are in the archive: the log begins at position ${live.first}, and the calls ` +
+        `since ${from.toISOString()} at position ${first}. Name the directory of the archive files ` +
+        '(--archive-dir or ARCHIVE_DIR), or restore them: daybook archive restore FILE.',
+    );
+  return { source: await fullLogSource(client, archiveDir), first };
 }
 
 /** The ended calls of a batch. */

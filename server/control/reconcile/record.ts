@@ -1,4 +1,4 @@
-import type { Client } from 'pg';
+import type { Client, ClientBase } from 'pg';
 import { RECONCILIATION_STREAM } from '#db/events/streams.ts';
 import { encodeReport, reconciliationEvent, type Report } from '#db/reconcile/report/report.ts';
 import {
@@ -38,7 +38,7 @@ export async function recordReconciliation(
  * @throws {ReportDamageError} when the stored report is not the recorded one.
  */
 export async function loadReconciliation(
-  client: Client,
+  client: ClientBase,
   id: string,
 ): Promise<RecordedReconciliation & { report: Report }> {
   const all = await listReconciliations(client, RECONCILIATIONS_LISTED_MAX);
