@@ -17,6 +17,7 @@ export type Page = {
     | '/admin/plans'
     | '/admin/upstreams'
     | '/admin/models'
+    | '/admin/reconciliation'
     | '/admin/alerts'
     | '/admin/status'
     | '/settings';
@@ -71,6 +72,14 @@ export const PAGES: readonly Page[] = [
     name: 'Models and prices',
     icon: 'tag',
     key: 'd',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
+  {
+    path: '/admin/reconciliation',
+    name: 'Reconciliation',
+    icon: 'scale',
+    key: 'b',
     group: 'Administration',
     roles: OVERSEERS,
   },

@@ -12,6 +12,7 @@ import { type FilterSearch, readFilterSearch } from './lib/search/filter.ts';
 import { readKeySearch } from './lib/search/keys.ts';
 import { readStateSearch } from './lib/search/state.ts';
 import { readAlertSearch } from './lib/search/alerts.ts';
+import { readReconciliationSearch } from './lib/search/reconciliation.ts';
 import { readUsageSearch } from './lib/search/usage.ts';
 import { NotFoundPage, ErrorPage } from './error-page.tsx';
 import { Toasts } from './ui/dialog/toast.tsx';
@@ -204,6 +205,18 @@ const pages = [
     path: '/admin/models',
     validateSearch: withoutSearch,
     component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/reconciliation',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/reconciliation/page.tsx'), 'ReconciliationPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/reconciliation/report',
+    validateSearch: readReconciliationSearch,
+    component: lazyRouteComponent(() => import('./features/reconciliation/report-page.tsx'), 'ReportPage'),
   }),
   createRoute({
     getParentRoute: () => inside,

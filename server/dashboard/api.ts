@@ -21,6 +21,7 @@ import { priceRoutes } from '#server/dashboard/models/prices.ts';
 import { readApiRoutes } from '#server/read/api.ts';
 import { receiptRoutes } from '#server/read/receipts.ts';
 import { totpRoutes } from '#server/dashboard/session/totp.ts';
+import { reconciliationRoutes } from '#server/dashboard/reconcile/routes.ts';
 import { sessionRoutes } from '#server/dashboard/session/routes.ts';
 import { statusRoutes } from '#server/dashboard/service/status.ts';
 import { upstreamRoutes } from '#server/dashboard/upstreams/routes.ts';
@@ -51,6 +52,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     correctionRoutes,
     eventRoutes,
     auditRoutes,
+    reconciliationRoutes,
     playgroundRoutes,
   ];
   return lists.flatMap((routes) => routes(dashboard));

@@ -36,6 +36,8 @@ export const ALERTS_LOOK_MAX = 10_000;
 export const DELIVERIES_LISTED_MAX = 50;
 /** Attempts of one delivery that are shown: the worker makes fewer. */
 export const ATTEMPTS_SHOWN_MAX = 50;
+/** Comparisons of bills of one list, the newest ones. */
+export const RECONCILIATIONS_SHOWN_MAX = 100;
 /** A body of the dashboard's own API: the longest are a plan's terms. */
 export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
 

@@ -2,6 +2,7 @@ import type { Config } from '#server/process/config.ts';
 import type { ControlWriter } from '#server/control/control-writer.ts';
 import type { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import type { AuditReader } from '#server/dashboard/audit/reader.ts';
+import type { ReconcileTasks } from '#server/dashboard/reconcile/tasks.ts';
 import type { FindSession } from '#server/sign-in/signed-in.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import type { ModelList } from '#server/models/model-list.ts';
@@ -18,6 +19,7 @@ export type Dashboard = {
   control: ControlWriter;
   audit: AuditReader;
   checks: AuditChecks;
+  reconcileTasks: ReconcileTasks;
   credentials: Pick<CredentialStore, 'refresh'>;
   modelList: ModelList;
   find: FindSession;

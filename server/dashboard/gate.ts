@@ -36,6 +36,8 @@ export type ApiRoute = {
   path: string;
   roles: readonly Role[] | null;
   body: z.ZodType | null;
+  /** The longest body. */
+  bodyBytesMax: number;
   /** Returns the JSON reply; null: it has replied itself. */
   answer: (call: ApiCall<unknown>, who: SignedIn | null) => Promise<Answer>;
 };
@@ -47,12 +49,14 @@ export function route<B extends z.ZodType | null>(
   roles: readonly Role[],
   body: B,
   answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: SignedIn) => Promise<Answer>,
+  bodyBytesMax = DASHBOARD_BODY_BYTES_MAX,
 ): ApiRoute {
   return {
     method,
     path,
     roles,
     body,
+    bodyBytesMax,
     answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as SignedIn),
   };
 }
@@ -64,7 +68,14 @@ export function publicRoute<B extends z.ZodType | null>(
   body: B,
   answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>) => Promise<Answer>,
 ): ApiRoute {
-  return { method, path, roles: null, body, answer: (call) => answer(call as Parameters<typeof answer>[0]) };
+  return {
+    method,
+    path,
+    roles: null,
+    body,
+    bodyBytesMax: DASHBOARD_BODY_BYTES_MAX,
+    answer: (call) => answer(call as Parameters<typeof answer>[0]),
+  };
 }
 
 export const ADMINISTRATORS: readonly Role[] = ['administrator'];
@@ -98,13 +109,13 @@ export async function mayReadEvents(
 /** Mounts the routes. */
 export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin }: Gate): Router {
   const router = express.Router({ caseSensitive: true });
-  const readBody = express.json({
-    limit: DASHBOARD_BODY_BYTES_MAX,
-    inflate: false,
-    strict: true,
-    type: 'application/json',
-  });
-  for (const { method, path, roles, body, answer } of routes) {
+  for (const { method, path, roles, body, bodyBytesMax, answer } of routes) {
+    const readBody = express.json({
+      limit: bodyBytesMax,
+      inflate: false,
+      strict: true,
+      type: 'application/json',
+    });
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
       const foreign = checkOrigin(request, publicOrigin);

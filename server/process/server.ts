@@ -12,6 +12,7 @@ import { listen, requireFreeAddress } from '#server/process/listen.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { drain, lameDuck, type StopOptions } from '#server/process/drain.ts';
 import { ControlWriter } from '#server/control/control-writer.ts';
+import { ReconcileTasks } from '#server/dashboard/reconcile/tasks.ts';
 import { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import { Attribution } from '#server/attribution/attribution.ts';
 import { AuditReader } from '#server/dashboard/audit/reader.ts';
@@ -197,6 +198,8 @@ export async function serve(
   const audit = new AuditReader(store);
   opening.defer(() => audit.close());
   const checks = new AuditChecks(audit, log);
+  const reconcileTasks = new ReconcileTasks(store, config, log);
+  opening.defer(() => reconcileTasks.close());
   const secrets = reportSecretUse(relay.secretUse, store, nowMs, log);
   opening.defer(() => secrets.close());
   let port = config.PORT;
@@ -212,6 +215,7 @@ export async function serve(
     control,
     audit,
     checks,
+    reconcileTasks,
     credentials,
     modelList,
     find,

@@ -114,6 +114,12 @@ const PERMITTED: Record<string, string> = {
   'get /api/events': EVERYBODY,
   'get /api/events.ndjson': EVERYBODY,
 
+  'get /api/reconciliations': OVERSEERS,
+  'get /api/reconciliations/:reconciliation': OVERSEERS,
+  'get /api/reconciliations/:reconciliation/report': OVERSEERS,
+  'post /api/reconciliations': 'administrator',
+  'post /api/reconciliations/:reconciliation/apply': 'administrator',
+
   'get /api/audit/proof': OVERSEERS,
   'get /api/audit/checkpoints': OVERSEERS,
   'get /api/audit/state': OVERSEERS,

@@ -215,6 +215,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     (await administrator.get<UsageReport>('/api/usage')).body.totals.requests;
   await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
   for (const { account } of [administrator.me, member.me]) await eraseOne(administrator, account.id);
+  await compareOneBill(dashboard);
   return { member, auditor, traffic };
 }
 
@@ -226,4 +227,35 @@ async function eraseOne(administrator: SignedInClient, account: string): Promise
   const [{ kind, pseudonym } = { kind: 'end_user', pseudonym: '' }] = body.data;
   const erased = await administrator.post(`${address}/erase`, { kind, pseudonym });
   if (erased.status !== 200) throw new Error(`erasing failed: ${erased.status}`);
+}
+
+/** Compares a bill that differs from the calls in several ways. */
+async function compareOneBill({ relay, administrator }: TestDashboard): Promise<void> {
+  const log = await relay.readLog();
+  const header = 'from,kind,model,credential,request_id,part,quantity,cost';
+  const lines = log.flatMap(({ event }, index) => {
+    if (event.type !== 'request.settled') return [];
+    const { provider_request: id, credential } = event.attempts?.at(-1) ?? event;
+    if (id === undefined) return [];
+    const cost = (event.upstream_cost_nanousd ?? event.cost_nanousd ?? 0) * (index % 3 === 0 ? 1.17 : 1);
+    const begun = new Date(parseInt(event.request.replaceAll('-', '').slice(0, 12), 16)).toISOString();
+    const name = credential ?? '';
+    return [`${begun},usage,${event.model},${name},${id},,,${(Math.round(cost) / 1e9).toFixed(9)}`];
+  });
+  const now = new Date().toISOString();
+  const more = [
+    `${now},usage,gpt-5.2-mini,elsewhere,req_9f31,input,48000,0.012`,
+    `${now},discount,,,,,,-0.004`,
+    `${now},tax,,,,,,0.0019`,
+  ];
+  const { status, body } = await administrator.post<string>('/api/reconciliations', {
+    bill: {
+      from: 'files',
+      provider: 'openai',
+      files: [{ name: 'bill.csv', format: 'csv', text: [header, ...lines, ...more].join('\n') }],
+    },
+    ...{ upstreams: [], models: {}, credentials: {}, rates: {} },
+    ...{ tolerance_nanousd: 1_000, tolerance_ppm: 5 },
+  });
+  if (status !== 200 || !body.includes('"result"')) throw new Error(`comparing failed: ${status} ${body}`);
 }

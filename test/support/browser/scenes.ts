@@ -140,6 +140,17 @@ async function showUpstream(page: Page): Promise<void> {
   await page.getByText('Connected.').first().waitFor();
 }
 
+async function compareBill(page: Page): Promise<void> {
+  await opening('Compare bill')(page);
+  await page.getByText('Names, currencies and tolerance').click();
+}
+
+async function applyDifferences(page: Page): Promise<void> {
+  await page.getByLabel('Select all that can be applied').check();
+  await page.getByRole('button', { name: 'Record as adjustments' }).click();
+  await page.getByLabel('Reason').waitFor();
+}
+
 async function removeUpstream(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Actions for ollama' }).click();
   await page.getByRole('button', { name: 'Remove' }).click();
@@ -215,6 +226,21 @@ const DIALOGS: readonly Scene[] = [
   { name: 'admin-upstreams-remove', path: '/admin/upstreams', who: 'administrator', act: removeUpstream },
   { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set price') },
   { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
+  // Without an id: the newest.
+  { name: 'admin-reconciliation-report', path: '/admin/reconciliation/report', who: 'administrator' },
+  { name: 'admin-reconciliation-of-an-auditor', path: '/admin/reconciliation/report', who: 'auditor' },
+  {
+    name: 'admin-reconciliation-compare',
+    path: '/admin/reconciliation',
+    who: 'administrator',
+    act: compareBill,
+  },
+  {
+    name: 'admin-reconciliation-apply',
+    path: '/admin/reconciliation/report',
+    who: 'administrator',
+    act: applyDifferences,
+  },
   {
     name: 'admin-alerts-destination',
     path: '/admin/alerts',

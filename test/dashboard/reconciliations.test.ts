@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type {
+  ReconciliationLine,
+  ReconciliationList,
+  ReconciliationReport,
+} from '#server/contract/reconciliations.ts';
+import type { SignedInClient } from '../support/dashboard.ts';
+import { startPeopledRelay } from '../support/dashboard.ts';
+import type { TestRelay } from '../support/relay.ts';
+
+/** Comparisons that the dashboard starts, in a thread beside the calls, and what its page shows of them. */
+
+let relay: TestRelay;
+let administrator: SignedInClient;
+let auditor: SignedInClient;
+beforeAll(async () => {
+  ({ relay, administrator, auditor } = await startPeopledRelay().then(
+    ({ administrator: one, auditor: other, ...started }) => ({
+      relay: started.relay,
+      administrator: one,
+      auditor: other,
+    }),
+  ));
+});
+afterAll(async () => relay?.[Symbol.asyncDispose]());
+
+const DAY = '2026-10-01';
+const BILL = [
+  'date,kind,model,cost',
+  `${DAY},usage,gpt,1.25`,
+  `${DAY},discount,gpt,-0.25`,
+  '2026-10-02,tax,gpt,0.1',
+].join('\n');
+
+const started = (text: string, more: object = {}): object => ({
+  bill: { from: 'files', provider: 'acme', files: [{ name: 'bill.csv', format: 'csv', text }] },
+  upstreams: [],
+  models: {},
+  credentials: {},
+  rates: {},
+  tolerance_nanousd: 0,
+  tolerance_ppm: 0,
+  ...more,
+});
+
+async function run(path: string, body: object): Promise<ReconciliationLine[]> {
+  const { status, body: text } = await administrator.post<string>(path, body);
+  expect(status).toBe(200);
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as ReconciliationLine);
+}
+
+describe('a comparison', () => {
+  test('reports its progress, is recorded under its member, and is shown with its totals', async () => {
+    const lines = await run('/api/reconciliations', started(BILL));
+    expect(lines[0]).toEqual({ done: 0, of: 0 });
+    const last = lines.at(-1) as { result: { id: string } };
+    const { id } = last.result;
+    const { body: list } = await auditor.get<ReconciliationList>('/api/reconciliations');
+    expect(list).toMatchObject({
+      running: null,
+      data: [{ id, provider: 'acme', bill_nanousd: 1_100_000_000, log_nanousd: 0, differences: 3 }],
+    });
+    const { body: report } = await auditor.get<ReconciliationReport>(`/api/reconciliations/${id}`);
+    expect(report).toMatchObject({
+      recorded_by: `member/${administrator.me.member.id}`,
+      reconciled_nanousd: '1100000000',
+      unexplained_nanousd: 0,
+      classes: [{ class: 'missing_here' }, { class: 'discount' }, { class: 'tax' }],
+      differences_omitted: 0,
+    });
+    expect(report.cells.map(({ day, bill_nanousd: bill }) => [day, bill])).toEqual([
+      [DAY, '1000000000'],
+      ['2026-10-02', '100000000'],
+    ]);
+    const csv = await auditor.get<string>(`/api/reconciliations/${id}/report?format=differences`);
+    expect(csv.headers.get('content-disposition')).toContain(`reconciliation-${id}-differences.csv`);
+    expect(csv.body.split('\r\n')[2]).toMatch(/^2,discount,2026-10-01,gpt,,,1,-250000000,false/);
+    expect((await auditor.get<string>(`/api/reconciliations/${id}/report?format=days`)).body).toContain(
+      `${DAY},gpt,,,0,1000000000,0,0`,
+    );
+    expect((await auditor.get<string>(`/api/reconciliations/${id}/report?format=text`)).body).toContain(
+      `Reconciliation ${id}: acme`,
+    );
+  });
+
+  test('of a malformed bill names the place, and records nothing', async () => {
+    const before = await auditor.get<ReconciliationList>('/api/reconciliations');
+    const lines = await run('/api/reconciliations', started(`${BILL}\n2026-10-03,usage,gpt,1.2.3`));
+    expect(lines.at(-1)).toEqual({ error: expect.stringContaining('line 5') });
+    const after = await auditor.get<ReconciliationList>('/api/reconciliations');
+    expect(after.body.data).toEqual(before.body.data);
+    expect(after.body.running).toBeNull();
+  });
+
+  test('is one at a time, and ends when its connection closes', async () => {
+    const leave = new AbortController();
+    const first = fetch(`${administrator.origin}/api/reconciliations`, {
+      method: 'POST',
+      headers: {
+        origin: administrator.origin,
+        cookie: administrator.cookie,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify(started(BILL)),
+      signal: leave.signal,
+    });
+    await first;
+    expect(await administrator.post('/api/reconciliations', started(BILL))).toMatchObject({
+      status: 409,
+      code: 'not_allowed',
+    });
+    leave.abort();
+    await expect
+      .poll(async () => (await auditor.get<ReconciliationList>('/api/reconciliations')).body.running, {
+        timeout: 15_000,
+      })
+      .toBeNull();
+  });
+
+  test('of a difference that no correction explains is not applied', async () => {
+    const { body } = await auditor.get<ReconciliationList>('/api/reconciliations');
+    const id = body.data[0]?.id ?? '';
+    const lines = await run(`/api/reconciliations/${id}/apply`, { differences: [1], reason: 'the bill' });
+    expect(lines.at(-1)).toEqual({ error: expect.stringContaining('no recorded figure is wrong') });
+  });
+
+  test('that does not exist is 404', async () => {
+    expect(await auditor.get('/api/reconciliations/Unknown0')).toMatchObject({ status: 404 });
+  });
+});

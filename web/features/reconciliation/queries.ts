@@ -1,0 +1,29 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { ReconciliationList, ReconciliationReport } from '#server/contract/reconciliations.ts';
+import type { UpstreamList } from '#server/contract/upstreams.ts';
+import { api } from '../../lib/api/api.ts';
+
+/** The newest recorded comparisons. */
+export const reconciliationsQuery = queryOptions({
+  queryKey: ['reconciliations'],
+  queryFn: ({ signal }) => api<ReconciliationList>('GET', '/api/reconciliations', undefined, signal),
+});
+
+/** One comparison; without an id the newest, or null. */
+export const reportQuery = (id: string | undefined) =>
+  queryOptions({
+    queryKey: ['reconciliations', id ?? 'newest'],
+    queryFn: async ({ client, signal }) => {
+      const wanted = id ?? (await client.ensureQueryData(reconciliationsQuery)).data[0]?.id;
+      if (wanted === undefined) return null;
+      const path = `/api/reconciliations/${encodeURIComponent(wanted)}`;
+      return api<ReconciliationReport>('GET', path, undefined, signal);
+    },
+  });
+
+/** The names of the upstreams. */
+export const upstreamNamesQuery = queryOptions({
+  queryKey: ['upstreams', 'names'],
+  queryFn: async ({ signal }) =>
+    (await api<UpstreamList>('GET', '/api/upstreams', undefined, signal)).data.map(({ name }) => name),
+});
