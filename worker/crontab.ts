@@ -14,6 +14,8 @@ const ITEMS: CronItem[] = [
   { task: 'watch_usage_reports', match: '* * * * *' },
   { task: 'watch_keys', match: '* * * * *' },
   { task: 'watch_jobs', match: '* * * * *' },
+  { task: 'watch_usage', match: '*/5 * * * *' },
+  { task: 'watch_budgets', match: '*/15 * * * *' },
   // No more often: one event a minute is what a login may add to the log for each kind of reading.
   { task: 'append_readings', match: '* * * * *' },
   // Not on the full hour, when other hourly work runs.

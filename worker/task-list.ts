@@ -19,9 +19,11 @@ import { PUBLISH_TIMEOUT_MS, publishTask } from './tasks/publish-checkpoint.ts';
 import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './tasks/rebuild-projection.ts';
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
 import { retentionsOf, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
+import { watchBudgets } from './tasks/watch-budgets.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchJobs } from './tasks/watch-jobs.ts';
 import { watchKeys, watchProjections, watchUpstreams, watchUsageReports } from './tasks/watch-service.ts';
+import { watchUsage } from './tasks/watch-usage.ts';
 import type { JobReports } from './job-status.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import type { MailServer } from './mail.ts';
@@ -117,6 +119,8 @@ function reportedTasks(
     watch_usage_reports: (_payload, helpers) => helpers.withPgClient(watchUsageReports),
     watch_keys: (_payload, helpers) => helpers.withPgClient(watchKeys),
     watch_jobs: (_payload, helpers) => helpers.withPgClient(watchJobs),
+    watch_usage: (_payload, helpers) => helpers.withPgClient(watchUsage),
+    watch_budgets: (_payload, helpers) => helpers.withPgClient(watchBudgets),
     retain: () =>
       overConnection(connect(RETAIN_TIMEOUT_MS), (client) =>
         retain(client, retentionsOf(config.REQUEST_ROWS_DAYS), signal),

@@ -2,6 +2,9 @@ import type { CompiledQuery } from 'kysely';
 import type { ClientBase } from 'pg';
 import { dueKeys, FIRST_DUE, nextKey } from '../../worker/tasks/expire-keys.ts';
 import { unpublished } from '../../worker/tasks/publish-checkpoint.ts';
+import { usageBuckets } from '#db/forecast/read-history.ts';
+import { usedBudgets } from '../../worker/tasks/watch-budgets.ts';
+import { notableHours } from '../../worker/tasks/watch-usage.ts';
 import { changedQuotas } from '../../worker/tasks/watch-quotas.ts';
 import { endingKeys, unprojected, upstreamFigures } from '../../worker/tasks/watch-service.ts';
 
@@ -36,6 +39,17 @@ export const MONITORS: readonly Monitor[] = [
     name: 'watch_quotas, end users',
     query: changedQuotas('quota_apart', '0', '1000000001000').compile(),
     indexes: ['quota_window_near'],
+  },
+  {
+    name: 'watch_budgets',
+    query: usedBudgets().compile(),
+    indexes: ['quota_window_begin', 'alert_topic_ordinal_key'],
+  },
+  { name: 'watch_usage', query: notableHours().compile(), indexes: ['usage_history_hour'] },
+  {
+    name: 'watch_usage, history',
+    query: usageBuckets(['key/Key00001'], 'hour', { fromMs: 0, toMs: 1_000_000 }).compile(),
+    indexes: ['usage_history_pkey'],
   },
   { name: 'expire_keys, due', query: dueKeys(FIRST_DUE).compile(), indexes: ['key_expires'] },
   { name: 'expire_keys, next', query: nextKey().compile(), indexes: ['key_expires'] },

@@ -114,5 +114,5 @@ function limitOf({ key, per, meter, window, ...details }: ReadAlert['details']):
 function scopeOf({ key, key_name: name, model, end_user: user }: ReadAlert['details']): string {
   if (key !== undefined) return `Key “${text(name ?? key)}”`;
   if (user !== undefined) return `End user ${text(user)}`;
-  return model === undefined ? 'The account' : `Model ${text(model)}`;
+  return `Model ${text(model)}`;
 }

@@ -37,7 +37,14 @@ export type QuotaFigures = {
   used: number;
 };
 
-const windowName = ({ subject, meter, window_kind, window_start, reset_position }: QuotaFigures): string =>
+/** The name of a window in topics; one that was reset has its own. */
+export const windowName = ({
+  subject,
+  meter,
+  window_kind,
+  window_start,
+  reset_position,
+}: Pick<QuotaFigures, 'subject' | 'meter' | 'window_kind' | 'window_start' | 'reset_position'>): string =>
   `${subject}/${meter}/${window_kind}/${window_start}/${reset_position}`;
 
 /** The topics of a window's thresholds, the largest first. A window that was reset has its own topics. */
@@ -57,7 +64,7 @@ export function quotaAlert(
   raised: ReadonlyMap<string, number>,
   nowMs: number,
 ): Alert | null {
-  const limit = limitOf(quota);
+  const limit = limitOfQuota(quota);
   // A quota of 0 has no usage, and the quota of a window that has ended can't be exhausted.
   if (limit === null || quota.cap <= 0) return null;
   const endMs = windowEnd(limit.window, quota.window_start) * 60_000;
@@ -65,7 +72,7 @@ export function quotaAlert(
   const topics = quotaTopics(quota);
   const index = percentsOf(quota).findIndex((percent) => quota.used >= quota.cap * (percent / 100));
   if (index < 0 || topics.slice(0, index + 1).some((topic) => raised.has(topic))) return null;
-  return alertOf('quota', topics[index] as string, quota, {
+  return alertOfQuota('quota', topics[index] as string, quota, {
     ...limit,
     percent: percentsOf(quota)[index] as number,
     limit: quota.cap,
@@ -80,10 +87,10 @@ export const overdraftTopic = (quota: QuotaFigures): string => `overdraft/${wind
 /** The alert of a hard limit that was exceeded, once for each window, also after its end. */
 export function overdraftAlert(quota: QuotaFigures, raised: ReadonlyMap<string, number>): Alert | null {
   const { hard_cap: cap, used } = quota;
-  const limit = limitOf(quota);
+  const limit = limitOfQuota(quota);
   const topic = overdraftTopic(quota);
   if (limit === null || cap === null || used <= cap || raised.has(topic)) return null;
-  return alertOf('overdraft', topic, quota, {
+  return alertOfQuota('overdraft', topic, quota, {
     ...limit,
     limit: cap,
     used,
@@ -93,7 +100,10 @@ export function overdraftAlert(quota: QuotaFigures, raised: ReadonlyMap<string, 
 }
 
 /** Null where a newer version wrote the quota. */
-function limitOf({ meter, window_kind }: QuotaFigures): { meter: Meter; window: WindowKind } | null {
+export function limitOfQuota({
+  meter,
+  window_kind,
+}: Pick<QuotaFigures, 'meter' | 'window_kind'>): { meter: Meter; window: WindowKind } | null {
   const known = { meter: METER_OF.get(meter), window: WINDOW_KIND_OF.get(window_kind) };
   return known.meter === undefined || known.window === undefined
     ? null
@@ -102,10 +112,11 @@ function limitOf({ meter, window_kind }: QuotaFigures): { meter: Meter; window: 
 
 const startOf = ({ window_start }: QuotaFigures): string => new Date(window_start * 60_000).toISOString();
 
-function alertOf(
-  kind: 'quota' | 'overdraft',
+/** An alert about a quota. @param details what its line says. */
+export function alertOfQuota(
+  kind: 'quota' | 'overdraft' | 'budget_forecast',
   topic: string,
-  { subject, account, account_name }: QuotaFigures,
+  { subject, account, account_name }: Pick<QuotaFigures, 'subject' | 'account' | 'account_name'>,
   details: Alert['details'],
 ): Alert {
   const { kind: whose, key, pseudonym } = parseSubject(subject);

@@ -10,6 +10,11 @@ export const USAGE_MINUTES_SHOWN_HOURS = 48;
  */
 export const USAGE_MINUTES_KEPT_HOURS = 49;
 
+/** Forecasts read this many weeks of usage by hour. */
+export const USAGE_HISTORY_WEEKS = 8;
+/** Retention keeps a day more, so that the day in which the weeks begin is complete. */
+export const USAGE_HISTORY_KEPT_DAYS = 7 * USAGE_HISTORY_WEEKS + 1;
+
 assertIncreasing(
   { USAGE_MINUTES_SHOWN_HOURS, USAGE_MINUTES_KEPT_HOURS },
   'The minutes of a report must be there, with the whole hour that it begins in.',

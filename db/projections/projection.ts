@@ -6,7 +6,7 @@ export const LIVE_SCHEMA = 'projection';
 export const BUILD_SCHEMA = 'projection_build';
 
 /** The projections by name; each is a row of `daybook.projection`. */
-export type ProjectionName = 'requests' | 'usage' | 'quotas' | 'directory';
+export type ProjectionName = 'requests' | 'usage' | 'history' | 'quotas' | 'directory';
 
 /**
  * Tables that are a function of the log. Any split of the log into ranges, applied in order, gives

@@ -1,3 +1,5 @@
+import { USAGE_HISTORY_KEPT_DAYS } from '#db/projections/bounds.ts';
+
 /**
  * How long each table keeps its rows: the one list. A test compares it with the schema, so that a new table
  * has to say what bounds it, and docs/retention.md shows it.
@@ -80,6 +82,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'projection.running_request': bounded('running calls'),
   'projection.usage_day': kept('usage by key, model and day'),
   'projection.usage_day_account': kept('usage by account and day'),
+  'projection.usage_history': aged('`retain`', `${USAGE_HISTORY_KEPT_DAYS} days`),
   'projection.usage_hour': kept('usage by account and hour'),
   'projection.usage_hour_key': aged('`retain`', USAGE_MINUTES),
   'projection.usage_hour_total': kept('24 rows a day'),

@@ -825,6 +825,16 @@ create table projection.usage_day_account (
 ) with (fillfactor=80);
 CREATE INDEX usage_day_account_all ON projection.usage_day_account USING btree (day);
 
+create table projection.usage_history (
+  subject text collate "C" not null,
+  hour timestamp with time zone not null,
+  account text collate "C" not null,
+  tokens bigint not null,
+  cost_nanousd bigint not null,
+  constraint usage_history_pkey PRIMARY KEY (subject, hour)
+) with (fillfactor=80);
+CREATE INDEX usage_history_hour ON projection.usage_history USING btree (hour);
+
 create table projection.usage_hour (
   hour timestamp with time zone not null,
   account text collate "C" not null,
@@ -1636,6 +1646,20 @@ begin
       requests bigint not null default 0,
       cost_nanousd bigint not null default 0
     ) with (fillfactor = 70);
+  when 'history' then
+    -- Usage by hour of each account, key, end user and model, kept for some weeks: what forecasts are made of,
+    -- and what usage is compared with. Subjects are named as in quota_window; models are
+    -- `model/<account>/<model>`.
+    create table usage_history (
+      subject text collate "C" not null,
+      hour timestamptz not null,
+      -- Its own; of a key's, end user's or model's usage the account of the calls.
+      account text collate "C" not null,
+      tokens bigint not null,
+      cost_nanousd bigint not null,
+      primary key (subject, hour)
+    ) with (fillfactor = 80);
+    create index usage_history_hour on usage_history (hour);
   when 'quotas' then
     -- Current and past quotas by window: units held by running requests and used by ended ones.
     create table quota_window (
@@ -2816,6 +2840,7 @@ grant select on table projection.request_default to daybook_auditor, daybook_rel
 grant select on table projection.running_request to daybook_auditor, daybook_relay;
 grant select on table projection.usage_day to daybook_auditor, daybook_relay;
 grant select on table projection.usage_day_account to daybook_auditor, daybook_relay;
+grant select on table projection.usage_history to daybook_auditor, daybook_relay;
 grant select on table projection.usage_hour to daybook_auditor, daybook_relay;
 grant select on table projection.usage_hour_key to daybook_auditor, daybook_relay;
 grant select on table projection.usage_hour_total to daybook_auditor, daybook_relay;
@@ -2839,6 +2864,7 @@ alter table projection.request_default owner to daybook_worker;
 alter table projection.running_request owner to daybook_worker;
 alter table projection.usage_day owner to daybook_worker;
 alter table projection.usage_day_account owner to daybook_worker;
+alter table projection.usage_history owner to daybook_worker;
 alter table projection.usage_hour owner to daybook_worker;
 alter table projection.usage_hour_key owner to daybook_worker;
 alter table projection.usage_hour_total owner to daybook_worker;
@@ -2849,6 +2875,7 @@ insert into daybook.install default values;
 insert into daybook.log_partition (number, first_position, end_position) values ('0', '0', '50000000');
 insert into daybook.log_partition (number, first_position, end_position) values ('1', '50000000', '100000000');
 insert into daybook.projection (name) values ('directory');
+insert into daybook.projection (name) values ('history');
 insert into daybook.projection (name) values ('quotas');
 insert into daybook.projection (name) values ('requests');
 insert into daybook.projection (name) values ('usage');

@@ -626,6 +626,14 @@ export type UsageDayAccountTable = {
   first_byte_counts: Int8List;
 };
 
+export type UsageHistoryTable = {
+  subject: string;
+  hour: Timestamp;
+  account: string;
+  tokens: Int8;
+  cost_nanousd: Int8;
+};
+
 export type UsageHourTable = {
   hour: Timestamp;
   account: string;
@@ -815,6 +823,7 @@ export type Tables = {
   'projection.running_request': RunningRequestTable;
   'projection.usage_day': UsageDayTable;
   'projection.usage_day_account': UsageDayAccountTable;
+  'projection.usage_history': UsageHistoryTable;
   'projection.usage_hour': UsageHourTable;
   'projection.usage_hour_key': UsageHourKeyTable;
   'projection.usage_hour_total': UsageHourTotalTable;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
+import type { Projection } from '#db/forecast/forecast.ts';
 import type { Enforcement, WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 
@@ -33,4 +34,14 @@ export type LimitRow = {
   overdraft: number;
   /** The largest overdraft that running replies may cause together; null: no number of tokens bounds it. */
   overdraft_max: number | null;
+};
+
+/** `GET /api/limits/forecasts`: the limits of the same list that are forecast. */
+export type ForecastList = { object: 'list'; data: ForecastRow[]; forecast_as_of: string };
+/** A quota of cost or tokens by day, week or month at the end of its current window. */
+export type ForecastRow = Pick<LimitRow, 'subject' | 'meter' | 'window'> & {
+  /** Usage a day since the window began. */
+  run_rate: number;
+  /** Null where the history is too short. */
+  projection: Projection | null;
 };

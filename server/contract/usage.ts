@@ -34,6 +34,11 @@ export const UsageQuery = z.strictObject({
     .enum(['true', 'false'])
     .transform((text) => text === 'true')
     .optional(),
+  /** Whether the limits of `GET /v1/usage` get forecasts. */
+  forecast: z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .optional(),
   format: Format.optional(),
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;

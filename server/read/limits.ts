@@ -1,13 +1,16 @@
+import type { Request } from 'express';
 import type { Account } from '#db/fold/account.ts';
 import { isActiveKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
-import { type LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
+import { type ForecastList, type LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { forecastsOf } from '#server/read/forecasts.ts';
 import { readQuery } from '#server/read/query.ts';
-import { LIMITS_UNAVAILABLE } from '#server/read/store.ts';
+import { LIMITS_UNAVAILABLE, type ReadStore } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { figuresOf } from '#server/limits/figures.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -15,35 +18,57 @@ import { overdraftMaxOf } from '#server/relay/usage-report.ts';
 
 type Subject = { limits: SubjectLimits; keyName: string | null };
 
-/** Route for limits, as enforced. */
+/** Routes for limits, as enforced, and for their forecasts. */
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
-  const { readModel } = relay;
   return [
     route('get', '/api/limits', ANY_ROLE, null, async ({ request }, who) => {
-      const { member } = who;
-      const query = readQuery(LimitsQuery, request.url);
-      if (query instanceof ApiError) return query;
-      if (!hasCurrentLimits(relay)) return LIMITS_UNAVAILABLE;
-      const key = query.key === undefined ? null : readModel.key(query.key);
-      const id = query.account ?? key?.account ?? member.account;
-      const account = readModel.account(id);
-      const isTheirs = member.role !== 'member' || id === member.account;
-      if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id))
-        return new ApiError('not_found');
-
-      const now = new Date(readModel.nowMs());
-      const { shown, omitted } = bounded(subjectsOf(relay, account, key, now));
-      const data = await withReadSlot(reads, holderOf(who), () => readRows(relay, shown));
-      if (data === null) return LIMITS_UNAVAILABLE;
-      if (data instanceof ApiError) return data;
+      const listed = await listLimits(relay, reads, request, who);
+      if (listed instanceof ApiError) return listed;
+      return { object: 'list', ...listed } satisfies LimitList;
+    }),
+    route('get', '/api/limits/forecasts', ANY_ROLE, null, async ({ request }, who) => {
+      const listed = await listLimits(relay, reads, request, who);
+      if (listed instanceof ApiError) return listed;
+      const { data, limits_as_of: asOf } = listed;
+      const forecasts = await withReadSlot(reads, holderOf(who), () => forecastsOf(relay, reads, data));
+      if (forecasts instanceof ApiError) return forecasts;
       return {
         object: 'list',
-        data,
-        rows_omitted: omitted,
-        limits_as_of: now.toISOString(),
-      } satisfies LimitList;
+        data: data.flatMap(({ subject, meter, window }, index) => {
+          const forecast = forecasts[index] ?? null;
+          return forecast === null ? [] : [{ subject, meter, window, ...forecast }];
+        }),
+        forecast_as_of: asOf,
+      } satisfies ForecastList;
     }),
   ];
+}
+
+/** The limits that a query asks for, as far as the member may see them. */
+async function listLimits(
+  relay: Relay,
+  reads: ReadStore,
+  request: Request,
+  who: SignedIn,
+): Promise<Omit<LimitList, 'object'> | ApiError> {
+  const { readModel } = relay;
+  const { member } = who;
+  const query = readQuery(LimitsQuery, request.url);
+  if (query instanceof ApiError) return query;
+  if (!hasCurrentLimits(relay)) return LIMITS_UNAVAILABLE;
+  const key = query.key === undefined ? null : readModel.key(query.key);
+  const id = query.account ?? key?.account ?? member.account;
+  const account = readModel.account(id);
+  const isTheirs = member.role !== 'member' || id === member.account;
+  if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id))
+    return new ApiError('not_found');
+
+  const now = new Date(readModel.nowMs());
+  const { shown, omitted } = bounded(subjectsOf(relay, account, key, now));
+  const data = await withReadSlot(reads, holderOf(who), () => readRows(relay, shown));
+  if (data === null) return LIMITS_UNAVAILABLE;
+  if (data instanceof ApiError) return data;
+  return { data, rows_omitted: omitted, limits_as_of: now.toISOString() };
 }
 
 /**

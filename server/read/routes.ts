@@ -1,5 +1,6 @@
 import express, { type Router } from 'express';
 import type { Key } from '#db/fold/key.ts';
+import type { Budget } from '#db/forecast/read-forecasts.ts';
 import type { Route } from '#db/limits/limits.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
 import { UNATTRIBUTED } from '#server/attribution/attribution.ts';
@@ -16,6 +17,7 @@ import {
 } from '#server/read/api.ts';
 import { answerReceipt } from '#server/read/receipts.ts';
 import { answerSpendEvents } from '#server/spend/answer.ts';
+import { forecastsOf } from '#server/read/forecasts.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -71,7 +73,10 @@ export function readRoutes({
     if (report === null || report instanceof ApiError) return report;
     const { readModel, instance } = relay;
     const call = await attributionOf(relay, reader);
-    const usage: Usage | null = await usageOf(reader.key, readModel, instance.limits, call);
+    const forecast = asksForForecast(reader.request.url)
+      ? (budgets: readonly Budget[]) => forecastsOf(relay, reads, budgets)
+      : null;
+    const usage: Usage | null = await usageOf(reader.key, readModel, instance.limits, call, forecast);
     return usage === null ? new ApiError('store_unavailable') : { ...usage, ...report };
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
@@ -81,6 +86,10 @@ export function readRoutes({
 
   return routes;
 }
+
+/** Whether a request, whose query is valid, asks for forecasts. */
+const asksForForecast = (url: string): boolean =>
+  new URLSearchParams(url.split('?', 2)[1]).get('forecast') === 'true';
 
 /** The end user, session and tags that the headers of a request name, or its key fixes. */
 async function attributionOf({ attribution }: Relay, { key, request }: KeyReader): Promise<CallAttribution> {

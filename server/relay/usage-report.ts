@@ -1,4 +1,5 @@
 import type { Key } from '#db/fold/key.ts';
+import type { Budget, Forecast } from '#db/forecast/read-forecasts.ts';
 import { isEnforced, type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { reservedAmount } from '#db/limits/meters.ts';
 import type { CallAttribution } from '#db/limits/subjects.ts';
@@ -18,22 +19,31 @@ export type Usage = {
     enforcement: Limit['enforcement'];
     /** The largest overdraft that running replies may cause together; null: no number of tokens bounds it. */
     overdraft_max: number | null;
+    /** Where it is asked for; null: the limit is not forecast, or forecasts are unavailable. */
+    forecast?: Forecast | null;
   })[];
 };
 
 /**
  * The limits of a key and its account, as the store knows them now; null where it can't be asked.
  * @param call the end user, session and tags whose limits are listed too.
+ * @param forecast reads the forecasts of limits; null: they are not asked for.
  */
 export async function usageOf(
   key: Key,
   readModel: ReadModel,
   limits: LeaseClient,
   call: CallAttribution,
+  forecast: ((budgets: readonly Budget[]) => Promise<(Forecast | null)[]>) | null,
 ): Promise<Usage | null> {
   const subjects = readModel.limitsOf(key, call);
   const counters = await limits.figures(subjects);
   if (counters === null) return null;
+  const forecasts = await forecast?.(
+    counters.map(({ subject, meter, window, reported: { used }, cap: limit }) => {
+      return { subject, meter, window, used, limit };
+    }),
+  );
   const account = readModel.account(key.account);
   const inForce = subjects.flatMap((subject) => subject.limits.map((limit) => ({ subject, limit })));
   return {
@@ -47,6 +57,7 @@ export async function usageOf(
         ...figuresOf(counter, key.account),
         enforcement: limit.enforcement,
         overdraft_max: overdraftMaxOf(limit, subject),
+        ...(forecasts === undefined ? {} : { forecast: forecasts[index] ?? null }),
       };
     }),
   };

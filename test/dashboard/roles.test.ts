@@ -60,6 +60,7 @@ const PERMITTED: Record<string, string> = {
   'patch /api/keys/:key': CALLERS,
   'post /api/keys/:key/check': EVERYBODY,
   'get /api/limits': EVERYBODY,
+  'get /api/limits/forecasts': EVERYBODY,
   'get /api/models': EVERYBODY,
 
   'get /api/accounts': OVERSEERS,

@@ -41,7 +41,7 @@ test('the status shows processes, log, projections and upstreams, without creden
   expect(body.instances.filter(({ kind, state }) => kind === 'server' && state === 'live')).toHaveLength(1);
   expect(body.instances.map(({ id }) => id)).toContain(body.server.instance);
   expect(body.projections.map(({ name, behind, state }) => [name, behind < 10, state])).toEqual(
-    ['directory', 'quotas', 'requests', 'usage'].map((name) => [name, true, 'live']),
+    ['directory', 'history', 'quotas', 'requests', 'usage'].map((name) => [name, true, 'live']),
   );
   expect(body.log.position).toBe((await relay.readLog()).at(-1)?.position);
   expect(body).toMatchObject({

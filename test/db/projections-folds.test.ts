@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readHead, readPage } from '#db/log/read.ts';
 import { readEventPage } from '#db/projections/page/page.ts';
 import { directory } from '#db/projections/directory.ts';
+import { history } from '#db/projections/history.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { quotas } from '#db/projections/quotas.ts';
@@ -12,13 +13,14 @@ import { usage } from '#db/projections/usage.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs, openWriter, type Writer } from '../support/log/log-writer.ts';
 import { foldRequests, foldUsage, type Row, type Rows } from '../support/projections/projection-fold.ts';
+import { foldHistory } from '../support/projections/projection-history.ts';
 import { DIGEST, HistoryWriter } from '../support/projections/arbitrary-history.ts';
 import { anyHistory, type HistoryStep } from '../support/projections/history-steps.ts';
 import { foldQuotas } from '../support/projections/projection-quotas.ts';
 
 /** The tables are what the log says, whatever happened and however it was cut into ranges. */
 
-const PROJECTIONS = [requests, usage, quotas, directory];
+const PROJECTIONS = [requests, usage, history, quotas, directory];
 const KEYS: Record<string, readonly string[]> = {
   request: ['request'],
   running_request: ['request'],
@@ -30,6 +32,7 @@ const KEYS: Record<string, readonly string[]> = {
   usage_minute_total: ['minute'],
   usage_hour_total: ['hour'],
   key_use: ['key'],
+  usage_history: ['subject', 'hour'],
   quota_window: ['subject', 'meter', 'window_kind', 'window_start', 'reset_position'],
 };
 
@@ -120,6 +123,7 @@ test('each table equals a fold event by event, over random events and page range
       const judged: Record<string, Rows> = {
         ...foldRequests(log),
         ...foldUsage(log),
+        usage_history: foldHistory(log),
         quota_window: foldQuotas(log),
       };
       for (const [table, rows] of Object.entries(judged))

@@ -41,7 +41,7 @@ afterAll(async () => {
 afterEach(async () => {
   await client.query(
     `truncate projection.request, projection.usage_minute, projection.usage_hour_key,
-      projection.quota_window`,
+      projection.usage_history, projection.quota_window`,
   );
   await client.query("update daybook.projection set kept_from = '-infinity'");
 });
@@ -121,7 +121,7 @@ describe('request rows', () => {
   });
 
   test('are kept forever by default', () => {
-    expect(retentionsOf(0).map(({ projection }) => projection.name)).toEqual(['usage']);
+    expect(retentionsOf(0).map(({ projection }) => projection.name)).toEqual(['usage', 'history']);
   });
 
   test('of a detached projection are left to its rebuild', async () => {
@@ -163,6 +163,17 @@ test('usage per minute, and per key and hour, is removed after two days', async 
       `select min(hour) <= clock_timestamp() - interval '48 hours' from projection.usage_hour_key`,
     ),
   ).toBe(true);
+});
+
+test('usage by subject and hour is removed after 57 days', async () => {
+  const history = retentionsOf(0)[1] as Retention;
+  await client.query(
+    `insert into projection.usage_history (hour, subject, account, tokens, cost_nanousd)
+      select date_trunc('hour', clock_timestamp()) - interval '1 day' * n, 'key/Key00001', 'Account1', 1, 1
+      from generate_series(1, 90) n`,
+  );
+  await retain(client, [history], NEVER);
+  expect(await wrongly(history, 56)).toMatchObject({ kept: 0, lacking: 0, late: false });
 });
 
 test('quota windows are removed by the age of their end; a current one never', async () => {

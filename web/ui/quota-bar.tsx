@@ -1,19 +1,22 @@
 import { limitTitle } from '#db/limits/titles.ts';
-import type { LimitRow } from '#server/contract/limits.ts';
+import type { ForecastRow, LimitRow } from '#server/contract/limits.ts';
+import { forecastLine, showAhead } from '../lib/format/forecast.ts';
 import { atTime, exhaustedAtMs } from '../lib/format/limit-windows.ts';
 import { isBalance, showAmount } from '../lib/format/limits.ts';
 import { useZone } from '../lib/hooks/preferences.ts';
-import { showDuration, showShort, showTime, type Zone } from '../lib/format/show.ts';
+import { showDuration, showShort, showTime } from '../lib/format/show.ts';
 import { useNow } from '../lib/hooks/use-now.ts';
 import { Meter } from './meter.tsx';
 
 /** One limit: used, reserved and remaining amounts, the reset time and a forecast. */
 export function QuotaBar({
   row: given,
+  forecast,
   isOwnerKnown = false,
   note,
 }: {
   row: LimitRow;
+  /** Undefined: not loaded, or the limit is not forecast. */ forecast: ForecastRow | undefined;
   /** Whether the surrounding section names the owner. */ isOwnerKnown?: boolean;
   note?: string;
 }) {
@@ -24,6 +27,7 @@ export function QuotaBar({
   const amount = (value: number): string => showAmount(meter, value, showShort);
   const whose = key_name === null || isOwnerKnown ? '' : ` · Key ${key_name}`;
   const name = isBalance(row) ? 'Prepaid balance' : limitTitle(row);
+  const line = forecast === undefined ? null : forecastLine(row, forecast, nowMs, zone);
   // A minute is too short for a forecast.
   const emptyAtMs = row.window === 'minute' ? null : exhaustedAtMs(row, nowMs);
   return (
@@ -67,16 +71,16 @@ export function QuotaBar({
             Limit reached. Requests are rejected until {meter === 'concurrent' ? 'one finishes' : 'the reset'}
             .
           </span>
+        ) : line !== null ? (
+          <span className={line.isOver ? 'text-warn' : 'text-muted'}>{line.text}</span>
         ) : (
           emptyAtMs !== null && (
-            <span className="text-warn">Exhausted {at(emptyAtMs, nowMs, zone)} at the current pace</span>
+            <span className="text-warn">
+              Exhausted {showAhead(emptyAtMs, nowMs, zone)} at the current pace
+            </span>
           )
         )}
       </p>
     </div>
   );
 }
-
-const DAY_MS = 86_400_000;
-const at = (ms: number, nowMs: number, zone: Zone): string =>
-  ms - nowMs < DAY_MS ? `at ${showTime(ms, zone, 'minute')}` : `on ${showTime(ms, zone, 'date')}`;

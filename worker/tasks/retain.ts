@@ -1,8 +1,9 @@
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
-import { USAGE_MINUTES_KEPT_HOURS } from '#db/projections/bounds.ts';
+import { USAGE_HISTORY_KEPT_DAYS, USAGE_MINUTES_KEPT_HOURS } from '#db/projections/bounds.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import { dropRequestPartition, readRequestPartitions } from '#db/projections/request-partitions.ts';
+import { history } from '#db/projections/history.ts';
 import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
@@ -46,11 +47,17 @@ export type Retention = {
 export function retentionsOf(requestRowsDays: number): Retention[] {
   const keep = `${USAGE_MINUTES_KEPT_HOURS} hours`;
   const minutes: Retention = { projection: usage, found_by: 'minute', keep };
-  if (requestRowsDays === 0) return [minutes];
+  const hours: Retention = {
+    projection: history,
+    found_by: 'hour',
+    keep: `${USAGE_HISTORY_KEPT_DAYS} days`,
+  };
+  if (requestRowsDays === 0) return [minutes, hours];
   return [
     { projection: requests, found_by: 'accepted_at', keep: `${requestRowsDays} days` },
     { projection: quotas, found_by: 'begins_at', keep: `${requestRowsDays + WINDOW_DAYS_MAX} days` },
     minutes,
+    hours,
   ];
 }
 

@@ -97,7 +97,7 @@ export const changedQuotas = (look: Look, after: string, upTo: string) =>
     .orderBy('q.subject');
 
 /** By group the alerts of end users, sessions and tags that were raised on the day of a time (UTC). */
-async function countApart(client: ClientBase, now: Date): Promise<Map<string, number>> {
+export async function countApart(client: ClientBase, now: Date): Promise<Map<string, number>> {
   const group = sql<string>`concat_ws('/', kind, account, ${sql.join(
     APART_COUNTED_BY.map((name) => sql`details->>${sql.lit(name)}`),
   )})`;

@@ -193,7 +193,7 @@ const MINUTE_US = 60_000_000;
  * The units of each meter, written out: the fold of `daybook audit diff` takes those of db/limits/meters.ts,
  * and a fault there would go unnoticed if both did.
  */
-function unitsOf({ type, cells }: PageEvent): Units {
+export function unitsOf({ type, cells }: PageEvent): Units {
   const units: Record<QuotaMeter, number> =
     type === SETTLED
       ? {

@@ -18,7 +18,7 @@ create table daybook.projection (
   kept_from timestamptz not null default '-infinity',
   rebuilt_at timestamptz
 );
-insert into daybook.projection (name) values ('requests'), ('usage'), ('quotas'), ('directory');
+insert into daybook.projection (name) values ('requests'), ('usage'), ('history'), ('quotas'), ('directory');
 
 -- Elects the projector: the process with the newest number. A process that sees a newer number than its own
 -- stops projecting.

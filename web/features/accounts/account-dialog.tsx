@@ -15,6 +15,7 @@ import { Badge, Facts } from '../../ui/layout/parts.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 import { accountQuery } from './account-queries.ts';
+import { AccountQuotas } from './account-quotas.tsx';
 import { AccountAttribution } from './account-attribution.tsx';
 import { AdjustAccount } from './adjust-account.tsx';
 import { Adjustments } from './adjustments.tsx';
@@ -161,6 +162,7 @@ function About({
         ]}
       />
       <AccountLinks id={id} />
+      <AccountQuotas account={id} />
       {(prepaid || toppedUp > 0) && <Balance account={id} prepaid={prepaid} />}
       <Adjustments account={id} />
       {isAdministrator && (

@@ -18,7 +18,7 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
   },
   usage_anomaly: {
     name: 'Unusual usage',
-    about: 'An account, key, model or end user uses far more in an hour than its own history.',
+    about: 'A key, end user or model uses far more in an hour than its own history; once a day.',
   },
   overdraft: { name: 'Exceeded hard limits', about: 'More of a hard limit is used than it allows.' },
   key_expiring: { name: 'Expiring keys', about: 'A key expires in seven days, and again in one day.' },
@@ -47,7 +47,7 @@ export const alertLine = (alert: ReadAlert, zone: Zone): string =>
     count: showCount,
     cost: showCost,
     duration: showDuration,
-    time: (at) => showTime(at, zone, 'minute'),
+    time: (at) => showTime(at, zone, 'day'),
   });
 
 /** Each kind of destination with its name and its address. */

@@ -1,11 +1,11 @@
-import type { LimitRow } from '#server/contract/limits.ts';
+import type { ForecastRow, LimitRow } from '#server/contract/limits.ts';
 import { showAmount } from '../../lib/format/limits.ts';
 import { showShort } from '../../lib/format/show.ts';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
 /** One limit with its usage and how it is enforced. */
-export function LimitItem({ row }: { row: LimitRow }) {
-  return <QuotaBar row={row} isOwnerKnown note={enforcementOf(row)} />;
+export function LimitItem({ row, forecast }: { row: LimitRow; forecast: ForecastRow | undefined }) {
+  return <QuotaBar row={row} forecast={forecast} isOwnerKnown note={enforcementOf(row)} />;
 }
 
 function enforcementOf({ meter, window, enforcement, overdraft, overdraft_max: most }: LimitRow): string {

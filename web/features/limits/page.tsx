@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { LimitRow } from '#server/contract/limits.ts';
-import { useLimits } from '../../lib/api/limits.ts';
+import type { ForecastRow, LimitRow } from '#server/contract/limits.ts';
+import { useForecasts, useLimits } from '../../lib/api/limits.ts';
 import { accountsQuery, useIsOverseer } from '../../lib/api/names.ts';
 import { useIsAdministrator, useMe } from '../../lib/api/session.ts';
 import { showCount } from '../../lib/format/show.ts';
@@ -29,6 +29,7 @@ export function LimitsPage() {
   // Other accounts' names and plans come from the account list.
   const shown = accounts.find(({ id }) => id === account) ?? (account === own.id ? own : undefined);
   const query = useLimits(account);
+  const forecastOf = useForecasts(account);
   useFeed(isOverseer ? { account } : {}, null);
   /** The key whose quotas are adjusted with the account's; empty: none. Null: the dialog is closed. */
   const [adjusting, setAdjusting] = useState<string | null>(null);
@@ -47,6 +48,7 @@ export function LimitsPage() {
               title={`Account ${shown?.name ?? account}`}
               plan={shown?.plan}
               rows={rows.filter(({ key_name }) => key_name === null)}
+              forecastOf={forecastOf}
               onAdjust={() => setAdjusting('')}
             />
             {keysOf(rows).map(([subject, ofKey]) => (
@@ -54,6 +56,7 @@ export function LimitsPage() {
                 key={subject}
                 title={`Key ${ofKey[0]?.key_name ?? ''}`}
                 rows={ofKey}
+                forecastOf={forecastOf}
                 onAdjust={() => setAdjusting(subject.slice('key/'.length))}
               />
             ))}
@@ -89,11 +92,13 @@ function Subject({
   title,
   plan,
   rows,
+  forecastOf,
   onAdjust,
 }: {
   title: string;
   /** Undefined for keys, and if it is not known. */ plan?: string | null | undefined;
   rows: readonly LimitRow[];
+  forecastOf: (row: LimitRow) => ForecastRow | undefined;
   onAdjust: () => void;
 }) {
   const isAdjustable = useIsAdministrator() && quotasOfLimits(rows).length > 0;
@@ -115,7 +120,7 @@ function Subject({
         <ul className="grid gap-x-10 gap-y-6 lg:grid-cols-2">
           {rows.map((row) => (
             <li key={`${row.meter} ${row.window}`}>
-              <LimitItem row={row} />
+              <LimitItem row={row} forecast={forecastOf(row)} />
             </li>
           ))}
         </ul>

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { useLimits } from '../../lib/api/limits.ts';
+import { useForecasts, useLimits } from '../../lib/api/limits.ts';
 import { useAccountNames, useIsOverseer } from '../../lib/api/names.ts';
 import { useMe } from '../../lib/api/session.ts';
 import { Loaded } from '../../ui/layout/loaded.tsx';
@@ -13,6 +13,7 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
   const nameOf = useAccountNames();
   const account = chosen ?? own.id;
   const query = useLimits(account);
+  const forecastOf = useForecasts(account);
   return (
     <Card
       title={isOverseer ? `Quotas of account ${nameOf(account)}` : 'Quotas'}
@@ -41,7 +42,7 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
               <ul className="flex flex-col gap-5">
                 {quotas.map((row) => (
                   <li key={`${row.subject} ${row.meter} ${row.window}`}>
-                    <QuotaBar row={row} />
+                    <QuotaBar row={row} forecast={forecastOf(row)} />
                   </li>
                 ))}
               </ul>

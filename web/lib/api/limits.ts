@@ -1,6 +1,6 @@
 import { queryOptions, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import type { LimitList } from '#server/contract/limits.ts';
+import type { ForecastList, ForecastRow, LimitList, LimitRow } from '#server/contract/limits.ts';
 import { api, queryString } from './api.ts';
 import { useFrames } from '../feed/use-feed.ts';
 import { mayHaveChanged } from '../feed/use-notices.ts';
@@ -51,4 +51,22 @@ export function useLimits(account: string): UseQueryResult<LimitList> {
     [],
   );
   return query;
+}
+
+/** Forecasts change slowly, and read some weeks of usage. */
+const FORECAST_MS = 5 * 60_000;
+
+/** Finds the forecast of a limit of an account or one of its keys. */
+export function useForecasts(
+  account: string,
+): (limit: Pick<LimitRow, 'subject' | 'meter' | 'window'>) => ForecastRow | undefined {
+  const { data } = useQuery({
+    queryKey: ['forecasts', account],
+    queryFn: ({ signal }) =>
+      api<ForecastList>('GET', `/api/limits/forecasts${queryString({ account })}`, undefined, signal),
+    staleTime: FORECAST_MS,
+    refetchInterval: FORECAST_MS,
+  });
+  return ({ subject, meter, window }) =>
+    data?.data.find((row) => row.subject === subject && row.meter === meter && row.window === window);
 }

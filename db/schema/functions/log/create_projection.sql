@@ -161,6 +161,20 @@ begin
       requests bigint not null default 0,
       cost_nanousd bigint not null default 0
     ) with (fillfactor = 70);
+  when 'history' then
+    -- Usage by hour of each account, key, end user and model, kept for some weeks, for
+    -- forecasts and for alerts of unusual usage. Subjects are named as in quota_window; models are
+    -- `model/<account>/<model>`.
+    create table usage_history (
+      subject text collate "C" not null,
+      hour timestamptz not null,
+      -- Its own; of a key's, end user's or model's usage the account of the calls.
+      account text collate "C" not null,
+      tokens bigint not null,
+      cost_nanousd bigint not null,
+      primary key (subject, hour)
+    ) with (fillfactor = 80);
+    create index usage_history_hour on usage_history (hour);
   when 'quotas' then
     -- Current and past quotas by window: units held by running requests and used by ended ones.
     create table quota_window (

@@ -1,0 +1,36 @@
+import type { ForecastRow, LimitRow } from '#server/contract/limits.ts';
+import { showAmount } from './limits.ts';
+import { showShort, showTime, type Zone } from './show.ts';
+
+/** Forecasts of limits in words. Pure. */
+
+const DAY_MS = 86_400_000;
+
+/** A time within the next day by the clock, a later one by its date. */
+export const showAhead = (at: number, nowMs: number, zone: Zone): string =>
+  at - nowMs < DAY_MS ? `at ${showTime(at, zone, 'minute')}` : `on ${showTime(at, zone, 'month')}`;
+
+/**
+ * A forecast in one sentence.
+ * @returns null where the history is too short for a projection.
+ */
+export function forecastLine(
+  { meter, window, resets_at: resetsAt }: Pick<LimitRow, 'meter' | 'window' | 'resets_at'>,
+  { run_rate: rate, projection }: Pick<ForecastRow, 'run_rate' | 'projection'>,
+  nowMs: number,
+  zone: Zone,
+): { text: string; isOver: boolean } | null {
+  if (projection === null || resetsAt === null) return null;
+  const { projected, low, high, exhausted_at: exhaustedAt } = projection;
+  const amount = (value: number): string => showAmount(meter, value, showShort);
+  const endMs = Date.parse(resetsAt);
+  const end = window === 'day' ? 'the reset' : showTime(endMs - 1, zone, 'month');
+  const isOver = exhaustedAt !== null;
+  const reached = isOver ? `, limit reached ${showAhead(Date.parse(exhaustedAt), nowMs, zone)}` : '';
+  return {
+    text:
+      `At this rate (${amount(rate)} a day): ${amount(projected)} by ${end}, ` +
+      `80% range ${amount(low)} to ${amount(high)}${reached}.`,
+    isOver,
+  };
+}
