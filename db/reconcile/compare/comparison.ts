@@ -85,7 +85,7 @@ export class Comparison {
     this.#billModels = new Set(
       bill.lines.flatMap(({ model }) => (model === null ? [] : [models.get(model) ?? model])),
     );
-    this.#sums = new Sums(this.#units);
+    this.#sums = new Sums(this.#units, bill);
     this.#leftovers = new Leftovers(this.#units.parts);
     for (const { line, credential, cost } of this.#units.adjustments) {
       const cell = {

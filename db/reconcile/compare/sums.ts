@@ -1,11 +1,12 @@
+import type { Bill } from '#db/reconcile/bill/line.ts';
 import { EXAMPLES_MAX, UNMATCHED_MAX } from '#db/reconcile/bounds.ts';
 import type { RecordedAttempt } from '#db/reconcile/compare/attempts.ts';
 import { type BillUnit, type BillUnits, tierOf } from '#db/reconcile/compare/bill-units.ts';
+import { type Interval, splitDays } from '#db/reconcile/compare/days.ts';
 import { type DecomposeContext, decompose, type Piece } from '#db/reconcile/compare/decompose.ts';
 import { addAttempt, emptyRecorded, type Recorded } from '#db/reconcile/compare/recorded.ts';
 import { type Apart, findMoves } from '#db/reconcile/compare/moves.ts';
 
-type Bucket = { fromMs: number; toMs: number };
 type Found = (unit: BillUnit, recorded: Recorded, pieces: readonly Piece[]) => void;
 
 /** Names of models that are remembered as those that answered for another. */
@@ -17,14 +18,14 @@ const ALIASES_MAX = 10_000;
  */
 export class Sums {
   readonly #units: BillUnits;
-  readonly #buckets: readonly Bucket[];
+  readonly #buckets: readonly Interval[];
   readonly #bill = new Map<string, BillUnit>();
   readonly #log = new Map<string, { unit: BillUnit; recorded: Recorded }>();
   readonly #abandoned: RecordedAttempt[] = [];
   /** By the name that a client used: the name that is billed. */
   readonly #billedNames = new Map<string, string>();
 
-  constructor(units: BillUnits) {
+  constructor(units: BillUnits, bill: Pick<Bill, 'from' | 'to' | 'timeZone'>) {
     this.#units = units;
     // Costs are stated by the coarser interval where an API states them apart from usage.
     const priced = units.sums.filter(({ costLines }) => costLines > 0);
@@ -32,7 +33,9 @@ export class Sums {
     const buckets = new Map(
       shaping.map(({ fromMs, toMs }) => [`${fromMs} ${toMs}`, { fromMs, toMs }] as const),
     );
-    this.#buckets = [...buckets.values()].toSorted((a, b) => a.fromMs - b.fromMs);
+    const stated = [...buckets.values()].toSorted((a, b) => a.fromMs - b.fromMs);
+    // Without request ids a day without lines is one on which nothing was billed.
+    this.#buckets = units.sums.length > 0 && units.byRequest.size === 0 ? withGaps(stated, bill) : stated;
     for (const unit of units.sums) this.#addUnit(unit);
   }
 
@@ -61,7 +64,7 @@ export class Sums {
     for (const tier of unit.tiers) known.tiers.add(tier);
   }
 
-  #keyOf({ fromMs }: Bucket, model: string | null, credential: string | null, tier: string | null): string {
+  #keyOf({ fromMs }: Interval, model: string | null, credential: string | null, tier: string | null): string {
     const { dimensions } = this.#units;
     return JSON.stringify([
       fromMs,
@@ -71,11 +74,11 @@ export class Sums {
     ]);
   }
 
-  #bucketOf(ms: number): Bucket | null {
+  #bucketOf(ms: number): Interval | null {
     let [low, high] = [0, this.#buckets.length];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#buckets[middle] as Bucket).fromMs <= ms) low = middle + 1;
+      if ((this.#buckets[middle] as Interval).fromMs <= ms) low = middle + 1;
       else high = middle;
     }
     const bucket = this.#buckets[low - 1];
@@ -137,7 +140,7 @@ export class Sums {
   /** Counts an abandoned call where the bill has more requests of its model than the log. */
   #placeAbandoned(attempt: RecordedAttempt): void {
     const model = this.#billedNames.get(attempt.model) ?? attempt.model;
-    const bucket = this.#bucketOf(attempt.startMs) as Bucket;
+    const bucket = this.#bucketOf(attempt.startMs) as Interval;
     const ofModel = [...this.#bill].filter(
       ([, unit]) => unit.fromMs === bucket.fromMs && (unit.model === null || unit.model === model),
     );
@@ -155,6 +158,20 @@ export class Sums {
       serviceTier: lacking?.serviceTier ?? null,
     });
   }
+}
+
+/** Intervals with the days between them on which a bill has no line. */
+function withGaps(
+  stated: readonly Interval[],
+  { from, to, timeZone }: Pick<Bill, 'from' | 'to' | 'timeZone'>,
+): Interval[] {
+  const all: Interval[] = [];
+  let reachedMs = from.getTime();
+  for (const each of stated) {
+    all.push(...splitDays({ fromMs: reachedMs, toMs: each.fromMs }, timeZone), each);
+    reachedMs = Math.max(reachedMs, each.toMs);
+  }
+  return [...all, ...splitDays({ fromMs: reachedMs, toMs: to.getTime() }, timeZone)];
 }
 
 /** The pieces of a sum: one that only one side has is missing as a whole. */
@@ -176,7 +193,7 @@ function piecesOf(
 }
 
 function emptyUnit(
-  { fromMs, toMs }: Bucket,
+  { fromMs, toMs }: Interval,
   names: Pick<BillUnit, 'model' | 'credential' | 'serviceTier'>,
 ): BillUnit {
   return {

@@ -110,6 +110,45 @@ test('usage booked on the next day is a day boundary, and changes no total', () 
   expect(compare(lines, [attempt(0, A), attempt(0, B), attempt(1, A)])).toEqual(['day_boundary 0']);
 });
 
+test('usage booked on the next day is a day boundary where the bill has no line of its day', () => {
+  expect(compare(day(1, A, 1), [attempt(0, A)])).toEqual(['day_boundary 0']);
+  expect(compare([...day(0, A, 1), ...day(4, B, 1)], [attempt(0, A), attempt(4, B), attempt(6, A)])).toEqual([
+    `missing_there -${nano(A)}`,
+  ]);
+});
+
+test('usage booked days later is late, and changes no total', () => {
+  expect(compare(day(3, A, 1), [attempt(0, A)])).toEqual(['late_usage 0']);
+});
+
+test('a cost of all models together is divided by the usage that the bill states', () => {
+  const searches = (model: string, count: number): BillLine[] =>
+    day(0, { web_search: count }, 0, { model, cost: null, requests: null });
+  const [shared] = day(0, { web_search: 3 }, 0, { model: null, quantity: null, requests: null });
+  const price = 10_000_001n;
+  const searching = (model: string, count: number): RecordedAttempt =>
+    attempt(
+      0,
+      { web_search: count },
+      {
+        ...{ model, names: [model], cost: BigInt(count) * price, charged: 0n },
+        rate: scheduleOf({ base: { ...RATE, web_search: Number(price) } }).base,
+      },
+    );
+  const lines = [{ ...(shared as BillLine), cost: 3n * price }, ...searches('one', 1), ...searches('two', 2)];
+  expect(compare(lines, [searching('one', 1), searching('two', 2)])).toEqual([]);
+  expect(compare(lines, [searching('one', 1), searching('two', 1)])).toEqual([`units ${price}`]);
+});
+
+test('a sum of all tiers is of the one tier that its usage states', () => {
+  const costs = day(0, A, 1, { serviceTier: null, quantity: null, requests: null }).map((line) => ({
+    ...line,
+    cost: (line.cost ?? 0n) / 2n,
+  }));
+  const usage = day(0, A, 1, { serviceTier: 'flex', cost: null });
+  expect(compare([...costs, ...usage], [attempt(0, A)])).toEqual([`service_tier ${-costOf(A) / 2n}`]);
+});
+
 test('a day boundary is found beside a missing request of another day', () => {
   const lines = [...day(0, A, 1), ...day(2, A, 1), ...day(3, BOTH, 2)];
   const attempts = [attempt(0, A), attempt(0, B), attempt(2, A), attempt(2, B), attempt(3, A)];

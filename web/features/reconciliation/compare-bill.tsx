@@ -131,7 +131,8 @@ function FetchFields({ form, onChange }: FieldsProps) {
         }
         none="Choose an upstream"
         value={form.upstream}
-        onChange={(upstream) => onChange({ upstream })}
+        // Its bill has no calls of others.
+        onChange={(upstream) => onChange({ upstream, only: upstream })}
       />
       <div className="grid grid-cols-2 gap-3">
         <TextField
