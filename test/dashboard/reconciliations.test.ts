@@ -1,11 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { formatDollars } from '#db/money.ts';
+import type { BillLine } from '#db/reconcile/bill/line.ts';
 import type {
   ReconciliationLine,
   ReconciliationList,
   ReconciliationReport,
 } from '#server/contract/reconciliations.ts';
-import type { SignedInClient } from '../support/dashboard.ts';
-import { startPeopledRelay } from '../support/dashboard.ts';
+import { setUp, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
+import { projectAll } from '../support/projections/projected.ts';
+import { linesOf } from '../support/providers/billing-provider.ts';
+import { STANDARD } from '../reconcile/plants.ts';
+import { startWorld } from '../reconcile/world.ts';
 import type { TestRelay } from '../support/relay.ts';
 
 /** Comparisons that the dashboard starts, in a thread beside the calls, and what its page shows of them. */
@@ -43,8 +48,8 @@ const started = (text: string, more: object = {}): object => ({
   ...more,
 });
 
-async function run(path: string, body: object): Promise<ReconciliationLine[]> {
-  const { status, body: text } = await administrator.post<string>(path, body);
+async function run(path: string, body: object, client = administrator): Promise<ReconciliationLine[]> {
+  const { status, body: text } = await client.post<string>(path, body);
   expect(status).toBe(200);
   return text
     .trim()
@@ -130,4 +135,45 @@ describe('a comparison', () => {
   test('that does not exist is 404', async () => {
     expect(await auditor.get('/api/reconciliations/Unknown0')).toMatchObject({ status: 404 });
   });
+});
+
+/** Lines of a bill with request ids as CSV. */
+function csvOf(lines: readonly BillLine[]): string {
+  const header = 'from,model,credential,service_tier,request_id,part,quantity,requests,cost';
+  const rows = lines.map(({ from, model, credential, serviceTier, requestId, part, ...line }) =>
+    [
+      ...[from.toISOString(), model, credential, serviceTier, requestId, part],
+      ...[line.quantity, line.requests ?? '', formatDollars(line.cost ?? 0n)],
+    ].join(','),
+  );
+  return [header, ...rows].join('\n');
+}
+
+test('reviewed differences are recorded as adjustments once, and shown as recorded', async () => {
+  await using world = await startWorld('chatcmpl-page');
+  const client = await setUp(world.relay);
+  const [planted] = await world.call('chat', { parts: { input: 700, cache_read: 300, output: 50 } });
+  const lines = world.provider.ledger.flatMap((booked) =>
+    linesOf(booked, STANDARD, booked === planted ? { parts: { input: 1_000, output: 50 } } : {}),
+  );
+  await world.relay.waitFor((events) => {
+    const ended = events.filter(({ event }) => event.type === 'request.settled');
+    return ended.length === world.provider.ledger.length;
+  });
+  await projectAll(world.relay.store);
+  const compared = await run('/api/reconciliations', started(csvOf(lines)), client);
+  const { id } = (compared.at(-1) as { result: { id: string } }).result;
+  const report = async (): Promise<ReconciliationReport> =>
+    (await client.get<ReconciliationReport>(`/api/reconciliations/${id}`)).body;
+  const { differences } = await report();
+  expect(differences).toMatchObject([{ id: 1, class: 'token_class', correctable: 1, corrected: 0 }]);
+  const apply = () =>
+    run(`/api/reconciliations/${id}/apply`, { differences: [1], reason: 'the bill' }, client);
+  expect((await apply()).at(-1)).toEqual({ result: { id, corrected: 1, repeated: 0 } });
+  expect((await report()).differences).toMatchObject([{ correctable: 1, corrected: 1 }]);
+  expect((await apply()).at(-1)).toEqual({ result: { id, corrected: 0, repeated: 1 } });
+  const adjusted = (await world.relay.readLog()).filter(({ event }) => event.type === 'usage.adjusted');
+  expect(adjusted.map(({ event }) => event)).toMatchObject([
+    { reference: `reconciliation:${id}:1`, adjusted_by: `member/${client.me.member.id}`, reason: 'the bill' },
+  ]);
 });

@@ -58,7 +58,9 @@ type CellSums = Cell & { requests: number; bill: bigint; log: bigint; charged: b
  * sums by day, model, credential and tier, and a bounded number of calls that the bill doesn't have. Pure.
  */
 export class Comparison {
-  readonly #bill: Bill;
+  /** The interval of the bill. */
+  readonly #fromMs: number;
+  readonly #toMs: number;
   readonly #options: CompareOptions;
   readonly #units: BillUnits;
   readonly #context: DecomposeContext;
@@ -74,7 +76,8 @@ export class Comparison {
   #requests = 0;
 
   constructor(bill: Bill, options: CompareOptions) {
-    this.#bill = bill;
+    this.#fromMs = bill.from.getTime();
+    this.#toMs = bill.to.getTime();
     this.#options = options;
     this.#units = billUnits(bill, options);
     const tiers = bill.lines.some(({ serviceTier }) => serviceTier !== null);
@@ -109,10 +112,7 @@ export class Comparison {
 
   /** The calls that can be on the bill: those that ended between these times. */
   get range(): { from: Date; to: Date } {
-    return {
-      from: new Date(this.#bill.from.getTime() - MARGIN_MS),
-      to: new Date(this.#bill.to.getTime() + MARGIN_MS),
-    };
+    return { from: new Date(this.#fromMs - MARGIN_MS), to: new Date(this.#toMs + MARGIN_MS) };
   }
 
   /** Adds an ended call of the log. */
@@ -138,14 +138,19 @@ export class Comparison {
   }
 
   #concerns({ upstream, startMs }: RecordedAttempt): boolean {
-    const { from, to } = this.range;
-    if (startMs < from.getTime() || startMs >= to.getTime()) return false;
+    if (startMs < this.#fromMs - MARGIN_MS || startMs >= this.#toMs + MARGIN_MS) return false;
     const { upstreams } = this.#options;
     return upstreams === null || upstream === null || upstreams.has(upstream);
   }
 
-  #isInInterval({ startMs }: RecordedAttempt): boolean {
-    return startMs >= this.#bill.from.getTime() && startMs < this.#bill.to.getTime();
+  /**
+   * Whether a call is in the interval. A file's interval is from its first line to its last, so that a call
+   * that the bill has is in it on all of these days.
+   */
+  #isInInterval({ startMs }: RecordedAttempt, isBilled: boolean): boolean {
+    if (startMs >= this.#fromMs && startMs < this.#toMs) return true;
+    const edgeMs = startMs < this.#fromMs ? this.#fromMs : Math.max(this.#fromMs, this.#toMs - 1);
+    return isBilled && this.#dayOf(startMs) === this.#dayOf(edgeMs);
   }
 
   #addAttempt(attempt: RecordedAttempt, unit: BillUnit | undefined): void {
@@ -155,7 +160,7 @@ export class Comparison {
       this.#compareRequest(named, unit);
       return;
     }
-    if (!this.#isInInterval(attempt)) return;
+    if (!this.#isInInterval(attempt, false)) return;
     this.#take(named, null);
     const isSummed = named.ending === 'abandoned' ? this.#sums.addAbandoned(named) : this.#sums.add(named);
     if (!isSummed) this.#leftovers.add(named);
@@ -171,7 +176,7 @@ export class Comparison {
   /** Counts an attempt of the interval in the totals. */
   #take(attempt: RecordedAttempt, unit: BillUnit | null): void {
     if (unit !== null) this.#matched.add(unit.requestId ?? '');
-    if (!this.#isInInterval(attempt)) return;
+    if (!this.#isInInterval(attempt, unit !== null)) return;
     this.#requests++;
     this.#log += attempt.cost;
     this.#charged += attempt.charged;
@@ -204,7 +209,7 @@ export class Comparison {
       });
     if (unit.repeated > 0) add({ class: 'duplicate', amount: unit.repeatedCost, detail: null });
     const shift = this.#shiftOf(attempt, unit);
-    if (!this.#isInInterval(attempt)) {
+    if (!this.#isInInterval(attempt, true)) {
       // Its cost is in no total of the log.
       add({
         class: shift ?? 'day_boundary',
