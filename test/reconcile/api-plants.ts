@@ -165,6 +165,13 @@ export const API_PLANTS: readonly ApiPlant[] = [
     expected: everywhere('missing_here'),
     book: (each) => [entryOf(each)],
   },
+  {
+    // Anthropic states no requests, so that the attempt after it can't be told apart.
+    model: 'chat-failed',
+    ending: 'error',
+    expected: { openai: 'failed_attempt', openrouter: 'failed_attempt' },
+    book: (each) => [entryOf(each)],
+  },
   { model: 'chat-not-there', expected: everywhere('missing_there'), book: () => [] },
   {
     model: 'chat-model-name',
