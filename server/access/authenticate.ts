@@ -55,13 +55,19 @@ export function readBearerSecret(rawHeaders: readonly string[]): string | null |
   return header == null ? header : BEARER.test(header) ? header.slice('bearer '.length) : null;
 }
 
+/** A header that has a key by itself, as clients of some protocols send it. */
+export type ApiKeyHeader = 'x-api-key' | 'x-goog-api-key';
+
 /**
- * The same for routes that also accept `x-api-key`. Two different secrets are invalid, since the caller is
+ * The same for routes that also accept such a header. Two different secrets are invalid, since the caller is
  * ambiguous.
  */
-export function readSecretFromEither(rawHeaders: readonly string[]): string | null | undefined {
+export function readSecretFromEither(
+  rawHeaders: readonly string[],
+  name: ApiKeyHeader = 'x-api-key',
+): string | null | undefined {
   const bearer = readBearerSecret(rawHeaders);
-  const header = soleHeader(rawHeaders, 'x-api-key');
+  const header = soleHeader(rawHeaders, name);
   if (header === undefined) return bearer;
   const bare = header === null ? null : BARE.test(header) ? header : null;
   return bearer === undefined || bearer === bare ? bare : null;

@@ -35,7 +35,7 @@ import { logRoutes } from '#server/http/log-routes.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { MESSAGES, RELAYED, errorFormatOf } from '#server/relay/routes.ts';
+import { MESSAGES, RELAYED, errorFormatOf, relayedSpec } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/models/model-list.ts';
 import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
@@ -78,7 +78,8 @@ export function createServer(app: App): Server {
       return sendError(request, response, reply, malformed);
     }
     if (unexpected) return sendError(request, response, reply, unexpected);
-    const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
+    const spec = request.method === 'POST' ? relayedSpec(path, request.url ?? '') : undefined;
+    if (spec instanceof ApiError) return sendError(request, response, reply, spec);
     app.replies.add(response, spec !== undefined);
     if (spec) {
       handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
@@ -178,7 +179,9 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     response.end();
   });
 
-  routes.options(/^\/v1(\/|$)/, (request, response) => answerPreflight(request, response, replyOf(response)));
+  routes.options(/^\/v1(?:beta)?(\/|$)/, (request, response) =>
+    answerPreflight(request, response, replyOf(response)),
+  );
 
   routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
   routes.get('/readyz', (request, response) => {

@@ -4,6 +4,8 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { ChatReplyReader } from '#server/protocols/chat/read-reply.ts';
 import { writeChatRequest } from '#server/protocols/chat/write-request.ts';
 import type { Conversation, ReportLoss } from '#server/protocols/conversation.ts';
+import { readGeminiRequest } from '#server/protocols/gemini/read-request.ts';
+import { GeminiReplyWriter } from '#server/protocols/gemini/write-reply.ts';
 import { Untranslatable } from '#server/protocols/fields.ts';
 import { readMessagesRequest } from '#server/protocols/messages/read-request.ts';
 import { MessagesReplyWriter } from '#server/protocols/messages/write-reply.ts';
@@ -16,11 +18,11 @@ import { parseChatCompletion } from '#server/wire/request-parser.ts';
 
 /** Calls of one protocol at upstreams with another: every upstream takes chat completions. */
 
-/** Routes whose calls can be translated into chat completions. */
-export type TranslatedRoute = '/v1/responses' | '/v1/messages';
+/** Protocols whose calls can be translated into chat completions. */
+export type TranslatedProtocol = 'responses' | 'messages' | 'gemini';
 
-/** The protocol of clients, as far as translation needs it. */
-type ClientProtocol = {
+/** Reads the requests of a client's protocol, and writes its replies. */
+type Translator = {
   read(request: Record<string, unknown>, report: ReportLoss): Conversation;
   writer(options: WriterOptions): ReplyWriter;
 };
@@ -33,18 +35,22 @@ type WriterOptions = {
   isStreamed: boolean;
 };
 
-const PROTOCOLS: Record<TranslatedRoute, ClientProtocol> = {
-  '/v1/messages': {
+const TRANSLATORS: Record<TranslatedProtocol, Translator> = {
+  messages: {
     read: readMessagesRequest,
     writer: ({ model, isStreamed }) => new MessagesReplyWriter(model, isStreamed),
   },
-  '/v1/responses': {
+  responses: {
     read: readResponsesRequest,
     writer: ({ request, conversation, model, createdS, isStreamed }) => {
       const customs = conversation.tools.filter(({ kind }) => kind === 'custom');
       const customTools = new Set(customs.map(({ name }) => name));
       return new ResponsesReplyWriter({ request, customTools, model, createdS, isStreamed });
     },
+  },
+  gemini: {
+    read: readGeminiRequest,
+    writer: ({ model, isStreamed }) => new GeminiReplyWriter(model, isStreamed),
   },
 };
 
@@ -63,7 +69,19 @@ export type TranslationOptions = {
 /** A call as its upstream takes it, what reads the reply for its client, and the fields that are lost. */
 export type Translation = { call: ProviderCall; provider: Provider; losses: readonly string[] };
 
-export const isTranslated = (route: RelayedRoute): route is TranslatedRoute => route in PROTOCOLS;
+/** The protocol of a route whose calls can be translated; null: they are in chat completions, or can't be. */
+export function translatedProtocol(route: RelayedRoute): TranslatedProtocol | null {
+  switch (route) {
+    case '/v1/responses':
+      return 'responses';
+    case '/v1/messages':
+      return 'messages';
+    case '/v1/chat/completions':
+    case '/v1/completions':
+    case '/v1/embeddings':
+      return null;
+  }
+}
 
 /**
  * Translates a call into a chat completion, and its reply back. The body of the client stays as it is, for
@@ -73,24 +91,24 @@ export const isTranslated = (route: RelayedRoute): route is TranslatedRoute => r
  */
 export function translateCall(
   call: ProviderCall,
-  route: TranslatedRoute,
+  protocol: TranslatedProtocol,
   native: Provider,
   { tokenLimitMember, reasoning, errorEvent, nowMs }: TranslationOptions,
 ): Translation | ApiError {
   const { parsed, model } = call;
-  const protocol = PROTOCOLS[route];
+  const translator = TRANSLATORS[protocol];
   const losses = new Set<string>();
   const report = (field: string): unknown => losses.size < LOSSES_MAX && losses.add(field);
   try {
     const request = JSON.parse(call.body.bytes.toString()) as Record<string, unknown>;
-    const conversation = protocol.read(request, report);
+    const conversation = translator.read(request, report);
     const options = { model, isStreamed: parsed.sse, tokenLimit: parsed.completionLimit };
     const text = writeChatRequest(conversation, { ...options, tokenLimitMember, reasoning }, report);
     const bytes = Buffer.from(text);
     const chat = parseChatCompletion(bytes);
     if (chat instanceof ApiError) return chat;
     const writer = (): ReplyWriter =>
-      protocol.writer({
+      translator.writer({
         request,
         conversation,
         model: parsed.model,

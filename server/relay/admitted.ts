@@ -25,6 +25,8 @@ export type Admitted = {
   attribution: Readonly<CallAttribution>;
   body: Body;
   route: RelayedRoute;
+  /** The client's protocol where it isn't that of the route. */
+  protocol: 'gemini' | undefined;
   /** The model that the name in the request resolves to. */
   model: string;
   /** The upstreams that serve it: at least one. */

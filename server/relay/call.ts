@@ -131,7 +131,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#sequence.start(choice);
     // The previous attempt may have changed the body in place.
     restoreBody(body);
-    const outgoing = outgoingCall(call, upstream, this.#admitted.reply);
+    const outgoing = outgoingCall(call, upstream, this.#admitted);
     if (outgoing instanceof ApiError) {
       const reason = 'upstream_rejected';
       const end = unsentEnd(reason, outgoing.status);

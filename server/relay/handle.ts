@@ -7,7 +7,7 @@ import { Reservation } from '#server/limits/reservation.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { rejectUnbounded } from '#server/limits/unbounded-request.ts';
 import { type CallEstimate, estimateCall, maxOutputTokens } from '#server/relay/call-estimate.ts';
-import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
+import { type ApiKeyHeader, authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import { authorizePrice } from '#server/access/authorize-price.ts';
 import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
@@ -31,8 +31,11 @@ type Identify = (relay: Relay, request: IncomingMessage) => Key | ApiError;
 
 const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
   authenticate(rawHeaders, readModel, pepper, secretUse);
-const byEitherHeader: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
-  authenticate(rawHeaders, readModel, pepper, secretUse, readSecretFromEither);
+const byHeader =
+  (name: ApiKeyHeader): Identify =>
+  ({ readModel, pepper, secretUse }, { rawHeaders }) =>
+    authenticate(rawHeaders, readModel, pepper, secretUse, (headers) => readSecretFromEither(headers, name));
+const BY_HEADER = { 'x-api-key': byHeader('x-api-key'), 'x-goog-api-key': byHeader('x-goog-api-key') };
 
 /** A request of a relayed route with its response. */
 type Incoming = {
@@ -54,7 +57,7 @@ export async function handleCall(
   request: IncomingMessage,
   response: ServerResponse,
   reply: Reply,
-  identify: Identify = spec.takesApiKey ? byEitherHeader : bySecret,
+  identify: Identify = spec.apiKeyHeader ? BY_HEADER[spec.apiKeyHeader] : bySecret,
 ): Promise<void> {
   const startedMs = performance.now();
   const { readModel } = relay;
@@ -86,7 +89,7 @@ export async function handleCall(
 /** From the body of a call to its admission; from there on it is a {@link Call}. */
 async function admit(
   relay: Relay,
-  { spec: { route, parse, protocolHeaders }, request, response, reply, startedMs }: Incoming,
+  { spec: { route, parse, protocol, protocolHeaders }, request, response, reply, startedMs }: Incoming,
   key: Key,
   context: RequestContext,
   open: OpenCall,
@@ -158,6 +161,7 @@ async function admit(
     key,
     context,
     route,
+    protocol,
     parsed,
     attribution,
     model,

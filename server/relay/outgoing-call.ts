@@ -1,7 +1,7 @@
 import { ApiError } from '#server/errors/api-error.ts';
-import { isTranslated, translateCall } from '#server/protocols/translate.ts';
+import { translateCall, translatedProtocol } from '#server/protocols/translate.ts';
 import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
-import type { Reply } from '#server/relay/reply.ts';
+import type { Admitted } from '#server/relay/admitted.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { OPENAI_ERRORS } from '#server/wire/error-format.ts';
@@ -17,14 +17,14 @@ type OutgoingCall = Pick<AttemptOptions, 'provider' | 'call' | 'request'>;
 export function outgoingCall(
   call: ProviderCall,
   { provider, routes, tokenLimitMember, reasoning }: Upstream,
-  { errorFormat = OPENAI_ERRORS, requestId }: Reply,
+  { protocol, reply: { errorFormat = OPENAI_ERRORS, requestId } }: Pick<Admitted, 'protocol' | 'reply'>,
 ): OutgoingCall | ApiError {
-  const { route } = call;
-  if (routes.has(route) || !isTranslated(route)) {
+  const from = protocol ?? (routes.has(call.route) ? null : translatedProtocol(call.route));
+  if (from === null) {
     const request = provider.request(call);
     return request instanceof ApiError ? request : { provider, call, request };
   }
-  const translation = translateCall(call, route, provider, {
+  const translation = translateCall(call, from, provider, {
     tokenLimitMember,
     reasoning,
     errorEvent: (refusal, eventsBefore) => errorFormat.event(refusal, requestId, eventsBefore),

@@ -1,4 +1,8 @@
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
+import type { ApiKeyHeader } from '#server/access/authenticate.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { GEMINI_ERRORS } from '#server/protocols/gemini/errors.ts';
+import { geminiParser } from '#server/protocols/gemini/parse-request.ts';
 import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/errors.ts';
 import { OPENAI_ERRORS, type ErrorFormat, RESPONSES_ERRORS } from '#server/wire/error-format.ts';
 import { type RequestParser, parseChatCompletion } from '#server/wire/request-parser.ts';
@@ -12,8 +16,10 @@ export type RelayedSpec = {
   errorFormat: ErrorFormat;
   /** Where its clients look for the id of their request, beside `x-request-id`. */
   requestIdHeader?: string;
-  /** Whether the key may come as `x-api-key`, as clients of this protocol send it. */
-  takesApiKey?: true;
+  /** The header that the key may come in beside `Authorization`, as clients of this protocol send it. */
+  apiKeyHeader?: ApiKeyHeader;
+  /** The client's protocol where it isn't that of the route. */
+  protocol?: 'gemini';
   /** Headers of the protocol: they are passed on to an upstream with this protocol, and no others are. */
   protocolHeaders?: readonly string[];
 };
@@ -29,7 +35,7 @@ export const MESSAGES: RelayedSpec = {
   parse: parseMessage,
   errorFormat: { body: messagesErrorBody, event: messagesErrorEvent },
   requestIdHeader: 'request-id',
-  takesApiKey: true,
+  apiKeyHeader: 'x-api-key',
   protocolHeaders: ['anthropic-version', 'anthropic-beta'],
 };
 
@@ -44,7 +50,56 @@ const SPECS: readonly RelayedSpec[] = [
 /** Relayed routes by path. */
 export const RELAYED: ReadonlyMap<string, RelayedSpec> = new Map(SPECS.map((spec) => [spec.route, spec]));
 
+const GEMINI_PREFIX = '/v1beta/';
+const GEMINI_CALL = /^\/v1beta\/models\/(.+):(generateContent|streamGenerateContent)$/;
+
+/**
+ * The relayed route of a POST request.
+ * @param url with the query, which Gemini's clients state the form of a stream in.
+ * @returns undefined: the path is not relayed.
+ */
+export function relayedSpec(path: string, url: string): RelayedSpec | ApiError | undefined {
+  return RELAYED.get(path) ?? (path.startsWith(GEMINI_PREFIX) ? geminiSpec(path, url) : undefined);
+}
+
+/** A call of Gemini's API: a chat completion in another protocol, whose path has the model. */
+function geminiSpec(path: string, url: string): RelayedSpec | ApiError | undefined {
+  const [, name, method] = GEMINI_CALL.exec(path) ?? [];
+  if (name === undefined) return undefined;
+  const parameters = new URLSearchParams(url.split('?', 2)[1]);
+  if (parameters.has('key'))
+    return new ApiError('invalid_value', {
+      message: 'A key in the address is written into logs. Send it in the header "x-goog-api-key" instead.',
+      param: 'key',
+    });
+  const isStreamed = method === 'streamGenerateContent';
+  if (isStreamed && parameters.get('alt') !== 'sse')
+    return new ApiError('invalid_value', {
+      message: 'A stream is sent as server-sent events here. Add "alt=sse" to the query.',
+      param: 'alt',
+    });
+  return {
+    route: CHAT_COMPLETIONS,
+    parse: geminiParser(decoded(name), isStreamed),
+    errorFormat: GEMINI_ERRORS,
+    apiKeyHeader: 'x-goog-api-key',
+    protocol: 'gemini',
+  };
+}
+
+/** A name that is not well encoded is left as it is, and found nowhere. */
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
 /** The format of errors for a path, relayed or not: paths below a route have the same clients. */
 export function errorFormatOf(path: string): Pick<RelayedSpec, 'errorFormat' | 'requestIdHeader'> {
-  return RELAYED.get(path) ?? (path.startsWith(`${MESSAGES.route}/`) ? MESSAGES : CHAT);
+  const spec = RELAYED.get(path);
+  if (spec) return spec;
+  if (path.startsWith(GEMINI_PREFIX)) return { errorFormat: GEMINI_ERRORS };
+  return path.startsWith(`${MESSAGES.route}/`) ? MESSAGES : CHAT;
 }

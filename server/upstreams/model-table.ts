@@ -1,7 +1,7 @@
 import type { Model } from '#db/fold/model.ts';
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
 import { matches } from '#db/limits/permissions.ts';
-import { isTranslated } from '#server/protocols/translate.ts';
+import { translatedProtocol } from '#server/protocols/translate.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
@@ -61,7 +61,8 @@ export class ModelTable {
     // Most models have one target, and this runs for every call.
     if (targets.every(({ upstream }) => isRunning(upstream) && upstream.routes.has(route))) return targets;
     const supporting = targets.filter(({ upstream }) => upstream.routes.has(route));
-    if (supporting.length === 0) return isTranslated(route) ? this.find(model, CHAT_COMPLETIONS) : 'route';
+    if (supporting.length === 0)
+      return translatedProtocol(route) === null ? 'route' : this.find(model, CHAT_COMPLETIONS);
     const running = supporting.filter(({ upstream }) => isRunning(upstream));
     return running.length === 0 ? 'paused' : running;
   }

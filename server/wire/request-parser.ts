@@ -70,13 +70,8 @@ function parse(
   { prompt, usage, limits, choices }: RouteSchema,
   names: readonly string[],
 ): ParsedRequest | ApiError {
-  let scanned: ScannedObject;
-  try {
-    scanned = scanObject(body, names, ATTRIBUTION_MEMBERS);
-  } catch (error) {
-    if (error instanceof JsonError) return refusalOf(error);
-    throw error;
-  }
+  const scanned = scanRequest(body, names);
+  if (scanned instanceof ApiError) return scanned;
   const member = (name: string): unknown => {
     const span = scanned.members.get(name);
     return span && valueOf(body, span);
@@ -121,6 +116,16 @@ function parse(
     choices: most,
     scanned,
   };
+}
+
+/** Finds the members of a request's body that its route reads, and those of its attribution. */
+export function scanRequest(body: Buffer, names: readonly string[]): ScannedObject | ApiError {
+  try {
+    return scanObject(body, names, ATTRIBUTION_MEMBERS);
+  } catch (error) {
+    if (error instanceof JsonError) return refusalOf(error);
+    throw error;
+  }
 }
 
 const FORM_BEGINNINGS = { array: 0x5b, string: 0x22 };

@@ -5,6 +5,7 @@ import { UpstreamControl } from '#server/control/upstream-control.ts';
 import {
   CHAT_CLIENTS,
   type Flows,
+  GEMINI_CLIENT,
   MESSAGES_CLIENT,
   PICTURE,
   RESPONSES_CLIENT,
@@ -22,7 +23,12 @@ import type { Attempt } from '../support/upstream/ledger.ts';
 const ADAPTERS = { o: 'openai', c: 'openai', a: 'anthropic', g: 'bridge' } as const;
 type Letter = keyof typeof ADAPTERS;
 /** Each asks each adapter in its own protocol, which is translated where the upstream has another. */
-const CLIENTS: Readonly<Record<string, Flows>> = { ...CHAT_CLIENTS, ...MESSAGES_CLIENT, ...RESPONSES_CLIENT };
+const CLIENTS: Readonly<Record<string, Flows>> = {
+  ...CHAT_CLIENTS,
+  ...MESSAGES_CLIENT,
+  ...RESPONSES_CLIENT,
+  ...GEMINI_CLIENT,
+};
 const SCRIPTS = {
   text: 'tokens=6,cached=2',
   tools: 'tokens=8,tools=2',

@@ -165,3 +165,82 @@ test('a reply that stops at its limit says so in the words of messages', async (
   });
   expect(message).toMatchObject({ stop_reason: 'max_tokens', usage: { output_tokens: 4 } });
 });
+
+describe('Gemini over chat completions', () => {
+  const ask = async (
+    method: string,
+    body: object = { contents: [{ role: 'user', parts: [{ text: 'hi' }] }] },
+    headers: Record<string, string> = { 'x-goog-api-key': relay.key },
+  ): Promise<Sent> => {
+    const reply = await fetch(`http://127.0.0.1:${relay.port}/v1beta/models/${method}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    });
+    return { status: reply.status, headers: reply.headers, text: await reply.text() };
+  };
+  const STREAM = 'streamGenerateContent?alt=sse';
+
+  test('settles the usage that the upstream reported, and reports it to the client', async () => {
+    const reply = await ask(`s:tokens=6,cached=1,split=random:${STREAM}`);
+    const events = reply.text.trimEnd().split('\n\n');
+    expect(JSON.parse((events.at(-1) ?? '').slice('data: '.length))).toMatchObject({
+      candidates: [{ finishReason: 'STOP' }],
+      usageMetadata: { candidatesTokenCount: 6, cachedContentTokenCount: 1 },
+    });
+    expect(await lastSettled()).toMatchObject({ end_reason: 'completed', output_tokens: 6 });
+  });
+
+  test('reports a stream that breaks off as an error of its own', async () => {
+    const { text } = await ask(`s:end=cut@3:${STREAM}`);
+    const last = text.trimEnd().split('\n\n').at(-1) ?? '';
+    expect(JSON.parse(last.slice('data: '.length))).toMatchObject({
+      error: { code: 502, status: 'INTERNAL', details: [{ reason: 'upstream_disconnected' }, {}] },
+    });
+    expect(text).not.toContain('finishReason');
+    expect(await lastSettled()).toMatchObject({ end_reason: 'upstream_disconnected', output_tokens: 3 });
+  });
+
+  test.each([
+    ['a key in the address', `s::generateContent?key=1`, {}, 400, 'invalid_value'],
+    ['a stream in another form', 's::streamGenerateContent', {}, 400, 'invalid_value'],
+    ['no key', 's::generateContent', {}, 401, 'missing_api_key'],
+    ['a wrong key', 's::generateContent', { 'x-goog-api-key': 'nonsense' }, 401, 'invalid_api_key'],
+    ['an unknown model', 'none:generateContent', null, 404, 'model_not_found'],
+    ['an error of the upstream', 's:status=429:generateContent', null, 503, 'upstream_rate_limited'],
+  ] as const)('replies with an error in its own format: %s', async (_, path, headers, status, reason) => {
+    const reply = await ask(path, undefined, headers ?? undefined);
+    const { error } = JSON.parse(reply.text) as { error: { code: number; details: object[] } };
+    expect([reply.status, error.code]).toEqual([status, status]);
+    expect(error.details[0]).toMatchObject({ reason });
+  });
+
+  test("limits the reply by the client's own limit, and names lost fields", async () => {
+    const contents = [{ role: 'user', parts: [{ text: 'hi' }] }];
+    const { headers } = await ask('s::generateContent', {
+      contents,
+      tools: [{ googleSearch: {} }],
+      generationConfig: { maxOutputTokens: 7, topK: 2 },
+    });
+    expect(sentBody()['max_tokens']).toBe(7);
+    expect(headers.get('x-daybook-untranslated')).toBe('generationConfig.topK, tools.googleSearch');
+  });
+
+  test('finds the call of each result where the client sends no ids', async () => {
+    const called = (name: string): object => ({ functionCall: { name, args: {} } });
+    const result = (name: string): object => ({ functionResponse: { name, response: { output: name } } });
+    await ask('s::generateContent', {
+      contents: [
+        { role: 'user', parts: [{ text: 'hi' }] },
+        { role: 'model', parts: [called('a'), called('b')] },
+        { role: 'user', parts: [result('b'), result('a')] },
+      ],
+    });
+    expect(sentBody()['messages']).toMatchObject([
+      { role: 'user' },
+      { tool_calls: [{ id: 'call_0' }, { id: 'call_1' }] },
+      { role: 'tool', tool_call_id: 'call_1', content: 'b' },
+      { role: 'tool', tool_call_id: 'call_0', content: 'a' },
+    ]);
+  });
+});

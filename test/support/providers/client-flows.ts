@@ -1,8 +1,17 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { createGoogle } from '@ai-sdk/google';
 import { HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { ChatOpenAI } from '@langchain/openai';
-import { generateText, jsonSchema, type ModelMessage, Output, streamText, type ToolSet } from 'ai';
+import {
+  generateText,
+  jsonSchema,
+  type LanguageModel,
+  type ModelMessage,
+  Output,
+  streamText,
+  type ToolSet,
+} from 'ai';
 import OpenAI from 'openai';
 
 /** What people do with a model, by the clients that they do it with. Each says the same of the same reply. */
@@ -112,7 +121,7 @@ const openai: Flows = {
   },
 };
 
-const aiOf = ({ baseUrl, key }: To, id: string) =>
+const compatibleOf = ({ baseUrl, key }: To, id: string) =>
   createOpenAICompatible({ name: 'daybook', baseURL: baseUrl, apiKey: key, supportsStructuredOutputs: true })(
     id,
   );
@@ -120,7 +129,7 @@ const toolSet: ToolSet = Object.fromEntries(
   TOOL_NAMES.map((name) => [name, { inputSchema: jsonSchema(SCHEMA) }]),
 );
 
-const ai: Flows = {
+const aiFlows = (aiOf: (to: To, id: string) => LanguageModel): Flows => ({
   async chat(to, model) {
     const { text, usage } = await generateText({ model: aiOf(to, model), prompt: HELLO, maxRetries: 0 });
     return { text, outputTokens: usage.outputTokens };
@@ -176,7 +185,10 @@ const ai: Flows = {
     }).textStream)
       if (++seen === PIECES_SEEN) gone.abort();
   },
-};
+});
+
+const googleOf = ({ baseUrl, key }: To, id: string) =>
+  createGoogle({ baseURL: `${baseUrl}beta`, apiKey: key })(id);
 
 const langchainOf = ({ baseUrl, key }: To, model: string): ChatOpenAI =>
   new ChatOpenAI({ model, apiKey: key, configuration: { baseURL: baseUrl }, maxRetries: 0 });
@@ -368,9 +380,10 @@ const responses: Flows = {
 /** Clients of chat completions, which every upstream can be asked by. */
 export const CHAT_CLIENTS = {
   openai,
-  '@ai-sdk/openai-compatible': ai,
+  '@ai-sdk/openai-compatible': aiFlows(compatibleOf),
   '@langchain/openai': langchain,
 } as const;
 /** Clients of other protocols. */
 export const MESSAGES_CLIENT = { '@anthropic-ai/sdk': anthropic } as const;
 export const RESPONSES_CLIENT = { 'openai, by responses': responses } as const;
+export const GEMINI_CLIENT = { '@ai-sdk/google': aiFlows(googleOf) } as const;

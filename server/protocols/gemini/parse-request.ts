@@ -1,0 +1,24 @@
+import { MODEL_NAME } from '#db/events/parts.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { asRecord, count } from '#server/wire/counts.ts';
+import { valueOf } from '#server/wire/json.ts';
+import { type RequestParser, scanRequest } from '#server/wire/request-parser.ts';
+
+const MEMBERS = ['contents', 'generationConfig'];
+
+/** Reads requests of Gemini's `generateContent`, whose path states the model and whether it streams. Pure. */
+export function geminiParser(model: string, sse: boolean): RequestParser {
+  return (body) => {
+    const scanned = scanRequest(body, MEMBERS);
+    if (scanned instanceof ApiError) return scanned;
+    if (!scanned.members.has('contents')) {
+      const message = 'The field "contents" is missing.';
+      return new ApiError('missing_required_parameter', { message, param: 'contents' });
+    }
+    if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
+    const span = scanned.members.get('generationConfig');
+    const limit = span && asRecord(valueOf(body, span))?.['maxOutputTokens'];
+    const completionLimit = typeof limit === 'number' ? count(limit) : null;
+    return { model, sse, includeUsage: true, completionLimit, choices: 1, scanned };
+  };
+}
