@@ -50,7 +50,7 @@ export function alertLine({ kind, state, details }: ReadAlert, format: AlertForm
       if (others !== undefined) return `Unusual usage of ${moreThan(others)}.`;
       const units = METERS[meter as Meter]?.format === 'nanousd' ? '' : ` ${text(meter)}`;
       const figures = `${amount(meter, used)}${units} in the hour from ${time(from)}`;
-      return `${scopeOf(details)} used ${figures}; usual are ${amount(meter, usual)}.`;
+      return `${scopeOf(details)} used ${figures}; usually about ${amount(meter, usual)}.`;
     }
     case 'key_expiring': {
       const { key_name: name, key, days } = details;

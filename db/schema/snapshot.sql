@@ -1647,8 +1647,8 @@ begin
       cost_nanousd bigint not null default 0
     ) with (fillfactor = 70);
   when 'history' then
-    -- Usage by hour of each account, key, end user and model, kept for some weeks: what forecasts are made of,
-    -- and what usage is compared with. Subjects are named as in quota_window; models are
+    -- Usage by hour of each account, key, end user and model, kept for some weeks, for
+    -- forecasts and for alerts of unusual usage. Subjects are named as in quota_window; models are
     -- `model/<account>/<model>`.
     create table usage_history (
       subject text collate "C" not null,

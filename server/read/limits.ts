@@ -30,7 +30,9 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       const listed = await listLimits(relay, reads, request, who);
       if (listed instanceof ApiError) return listed;
       const { data, limits_as_of: asOf } = listed;
-      const forecasts = await withReadSlot(reads, holderOf(who), () => forecastsOf(relay, reads, data));
+      const forecasts = await withReadSlot(reads, holderOf(who), () =>
+        forecastsOf(reads, data, Date.parse(asOf)),
+      );
       if (forecasts instanceof ApiError) return forecasts;
       return {
         object: 'list',

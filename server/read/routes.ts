@@ -74,7 +74,7 @@ export function readRoutes({
     const { readModel, instance } = relay;
     const call = await attributionOf(relay, reader);
     const forecast = asksForForecast(reader.request.url)
-      ? (budgets: readonly Budget[]) => forecastsOf(relay, reads, budgets)
+      ? (budgets: readonly Budget[]) => forecastsOf(reads, budgets, readModel.nowMs())
       : null;
     const usage: Usage | null = await usageOf(reader.key, readModel, instance.limits, call, forecast);
     return usage === null ? new ApiError('store_unavailable') : { ...usage, ...report };

@@ -6,6 +6,7 @@ import { addMember, type SignedInClient } from '../support/dashboard.ts';
 import type { TestDashboard } from '../support/browser/dashboard-browser.ts';
 import { until } from '../support/relay.ts';
 import { refusedPort, type ScriptedUpstream } from '../support/upstream/upstream.ts';
+import { seedHistory } from './seed-history.ts';
 
 /**
  * An installation as a small team has it after some time, so that pages are looked at with something in them.
@@ -216,6 +217,10 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
   for (const { account } of [administrator.me, member.me]) await eraseOne(administrator, account.id);
   await compareOneBill(dashboard);
+  await seedHistory(relay, [
+    { id: administrator.me.account.id, nanousdPerHour: 25_000_000 },
+    { id: globex.id, nanousdPerHour: 8_000_000 },
+  ]);
   return { member, auditor, traffic };
 }
 

@@ -23,7 +23,8 @@ const ANOMALY: SentAlert = {
     hour_ends_at: '2026-03-02T15:00:00.000Z',
   },
 };
-const LINE = 'Key “laptop” used 1,250,000 tokens in the hour from 2026-03-02 14:00 UTC; usual are 90,000.';
+const LINE =
+  'Key “laptop” used 1,250,000 tokens in the hour from 2026-03-02 14:00 UTC; usually about 90,000.';
 const URL_OF_CALLS =
   `${ORIGIN}/requests?account=Account1&key=Key00001` +
   '&from=2026-03-02T14%3A00%3A00.000Z&to=2026-03-02T15%3A00%3A00.000Z';

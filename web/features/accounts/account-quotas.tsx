@@ -11,7 +11,7 @@ export function AccountQuotas({ account }: { account: string }) {
   if (quotas.length === 0) return null;
   return (
     <section aria-label="Quotas" className="flex flex-col gap-4">
-      <h3 className="font-medium">Quotas</h3>
+      <h3 className="font-semibold">Quotas</h3>
       {quotas.map((row) => (
         <QuotaBar key={`${row.meter} ${row.window}`} row={row} forecast={forecastOf(row)} isOwnerKnown />
       ))}

@@ -24,13 +24,14 @@ export function forecastLine(
   const { projected, low, high, exhausted_at: exhaustedAt } = projection;
   const amount = (value: number): string => showAmount(meter, value, showShort);
   const endMs = Date.parse(resetsAt);
-  const end = window === 'day' ? 'the reset' : showTime(endMs - 1, zone, 'month');
+  // Windows are days of the UTC calendar, in any zone of the reader.
+  const end = window === 'day' ? 'the reset' : showTime(endMs - 1, 'utc', 'month');
   const isOver = exhaustedAt !== null;
   const reached = isOver ? `, limit reached ${showAhead(Date.parse(exhaustedAt), nowMs, zone)}` : '';
   return {
     text:
-      `At this rate (${amount(rate)} a day): ${amount(projected)} by ${end}, ` +
-      `80% range ${amount(low)} to ${amount(high)}${reached}.`,
+      `${amount(rate)} a day so far, ${amount(projected)} projected by ${end} ` +
+      `(80% range ${amount(low)} to ${amount(high)})${reached}.`,
     isOver,
   };
 }

@@ -125,7 +125,7 @@ export function Checkbox({
       <input
         id={id}
         type="checkbox"
-        className="mt-0.5 size-4 accent-(--accent)"
+        className="mt-0.5 size-4 shrink-0 accent-(--accent)"
         aria-describedby={hint === undefined ? undefined : `${id}-hint`}
         {...rest}
       />

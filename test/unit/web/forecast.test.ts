@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { forecastLine } from '../../../web/lib/format/forecast.ts';
+
+const MONTH = { meter: 'cost_nanousd', window: 'month', resets_at: '2026-12-01T00:00:00.000Z' } as const;
+const PROJECTION = {
+  projected: 36_000_000_000,
+  low: 33_000_000_000,
+  high: 40_000_000_000,
+  exhausted_at: '2026-11-27T10:00:00.000Z',
+};
+const NOW_MS = Date.parse('2026-11-20T00:00:00Z');
+
+test('a forecast is one sentence with run rate, last day of the window, range and time of the limit', () => {
+  const line = forecastLine(MONTH, { run_rate: 1_200_000_000, projection: PROJECTION }, NOW_MS, 'utc');
+  expect(line).toEqual({
+    isOver: true,
+    text:
+      '$1.20 a day so far, $36.00 projected by Nov 30 (80% range $33.00 to $40.00), ' +
+      'limit reached on Nov 27.',
+  });
+});
+
+test('within its limit a forecast names no time, and without a projection there is no sentence', () => {
+  const within = { run_rate: 1_200_000_000, projection: { ...PROJECTION, exhausted_at: null } };
+  const line = forecastLine(MONTH, within, NOW_MS, 'utc');
+  expect(line?.isOver).toBe(false);
+  expect(line?.text).toMatch(/\$40\.00\)\.$/);
+  expect(forecastLine(MONTH, { run_rate: 0, projection: null }, NOW_MS, 'utc')).toBeNull();
+});
