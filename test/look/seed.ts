@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { AttributionNames } from '#server/contract/attribution.ts';
+import type { RequestPage } from '#server/contract/requests.ts';
 import type { UsageReport } from '#server/contract/usage.ts';
 import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
@@ -62,6 +64,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
           { meter: 'tokens', window: 'day', limit: 120_000 },
           { meter: 'cost_nanousd', window: 'month', limit: 5_000_000_000 },
         ],
+        markup: 2_000,
       },
     }),
   );
@@ -86,6 +89,13 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
       }),
     );
   }
+  await made(
+    administrator.put('/api/prices', {
+      model: 'gpt-5.2-mini',
+      plan: 'trial',
+      base: { input: 400_000_000, output: 3_000_000_000 },
+    }),
+  );
   const globex = await made(
     administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }),
   );
@@ -215,6 +225,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   const inTables = async (): Promise<number> =>
     (await administrator.get<UsageReport>('/api/usage')).body.totals.requests;
   await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
+  await correctSome(administrator, member.me.account.id);
   for (const { account } of [administrator.me, member.me]) await eraseOne(administrator, account.id);
   await compareOneBill(dashboard);
   await seedHistory(relay, [
@@ -222,6 +233,33 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     { id: globex.id, nanousdPerHour: 8_000_000 },
   ]);
   return { member, auditor, traffic };
+}
+
+/** Corrects two requests of an account, and gives units of a quota back. */
+async function correctSome(administrator: SignedInClient, account: string): Promise<void> {
+  const { body: page } = await administrator.get<RequestPage>(
+    `/api/requests?account=${account}&outcome=completed`,
+  );
+  const replies = [];
+  for (const [index, { request, cost_nanousd: cost }] of page.data.slice(0, 2).entries())
+    replies.push(
+      await administrator.post(`/api/requests/${request}/corrections`, {
+        cost_nanousd: -Math.floor((cost ?? 0) / 2),
+        output_tokens: index === 0 ? -1 : undefined,
+        reference: `bill 2026-1${index}`,
+        reason: 'The provider billed a cached prompt.',
+      }),
+    );
+  replies.push(
+    await administrator.post(`/api/accounts/${account}/adjustments`, {
+      meter: 'tokens',
+      amount: 500,
+      reason: 'Units of a test run.',
+      adjustment: randomUUID(),
+    }),
+  );
+  const failed = replies.find(({ status }) => status !== 200);
+  if (failed !== undefined) throw new Error(`correcting failed: ${JSON.stringify(failed)}`);
 }
 
 /** Erases one end user of an account, as its pages then show it. */

@@ -134,6 +134,12 @@ async function adjustRequest(page: Page): Promise<void> {
   await page.getByLabel('Reference').waitFor();
 }
 
+async function setSellPrice(page: Page): Promise<void> {
+  await opening('Set price of gpt-5.2-mini')(page);
+  await page.getByLabel('Price', { exact: true }).selectOption('trial');
+  await page.getByText('Sell price', { exact: true }).waitFor();
+}
+
 async function showUpstream(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Upstream openai' }).click();
   await page.getByRole('button', { name: 'Test connection' }).click();
@@ -225,6 +231,7 @@ const DIALOGS: readonly Scene[] = [
   },
   { name: 'admin-upstreams-remove', path: '/admin/upstreams', who: 'administrator', act: removeUpstream },
   { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set price') },
+  { name: 'admin-models-sell-price', path: '/admin/models', who: 'administrator', act: setSellPrice },
   { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
   // Without an id: the newest.
   { name: 'admin-reconciliation-report', path: '/admin/reconciliation/report', who: 'administrator' },

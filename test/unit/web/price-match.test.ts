@@ -2,8 +2,17 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PRICE_MAX } from '#db/money.ts';
 import type { Rate } from '#db/pricing/parts.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
+import type { PriceRow } from '#server/contract/models.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
-import { NO_PRICE, priceFor, readTyped, typedFrom } from '../../../web/features/models/price-match.ts';
+import {
+  chargesByPlan,
+  NO_PRICE,
+  priceFor,
+  readTyped,
+  typedFrom,
+  withPrice,
+} from '../../../web/features/models/price-match.ts';
 import { storedAs } from '../../support/log/stored.ts';
 
 const amount = fc.nat(PRICE_MAX);
@@ -58,6 +67,34 @@ describe('prices on the page', () => {
         expect(priceFor(model, rows)?.model).toBe(table.find(model)?.pattern);
       }),
     );
+  });
+
+  test('the charges of each plan are its sell price, else the cost with its mark-up', () => {
+    const priced = { source: 'manual', version: 1 };
+    const prices: PriceRow[] = [
+      { model: 'gpt-*', plan: null, base: { input: 1_000_000_000, output: 2_000_000_000 }, ...priced },
+      { model: 'gpt-5*', plan: 'retail', base: { input: 3_000_000_000, output: 0 }, ...priced },
+    ];
+    const plan = (title: string, markup?: number): PlanRow => {
+      const terms = markup === undefined ? {} : { markup };
+      return { name: title, terms, state: 'active', accounts: 0, version: 1 };
+    };
+    const plans = [plan('team', 2_000), plan('retail', 5_000), plan('basic'), plan('old', 1)];
+    plans[3] = { ...(plans[3] as PlanRow), state: 'retired' };
+    const of = (model: string, all = prices) =>
+      chargesByPlan(model, all, plans).map((each) => [each.plan, each.way, each.example]);
+    // 10,000 input and 1,000 output tokens cost 12 thousandths of a dollar.
+    expect(of('gpt-5-mini')).toEqual([
+      ['team', 'markup', 14_400_000],
+      ['retail', 'sell', 30_000_000],
+      ['basic', 'cost', 12_000_000],
+    ]);
+    expect(of('gpt-4')[1]).toEqual(['retail', 'markup', 18_000_000]);
+    expect(of('other')[0]).toEqual(['team', 'markup', null]);
+    const terms = { base: { input: 1_000_000_000, output: 0 } };
+    const next = withPrice(prices, { model: 'GPT-5*', plan: 'retail', terms });
+    expect(next).toHaveLength(2);
+    expect(of('gpt-5-mini', next)[1]).toEqual(['retail', 'sell', 10_000_000]);
   });
 
   test('round-trip through typed text exactly, with the parts and rules that are not typed', () => {

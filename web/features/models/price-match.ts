@@ -2,19 +2,25 @@ import { formatDollars, parseDollars } from '#db/money.ts';
 import { costOf, roundCost } from '#db/pricing/cost.ts';
 import type { Conditions, PriceTerms, Rate, RatePart } from '#db/pricing/parts.ts';
 import { scheduleOf } from '#db/pricing/schedule.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import type { PriceRow } from '#server/contract/models.ts';
 
 /** Price lookup by model name, and parsing of typed prices. Pure. */
 
 /**
- * The provider's price of a model: an exact match, else the longest matching prefix. Case-insensitive.
+ * The price of a model: an exact match, else the longest matching prefix. Case-insensitive.
+ * @param plan whose sell price; null: the provider's price.
  */
-export function priceFor(model: string, prices: readonly PriceRow[]): PriceRow | null {
+export function priceFor(
+  model: string,
+  prices: readonly PriceRow[],
+  plan: string | null = null,
+): PriceRow | null {
   const name = model.toLowerCase();
   let best: PriceRow | null = null;
   let bestLength = -1;
   for (const row of prices) {
-    if (row.plan !== null) continue;
+    if (row.plan !== plan) continue;
     const pattern = row.model.toLowerCase();
     if (pattern === name && !pattern.endsWith('*')) return row;
     const length = pattern.length - 1;
@@ -77,9 +83,48 @@ export function readTyped(
   return { terms: before?.rules === undefined ? { base } : { base, rules: before.rules } };
 }
 
-/** The cost of a request with 10,000 input and 1,000 output tokens, as an example. */
-export const exampleCost = (terms: PriceTerms): number =>
-  roundCost(costOf({ input: 10_000, cached: 0, output: 1_000, reasoning: 0 }, scheduleOf(terms).base));
+/** The tokens of a request that stands for all others in examples. */
+export const EXAMPLE = { input: 10_000, output: 1_000 };
+
+/** What the example costs. @param markup in hundredths of a percent. */
+export const exampleCost = (terms: PriceTerms, markup = 0): number =>
+  roundCost(costOf({ ...EXAMPLE, cached: 0, reasoning: 0 }, scheduleOf(terms).base), markup);
+
+/** What accounts of a plan are charged for a model: the plan's sell price, else the cost with its mark-up. */
+export type PlanCharge = {
+  plan: string;
+  way: 'sell' | 'markup' | 'cost';
+  /** In hundredths of a percent. */
+  markup: number;
+  /** Of the example; null: no price is set. */
+  example: number | null;
+};
+
+/** The charges of all active plans, by name. */
+export function chargesByPlan(
+  model: string,
+  prices: readonly PriceRow[],
+  plans: readonly PlanRow[],
+): PlanCharge[] {
+  const cost = priceFor(model, prices);
+  return plans
+    .filter(({ state }) => state === 'active')
+    .map(({ name: plan, terms: { markup = 0 } }): PlanCharge => {
+      const sell = priceFor(model, prices, plan);
+      if (sell) return { plan, way: 'sell', markup: 0, example: exampleCost(sell) };
+      const example = cost && exampleCost(cost, markup);
+      return { plan, way: markup === 0 ? 'cost' : 'markup', markup, example };
+    });
+}
+
+/** The prices as they will be with this one. */
+export const withPrice = (
+  prices: readonly PriceRow[],
+  { model, plan, terms }: { model: string; plan: string | null; terms: PriceTerms },
+): PriceRow[] => [
+  ...prices.filter((row) => row.plan !== plan || row.model.toLowerCase() !== model.toLowerCase()),
+  { model, plan, ...terms, source: 'manual', version: 0 },
+];
 
 const PART_NAMES: Record<RatePart, string> = {
   input: 'input',
