@@ -16,6 +16,7 @@ export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 /** Sources of the dashboard outside its own directory: files, and directories without others in them. */
 export const SHARED_WITH_PAGE = [
   'db/alerts/alert-line.ts',
+  'db/alerts/alert-name.ts',
   'db/alerts/alert-path.ts',
   'db/alerts/alerts.ts',
   'db/alerts/destination-kinds.ts',

@@ -11,6 +11,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
   worker: ['db/', 'worker/'],
   web: [
     'db/alerts/alert-line.ts',
+    'db/alerts/alert-name.ts',
     'db/alerts/alert-path.ts',
     'db/alerts/alerts.ts',
     'db/alerts/destination-kinds.ts',

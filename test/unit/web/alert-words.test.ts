@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { pseudonymIn, withName } from '#db/alerts/alert-name.ts';
+import { alertPath } from '#db/alerts/alert-path.ts';
 import { alertLine } from '../../../web/features/alerts/alert-words.ts';
 import { readAlertSearch } from '../../../web/lib/search/alerts.ts';
 
@@ -36,4 +38,21 @@ test('alerts of quotas name whose the quota is', () => {
 test('the page of alerts reads the filters that alerts have', () => {
   const search = { account: 'Account1', end_user: 'User000000000001', status: 429, outcome: 'completed' };
   expect(readAlertSearch(search)).toEqual({ account: 'Account1', end_user: 'User000000000001' });
+});
+
+test('an alert has the readable value of its end user in its sentence, and its pseudonym in its link', () => {
+  const alert = {
+    kind: 'quota' as const,
+    state: 'raised' as const,
+    account: 'Account1',
+    details: { per: 'end_user', end_user: 'Pseudonym0000001', meter: 'tokens', window: 'day', percent: 80 },
+  };
+  expect(pseudonymIn(alert)).toEqual({ kind: 'end_user', pseudonym: 'Pseudonym0000001' });
+  const named = withName(alert, 'ada@example.com');
+  expect(alertLine(named, 'utc')).toContain('End user ada@example.com: ');
+  expect(alertPath(alert)).toContain('end_user=Pseudonym0000001');
+  expect(alertLine(withName(alert, null), 'utc')).toContain('End user Pseudonym0000001: ');
+  const other = { ...alert, details: { key: 'Key00001' } };
+  expect(pseudonymIn(other)).toBeNull();
+  expect(withName(other, 'ada@example.com')).toBe(other);
 });

@@ -1,5 +1,7 @@
+import { pseudonymIn, withName } from '#db/alerts/alert-name.ts';
 import { alertPath } from '#db/alerts/alert-path.ts';
 import type { AlertRow } from '#server/contract/alerts.ts';
+import { useAttributedNames } from '../../lib/api/attribution.ts';
 import { useZone } from '../../lib/hooks/preferences.ts';
 import { showCount } from '../../lib/format/show.ts';
 import { Badge, Empty } from '../../ui/layout/parts.tsx';
@@ -65,7 +67,12 @@ export function AlertList({ alerts, isFiltered }: AlertListProps) {
 /** The sentence, as a link to the calls or the resource that it is about. */
 function AlertText({ alert }: { alert: AlertRow }) {
   const zone = useZone();
-  const line = alertLine(alert, zone);
+  const named = pseudonymIn(alert);
+  const names = useAttributedNames(
+    named === null || alert.account === null ? [] : [{ account: alert.account, ...named }],
+  );
+  const value = (named && names.get(named.pseudonym)?.value) ?? null;
+  const line = alertLine(withName(alert, value), zone);
   if (alert.kind === 'test') return line;
   return (
     <a href={alertPath(alert)} className="underline decoration-line-strong hover:decoration-current">
