@@ -254,6 +254,7 @@ create table daybook.correction (
   constraint correction_pkey PRIMARY KEY ("position"),
   constraint correction_request_reference_key UNIQUE (request, reference)
 );
+CREATE INDEX correction_account ON daybook.correction USING btree (account, "position");
 CREATE INDEX correction_at ON daybook.correction USING brin (at);
 
 create table daybook.cosignature (

@@ -124,6 +124,16 @@ export type RequestCorrection = {
   adjusted_by: string;
 } & { [Figure in CorrectedFigure]?: number };
 
+/** One in {@link CorrectionList}, with its request. */
+export type AccountCorrection = RequestCorrection & { request: string };
+/** `GET /api/accounts/:account/corrections`, newest first. Auditors may read it. */
+export type CorrectionList = {
+  object: 'list';
+  data: AccountCorrection[];
+  /** Whether there are older ones. */
+  has_more: boolean;
+};
+
 /**
  * `POST /api/requests/{id}/corrections` corrects an ended request, once for each reference (409
  * `already_done`). Amounts are added to its figures; without one for the upstream cost, that of the charge is

@@ -119,4 +119,7 @@ export type MonthUsage = {
   cost_nanousd: string;
   /** The part of the cost that is estimated. */
   estimated_cost_nanousd: string;
+  /** Corrections that were recorded in the month, and their part of the cost. */
+  corrections: number;
+  correction_cost_nanousd: string;
 };

@@ -21,10 +21,11 @@ export const LIST_LOOK_MAX = 10_000;
  * searched: some seconds of a busy log, and some milliseconds of reading.
  */
 export const REQUEST_DETAIL_LOOK_MAX = 20_000;
-/** Events of one request in its detail: a hold grows by increasing steps. */
 /** Corrections of one request in its details: each is a person's or a repricing's. */
 export const REQUEST_CORRECTIONS_MAX = 200;
-
+/** Corrections of one account's list: a repricing makes one of each request. */
+export const ACCOUNT_CORRECTIONS_MAX = 50;
+/** Events of one request in its detail: a hold grows by increasing steps. */
 export const REQUEST_DETAIL_EVENTS_MAX = 1_000;
 /** Rows of an export, and the requests that it scans. The next part starts where it ends. */
 export const EXPORT_ROWS_MAX = 100_000;

@@ -8,6 +8,8 @@ export const NO_USAGE: MonthUsage = {
   tokens: 0,
   cost_nanousd: '0',
   estimated_cost_nanousd: '0',
+  corrections: 0,
+  correction_cost_nanousd: '0',
 };
 
 // Counts as floating-point numbers, which are exact up to 2^53.
@@ -18,6 +20,8 @@ const FIGURES = [
   sql<number>`sum(input_tokens + output_tokens)::float8`.as('tokens'),
   sql<string>`sum(cost_nanousd)::text`.as('cost_nanousd'),
   sql<string>`sum(estimated_cost_nanousd)::text`.as('estimated_cost_nanousd'),
+  sql<number>`sum(corrections)::float8`.as('corrections'),
+  sql<string>`sum(correction_cost_nanousd)::text`.as('correction_cost_nanousd'),
 ] as const;
 
 const monthOf = (nowMs: number) =>

@@ -1,9 +1,16 @@
+import type { Selectable } from 'kysely';
 import type { ClientBase } from 'pg';
 import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
 import { readCorrected } from '#db/log/read-corrections.ts';
 import { db, rowsOf } from '#db/schema/query.ts';
-import type { CorrectedRow, RequestCorrection, RequestRow } from '#server/contract/requests.ts';
-import { REQUEST_CORRECTIONS_MAX } from '#server/read/bounds.ts';
+import type { CorrectionTable } from '#db/schema/tables.ts';
+import type {
+  CorrectedRow,
+  CorrectionList,
+  RequestCorrection,
+  RequestRow,
+} from '#server/contract/requests.ts';
+import { ACCOUNT_CORRECTIONS_MAX, REQUEST_CORRECTIONS_MAX } from '#server/read/bounds.ts';
 import { withoutUpstreamCost } from '#server/read/operator-fields.ts';
 
 /** Adds the corrected figures to requests that were corrected. */
@@ -42,6 +49,9 @@ export async function addCorrected(
   }
 }
 
+const CORRECTION = ['position', 'at', 'reference', 'reason', 'adjusted_by', ...CORRECTED_FIGURES] as const;
+type CorrectionRow = Pick<Selectable<CorrectionTable>, (typeof CORRECTION)[number]>;
+
 /** The corrections of a request, in the order of the log. */
 export async function readCorrections(
   client: ClientBase,
@@ -52,25 +62,49 @@ export async function readCorrections(
     client,
     db
       .selectFrom('daybook.correction')
-      .select(['position', 'at', 'reference', 'reason', 'adjusted_by'])
-      .select(CORRECTED_FIGURES)
+      .select(CORRECTION)
       .where('request', '=', request)
       .orderBy('position')
       .limit(REQUEST_CORRECTIONS_MAX),
   );
-  return rows.map(({ position, at, reference, reason, adjusted_by, ...amounts }) => {
-    const { upstream_cost_nanousd, ...others } = amounts;
-    const added = { ...others, upstream_cost_nanousd: upstream_cost_nanousd ?? others.cost_nanousd };
-    const shown = isOperator ? added : withoutUpstreamCost(added);
-    return {
-      position: Number(position),
-      at: at.toISOString(),
-      reference,
-      reason,
-      adjusted_by,
-      ...Object.fromEntries(
-        Object.entries(shown).flatMap(([name, amount]) => (amount === null ? [] : [[name, Number(amount)]])),
-      ),
-    };
-  });
+  return rows.map((row) => shownCorrection(row, isOperator));
+}
+
+/** The newest corrections of an account's requests, for administrators and auditors. */
+export async function readAccountCorrections(client: ClientBase, account: string): Promise<CorrectionList> {
+  const rows = await rowsOf(
+    client,
+    db
+      .selectFrom('daybook.correction')
+      .select(['request', ...CORRECTION])
+      .where('account', '=', account)
+      .orderBy('position', 'desc')
+      .limit(ACCOUNT_CORRECTIONS_MAX + 1),
+  );
+  return {
+    object: 'list',
+    data: rows
+      .slice(0, ACCOUNT_CORRECTIONS_MAX)
+      .map(({ request, ...row }) => ({ request, ...shownCorrection(row, true) })),
+    has_more: rows.length > ACCOUNT_CORRECTIONS_MAX,
+  };
+}
+
+function shownCorrection(
+  { position, at, reference, reason, adjusted_by, ...amounts }: CorrectionRow,
+  isOperator: boolean,
+): RequestCorrection {
+  const { upstream_cost_nanousd, ...others } = amounts;
+  const added = { ...others, upstream_cost_nanousd: upstream_cost_nanousd ?? others.cost_nanousd };
+  const shown = isOperator ? added : withoutUpstreamCost(added);
+  return {
+    position: Number(position),
+    at: at.toISOString(),
+    reference,
+    reason,
+    adjusted_by,
+    ...Object.fromEntries(
+      Object.entries(shown).flatMap(([name, amount]) => (amount === null ? [] : [[name, Number(amount)]])),
+    ),
+  };
 }

@@ -75,6 +75,7 @@ const PERMITTED: Record<string, string> = {
   'put /api/accounts/:account/parent': 'administrator',
   'get /api/accounts/:account/top-ups': OVERSEERS,
   'post /api/accounts/:account/top-ups': 'administrator',
+  'get /api/accounts/:account/corrections': OVERSEERS,
   'get /api/accounts/:account/attribution': CALLERS,
   'post /api/requests/:request/corrections': 'administrator',
   'post /api/accounts/:account/attribution': CALLERS,

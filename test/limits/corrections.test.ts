@@ -8,7 +8,8 @@ import { parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
 import { minuteOf } from '#db/limits/windows.ts';
-import type { RequestDetail } from '#server/contract/requests.ts';
+import type { AccountRow } from '#server/contract/accounts.ts';
+import type { CorrectionList, RequestDetail } from '#server/contract/requests.ts';
 import { type Control, withControl } from '#server/control/control.ts';
 import { reprice, repriceReference } from '#server/control/reprice.ts';
 import { callDemo, type SignedInClient, startPeopledRelay, statuses } from '../support/dashboard.ts';
@@ -161,6 +162,19 @@ test('a correction changes the current windows and the balance, once for each re
     { reference: 'bill 7', cost_nanousd: -paid, upstream_cost_nanousd: 3, output_tokens: -1 },
     { reference: 'bill 8', cost_nanousd: 5, upstream_cost_nanousd: 5 },
   ]);
+
+  const list = await administrator.get<CorrectionList>(`/api/accounts/${account}/corrections`);
+  expect(list.body).toEqual({
+    object: 'list',
+    data: body.corrections.toReversed().map((each) => ({ request: one.request, ...each })),
+    has_more: false,
+  });
+  expect(list.body.data[0]).toMatchObject({
+    reason: 'The provider billed less.',
+    adjusted_by: `member/${administrator.me.member.id}`,
+  });
+  const { body: row } = await administrator.get<AccountRow>(`/api/accounts/${account}`);
+  expect(row.month).toMatchObject({ corrections: 2, correction_cost_nanousd: String(5 - paid) });
 });
 
 test('a correction can overdraw a balance, which admits calls again once it is given back', async () => {

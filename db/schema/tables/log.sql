@@ -125,6 +125,7 @@ create table daybook.correction (
   unique (request, reference)
 );
 create index correction_at on daybook.correction using brin (at);
+create index correction_account on daybook.correction (account, position);
 
 -- The current version of each control stream, and names that are taken. Rebuildable from the log; written
 -- only by the functions that append.

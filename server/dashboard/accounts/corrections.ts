@@ -1,13 +1,34 @@
 import type { Corrections } from '#db/events/usage-events.ts';
 import { CorrectRequest } from '#server/contract/requests.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
-import { UUID } from '#server/read/api.ts';
+import { ADMINISTRATORS, ADMINISTRATORS_AND_AUDITORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
+import { holderOf, UUID, withReadSlot } from '#server/read/api.ts';
+import { readAccountCorrections } from '#server/read/request-corrections.ts';
+import type { Source } from '#server/read/store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-/** Administrators correct ended requests. */
+/** Corrections are read from the log's own table of them. */
+const CORRECTIONS: Source = { projection: 'requests', tables: [] };
+
+/** Administrators correct ended requests; auditors too read the corrections of an account. */
 export function correctionRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { relay, reads } = dashboard;
   return [
+    route(
+      'get',
+      '/api/accounts/:account/corrections',
+      ADMINISTRATORS_AND_AUDITORS,
+      null,
+      async ({ params }, who) => {
+        const account = relay.readModel.account(params['account'] ?? '');
+        if (!account) return new ApiError('not_found');
+        const read = await withReadSlot(reads, holderOf(who), () =>
+          reads.read(CORRECTIONS, (client) => readAccountCorrections(client, account.id)),
+        );
+        return read instanceof ApiError ? read : read.found;
+      },
+    ),
+
     route(
       'post',
       '/api/requests/:request/corrections',

@@ -5,7 +5,7 @@ import type { AccountRef, AccountRow } from '#server/contract/accounts.ts';
 import { plansQuery } from '../../lib/api/queries.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { showCost, showCount, showCounted } from '../../lib/format/show.ts';
-import { estimatedShare } from '../../lib/format/usage-source.ts';
+import { correctedPart, estimatedShare } from '../../lib/format/usage-source.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ChangeSummary } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
@@ -21,6 +21,7 @@ import { AdjustAccount } from './adjust-account.tsx';
 import { Adjustments } from './adjustments.tsx';
 import { Balance } from './balance.tsx';
 import { ChangePlan } from './change-plan.tsx';
+import { Corrections } from './corrections.tsx';
 import { PlanOverride } from './plan-override.tsx';
 import { SetParent } from './set-parent.tsx';
 import { ReinstateAccount, SuspendAccount } from './suspend-account.tsx';
@@ -155,6 +156,7 @@ function About({
               showCounted(month.tokens, 'token'),
               showCost(month.cost_nanousd),
               estimatedShare(month),
+              correctedPart(month),
             ]
               .filter((part) => part !== null)
               .join(' · '),
@@ -165,6 +167,7 @@ function About({
       <AccountQuotas account={id} />
       {(prepaid || toppedUp > 0) && <Balance account={id} prepaid={prepaid} />}
       <Adjustments account={id} />
+      <Corrections account={id} />
       {isAdministrator && (
         <section aria-label="Changes" className="flex flex-wrap gap-2 border-t border-line pt-4">
           <Button icon="tag" onClick={() => onStep('plan')}>

@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { AccountList, AccountRow, TopUpList } from '#server/contract/accounts.ts';
+import type { CorrectionList } from '#server/contract/requests.ts';
 import { api, queryString } from '../../lib/api/api.ts';
 import { accountsQuery } from '../../lib/api/names.ts';
 
@@ -21,6 +22,15 @@ export const accountQuery = (id: string) =>
     queryKey: [...accountsQuery.queryKey, 'one', id],
     queryFn: ({ signal }) =>
       api<AccountRow>('GET', `/api/accounts/${encodeURIComponent(id)}`, undefined, signal),
+    staleTime: 30_000,
+  });
+
+/** The newest corrections of an account's requests. For administrators and auditors only. */
+export const correctionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['corrections', id],
+    queryFn: ({ signal }) =>
+      api<CorrectionList>('GET', `/api/accounts/${encodeURIComponent(id)}/corrections`, undefined, signal),
     staleTime: 30_000,
   });
 

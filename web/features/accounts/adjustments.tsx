@@ -81,7 +81,7 @@ function Adjustment({ rows }: { rows: ChangeRows }) {
       </p>
       <p className="break-words">{reason}</p>
       <p className="text-xs break-words text-muted">
-        {quotas.join(', ')} · by {describeActor(actor, memberName)}
+        {[...new Set(quotas)].join(', ')} · by {describeActor(actor, memberName)}
       </p>
     </li>
   );

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { KeyRow } from '#server/contract/keys.ts';
 import { isActive } from '../../lib/api/names.ts';
 import { showCost, showCounted } from '../../lib/format/show.ts';
-import { estimatedShare } from '../../lib/format/usage-source.ts';
+import { correctedPart, estimatedShare } from '../../lib/format/usage-source.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog/dialog.tsx';
@@ -72,6 +72,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
                 showCounted(month.tokens, 'token'),
                 showCost(month.cost_nanousd),
                 estimatedShare(month),
+                correctedPart(month),
               ]
                 .filter((part) => part !== null)
                 .join(' · '),

@@ -9,7 +9,7 @@ import {
   showShort,
   showTime,
 } from '../../lib/format/show.ts';
-import { estimatedShare } from '../../lib/format/usage-source.ts';
+import { correctedPart, estimatedShare } from '../../lib/format/usage-source.ts';
 import { requestCountOf, errorShareOf } from '../../lib/feed/tally.ts';
 import { SumCost } from '../../ui/estimate.tsx';
 import { Sparkline } from '../../ui/chart/sparkline.tsx';
@@ -62,7 +62,7 @@ export function Figures({
       <Figure
         label="Cost"
         value={<SumCost sum={total} />}
-        note={[estimatedShare(total), since].filter((part) => part !== null).join(', ')}
+        note={[estimatedShare(total), correctedPart(total), since].filter((part) => part !== null).join(', ')}
       />
     </section>
   );

@@ -7,7 +7,7 @@ import {
   showPercent,
   showShort,
 } from '../../lib/format/show.ts';
-import { estimatedShare } from '../../lib/format/usage-source.ts';
+import { correctedPart, estimatedShare } from '../../lib/format/usage-source.ts';
 import { errorShareOf, tallyOf } from '../../lib/feed/tally.ts';
 import { SumCost } from '../../ui/estimate.tsx';
 import { Figure } from '../../ui/layout/parts.tsx';
@@ -51,6 +51,7 @@ export function Totals({ totals }: { totals: UsageFigures }) {
         note={[
           upstream === undefined ? null : `${showCost(upstream)} upstream cost`,
           estimatedShare(totals),
+          correctedPart(totals),
           unpriced > 0 ? `${showCounted(unpriced, 'request')} without a price` : null,
         ]
           .filter((part) => part !== null)

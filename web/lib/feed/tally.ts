@@ -14,6 +14,9 @@ export type Tally = {
   cost_nanousd: bigint;
   /** The part of the cost whose usage the provider did not report. */
   estimated_cost_nanousd: bigint;
+  corrections: number;
+  /** The part of the cost that corrections added, which can be negative. */
+  correction_cost_nanousd: bigint;
 };
 
 export const noTally = (): Tally => ({
@@ -24,6 +27,8 @@ export const noTally = (): Tally => ({
   output_tokens: 0,
   cost_nanousd: 0n,
   estimated_cost_nanousd: 0n,
+  corrections: 0,
+  correction_cost_nanousd: 0n,
 });
 
 /** A frame that ends a request. */
@@ -36,7 +41,10 @@ export function countEnding(tally: Tally, frame: Counted): void {
   if (frame.type === 'corrected') {
     tally.input_tokens += frame.input_tokens ?? 0;
     tally.output_tokens += frame.output_tokens ?? 0;
-    tally.cost_nanousd += BigInt(frame.cost_nanousd ?? 0);
+    const added = BigInt(frame.cost_nanousd ?? 0);
+    tally.cost_nanousd += added;
+    tally.corrections += 1;
+    tally.correction_cost_nanousd += added;
     return;
   }
   if (frame.type === 'refused') {
@@ -62,6 +70,8 @@ export const tallyOf = (figures: UsageFigures): Tally => ({
   output_tokens: figures.output_tokens,
   cost_nanousd: BigInt(figures.cost_nanousd),
   estimated_cost_nanousd: BigInt(figures.estimated_cost_nanousd),
+  corrections: figures.corrections,
+  correction_cost_nanousd: BigInt(figures.correction_cost_nanousd),
 });
 
 /** Adds `more` to `tally`. */
@@ -73,6 +83,8 @@ export function addTally(tally: Tally, more: Tally): void {
   tally.output_tokens += more.output_tokens;
   tally.cost_nanousd += more.cost_nanousd;
   tally.estimated_cost_nanousd += more.estimated_cost_nanousd;
+  tally.corrections += more.corrections;
+  tally.correction_cost_nanousd += more.correction_cost_nanousd;
 }
 
 /** All requests, including rejected ones. */
