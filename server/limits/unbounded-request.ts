@@ -1,5 +1,6 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import { generatesImages } from '#server/limits/image-models.ts';
 import { REQUEST_LISTS } from '#server/limits/request-lists.ts';
 import { isPreset, searchesByItself } from '#server/limits/searching-models.ts';
 import { findUnlisted, type Unlisted } from '#server/wire/json-shape.ts';
@@ -43,6 +44,12 @@ export function rejectUnbounded(
     const what = names.some(isPreset) ? 'refers to a stored preset' : 'searches the web by itself';
     const remedy = 'Use another model, without ":online" and "@preset/".';
     const message = `The model "${model}" ${what}, ${HARD} ${remedy}`;
+    return new ApiError('invalid_value', { message, param: 'model' });
+  }
+  if (names.some(generatesImages)) {
+    const message =
+      `The model "${model}" generates images, whose tokens a limit on the reply need not count, ${HARD} ` +
+      'Use another model, or ask the operator for a soft quota.';
     return new ApiError('invalid_value', { message, param: 'model' });
   }
   const unlisted = findUnlisted(body, REQUEST_LISTS[route]);

@@ -96,7 +96,7 @@ const CALLERS = 8;
 
 describe('units with a price', () => {
   beforeAll(async () => {
-    for (const model of ['sonar-pro', 'voice', 'tools', 's:*', '@preset/mine'])
+    for (const model of ['sonar-pro', 'gemini-2.5-flash-image', 'voice', 'tools', 's:*', '@preset/mine'])
       await fleet.control((control) => control.setPrice(model, UNIT_PRICES));
     upstream.script('sonar-pro', 'tokens=3,searches=40');
     upstream.script('@preset/mine', 'tokens=3,searches=40');
@@ -107,7 +107,7 @@ describe('units with a price', () => {
     quotas: [{ meter: 'cost_nanousd', window: 'month', limit: dollars * DOLLAR, enforcement }],
   });
 
-  test.each(['sonar-pro', '@preset/mine'])(
+  test.each(['sonar-pro', 'gemini-2.5-flash-image', '@preset/mine'])(
     '%s is a 400 under a hard quota, and is not sent',
     async (model) => {
       const { secret } = await fleet.tenant(`hard-${model.length}`, costing(0.2, 'hard'));

@@ -53,6 +53,41 @@ describe('a model that searches by itself, or names a stored preset, is rejected
   ])('but not %s', (model) => expect(paramOf(model)).toBeNull());
 });
 
+describe('a model that generates images is rejected', () => {
+  const body = Buffer.from('{"model":"m","messages":[]}');
+  const errorOf = (model: string) => rejectUnbounded('/v1/chat/completions', body, model);
+
+  test.each([
+    'openai/gpt-5-image',
+    'openai/gpt-5-image-mini',
+    'gemini-2.5-flash-image',
+    'google/gemini-3-pro-image-preview',
+    'gemini-2.0-flash-preview-image-generation',
+    'google/gemini-2.5-flash-image:free',
+    'gpt-image-1',
+    'chatgpt-image-latest',
+    'dall-e-3',
+    'imagen-4.0-generate-001',
+    'black-forest-labs/flux.2-pro',
+    'bytedance-seed/seedream-4.5',
+    'qwen-image',
+    'nano-banana-pro',
+  ])('%s', (model) => {
+    expect(errorOf(model)?.param).toBe('model');
+    expect(errorOf(model)?.message).toContain('generates images');
+  });
+
+  test('also by the name that one of its upstreams knows', () => {
+    const targets = [{ model: 'gemini-2.5-flash-image' }];
+    expect(rejectUnbounded('/v1/chat/completions', body, 'painter', targets)?.param).toBe('model');
+  });
+
+  test.each(['gpt-5', 'gemini-2.5-flash', 'imageless', 'my-images', 'influx', 'fluxion', 'qwen-vl-max'])(
+    'but not %s',
+    (model) => expect(errorOf(model)).toBeNull(),
+  );
+});
+
 describe('a field that refers to content outside the request is rejected', () => {
   test.each<[RelayedRoute, object, string]>([
     ['/v1/messages', { thread: { type: 'continue', previous_message_id: 'msg_1' } }, 'thread'],
