@@ -117,6 +117,8 @@ const Environment = z.object({
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
   /** Where checkpoints are published: a server doesn't start on a log that contradicts them. */
   PUBLISH_DIR: z.string().optional(),
+  /** Where the worker archives full partitions: comparisons of bills read archived calls there. */
+  ARCHIVE_DIR: z.string().optional(),
   /** The verifier keys of witnesses whose cosignatures are accepted. */
   WITNESSES: Witnesses.default([]),
   /** Server processes on the same port. */

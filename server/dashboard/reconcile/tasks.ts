@@ -36,15 +36,21 @@ type Running = NonNullable<ReconciliationList['running']>;
 export class ReconcileTasks {
   readonly #store: Store;
   readonly #config: TaskInput['config'];
+  readonly #archiveDir: string | undefined;
   readonly #log: Logger;
   #running: { progress: Running; ended: Promise<unknown>; cancel: () => void } | null = null;
 
-  constructor(store: Store, config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_MASTER_KEY_FILE'>, log: Logger) {
+  constructor(
+    store: Store,
+    config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_MASTER_KEY_FILE' | 'ARCHIVE_DIR'>,
+    log: Logger,
+  ) {
     this.#store = store;
     this.#config = {
       DAYBOOK_DATA: config.DAYBOOK_DATA,
       DAYBOOK_MASTER_KEY_FILE: config.DAYBOOK_MASTER_KEY_FILE,
     };
+    this.#archiveDir = config.ARCHIVE_DIR;
     this.#log = log;
   }
 
@@ -68,7 +74,7 @@ export class ReconcileTasks {
       workerData: {
         connection: plainConnection(this.#store),
         config: this.#config,
-        archiveDir: process.env['ARCHIVE_DIR'],
+        archiveDir: this.#archiveDir,
         actor: `member/${member.id}`,
         task,
       } satisfies TaskInput,

@@ -22,8 +22,11 @@ try {
   const result = await carryOut(workerData as TaskInput, (done, of) => post({ done, of }), canceled.signal);
   post({ result });
 } catch (error) {
-  if (!EXPLAINED.some((kind) => error instanceof kind)) throw error;
-  post({ error: (error as Error).message });
+  // A canceled task has no result.
+  if (!canceled.signal.aborted) {
+    if (!EXPLAINED.some((kind) => error instanceof kind)) throw error;
+    post({ error: (error as Error).message });
+  }
 } finally {
   parentPort?.unref();
 }

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { lazy, Suspense, useState } from 'react';
-import type { ReconciliationRow } from '#server/contract/reconciliations.ts';
+import type { ReconciliationList, ReconciliationRow } from '#server/contract/reconciliations.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { useNotices } from '../../lib/feed/use-notices.ts';
 import { showCost, showCount } from '../../lib/format/show.ts';
@@ -41,26 +41,39 @@ export function ReconciliationPage() {
       </PageHead>
       <Card flush>
         <Loaded query={query} title="Couldn’t load reconciliations">
-          {({ data }) => (
-            <Table
-              label="Reconciliations"
-              rows={data}
-              keyOf={({ id }) => id}
-              columns={COLUMNS}
-              empty={
-                <Empty icon="scale" title="No bills compared yet">
-                  {isAdministrator
-                    ? 'Upload a provider’s bill, or fetch it from its billing API. Every difference ' +
-                      'from the event log gets a class and an amount.'
-                    : 'An administrator can compare a provider’s bill with the event log.'}
-                </Empty>
-              }
-            />
+          {({ data, running }) => (
+            <>
+              {running !== null && <RunningTask task={running} />}
+              <Table
+                label="Reconciliations"
+                rows={data}
+                keyOf={({ id }) => id}
+                columns={COLUMNS}
+                empty={
+                  <Empty icon="scale" title="No bills compared yet">
+                    {isAdministrator
+                      ? 'Upload a provider’s bill, or fetch it from its billing API. Every difference ' +
+                        'from the event log gets a class and an amount.'
+                      : 'An administrator can compare a provider’s bill with the event log.'}
+                  </Empty>
+                }
+              />
+            </>
           )}
         </Loaded>
       </Card>
       <Suspense>{isOpen && <CompareBill onClose={() => setIsOpen(false)} />}</Suspense>
     </>
+  );
+}
+
+/** A task that a member started on this server, perhaps in another browser. */
+function RunningTask({ task: { kind, done, of } }: { task: NonNullable<ReconciliationList['running']> }) {
+  const what = kind === 'compare' ? 'A comparison is running' : 'Adjustments are being recorded';
+  return (
+    <p role="status" className="border-b border-line px-4 py-2.5 text-muted">
+      {what} on this server{of > 0 && `: ${showCount(done)} of ${showCount(of)}`}.
+    </p>
   );
 }
 

@@ -3,10 +3,13 @@ import type { ReconciliationList, ReconciliationReport } from '#server/contract/
 import type { UpstreamList } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api/api.ts';
 
-/** The newest recorded comparisons. */
+const RUNNING_REFRESH_MS = 2_000;
+
+/** The newest recorded comparisons; polled while a task runs, since its progress is not in the event log. */
 export const reconciliationsQuery = queryOptions({
   queryKey: ['reconciliations'],
   queryFn: ({ signal }) => api<ReconciliationList>('GET', '/api/reconciliations', undefined, signal),
+  refetchInterval: ({ state }) => (state.data?.running ? RUNNING_REFRESH_MS : false),
 });
 
 /** One comparison; without an id the newest, or null. */

@@ -20,7 +20,7 @@ export function ReportPage() {
   const { id } = useSearch({ from: '/inside/admin/reconciliation/report' });
   const query = useQuery(reportQuery(id));
   const report = query.data ?? undefined;
-  useNotices(['reconciliation.', 'usage.adjusted'], [reconciliationsQuery.queryKey]);
+  useNotices(['reconciliation.'], [reconciliationsQuery.queryKey]);
   const href = (format: string): string =>
     `/api/reconciliations/${encodeURIComponent(report?.id ?? '')}/report?format=${format}`;
   return (
