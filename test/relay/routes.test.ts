@@ -16,12 +16,15 @@ import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstre
 let upstream: ScriptedUpstream;
 let relay: TestRelay;
 
+/** A model whose only upstream takes chat completions. */
+const CHAT_ONLY = 's:obey=yes,tokens=2';
+
 beforeAll(async () => {
   upstream = await startUpstream();
   relay = await startRelay({
     upstreams: [
       { baseUrl: upstream.baseUrl, name: 'all', models: ['ok', 's:*'], routes: RELAYED_ROUTES },
-      { baseUrl: upstream.baseUrl, name: 'chat', models: ['s:chat-only'], routes: ['/v1/chat/completions'] },
+      { baseUrl: upstream.baseUrl, name: 'chat', models: [CHAT_ONLY], routes: ['/v1/chat/completions'] },
     ],
   });
 });
@@ -134,7 +137,7 @@ describe.each(OTHERS)('%s', (route) => {
       [call(route, 's:end=cut@head'), 502, 'upstream_error'],
     ];
     // Calls of other protocols are translated into chats.
-    if (translatedProtocol(route) === null) cases.push([call(route, 's:chat-only'), 404, 'model_not_found']);
+    if (translatedProtocol(route) === null) cases.push([call(route, CHAT_ONLY), 404, 'model_not_found']);
     for (const [sent, status, code] of cases) {
       const reply = await sent;
       expect([reply.status, errorOf(route, reply).code]).toEqual([status, code]);
@@ -390,6 +393,17 @@ describe('under a hard quota', () => {
     expect(sentBody()['max_tokens']).toBeLessThan(1_000_000);
     expect(await limitOf('/v1/embeddings')).toEqual({});
   });
+
+  test.each(['/v1/responses', '/v1/messages'] as const)(
+    'the reply to a translated call is limited, too: %s',
+    async (route) => {
+      const key = await withQuota(`translated${route.replaceAll('/', '-')}`, 1_000_000);
+      const member = route === '/v1/messages' ? 'max_tokens' : 'max_output_tokens';
+      expect((await call(route, CHAT_ONLY, { [member]: 900_000_000 }, key)).status).toBe(200);
+      expect(sentBody()['max_tokens']).toBeLessThan(1_000_000);
+      expect(sentBody()['max_tokens']).toBeGreaterThan(900_000);
+    },
+  );
 
   test('a spent quota is a 429 in the words of the route', async () => {
     const key = await withQuota('spent', 10);
