@@ -76,7 +76,7 @@ describe.skipIf(GO === undefined)('a verifier in Go, written from the docs', () 
     expect(await verify('log', FORMAT, published, key)).toMatchObject({
       size: log.head,
       types: Object.fromEntries(rows.map(({ type, count }) => [names.get(type), Number(count)])),
-      cost_nanousd: rows.reduce((sum, { cost }) => sum + Number(cost), 0),
+      cost_nanousd: Number(rows.reduce((sum, { cost }) => sum + BigInt(cost ?? 0), 0n)),
       streams: streams.rowCount,
     });
   });
