@@ -91,7 +91,7 @@ const COLUMNS: readonly Column<ReconciliationRow>[] = [
   },
   { head: 'Compared', cell: ({ recorded_at: at }) => <Ago time={at} />, isExtra: true },
   { head: 'Provider’s bill', align: 'right', cell: (row) => showCost(row.bill_nanousd) },
-  { head: 'Event log', align: 'right', cell: (row) => showCost(row.log_nanousd) },
+  { head: 'Event log', align: 'right', isExtra: true, cell: (row) => showCost(row.log_nanousd) },
   {
     head: 'Bill − log',
     align: 'right',
