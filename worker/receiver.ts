@@ -11,11 +11,11 @@ import { http } from '#db/node-http.ts';
  */
 
 /** Whether a receiver may have an address of this reach. */
-function mayReceive(reach: Reach, allowPrivate: boolean): boolean {
+export function mayReceive(reach: Reach, allowPrivate: boolean): boolean {
   return reach === 'public' || (reach === 'private' && allowPrivate);
 }
 
-class RefusedAddressError extends Error {
+export class RefusedAddressError extends Error {
   readonly code = 'address_refused';
 }
 

@@ -59,6 +59,8 @@ const Kafka = z.strictObject({
   brokers: z.array(z.string().min(1).max(300)).min(1).max(20),
   topic: z.string().regex(/^[A-Za-z0-9._-]{1,249}$/),
   tls: z.boolean(),
+  /** Certificates in PEM that replace the public authorities. */
+  ca: z.string().min(1).max(100_000).optional(),
   sasl: z
     .strictObject({
       mechanism: z.enum(['plain', 'scram-sha-256', 'scram-sha-512']),

@@ -1,6 +1,7 @@
 import type { SinkConfig } from '#db/spend/sink-config.ts';
 import type { Sink, SinkContext } from './sink.ts';
 import { openCloudEvents } from './cloudevents.ts';
+import { openKafka } from './kafka.ts';
 import { openStripe } from './stripe.ts';
 import { openWebhook } from './webhook.ts';
 
@@ -14,10 +15,6 @@ export function openSink(config: SinkConfig, context: SinkContext): Sink {
     case 'stripe':
       return openStripe(config, context);
     case 'kafka':
-      return {
-        batchMax: 1,
-        deliver: () => Promise.resolve({ acknowledged: 0, fault: 'not_supported' }),
-        close: () => Promise.resolve(),
-      };
+      return openKafka(config, context);
   }
 }
