@@ -226,6 +226,7 @@ function showRestored(result: Result, config: Config): string {
     taken_at,
     abandoned,
     undelivered,
+    paused_sinks,
     projections,
     parked,
     differing,
@@ -238,6 +239,12 @@ function showRestored(result: Result, config: Config): string {
     `Restored: ${end}, taken ${taken_at}.`,
     `${abandoned} requests in progress were ended as abandoned and charged their reservation. ` +
       `${undelivered} pending alert deliveries were canceled.`,
+    ...(paused_sinks === 0
+      ? []
+      : [
+          `${paused_sinks} sinks of spend events are paused, since the original may still deliver. Once it ` +
+            'is stopped: npm run -s daybook -- sink resume NAME',
+        ]),
     projections === 'restored'
       ? 'The projections were restored from the backup, since a part of the log is archived.'
       : `The projections were rebuilt from the log${parked > 0 ? `; ${parked} events were parked` : ''}.`,

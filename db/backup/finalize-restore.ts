@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Client } from 'pg';
 import { countOf, db, rowsOf } from '#db/schema/query.ts';
+import { RESTORED_FAULT } from '#db/spend/sink-status.ts';
 import { recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
 
 /** The work in progress at the time of the backup, which a restore ends. */
@@ -9,6 +10,8 @@ export type FinalizedRestore = {
   abandoned: number;
   /** Deliveries of alerts in progress, which are not sent any more. */
   undelivered: number;
+  /** Sinks of spend events that are now paused: the original may still deliver to their receivers. */
+  paused_sinks: number;
 };
 
 const identities = db
@@ -21,7 +24,7 @@ const identities = db
 
 /**
  * Finalizes a restore, within the transaction that loaded the tables: advances sequences past the restored
- * values, and closes the instances that were running when the backup was taken.
+ * values, closes the instances that were running when the backup was taken, and pauses all sinks.
  * @param hasProjections whether the projections were restored; otherwise they are detached until rebuilt.
  */
 export async function finalizeRestore(client: Client, hasProjections: boolean): Promise<FinalizedRestore> {
@@ -40,12 +43,23 @@ export async function finalizeRestore(client: Client, hasProjections: boolean): 
       .set(({ fn }) => ({ state: 'failed', ended_at: fn<Date>('clock_timestamp') }))
       .where('state', '=', 'waiting'),
   );
+  const paused_sinks = await pauseSinks(client);
   if (!hasProjections)
     await countOf(
       client,
       db.updateTable('daybook.projection').set({ position: 0, position_at: null, is_live: false }),
     );
-  return { abandoned, undelivered };
+  return { abandoned, undelivered, paused_sinks };
+}
+
+/** Until an administrator resumes them. @returns how many delivered until now. */
+function pauseSinks(client: Client): Promise<number> {
+  const paused = db
+    .updateTable('daybook.sink')
+    .set(({ fn }) => ({ paused_at: fn<Date>('clock_timestamp'), holder: null, held_until: null }))
+    .set({ failures: 0, failing_since: null, retry_at: null, fault: RESTORED_FAULT })
+    .where('paused_at', 'is', null);
+  return countOf(client, paused);
 }
 
 /** Recovers every instance that was not closed. @returns the number of abandoned requests. */

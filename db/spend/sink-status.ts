@@ -26,6 +26,9 @@ export type SinkStatus = Pick<
   behind_ms: number;
 };
 
+/** The fault of a sink that a restore paused. */
+export const RESTORED_FAULT = 'restored_from_backup';
+
 /** All sinks, by name. */
 export async function readSinks(client: ClientBase): Promise<SinkStatus[]> {
   return rowsOf(

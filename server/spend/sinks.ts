@@ -7,6 +7,7 @@ import { publicId } from '#db/ids.ts';
 import { countOf, db, rowOf } from '#db/schema/query.ts';
 import type { Tables } from '#db/schema/tables.ts';
 import { SinkConfig, sealSinkConfig } from '#db/spend/sink-config.ts';
+import { RESTORED_FAULT } from '#db/spend/sink-status.ts';
 import { SINKS_MAX } from '#server/control/bounds.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
 import type { Control } from '#server/control/control.ts';
@@ -88,8 +89,9 @@ export class SinkControl {
   /** Delivers again, and at once where deliveries failed. @throws {DecisionError} as {@link remove}. */
   resume(name: string): Promise<Change> {
     return this.#changeAtomically(name, async () => {
-      const { id, paused_at } = await this.#require(name);
-      await this.#set(id, { paused_at: null, retry_at: null });
+      const { id, paused_at, fault } = await this.#require(name);
+      const isRestored = paused_at !== null && fault === RESTORED_FAULT;
+      await this.#set(id, { paused_at: null, retry_at: null, ...(isRestored ? { fault: null } : {}) });
       return paused_at === null ? null : { type: 'sink.resumed', sink: name, actor: this.#control.actor };
     });
   }
@@ -151,7 +153,7 @@ export class SinkControl {
   #find(name: string) {
     const query = db
       .selectFrom('daybook.sink')
-      .select(['id', 'kind', 'account', 'position', 'paused_at'])
+      .select(['id', 'kind', 'account', 'position', 'paused_at', 'fault'])
       .where('name', '=', name);
     return rowOf(this.#client, query);
   }

@@ -12,6 +12,7 @@ import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
 import { checkAttribution, checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
 import { checkEvents } from '#server/cli/doctor/doctor-events.ts';
 import { checkJobs, checkOutput, checkProjections } from '#server/cli/doctor/doctor-service.ts';
+import { checkSinks } from '#server/cli/doctor/doctor-sinks.ts';
 import type { Finding } from '#server/cli/doctor/finding.ts';
 import { type Config, describeConfig, readConfig } from '#server/process/config.ts';
 
@@ -61,6 +62,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
         await checkProjections(client),
         await checkJobs(client),
         await checkOutput(client),
+        await checkSinks(client),
         await checkCheckpoints(client, config),
         await checkCredentials(client, config),
         await checkAttribution(client, config),

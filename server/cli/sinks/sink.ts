@@ -1,7 +1,7 @@
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
-import { readSinks, type SinkStatus } from '#db/spend/sink-status.ts';
+import { readSinks, RESTORED_FAULT, type SinkStatus } from '#db/spend/sink-status.ts';
 import { addCommands } from '#server/cli/sinks/add.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { type Change, isChange } from '#server/control/change.ts';
@@ -90,6 +90,7 @@ function showList(sinks: SinkStatus[]): string {
 }
 
 function stateOf({ paused_at, failures, fault }: SinkStatus): string {
-  if (paused_at !== null) return `paused since ${paused_at.toISOString()}`;
+  if (paused_at !== null)
+    return `paused since ${paused_at.toISOString()}${fault === RESTORED_FAULT ? ' (restored)' : ''}`;
   return failures > 0 ? `${failures} failed (${fault ?? 'unknown'})` : 'healthy';
 }
