@@ -8,6 +8,7 @@ import { killServer } from './kill-server.ts';
 import { upgradeOnCluster } from './upgrade.ts';
 import { rolling } from './rolling.ts';
 import { killSpend } from './spend.ts';
+import { killKafka } from '../spend/kafka-verdict.ts';
 import { canRunFront } from '../support/deploy/front.ts';
 
 /**
@@ -34,6 +35,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
   spend: { n: 100, run: onCluster(killSpend) },
+  kafka: { n: 100, run: killKafka },
 };
 /** Runs a case on a cluster of its own. */
 function onCluster<T>(run: (ground: Ground, options: Options) => Promise<T>) {

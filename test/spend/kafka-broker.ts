@@ -46,7 +46,7 @@ const OUTPUT_MAX_CHARS = 4_000;
 /** Small, and quick to start rather than quick later. */
 const JAVA = ['-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', CLASS_PATH];
 
-/** Needs what `prepareKafka` fetched, and OpenSSL for a certificate. */
+/** Needs what `missingForKafka` looks for. */
 export async function startKafkaBroker(): Promise<KafkaBroker> {
   const directory = await makeTestDirectory();
   const [port, securePort, controllerPort] = [await refusedPort(), await refusedPort(), await refusedPort()];

@@ -13,8 +13,11 @@ const CACHE = path.join(
   process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'),
   `daybook-test/kafka-${VERSION}`,
 );
-const JARS = path.join(CACHE, 'jars');
+/** `KAFKA_HOME` names an installation of Kafka in place of the fetched jars. */
+const HOME = process.env['KAFKA_HOME'];
+const JARS = HOME === undefined ? path.join(CACHE, 'jars') : path.join(HOME, 'libs');
 const FETCH_MAX_MS = 240_000;
+const LOOK_MAX_MS = 10_000;
 
 const PROJECT = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -34,29 +37,29 @@ const PROJECT = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 export const CLASS_PATH = path.join(JARS, '*');
 
 /**
- * Fetches the jars of Kafka from Maven Central, once for all runs of this user.
- * @returns null, or why this machine can't run a broker.
+ * Looks for Java, OpenSSL and the jars of Kafka, without the network.
+ * @returns null, or why this machine can't run a broker and how it could.
  */
-export async function prepareKafka(): Promise<string | null> {
-  const java = await run('java', ['-version']).catch(() => null);
-  if (java === null) return 'Java is not installed';
+export async function missingForKafka(): Promise<string | null> {
+  const answers = (program: string, argument: string): Promise<boolean> =>
+    run(program, [argument], { timeout: LOOK_MAX_MS }).then(
+      () => true,
+      () => false,
+    );
+  if (!(await answers('java', '-version'))) return 'Java is not installed';
+  if (!(await answers('openssl', 'version'))) return 'OpenSSL is not installed';
   if (existsSync(JARS)) return null;
-  try {
-    await fetchJars();
-    return null;
-  } catch (error) {
-    // Another run was faster.
-    if (existsSync(JARS)) return null;
-    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    return isMissing
-      ? 'Maven is not installed'
-      : `Maven could not fetch Kafka: ${String(error).slice(0, 500)}`;
-  }
+  return `${JARS} does not exist: set KAFKA_HOME, or run \`npm run chaos -- kafka\`, which needs Maven`;
 }
 
-/** Copies them beside their place first, so that a killed run leaves no half of them. */
-async function fetchJars(): Promise<void> {
+/**
+ * Fetches the jars of Kafka from Maven Central where they are missing, once for all runs of this user.
+ * @throws an error of Maven, or ENOENT where it isn't installed.
+ */
+export async function fetchKafka(): Promise<void> {
+  if (existsSync(JARS) || HOME !== undefined) return;
   await mkdir(CACHE, { recursive: true });
+  // Beside their place first, so that a killed run leaves no half of them.
   const directory = await mkdtemp(path.join(CACHE, 'fetch-'));
   try {
     await writeFile(path.join(directory, 'pom.xml'), PROJECT);

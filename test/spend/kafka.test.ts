@@ -8,12 +8,12 @@ import { openKafka } from '../../worker/sinks/kafka.ts';
 import type { Delivered } from '../../worker/sinks/sink.ts';
 import { refusedPort } from '../support/upstream/upstream.ts';
 import { type KafkaBroker, PASSWORD, startKafkaBroker, USERNAME } from './kafka-broker.ts';
-import { prepareKafka } from './kafka-jars.ts';
+import { missingForKafka } from './kafka-jars.ts';
 import { killAroundKafka } from './kafka-kills.ts';
 
 /** The Kafka sink with a real broker, whose records Kafka's own client reads. */
 
-const missing = await prepareKafka();
+const missing = await missingForKafka();
 if (missing !== null) console.warn(`tests with a Kafka broker: skipped; ${missing}`);
 
 const DELIVERY_MS = 20_000;

@@ -5,6 +5,7 @@ import { withJson } from '#db/command-line/print.ts';
 import { METERED_FIGURES, type SinkConfig, type SinkConfigOf } from '#db/spend/sink-config.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { readSecret, readSecretFile } from '#server/cli/input.ts';
+import { type KafkaOptions as Cluster, kafkaConfigOf } from '#server/cli/sinks/kafka.ts';
 import { readPosition } from '#server/cli/sinks/position.ts';
 import type { Control } from '#server/control/control.ts';
 import { requireAccount } from '#server/decide/account.ts';
@@ -51,6 +52,22 @@ export function addCommands(sink: Command): void {
       return run(command, (session) => addSink(session, name, config, options), showAdded);
     });
 
+  withPlace(add.command('kafka').argument('<name>', "the sink's name"))
+    .description('records of a Kafka topic, keyed by account')
+    .requiredOption('--brokers <hosts>', 'some brokers, as `host:port`, separated by commas')
+    .requiredOption('--topic <topic>', 'the topic, which must exist')
+    .option('--tls', 'encrypt connections')
+    .option(
+      '--ca-file <file>',
+      'certificates in PEM to trust in place of the public authorities; needs --tls',
+    )
+    .option('--sasl <mechanism>', 'plain, scram-sha-256 or scram-sha-512')
+    .option('--username <name>', 'for --sasl')
+    .option('--password-file <file>', 'for --sasl: a file that contains only the password')
+    .action((name: string, options: KafkaOptions, command: Command) =>
+      run(command, (session) => addSink(session, name, kafkaConfigOf(options), options), showAdded),
+    );
+
   withPlace(add.command('stripe').argument('<name>', "the sink's name"))
     .description('Stripe meter events; the API key is read from standard input or a file')
     .requiredOption('--event-name <name>', "the meter's event name")
@@ -77,6 +94,7 @@ export function addCommands(sink: Command): void {
 
 type PlaceOptions = { account?: string; from?: string; allowPrivate?: true };
 type CloudEventsOptions = PlaceOptions & { tokenFile?: string; eventType?: string };
+type KafkaOptions = PlaceOptions & Cluster;
 type StripeOptions = PlaceOptions & {
   eventName: string;
   customers: string;
