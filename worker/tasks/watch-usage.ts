@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
@@ -82,9 +83,13 @@ async function judge(client: ClientBase, hourMs: number, rows: readonly HourFigu
   const subjects = rows.map(({ subject }) => subject);
   const range = { fromMs: hourMs - HISTORY_HOURS_MAX * UNIT_MS.hour, toMs: hourMs };
   const histories = await readHistory(client, subjects, 'hour', range);
-  return rows.flatMap((row) => {
+  const alerts: Alert[] = [];
+  for (const row of rows) {
     const history = histories.get(row.subject);
     const alert = history === undefined ? null : anomalyAlert(row, history);
-    return alert === null ? [] : [alert];
-  });
+    if (alert !== null) alerts.push(alert);
+    // Each may take 5 ms: hundreds at once would hold up the worker's heartbeat.
+    await setImmediate();
+  }
+  return alerts;
 }

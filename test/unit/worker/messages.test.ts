@@ -96,6 +96,29 @@ test('a webhook has the fields of the alert, and a link where the address of the
   expect(JSON.parse(webhookBody(ANOMALY, ORIGIN))).toEqual({ ...body, data: { ...data, url: URL_OF_CALLS } });
 });
 
+test('a projected budget has its range, its time of exhaustion and a link to the calls of its window', () => {
+  const details = {
+    account_name: 'Acme',
+    end_user: 'Pseudonym0000001',
+    per: 'end_user',
+    ...{ meter: 'cost_nanousd', window: 'month', limit: 30_000_000_000, used: 20_000_000_000 },
+    ...{ projected: 36_000_000_000, low: 33_000_000_000, high: 40_000_000_000 },
+    exhausted_at: '2026-03-27T10:00:00.000Z',
+    window_starts_at: '2026-03-01T00:00:00.000Z',
+    window_ends_at: '2026-04-01T00:00:00.000Z',
+  };
+  const { title, line, url } = messageOf({ ...ANOMALY, kind: 'budget_forecast', details }, ORIGIN);
+  expect(title).toBe('Projected over budget: Acme');
+  expect(line).toBe(
+    'End user Pseudonym0000001: Monthly cost: projected to reach $36.00 of $30.00 ' +
+      '(80% range $33.00 to $40.00), exhausted about 2026-03-27 10:00 UTC.',
+  );
+  expect(url).toBe(
+    `${ORIGIN}/requests?account=Account1&end_user=Pseudonym0000001` +
+      '&from=2026-03-01T00%3A00%3A00.000Z&to=2026-04-01T00%3A00%3A00.000Z',
+  );
+});
+
 test('a name can neither mention a channel, nor carry a link, nor add a header', () => {
   const name = '<!channel> [here](https://evil.example) <https://evil.example|x>\r\nBcc: a@b.example';
   const message = messageOf({ ...ANOMALY, details: { ...ANOMALY.details, account_name: name } }, null);
