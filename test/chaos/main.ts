@@ -35,7 +35,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
   spend: { n: 100, run: onCluster(killSpend) },
-  kafka: { n: 100, run: killKafka },
+  kafka: { n: 100, run: onCluster(killKafka) },
 };
 /** Runs a case on a cluster of its own. */
 function onCluster<T>(run: (ground: Ground, options: Options) => Promise<T>) {

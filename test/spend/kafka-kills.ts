@@ -3,7 +3,7 @@ import { heartbeat, retireInstance } from '#db/instances/instance.ts';
 import type { Store } from '#db/postgres/connect.ts';
 import { sealSinkConfig } from '#db/spend/sink-config.ts';
 import { type SpendEvent, spendEventOf } from '#db/spend/spend-event.ts';
-import { databaseGround } from '../chaos/ground.ts';
+import type { Ground } from '../chaos/ground.ts';
 import { type Random, randomFrom } from '../chaos/random.ts';
 import { chat } from '../support/client.ts';
 import { openSession } from '../support/database.ts';
@@ -33,11 +33,11 @@ const DELIVERED_WITHIN_MS = 120_000;
  */
 export async function killAroundKafka(
   broker: KafkaBroker,
+  ground: Ground,
   { topic, victims, seed }: { topic: string; victims: readonly Victim[]; seed: number },
 ): Promise<KafkaVerdict> {
   await using cleanup = new AsyncDisposableStack();
   const random = randomFrom(seed);
-  const ground = cleanup.use(await databaseGround());
   const upstream = cleanup.use(await startUpstream());
   const env = {
     DAYBOOK_DATA: ground.dataDir,

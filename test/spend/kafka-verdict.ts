@@ -1,4 +1,5 @@
 import type { SpendEvent } from '#db/spend/spend-event.ts';
+import type { Ground } from '../chaos/ground.ts';
 import type { Finding } from '../chaos/verdict.ts';
 import { startKafkaBroker } from './kafka-broker.ts';
 import { fetchKafka, missingForKafka } from './kafka-jars.ts';
@@ -20,14 +21,17 @@ const TOPIC = 'kills';
  * Kills worker, server and a real Kafka broker `n` times in turn. In the end the topic has each spend event
  * of the log, unchanged, and by their ids its sum is the log's. Fetches Kafka where it is missing.
  */
-export async function killKafka({ n, seed }: { n: number; seed: number }): Promise<KafkaKillsVerdict> {
+export async function killKafka(
+  ground: Ground,
+  { n, seed }: { n: number; seed: number },
+): Promise<KafkaKillsVerdict> {
   await fetchKafka();
   const missing = await missingForKafka();
   if (missing !== null) throw new Error(`no Kafka broker can be started: ${missing}`);
   await using broker = await startKafkaBroker();
   await broker.createTopic(TOPIC, 3);
   const victims = Array.from({ length: n }, (_, index) => VICTIMS[index % VICTIMS.length] ?? 'worker');
-  const { events, records } = await killAroundKafka(broker, { topic: TOPIC, victims, seed });
+  const { events, records } = await killAroundKafka(broker, ground, { topic: TOPIC, victims, seed });
 
   const violations: Finding[] = [];
   const found = (message: string): unknown => violations.push({ rule: 'spend', request: '', message });

@@ -6,6 +6,7 @@ import type { SinkConfigOf } from '#db/spend/sink-config.ts';
 import type { SpendEvent } from '#db/spend/spend-event.ts';
 import { openKafka } from '../../worker/sinks/kafka.ts';
 import type { Delivered } from '../../worker/sinks/sink.ts';
+import { databaseGround } from '../chaos/ground.ts';
 import { refusedPort } from '../support/upstream/upstream.ts';
 import { type KafkaBroker, PASSWORD, startKafkaBroker, USERNAME } from './kafka-broker.ts';
 import { missingForKafka } from './kafka-jars.ts';
@@ -127,7 +128,8 @@ describe.skipIf(missing !== null)('a Kafka sink', () => {
     async () => {
       await broker.createTopic('kills', 3);
       const victims = ['worker', 'broker', 'server', 'worker'] as const;
-      const { events, records } = await killAroundKafka(broker, { topic: 'kills', victims, seed: 5 });
+      await using ground = await databaseGround();
+      const { events, records } = await killAroundKafka(broker, ground, { topic: 'kills', victims, seed: 5 });
 
       const received = new Map(records.map(({ headers, value }) => [headers['ce_id'], value]));
       expect(received).toEqual(new Map(events.map((event) => [event.id, JSON.stringify(event)])));
