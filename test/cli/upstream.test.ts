@@ -205,7 +205,14 @@ describe('the command line', () => {
       'passes';
     expect(await check('--model', 'quick')).toBe('passes');
     expect(await check('--model', 'gpt-4o')).toBe('model_not_permitted');
-    expect(await check('--model', 'quick', '--route', '/v1/messages')).toBe('model_not_found');
+    expect(await check('--model', 'quick', '--route', '/v1/messages')).toBe('passes');
+    await json('upstream', 'add', 'claude', '--provider', 'anthropic', '--base-url', 'https://x.example');
+    await json('model', 'define', 'sonnet', '--target', 'claude');
+    await json('key', 'restrict', key, '--models', 'sonnet');
+    expect(await check('--model', 'sonnet')).toBe('passes');
+    expect(await check('--model', 'sonnet', '--route', '/v1/embeddings')).toBe('model_not_found');
+    await json('model', 'retire', 'sonnet');
+    await json('upstream', 'remove', 'claude');
     await json('model', 'define', 'alone', '--target', 'openai');
     await json('upstream', 'pause', 'openai');
     await json('key', 'restrict', key, '--models', 'alone');

@@ -235,6 +235,7 @@ describe('the commands work beside the running server', () => {
       'worker and projections',
       'background jobs',
       'diagnostic output',
+      'sinks',
       'checkpoints',
       'upstream credentials',
       'keys of attribution',

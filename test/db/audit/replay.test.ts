@@ -221,7 +221,8 @@ describe('audit commands on a log of real requests', () => {
     expect(corrected).toMatch(
       new RegExp(`settled: [^]*position ${last - 1}, .*: corrected by command-line, reference bill 1: .* -7`),
     );
-    expect(corrected).not.toContain('-8');
+    // By a space, because the request's id may hold the same characters.
+    expect(corrected).not.toMatch(/ -8\b/);
     expect((await daybook('audit', 'trace', '01970000-0000-7000-8000-000000000000')).stderr).toContain(
       'has no event in the log',
     );
