@@ -3,7 +3,7 @@ import { splitEntry } from '#db/log/line.ts';
 import { digestOf } from '#db/statement/canonical.ts';
 import { eventOfEntry, type StatementFile } from '#db/statement/file.ts';
 import { inLogOrder, type ReadStatement } from '#db/statement/read.ts';
-import { readCoveringCheckpoint, withCosignatures } from '#db/tlog/checkpoint-store.ts';
+import { cosignedBy, readCoveringCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
 import { readMultiProof } from '#db/tlog/multi-proof.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
@@ -32,7 +32,7 @@ export async function proveStatement(
     stored.size,
     () => hashesFromDatabase(client, stored.size),
   );
-  const signedBy = witnesses.filter((line) => stored.cosignatures.some((each) => isOf(each, line)));
+  const { checkpoint, witnesses: signedBy } = cosignedBy(stored, witnesses);
   return {
     file: 'daybook statement proof 1',
     statement,
@@ -40,22 +40,10 @@ export async function proveStatement(
     invoice_position: invoice === null ? null : eventOfEntry(invoice).position,
     entries,
     proof: proof.map((hash) => hash.toString('base64')),
-    checkpoint: withCosignatures({
-      note: stored.note,
-      cosignatures: stored.cosignatures.filter((line) => signedBy.some((key) => isOf(line, key))),
-    }),
+    checkpoint,
     keys: signing.keys
       .map(({ verifierKey }) => verifierKey)
       .filter((line) => parseVerifierKey(line).name === origin),
     witnesses: signedBy,
   };
-}
-
-const KEY_ID_BYTES = 4;
-
-/** Whether this key made a cosignature line, which has its name and, first in its base64, the key's id. */
-function isOf(cosignature: string, verifierKey: string): boolean {
-  const [, name, encoded = ''] = cosignature.trimEnd().split(' ');
-  const keyId = Buffer.from(encoded, 'base64').toString('hex', 0, KEY_ID_BYTES);
-  return verifierKey.startsWith(`${name}+${keyId}+`);
 }

@@ -113,6 +113,30 @@ export const withCosignatures = ({
   cosignatures,
 }: Pick<StoredCheckpoint, 'note' | 'cosignatures'>): string => note + cosignatures.join('');
 
+const KEY_ID_BYTES = 4;
+
+/**
+ * The part of a checkpoint that only these witnesses signed, and the verifier keys of those that did.
+ * @param verifierKeys in the format of C2SP signed notes.
+ */
+export function cosignedBy(
+  { note, cosignatures }: Pick<StoredCheckpoint, 'note' | 'cosignatures'>,
+  verifierKeys: readonly string[],
+): { checkpoint: string; witnesses: string[] } {
+  const byWitnesses = cosignatures.filter((line) => verifierKeys.some((key) => isOf(line, key)));
+  return {
+    checkpoint: withCosignatures({ note, cosignatures: byWitnesses }),
+    witnesses: verifierKeys.filter((key) => byWitnesses.some((line) => isOf(line, key))),
+  };
+}
+
+/** Whether this key made a cosignature line, which has its name and, first in its base64, the key's id. */
+function isOf(cosignature: string, verifierKey: string): boolean {
+  const [, name, encoded = ''] = cosignature.trimEnd().split(' ');
+  const keyId = Buffer.from(encoded, 'base64').toString('hex', 0, KEY_ID_BYTES);
+  return verifierKey.startsWith(`${name}+${keyId}+`);
+}
+
 /** Stores a cosignature that the caller has verified. An earlier one of the same witness is kept. */
 export async function insertCosignature(
   client: ClientBase,

@@ -1,5 +1,5 @@
 import { type Head, nodeHash } from '#db/tlog/merkle.ts';
-import { type ReadHashes, readSpans, type Span } from '#db/tlog/proof.ts';
+import { type ReadHashes, readSpans, type Span, splitOf } from '#db/tlog/proof.ts';
 
 /**
  * One inclusion proof for many leaves: the hashes of the largest subtrees without any of them, from left to
@@ -8,8 +8,6 @@ import { type ReadHashes, readSpans, type Span } from '#db/tlog/proof.ts';
 
 /** No tree has more leaves, since positions are safe integers. */
 const DEPTH_MAX = 53;
-
-const splitOf = (count: number): number => 2 ** Math.ceil(Math.log2(count) - 1);
 
 /**
  * The spans of a proof.

@@ -15,7 +15,7 @@ export type ReadHashes = (subtrees: readonly Subtree[]) => Promise<Buffer[]>;
 export const PROOF_HASHES_MAX = 2 * 53;
 
 /** The largest power of two below `count`, where a tree of `count` leaves is split. */
-const splitOf = (count: number): number => 2 ** Math.ceil(Math.log2(count) - 1);
+export const splitOf = (count: number): number => 2 ** Math.ceil(Math.log2(count) - 1);
 
 /** The spans of an inclusion proof, from the leaf's sibling up to below the root. */
 export function inclusionSpans(index: number, size: number): Span[] {

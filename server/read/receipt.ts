@@ -10,7 +10,7 @@ import { parseVerifierKey } from '#db/tlog/note.ts';
 import { inclusionSpans, readSpans } from '#db/tlog/proof.ts';
 import { type Receipt, RECEIPT_EVENTS_MAX } from '#db/tlog/receipt.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
-import { readCoveringCheckpoint, withCosignatures } from '#db/tlog/checkpoint-store.ts';
+import { cosignedBy, readCoveringCheckpoint } from '#db/tlog/checkpoint-store.ts';
 import { hashesFromDatabase } from '#db/tlog/tiles.ts';
 import { REQUEST_DETAIL_LOOK_MAX } from '#server/read/bounds.ts';
 import type { Functions } from '#db/schema/tables.ts';
@@ -65,22 +65,18 @@ export async function issueReceipt(
     throw error;
   });
   if (proved instanceof ApiError) return proved;
+  const { checkpoint, witnesses: signedBy } = cosignedBy(stored, witnesses);
   return {
     receipt: 'daybook receipt 1',
     request: request.toLowerCase(),
     log: origin,
     has_all_events: hasAll,
     events: proved,
-    checkpoint: withCosignatures({
-      note: stored.note,
-      cosignatures: stored.cosignatures.filter((line) => isOf(line, witnesses)),
-    }),
+    checkpoint,
     keys: signing.keys
       .map(({ verifierKey }) => verifierKey)
       .filter((line) => parseVerifierKey(line).name === origin),
-    witnesses: witnesses.filter((line) =>
-      stored.cosignatures.some((cosignature) => isOf(cosignature, [line])),
-    ),
+    witnesses: signedBy,
   };
 }
 
@@ -102,16 +98,6 @@ async function prove(
     });
   }
   return proved;
-}
-
-/**
- * Whether a cosignature line was made by one of these keys: it has the name and, first in its base64, the
- * key's id.
- */
-function isOf(cosignature: string, verifierKeys: readonly string[]): boolean {
-  const [, name, encoded = ''] = cosignature.trimEnd().split(' ');
-  const keyId = Buffer.from(encoded, 'base64').toString('hex', 0, 4);
-  return verifierKeys.some((line) => line.startsWith(`${name}+${keyId}+`));
 }
 
 /** An error with the archive files that hold these positions, if they aren't in the database. */
