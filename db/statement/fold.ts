@@ -64,6 +64,11 @@ export class StatementFold {
     this.#prepaid = new PrepaidTimeline(parameters.account);
   }
 
+  /** How many lines there are so far. */
+  get lineCount(): number {
+    return this.#lines.size;
+  }
+
   /** Adds an event. Those of other accounts and periods change no figure. */
   add(placed: Placed): void {
     const { event, position } = placed;

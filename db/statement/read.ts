@@ -31,6 +31,18 @@ export type StatementRequest = {
 /** A statement with the entries of its events, in the order of the log. */
 export type ReadStatement = { statement: Statement; entries: string[] };
 
+/** Bounds of the computation of a statement; without them it reads all, as a command does. */
+export type StatementBounds = {
+  /** The most events that are kept for a proof; 0: none, so that memory doesn't grow. */
+  entriesMax?: number;
+  /** The most lines: of many end users, each has some. */
+  linesMax?: number;
+  /** Runs between parts of some hundred events, and for each page; lets others run, or throws where it takes too long. */
+  pause?: () => Promise<void>;
+};
+
+const EVENTS_PER_PART = 500;
+
 /** An append that took its time before the end of a period commits within its timeout of 2 s, or not. */
 const FINAL_AFTER_MS = 5_000;
 
@@ -39,14 +51,13 @@ export type ControlEntry = { entry: string; placed: Placed };
 
 /**
  * Computes a statement from the log.
- * @param entriesMax the most events that are kept for a proof; 0: none, so that memory doesn't grow.
- * @throws {StoreError} when the account is unknown, or has more events.
+ * @throws {StoreError} when the account is unknown, or has more events or lines than a bound.
  * @throws {ArchivedError} when a part of the period is archived.
  */
 export async function readStatement(
   client: ClientBase,
   request: StatementRequest,
-  entriesMax = 0,
+  { entriesMax = 0, linesMax = Infinity, pause = proceed }: StatementBounds = {},
 ): Promise<ReadStatement> {
   const { account, key = null, end_user: endUser = null, from, to, group_by: groups = [] } = request;
   if (from >= to) throw new StoreError('the period is empty: "from" must be before "to"');
@@ -69,7 +80,7 @@ export async function readStatement(
     is_final: nowMs >= to.getTime() + FINAL_AFTER_MS,
     opening_balance_nanousd:
       isWhole && timeline.hasBalance
-        ? String(await readOpening(client, account, from, head, control, timeline))
+        ? String(await readOpening(client, account, from, head, control, timeline, pause))
         : null,
   };
   const fold = new StatementFold(parameters);
@@ -81,7 +92,10 @@ export async function readStatement(
   for (const { placed } of own) fold.add(placed);
   let count = own.length;
   for await (const page of readRequestEntries(client, { account, after, upTo, from, to })) {
-    for (const entry of page) {
+    // Also where a page has no event of the account: it takes time to search.
+    await pause();
+    for (const [index, entry] of page.entries()) {
+      if ((index + 1) % EVENTS_PER_PART === 0) await pause();
       const placed = eventOfEntry(entry);
       if (!isOfSubject(placed, key, endUser)) continue;
       if ('key' in placed.event && placed.event.key !== undefined) keysUsed.add(placed.event.key);
@@ -93,6 +107,10 @@ export async function readStatement(
             'divide the period',
         );
     }
+    if (fold.lineCount > linesMax)
+      throw new StoreError(
+        `the statement has more than ${linesMax} lines: divide the period, or group by fewer fields`,
+      );
   }
   const keys = groups.includes('key') ? await readStreamEntries(client, keyStreams(keysUsed)) : [];
   const names = keys.filter(
@@ -103,6 +121,8 @@ export async function readStatement(
   const used = [...own, ...names].map(({ entry }) => entry);
   return { statement: fold.result(), entries: entriesMax === 0 ? [] : inLogOrder([...used, ...entries]) };
 }
+
+const proceed = (): Promise<void> => Promise.resolve();
 
 /** The entries in the order of their positions. */
 export function inLogOrder(entries: readonly string[]): string[] {
@@ -186,6 +206,7 @@ async function readOpening(
   head: number,
   control: readonly ControlEntry[],
   timeline: PrepaidTimeline,
+  pause: () => Promise<void>,
 ): Promise<bigint> {
   const invoices = openInvoices((await readInvoices(client)).map(({ placed }) => placed));
   const carried = invoices
@@ -204,7 +225,10 @@ async function readOpening(
   const after = first === null ? head : first - 1;
   const upTo = (await positionAt(client, until, head)) - 1;
   for await (const page of readRequestEntries(client, { account, after, upTo, from, to: until })) {
-    for (const entry of page) {
+    // Also where a page has no event of the account: it takes time to search.
+    await pause();
+    for (const [index, entry] of page.entries()) {
+      if ((index + 1) % EVENTS_PER_PART === 0) await pause();
       const { event } = eventOfEntry(entry);
       const isCharge =
         event.type === 'request.settled' ||

@@ -7,7 +7,8 @@ import { readNewestOfStream } from '#db/log/read-streams.ts';
 import { UnreadableEventError } from '#db/log/read.ts';
 import { digestOf } from '#db/statement/canonical.ts';
 import { type Invoice, INVOICE_GROUPS, invoiceName } from '#db/statement/invoices.ts';
-import { readInvoices, type ReadStatement, readStatement } from '#db/statement/read.ts';
+import type { Statement } from '#db/statement/document.ts';
+import { readInvoices, type ReadStatement, readStatement, type StatementBounds } from '#db/statement/read.ts';
 import type { Change } from '#server/control/change.ts';
 import type { AccountRef } from '#server/control/control-log.ts';
 import type { Control } from '#server/control/control.ts';
@@ -61,9 +62,19 @@ export class BillingControl {
     const before = findInvoice(await this.#readStream(), subject);
     if (before) return { event: null, invoice: before };
     const { statement } = await readStatement(this.#client, { account, ...period, group_by: INVOICE_GROUPS });
+    return this.issueOf(statement);
+  }
+
+  /**
+   * Issues the invoice of a statement that was read over another connection, so that long reads delay no
+   * change; the one that was issued before, where there is one.
+   * @param statement by {@link INVOICE_GROUPS}.
+   * @throws {DecisionError} when no issuer is set, or the period is not over.
+   */
+  issueOf(statement: Statement): Promise<Change & { invoice: Invoice }> {
     const digest = digestOf(statement);
     return this.#appendNext(
-      (stream) => findInvoice(stream, subject) ?? null,
+      (stream) => findInvoice(stream, statement) ?? null,
       (stream) => issueInvoice(stream, { statement, digest, actor: this.#control.actor }),
     );
   }
@@ -122,13 +133,13 @@ export async function readInvoice(client: ClientBase, number: number): Promise<I
 export async function readInvoiced(
   client: ClientBase,
   invoice: Invoice,
-  entriesMax = 0,
+  bounds: StatementBounds = {},
 ): Promise<ReadStatement> {
   const { account, end_user: endUser = null, from, to, as_of: asOf, digest } = invoice;
   const read = await readStatement(
     client,
     { account, end_user: endUser, from: new Date(from), to: new Date(to), asOf, group_by: INVOICE_GROUPS },
-    entriesMax,
+    bounds,
   );
   if (digestOf(read.statement) !== digest)
     throw new DecisionError(

@@ -23,6 +23,7 @@ import { receiptRoutes } from '#server/read/receipts.ts';
 import { totpRoutes } from '#server/dashboard/session/totp.ts';
 import { reconciliationRoutes } from '#server/dashboard/reconcile/routes.ts';
 import { sessionRoutes } from '#server/dashboard/session/routes.ts';
+import { statementRoutes } from '#server/dashboard/statements/routes.ts';
 import { statusRoutes } from '#server/dashboard/service/status.ts';
 import { upstreamRoutes } from '#server/dashboard/upstreams/routes.ts';
 
@@ -49,6 +50,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     alertRoutes,
     readApiRoutes,
     receiptRoutes,
+    statementRoutes,
     correctionRoutes,
     eventRoutes,
     auditRoutes,

@@ -48,12 +48,24 @@ export const USAGE_CALL_MAX_MS = 3_600_000;
 export const USAGE_BUCKETS_MAX = 2_880;
 /** How far back there are minutes: the worker's retention takes older ones away. */
 export const USAGE_MINUTES_SHOWN_MS = USAGE_MINUTES_SHOWN_HOURS * 3_600_000;
+/** Statements that a process computes at once: each holds a connection of readers for up to its time. */
+export const STATEMENTS_AT_ONCE = 2;
+/** How long one is computed, below the time that the dashboard waits. */
+export const STATEMENT_READ_MS = 20_000;
+/** Lines of one: some ten megabytes of text. */
+export const STATEMENT_LINES_MAX = 20_000;
+/** Events of a file with its proof: some twenty megabytes. The command has a greater bound. */
+export const STATEMENT_ENTRIES_MAX = 20_000;
 /** Limits of one list. */
 export const LIMITS_LISTED_MAX = 500;
 
 assertIncreasing(
   { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX },
   'One reader must not fill the queue of reads alone.',
+);
+assertIncreasing(
+  { STATEMENTS_AT_ONCE, READ_CONNECTIONS_MAX },
+  'Statements must leave connections to other readers.',
 );
 assertIncreasing(
   { PAGE_LIMIT_MAX, LIST_LOOK_MAX },

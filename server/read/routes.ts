@@ -16,6 +16,7 @@ import {
   withReadSlot,
 } from '#server/read/api.ts';
 import { answerReceipt } from '#server/read/receipts.ts';
+import { answerStatement } from '#server/read/statements.ts';
 import { answerSpendEvents } from '#server/spend/answer.ts';
 import { forecastsOf } from '#server/read/forecasts.ts';
 import type { ReadStore } from '#server/read/store.ts';
@@ -32,13 +33,17 @@ export const READ_ROUTES = [
   '/v1/requests/:request',
   '/v1/requests/:request/receipt',
   '/v1/spend-events',
+  '/v1/statements',
 ] as const;
 
 type KeyReader = Reader & { key: Key };
 
 const NO_BODY = { bytes: Buffer.alloc(0), scanned: { members: new Map() } };
 
-/** The read API for keys: usage, requests, details of one request and its receipt, and spend events. */
+/**
+ * The read API for keys: usage, requests, details of one request and its receipt, spend events and
+ * statements.
+ */
 export function readRoutes({
   relay,
   reads,
@@ -83,6 +88,7 @@ export function readRoutes({
   get('/v1/requests/:request', '/v1/requests', (reader) => answerRequestDetail(reading, reader));
   get('/v1/requests/:request/receipt', '/v1/requests', (reader) => answerReceipt(receipts, reader));
   get('/v1/spend-events', '/v1/requests', (reader) => answerSpendEvents(reading, reader));
+  get('/v1/statements', '/v1/requests', (reader) => answerStatement({ reads, witnesses }, reader));
 
   return routes;
 }

@@ -113,6 +113,13 @@ const PERMITTED: Record<string, string> = {
   'get /api/requests/:request': EVERYBODY,
   'get /api/requests/:request/receipt': EVERYBODY,
   'get /api/spend-events': EVERYBODY,
+  'get /api/statements': EVERYBODY,
+  'get /api/invoices': EVERYBODY,
+  'get /api/invoices/:number': EVERYBODY,
+  'post /api/invoices': 'administrator',
+  'post /api/invoices/:number/credit': 'administrator',
+  'get /api/issuer': OVERSEERS,
+  'put /api/issuer': 'administrator',
   'get /api/events': EVERYBODY,
   'get /api/events.ndjson': EVERYBODY,
 

@@ -142,9 +142,9 @@ test('the statement is the same where the log is searched instead of the project
   const client = await connectAs(database, 'owner');
   try {
     const request = { account, ...period(), group_by: ['key' as const] };
-    const projected = await readStatement(client, request, 10_000);
+    const projected = await readStatement(client, request, { entriesMax: 10_000 });
     await client.query("begin; update daybook.projection set kept_from = 'infinity' where name = 'requests'");
-    const searched = await readStatement(client, request, 10_000);
+    const searched = await readStatement(client, request, { entriesMax: 10_000 });
     await client.query('rollback');
     expect(searched.entries).toEqual(projected.entries);
     expect(searched.statement.lines).toEqual(projected.statement.lines);

@@ -107,7 +107,11 @@ export async function proveAccount(store: Store, account: string, directory: str
   });
   const client = await connectAs(store, 'relay');
   try {
-    const read = await readStatement(client, { account, ...period(), group_by: ['key'] }, 10_000);
+    const read = await readStatement(
+      client,
+      { account, ...period(), group_by: ['key'] },
+      { entriesMax: 10_000 },
+    );
     const file = await proveStatement(client, read, null, []);
     if (file === null) throw new Error('no checkpoint covers the statement');
     return file;

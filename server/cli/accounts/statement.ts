@@ -109,7 +109,7 @@ async function printStatement(account: string, options: StatementOptions, comman
         group_by: options.by ?? [],
       };
       const entriesMax = options.format === 'proof' ? STATEMENT_EVENTS_MAX : 0;
-      const read = await readStatement(client, request, entriesMax);
+      const read = await readStatement(client, request, { entriesMax });
       return write(client, read, null, options, config.WITNESSES);
     },
     (text) => text,
@@ -122,7 +122,7 @@ async function showInvoice(number: string, options: DocumentOptions, command: Co
     async ({ client, config }) => {
       const issued = await readInvoice(client, readNumber(number));
       const entriesMax = options.format === 'proof' ? STATEMENT_EVENTS_MAX : 0;
-      const read = await readInvoiced(client, issued.invoice, entriesMax);
+      const read = await readInvoiced(client, issued.invoice, { entriesMax });
       return write(client, read, issued, options, config.WITNESSES);
     },
     (text) => text,

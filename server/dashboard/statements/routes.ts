@@ -1,0 +1,170 @@
+import type { Placed } from '#db/events/events.ts';
+import { parseMonth } from '#db/audit/replay/statement.ts';
+import { INVOICE_GROUPS, invoiceName } from '#db/statement/invoices.ts';
+import { readInvoices, readStatement } from '#db/statement/read.ts';
+import {
+  CreditInvoice,
+  type InvoiceChange,
+  type InvoiceList,
+  InvoiceQuery,
+  type InvoiceRow,
+  type Issuer,
+  IssueInvoice,
+  PutIssuer,
+} from '#server/contract/statements.ts';
+import { BillingControl, readInvoice, readInvoiced, readIssuer } from '#server/control/billing-control.ts';
+import { INVOICES_LISTED_MAX } from '#server/dashboard/bounds.ts';
+import { makeChange } from '#server/dashboard/change.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import {
+  ADMINISTRATORS,
+  ADMINISTRATORS_AND_AUDITORS,
+  ANY_ROLE,
+  type ApiRoute,
+  route,
+  scopeOfMember,
+} from '#server/dashboard/gate.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import { readQuery } from '#server/read/query.ts';
+import {
+  answerStatement,
+  readBounded,
+  replyWithStatement,
+  type Statements,
+} from '#server/read/statements.ts';
+import type { Source } from '#server/read/store.ts';
+
+/** Streams of control events alone. */
+const CONTROL: Source = { projection: 'directory', tables: [] };
+const NOT_FOUND = new ApiError('not_found');
+
+/** Statements and invoices: members read those of their account, administrators issue them. */
+export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { reads, relay, config } = dashboard;
+  const statements: Statements = { reads, witnesses: config.WITNESSES };
+  return [
+    route('get', '/api/statements', ANY_ROLE, null, ({ request, response }, who) => {
+      const reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
+      return withReadSlot(reads, reader.holder, () => answerStatement(statements, reader));
+    }),
+
+    route('get', '/api/invoices', ANY_ROLE, null, async (_call, who) => {
+      const { account } = scopeOfMember(who);
+      const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readInvoices));
+      return read instanceof ApiError
+        ? read
+        : listInvoices(
+            read.found.map(({ placed }) => placed),
+            account,
+          );
+    }),
+
+    route('get', '/api/invoices/:number', ANY_ROLE, null, ({ params, request, response }, who) => {
+      const query = readQuery(InvoiceQuery, request.url);
+      const number = parseNumber(params);
+      const { account } = scopeOfMember(who);
+      if (query instanceof ApiError) return Promise.resolve(query);
+      if (number instanceof ApiError) return Promise.resolve(number);
+      return withReadSlot(reads, holderOf(who), async () => {
+        const read = await reads.read(CONTROL, (client) => readInvoice(client, number));
+        if (read instanceof ApiError) return read;
+        const issued = read.found;
+        if (account !== null && issued.invoice.account !== account) return NOT_FOUND;
+        return replyWithStatement(statements, response, query.format, async (client, bounds) => ({
+          read: await readInvoiced(client, issued.invoice, bounds),
+          issued,
+        }));
+      });
+    }),
+
+    route('post', '/api/invoices', ADMINISTRATORS, IssueInvoice, async ({ body, response }, who) => {
+      const { account, period, end_user = null } = body;
+      const month = parseMonth(period);
+      if (month === null || relay.readModel.account(account) === undefined) return NOT_FOUND;
+      const subject = { account, end_user, from: month.from, to: month.until, group_by: INVOICE_GROUPS };
+      const read = await withReadSlot(reads, holderOf(who), () =>
+        readBounded(reads, response, (client, bounds) =>
+          readStatement(client, subject, { ...bounds, entriesMax: 0 }),
+        ),
+      );
+      if (read instanceof ApiError) return read;
+      const { statement } = read;
+      const made = await makeChange(dashboard, who, (control, client) =>
+        new BillingControl(control, client).issueOf(statement),
+      );
+      return made instanceof ApiError ? made : changeOf(made);
+    }),
+
+    route(
+      'post',
+      '/api/invoices/:number/credit',
+      ADMINISTRATORS,
+      CreditInvoice,
+      async ({ params, body }, who) => {
+        const number = parseNumber(params);
+        if (number instanceof ApiError) return number;
+        const made = await makeChange(dashboard, who, (control, client) =>
+          new BillingControl(control, client).credit(number, body.reason),
+        );
+        return made instanceof ApiError ? made : changeOf(made);
+      },
+    ),
+
+    route('get', '/api/issuer', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+      const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readIssuer));
+      return read instanceof ApiError ? read : ({ object: 'issuer', terms: read.found } satisfies Issuer);
+    }),
+
+    route('put', '/api/issuer', ADMINISTRATORS, PutIssuer, ({ body }, who) =>
+      makeChange(dashboard, who, (control, client) => new BillingControl(control, client).setIssuer(body)),
+    ),
+  ];
+}
+
+type Issued = { event: InvoiceChange['event']; invoice: Parameters<typeof invoiceName>[0] };
+const changeOf = ({ event, invoice }: Issued): InvoiceChange => ({ event, name: invoiceName(invoice) });
+
+/** The number of an invoice from the path. A malformed number is as unknown as an unused one. */
+function parseNumber(params: Readonly<Record<string, string>>): number | ApiError {
+  const text = params['number'] ?? '';
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : NOT_FOUND;
+}
+
+/** The newest invoices and credit notes of an account; null: of all. Pure. */
+function listInvoices(stream: readonly Placed[], account: string | null): InvoiceList {
+  const names = new Map<number, string>();
+  const creditedBy = new Map<number, string>();
+  for (const { event } of stream) {
+    if (event.type !== 'invoice.issued' && event.type !== 'invoice.credited') continue;
+    names.set(event.number, invoiceName(event));
+    if (event.type === 'invoice.credited') creditedBy.set(event.invoice, invoiceName(event));
+  }
+  const rows = stream.flatMap(({ event, at, position }): InvoiceRow[] => {
+    if (event.type !== 'invoice.issued' && event.type !== 'invoice.credited') return [];
+    if (account !== null && event.account !== account) return [];
+    const { number, account: of, total_nanousd } = event;
+    const base = {
+      number,
+      name: invoiceName(event),
+      account: of,
+      at: at.toISOString(),
+      position,
+      total_nanousd,
+    };
+    if (event.type === 'invoice.credited')
+      return [
+        {
+          ...base,
+          kind: 'credit_note',
+          period: null,
+          counterpart: names.get(event.invoice) ?? null,
+          reason: event.reason,
+        },
+      ];
+    const period = { from: event.from, to: event.to, end_user: event.end_user ?? null };
+    return [{ ...base, kind: 'invoice', period, counterpart: creditedBy.get(number) ?? null, reason: null }];
+  });
+  const data = rows.toReversed().slice(0, INVOICES_LISTED_MAX);
+  return { object: 'list', data, rows_omitted: rows.length - data.length };
+}
