@@ -10,6 +10,7 @@ export type Page = {
     | '/usage'
     | '/keys'
     | '/limits'
+    | '/statements'
     | '/playground'
     | '/audit'
     | '/admin/accounts'
@@ -40,6 +41,7 @@ export const PAGES: readonly Page[] = [
   { path: '/usage', name: 'Usage', icon: 'bars', key: 'u', group: 'Workspace', roles: ALL },
   { path: '/keys', name: 'API keys', icon: 'key', key: 'k', group: 'Workspace', roles: ALL },
   { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Workspace', roles: ALL },
+  { path: '/statements', name: 'Statements', icon: 'invoice', key: 'i', group: 'Workspace', roles: ALL },
   { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Workspace', roles: CLIENTS },
   { path: '/audit', name: 'Audit log', icon: 'scroll', key: 'e', group: 'Workspace', roles: ALL },
   {

@@ -13,6 +13,7 @@ import { readKeySearch } from './lib/search/keys.ts';
 import { readStateSearch } from './lib/search/state.ts';
 import { readAlertSearch } from './lib/search/alerts.ts';
 import { readReconciliationSearch } from './lib/search/reconciliation.ts';
+import { readStatementSearch } from './lib/search/statements.ts';
 import { readUsageSearch } from './lib/search/usage.ts';
 import { NotFoundPage, ErrorPage } from './error-page.tsx';
 import { Toasts } from './ui/dialog/toast.tsx';
@@ -133,6 +134,12 @@ const pages = [
     path: '/limits',
     validateSearch: readFilterSearch,
     component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/statements',
+    validateSearch: readStatementSearch,
+    component: lazyRouteComponent(() => import('./features/statements/page.tsx'), 'StatementsPage'),
   }),
   createRoute({
     getParentRoute: () => inside,

@@ -3,6 +3,7 @@ const PATHS = {
   overview: 'M1.5 9h3l2-6 3.5 10 2-4h2.5',
   rocket: 'M8 14V9m0-7c2.5 2 3.5 4.5 3 7H5c-.5-2.5.5-5 3-7ZM5 9l-2 3h2.5M11 9l2 3h-2.5',
   list: 'M2.5 4h2m3 0h6m-11 4h2m3 0h6m-11 4h2m3 0h6',
+  invoice: 'M3.5 1.5h9v13l-2.2-1.5L8 14.5 5.7 13l-2.2 1.5ZM6 5h4M6 8h4',
   bars: 'M3 13.5V8m5 5.5V2.5m5 11v-8',
   key: 'M10 6a3 3 0 1 0-2.6 3L9 10.5h2V12h2v-2l-3.2-3.2',
   chat: 'M2.5 3.5h11v7h-6l-3 2.5v-2.5h-2Z',

@@ -1,0 +1,153 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { InvoiceChange, InvoiceRow } from '#server/contract/statements.ts';
+import { api } from '../../lib/api/api.ts';
+import { type NameOf, useAccountNames } from '../../lib/api/names.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
+import { showCost, showCount } from '../../lib/format/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
+import { Download } from '../../ui/download.tsx';
+import { TextField } from '../../ui/form/field.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Badge, Card, Empty } from '../../ui/layout/parts.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { useChange } from '../../ui/use-change.ts';
+import { When } from '../../ui/when.tsx';
+import { invoicesQuery } from './queries.ts';
+
+/** Invoices and credit notes, newest first. */
+export function Invoices() {
+  const query = useQuery(invoicesQuery);
+  const nameOf = useAccountNames();
+  const isAdministrator = useIsAdministrator();
+  const [credited, setCredited] = useState<InvoiceRow | null>(null);
+  return (
+    <Card title="Invoices" flush>
+      <Loaded query={query} title="Couldn’t load invoices" height="h-24">
+        {({ data, rows_omitted: omitted }) => (
+          <>
+            <Table
+              label="Invoices"
+              rows={data}
+              keyOf={({ position }) => String(position)}
+              columns={[...columnsOf(nameOf), actions(isAdministrator, setCredited)]}
+              empty={<Empty icon="invoice" title="No invoices yet" />}
+            />
+            {omitted > 0 && (
+              <p className="border-t border-line px-4 py-2 text-xs text-muted">
+                {showCount(omitted)} older: daybook invoice list.
+              </p>
+            )}
+          </>
+        )}
+      </Loaded>
+      {credited !== null && <CreditDialog invoice={credited} onClose={() => setCredited(null)} />}
+    </Card>
+  );
+}
+
+const columnsOf = (nameOf: NameOf): Column<InvoiceRow>[] => [
+  {
+    head: 'Number',
+    cell: ({ name, kind, counterpart }) => (
+      <>
+        <p className="font-medium whitespace-nowrap">{name}</p>
+        {kind === 'credit_note' && <p className="text-xs text-muted">Credits {counterpart}</p>}
+        {kind === 'invoice' && counterpart !== null && <Badge>Credited by {counterpart}</Badge>}
+      </>
+    ),
+  },
+  {
+    head: 'Account',
+    cell: ({ account, period, reason }) => (
+      <>
+        <p className="wrap-anywhere">{nameOf(account)}</p>
+        {period?.end_user != null && <p className="text-xs break-all text-muted">{period.end_user}</p>}
+        {reason !== null && <p className="text-xs wrap-anywhere text-muted">{reason}</p>}
+      </>
+    ),
+  },
+  {
+    head: 'Period',
+    isExtra: true,
+    cell: ({ period }) =>
+      period && (
+        <span className="whitespace-nowrap">
+          {period.from.slice(0, 10)} to {new Date(Date.parse(period.to) - 1).toISOString().slice(0, 10)}
+        </span>
+      ),
+  },
+  { head: 'Issued', isExtra: true, cell: ({ at }) => <When time={at} form="date" /> },
+  { head: 'Total', align: 'right', cell: ({ total_nanousd: total }) => showCost(total) },
+];
+
+const actions = (isAdministrator: boolean, onCredit: (row: InvoiceRow) => void): Column<InvoiceRow> =>
+  actionsColumn((row) =>
+    row.kind === 'invoice' ? (
+      <span className="inline-flex flex-wrap justify-end gap-2">
+        <Download
+          href={`/api/invoices/${row.number}?format=pdf`}
+          name="PDF"
+          title={`Download ${row.name} as PDF`}
+        />
+        <Download
+          href={`/api/invoices/${row.number}?format=proof`}
+          name="Proof"
+          title={`Download ${row.name} with its proof`}
+        />
+        {isAdministrator && row.counterpart === null && (
+          <Button onClick={() => onCredit(row)} aria-label={`Credit ${row.name}`}>
+            Credit
+          </Button>
+        )}
+      </span>
+    ) : null,
+  );
+
+/** Takes an invoice back, after a confirmation. */
+function CreditDialog({ invoice, onClose }: { invoice: InvoiceRow; onClose: () => void }) {
+  const [reason, setReason] = useState('');
+  const credit = useChange(
+    () => api<InvoiceChange>('POST', `/api/invoices/${invoice.number}/credit`, { reason }),
+    {
+      done: ({ name }) => `Credit note ${name} issued.`,
+      invalidates: [invoicesQuery.queryKey],
+      onDone: onClose,
+    },
+  );
+  return (
+    <Dialog title={`Credit ${invoice.name}?`} onClose={onClose}>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          credit.mutate();
+        }}
+      >
+        <p>
+          Issues a credit note over {showCost(invoice.total_nanousd)} under the next number. The period can
+          then be invoiced again. Both documents stay in the event log.
+        </p>
+        <TextField
+          label="Reason"
+          value={reason}
+          onChange={({ target }) => setReason(target.value)}
+          required
+          maxLength={200}
+          autoComplete="off"
+          hint="It is kept in the event log."
+          error={fieldError(credit.error, 'reason')}
+        />
+        <FormProblem error={credit.error} fields={['reason']} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="danger" busy={credit.isPending}>
+            Issue credit note
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
