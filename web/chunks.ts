@@ -23,7 +23,11 @@ export function chunksOf(web: string, pages: readonly string[]): (id: string, gr
       );
     found ??= {
       signIn: reached(...SIGN_IN),
-      signedIn: new Set([...reached(...SIGNED_IN), ...shared(pages.map((name) => reached(name)))]),
+      signedIn: new Set([
+        ...SIGNED_IN.map((name) => `${web}/${name}`),
+        ...reached(...SIGNED_IN),
+        ...shared(pages.map((name) => reached(name))),
+      ]),
     };
     if (found.signIn.has(id)) return 'sign-in';
     return found.signedIn.has(id) ? 'signed-in' : null;
