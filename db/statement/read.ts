@@ -37,7 +37,10 @@ export type StatementBounds = {
   entriesMax?: number;
   /** The most lines: of many end users, each has some. */
   linesMax?: number;
-  /** Runs between parts of some hundred events, and for each page; lets others run, or throws where it takes too long. */
+  /**
+   * Runs between parts of some hundred events, and for each page; lets others run, or throws when the
+   * time is over.
+   */
   pause?: () => Promise<void>;
 };
 

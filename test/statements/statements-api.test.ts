@@ -141,7 +141,7 @@ test('the proof of a member’s statement verifies offline', async () => {
   expect(verified.statement.totals.cost_nanousd).toBe(TOTAL);
 });
 
-test('an administrator issues an invoice once and takes it back, and its account alone reads both', async () => {
+test('an administrator issues an invoice once and takes it back; only its account reads both', async () => {
   const account = ana.me.account.id;
   const issue = () => administrator.post<InvoiceChange>('/api/invoices', { account, period: '2020-01' });
   expect((await issue()).code).toBe('not_allowed');
