@@ -1,5 +1,5 @@
 import type { Corrections } from '#db/events/usage-events.ts';
-import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import { isEnforced, type Limit, type SubjectLimits } from '#db/limits/limits.ts';
 import {
   type Amounts,
   isByUsage,
@@ -35,6 +35,8 @@ export type Charged = {
   readonly allowances: readonly Allowance[];
   readonly units: number[];
   amounts: Amounts;
+  /** The observed limits that would have rejected it, which it isn't charged to. */
+  readonly observed: readonly Allowance[];
 };
 
 type Subject = {
@@ -125,27 +127,39 @@ const isUnused = ({ settled, held }: Allowance): boolean => settled === 0 && hel
 
 export const freeOf = ({ limit, settled, held }: Allowance): number => limit.cap - settled - held;
 
-/** Reserves the units of a call. @returns the allowances that are short of them, and nothing is reserved. */
-export function reserve(
-  allowances: readonly Allowance[],
-  { minimum, wanted }: CallNeed,
-): Charged | Allowance[] {
-  const isShort = (each: Allowance): boolean => {
-    const { meter } = each.limit;
-    return unitsReserved(meter, wanted) > 0 && unitsReserved(meter, minimum) > freeOf(each);
-  };
-  if (allowances.some(isShort)) return allowances.filter(isShort);
-  const amounts = { ...wanted };
-  const units = allowances.map((each) => {
+/**
+ * Reserves the units of a call: of all enforced limits or of none, and of each observed one that has them.
+ * @returns the enforced limits that are short of them, and nothing is reserved.
+ */
+export function reserve(allowances: readonly Allowance[], need: CallNeed): Charged | Allowance[] {
+  let short = NONE;
+  // Loops, because this is done for every call, and hardly any is short of a limit.
+  for (const each of allowances) if (lacks(each, need)) short = [...short, each];
+  if (short.length > 0) {
+    const rejecting = short.filter(isEnforcing);
+    if (rejecting.length > 0) return rejecting;
+  }
+  const charged = short.length === 0 ? allowances : allowances.filter((each) => !short.includes(each));
+  const { wanted } = need;
+  const amounts = { tokens: wanted.tokens, cost: wanted.cost };
+  const units: number[] = [];
+  for (const each of charged) {
     const { meter } = each.limit;
     const wants = unitsReserved(meter, wanted);
     const granted = wants > 0 ? Math.min(wants, freeOf(each)) : 0;
     each.held += granted;
     const amount = reservedAmount(meter);
-    if (amount !== null) amounts[amount] = Math.min(amounts[amount], granted);
-    return granted;
-  });
-  return { allowances, units, amounts };
+    if (amount !== null && isEnforcing(each)) amounts[amount] = Math.min(amounts[amount], granted);
+    units.push(granted);
+  }
+  return { allowances: charged, units, amounts, observed: short };
+}
+
+const isEnforcing = ({ limit }: Allowance): boolean => isEnforced(limit);
+
+function lacks(allowance: Allowance, { minimum, wanted }: CallNeed): boolean {
+  const { meter } = allowance.limit;
+  return unitsReserved(meter, wanted) > 0 && unitsReserved(meter, minimum) > freeOf(allowance);
 }
 
 /** Reserves the units of a call that was admitted, whether or not they are free. */
@@ -155,16 +169,20 @@ export function charge(allowances: readonly Allowance[], amounts: Amounts): Char
     each.held += reserved;
     return reserved;
   });
-  return { allowances, units, amounts: { ...amounts } };
+  return { allowances, units, amounts: { ...amounts }, observed: NONE };
 }
 
-/** Grows a reservation where every limit of usage has the units; a window that is over isn't charged. */
+/**
+ * Grows a reservation where every enforced limit of usage has the units, and of each observed limit that has
+ * them; a window that is over isn't charged.
+ */
 export function grow(charged: Charged, more: Amounts, minute: number): void {
   const { allowances, units } = charged;
   const grows = ({ limit, end }: Allowance): boolean => isByUsage(limit.meter) && end > minute;
-  if (allowances.some((each) => grows(each) && unitsReserved(each.limit.meter, more) > freeOf(each))) return;
+  const isShort = (each: Allowance): boolean => unitsReserved(each.limit.meter, more) > freeOf(each);
+  if (allowances.some((each) => grows(each) && isEnforcing(each) && isShort(each))) return;
   for (const [index, each] of allowances.entries()) {
-    if (!grows(each)) continue;
+    if (!grows(each) || isShort(each)) continue;
     const added = unitsReserved(each.limit.meter, more);
     each.held += added;
     units[index] = (units[index] as number) + added;
@@ -174,7 +192,8 @@ export function grow(charged: Charged, more: Amounts, minute: number): void {
 
 /** Replaces the reservation of a call by its usage. */
 export function settle({ allowances, units }: Charged, usage: Usage): void {
-  for (const [index, each] of allowances.entries()) {
+  for (let index = 0; index < allowances.length; index++) {
+    const each = allowances[index] as Allowance;
     each.held -= units[index] as number;
     each.settled += unitsSettled(each.limit.meter, usage);
   }

@@ -15,8 +15,8 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 export type Changes = {
   /** Terms in place of those of the plans in its scope. */
   plan: { terms: PlanTerms; scope: PlanScope } | null;
-  /** Prices in place of those of the same patterns; of the providers, as `price import` sets them. */
-  prices: readonly { pattern: string; terms: PriceTerms; source: string }[];
+  /** Prices in place of those of the same patterns: of the providers or, with `plan`, of a plan's accounts. */
+  prices: readonly { pattern: string; plan?: string | undefined; terms: PriceTerms; source: string }[];
   /** Models by the models that they replace. */
   models: ReadonlyMap<string, string>;
 };
@@ -40,10 +40,10 @@ export class Candidate {
 
   constructor(changes: Changes) {
     this.#changes = changes;
-    this.#patterns = new Set(changes.prices.map(({ pattern }) => pattern));
+    this.#patterns = new Set(changes.prices.map(({ plan, pattern }) => priceName(plan, pattern)));
     this.prices = changes.prices.length === 0 ? this.recorded.prices : new PriceTable();
     for (const price of changes.prices) {
-      const event = setPrice(undefined, { ...price, plan: null, actor: 'back-test' });
+      const event = setPrice(undefined, { ...price, plan: price.plan ?? null, actor: 'back-test' });
       if (event) this.prices.apply({ event, version: 0, position: 0, at: new Date(0) });
     }
     this.recorded.onChange((accounts) => {
@@ -56,8 +56,13 @@ export class Candidate {
     this.recorded.apply([placed]);
     const { event, at, position, version } = placed;
     if (event.type !== 'model.priced' || this.prices === this.recorded.prices) return;
-    if (event.plan !== undefined || !this.#patterns.has(event.model))
+    if (!this.#patterns.has(priceName(event.plan, event.model)))
       this.prices.apply({ event, at, position, version });
+  }
+
+  /** Whether calls may have other limits than the recorded ones. */
+  get hasOtherTerms(): boolean {
+    return this.#changes.plan !== null;
   }
 
   /** The model that is called in place of a model. */
@@ -78,7 +83,13 @@ export class Candidate {
   /** Whether a call would be charged by other prices than the recorded ones. */
   changesPrice(account: string, model: string): boolean {
     if (this.modelOf(model) !== model) return true;
-    if (this.#patterns.size > 0 && this.#patterns.has(this.prices.find(model)?.pattern ?? '')) return true;
+    if (this.#patterns.size > 0) {
+      const { plan: of } = this.pricingOf(account);
+      const ofPlan = of === null ? undefined : this.prices.findOfPlan(of, model);
+      const found = [this.prices.find(model), ofPlan];
+      if (found.some((price) => price && this.#patterns.has(priceName(price.plan, price.pattern))))
+        return true;
+    }
     if (this.#changes.plan === null) return false;
     const recorded = pricingOf(this.recorded, account);
     const { plan, markup } = this.pricingOf(account);
@@ -120,6 +131,8 @@ export class Candidate {
     return access;
   }
 }
+
+const priceName = (plan: string | null | undefined, pattern: string): string => `${plan ?? ''} ${pattern}`;
 
 function isInScope({ id, plan }: Account, scope: PlanScope): boolean {
   if (scope === 'all') return true;

@@ -7,7 +7,7 @@ import type { PastOf } from '#server/backtest/history.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { CallNeed } from '#server/limits/waiting-call.ts';
 import { TEMPLATE_TOKENS_MAX } from '#server/limits/bounds.ts';
-import { callNeed, countsCost, hasHardLimit } from '#server/limits/call-need.ts';
+import { boundsCost, callNeed, countsCost, hasHardLimit } from '#server/limits/call-need.ts';
 import type { Access } from '#server/read-model/access.ts';
 import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
 
@@ -43,7 +43,7 @@ export function sizeOf(
   const { max_output_tokens: ownLimit = null } = event;
   if (subjects.length === 0) return { need: NO_NEED, isHard: false, promptTokens: 0, ownLimit, cost: null };
   const isHard = subjects.some(hasHardLimit);
-  const wasHard = wasUnderHardLimit(candidate, event);
+  const wasHard = candidate.hasOtherTerms ? wasUnderHardLimit(candidate, event) : isHard;
   const promptTokens = Math.min(TOKENS_MAX, promptOf(event, past, isHard, wasHard));
   const isCounted = price !== null && subjects.some(countsCost);
   const cost = isCounted ? chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute) : null;
@@ -91,5 +91,5 @@ export function forbiddenBy(
   if (!permits(({ permissions }) => permissions?.routes?.has(route) ?? true)) return 'route_not_permitted';
   if (!permits(({ permissions }) => permissions?.models?.has(model) ?? true)) return 'model_not_permitted';
   const isUnpriced = price === null && !candidate.pricingOf(id).allowsUnpriced;
-  return isUnpriced && subjects.some(countsCost) ? 'model_not_priced' : null;
+  return isUnpriced && subjects.some(boundsCost) ? 'model_not_priced' : null;
 }

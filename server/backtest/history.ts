@@ -17,13 +17,13 @@ class Average {
   #calls = 0;
   #input = 0;
   #output = 0;
-  #cost = 0n;
+  #cost = 0;
 
   add(input: number, output: number, cost: number): void {
     this.#calls++;
     this.#input += input;
     this.#output += output;
-    this.#cost += BigInt(cost);
+    this.#cost += cost;
   }
 
   /** Null: there was no call. */
@@ -32,15 +32,18 @@ class Average {
     return {
       input: Math.round(this.#input / this.#calls),
       output: Math.round(this.#output / this.#calls),
-      cost: Number(this.#cost / BigInt(this.#calls)),
+      cost: Math.floor(this.#cost / this.#calls),
     };
   }
 }
 
 const NOTHING: MeanUsage = { input: 0, output: 0, cost: 0 };
 
-/** What one instance knew. `diverged` has the models whose calls were not all admitted again. */
-type OfInstance = { calls: CallHistory; diverged: Set<string> };
+/**
+ * What one instance knew. `diverged` has the models whose calls were not all admitted again, `pasts` the
+ * entries of `calls` with their averages.
+ */
+type OfInstance = { calls: CallHistory; diverged: Set<string>; pasts: WeakMap<PastCalls, PastOf> };
 
 /** The calls before a call: of its key to its model. */
 export class PastOf {
@@ -92,13 +95,18 @@ export class History {
   of(instance: number, key: string, model: string, isOther: boolean): PastOf {
     let of = this.#instances.get(instance);
     if (of === undefined) {
-      of = { calls: new CallHistory(), diverged: new Set() };
+      of = { calls: new CallHistory(), diverged: new Set(), pasts: new WeakMap() };
       this.#instances.set(instance, of);
       if (this.#instances.size > INSTANCES_MAX)
         this.#instances.delete(this.#instances.keys().next().value as number);
     }
-    const averages = [`${key} ${model}`, model].flatMap((name) => this.#averageOf(name) ?? []);
-    const past = new PastOf(of, of.calls.of(key, model), averages, model);
+    const calls = of.calls.of(key, model);
+    let past = of.pasts.get(calls);
+    if (past === undefined) {
+      const averages = [`${key} ${model}`, model].flatMap((name) => this.#averageOf(name) ?? []);
+      past = new PastOf(of, calls, averages, model);
+      of.pasts.set(calls, past);
+    }
     if (isOther) past.diverges();
     return past;
   }

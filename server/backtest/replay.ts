@@ -1,3 +1,4 @@
+import { isUncharged } from '#db/events/admission.ts';
 import { type EventOf, isControl, type Placed, type RequestEvent } from '#db/events/events.ts';
 import { adjustedSubject } from '#db/events/quota-events.ts';
 import { type Figures, NO_CORRECTION } from '#db/fold/correction.ts';
@@ -117,7 +118,11 @@ export class Backtest {
   ): readonly SubjectLimits[] {
     const key = this.candidate.recorded.key(call.key);
     const { charged } = this.candidate;
-    return key === undefined ? charged.ofAccount(call.account, call) : charged.of(key, call);
+    // Its account may have another parent since then.
+    const parents = call.type === 'request.rejected' ? undefined : (call.parents ?? []);
+    return key === undefined
+      ? charged.ofAccount(call.account, call, parents)
+      : charged.of(key, call, parents);
   }
 
   #accept(placed: Placed<EventOf<'request.accepted'>>): void {
@@ -137,7 +142,7 @@ export class Backtest {
     };
     this.#open.set(event.request, open);
     if (!this.#isIn(placed)) {
-      open.charged = charge(allowances, amountsOf(event));
+      open.charged = charge(chargedBy(allowances, event), amountsOf(event));
       return;
     }
     this.tally.calls.admitted++;
@@ -146,6 +151,8 @@ export class Backtest {
     if (decided !== null && 'units' in decided) {
       open.charged = decided;
       if (sized.isHard) open.outputMax = tokenLimitOf({ ...sized, choices: 1 }, decided.amounts);
+      const observed = chargedBy(decided.observed, event);
+      if (observed.length > 0) this.#differs(placed, 'observed', null, observed, sized);
       return;
     }
     past.diverges();
@@ -252,7 +259,8 @@ export class Backtest {
   /** A correction counts at its own time. Its amount is the recorded one. */
   #correct(event: EventOf<'usage.adjusted'>, minute: number): void {
     if (event.admitted_minute === undefined || this.#rejected.has(event.request)) return;
-    correct(this.#allowances.of(this.#subjectsOf(event), event.admitted_minute), event, minute);
+    const allowances = this.#allowances.of(this.#subjectsOf(event), event.admitted_minute);
+    correct(chargedBy(allowances, event), event, minute);
   }
 
   /** Calls that the log has as rejected: if terms or limits decided so, they are decided again. */
@@ -294,10 +302,19 @@ export class Backtest {
   }
 }
 
+/** Without the limits that were observed when it was recorded and would have rejected it. */
+function chargedBy(
+  allowances: readonly Allowance[],
+  call: EventOf<'request.accepted' | 'usage.adjusted'>,
+): readonly Allowance[] {
+  if (call.observed === undefined) return allowances;
+  return allowances.filter(({ subject, limit }) => !isUncharged(call, subject, limit));
+}
+
 function shortLimit(short: Allowance, { minimum }: CallNeed): ShortLimit {
   const { meter, window, cap, enforcement } = short.limit;
   const needed = unitsReserved(meter, minimum);
-  return { subject: short.subject, meter, window, cap, enforcement, needed, free: freeOf(short) };
+  return { subject: short.subject, meter, window, cap, enforcement, needed, free: Math.max(0, freeOf(short)) };
 }
 
 /** The same settlement with a reply of at most so many tokens. */

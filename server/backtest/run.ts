@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { fullLogSource } from '#db/audit/source/full-log.ts';
-import type { Source } from '#db/audit/source/source.ts';
+import { databaseSource, type Source } from '#db/audit/source/source.ts';
 import type { WindowKind } from '#db/limits/limits.ts';
 import { windowStart, minuteOf } from '#db/limits/windows.ts';
 import { isControl } from '#db/events/events.ts';
@@ -23,6 +23,7 @@ export type BacktestRun = {
   signal?: AbortSignal;
 };
 
+const FIRST_POSITION = 1;
 /** The windows before a period that calls fill before it: those of the calendar, and lifetimes. */
 const LONGEST = ['month', 'week'] as const satisfies readonly WindowKind[];
 
@@ -30,13 +31,13 @@ const LONGEST = ['month', 'week'] as const satisfies readonly WindowKind[];
  * Replays the calls of a period under other terms, prices or models. It reads the log page by page, from the
  * beginning of the month and of the week that the period begins in; from the first event on where a limit
  * counts a lifetime. It changes nothing.
- * @throws {ArchivedError} when a part of the range is archived, and no directory is given.
+ * @throws {ArchivedError} when a part of what it reads is archived, and no directory is given.
  */
 export async function backtest(client: Client, run: BacktestRun): Promise<BacktestReport> {
   const { changes, from, to, archiveDir, onDifference = () => {}, onProgress, signal } = run;
-  const source = await fullLogSource(client, archiveDir);
-  const period = (await source.seek(from)) ?? source.first;
-  const last = ((await source.seek(to)) ?? source.head + 1) - 1;
+  const live = await databaseSource(client);
+  const period = (await live.seek(from)) ?? live.first;
+  const last = ((await live.seek(to)) ?? live.head + 1) - 1;
   const corrections = await readAllCorrected(client, period);
   const replay = new Backtest({
     changes,
@@ -45,7 +46,8 @@ export async function backtest(client: Client, run: BacktestRun): Promise<Backte
     corrections,
     onDifference,
   });
-  const first = Math.min(period, await firstOf(client, source, changes, from));
+  const first = Math.min(period, await firstOf(client, live, changes, from));
+  const source = live.isLive(first) ? live : await fullLogSource(client, archiveDir);
   await readTerms(client, replay, first);
   const range = { after: first - 1, upTo: last };
   const of = Math.max(0, last - range.after);
@@ -64,11 +66,11 @@ export async function backtest(client: Client, run: BacktestRun): Promise<Backte
 }
 
 /** The first position whose calls are charged to windows of the period. */
-async function firstOf(client: Client, source: Source, changes: Changes, from: Date): Promise<number> {
-  if (await countsLifetimes(client, changes)) return source.first;
+async function firstOf(client: Client, live: Source, changes: Changes, from: Date): Promise<number> {
+  if (await countsLifetimes(client, changes)) return FIRST_POSITION;
   const minute = minuteOf(from.getTime());
   const start = Math.min(...LONGEST.map((window) => windowStart(window, minute)));
-  return (await source.seek(new Date(start * 60_000))) ?? source.first;
+  return (await live.seek(new Date(start * 60_000))) ?? live.first;
 }
 
 /** Whether any terms, of any time, limit a lifetime. */

@@ -1,4 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
+import { ExactSum } from '#server/backtest/exact-sum.ts';
 import { parseSubject } from '#db/limits/subjects.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type {
@@ -20,8 +21,33 @@ const LIMITS_MAX = 10_000;
 /** The rows of each list in a report: those with the most rejections. */
 const LISTED_MAX = 100;
 
-type Amounts = { before: bigint; after: bigint; upstreamBefore: bigint; upstreamAfter: bigint };
-type Line = Amounts & { account: string; model: string; requests: number; rejected: number };
+type Amount = 'before' | 'after' | 'upstreamBefore' | 'upstreamAfter';
+
+/** Settled requests of an account to a model. */
+class Line {
+  readonly account: string;
+  readonly model: string;
+  requests = 0;
+  rejected = 0;
+  readonly before = new ExactSum();
+  readonly after = new ExactSum();
+  readonly upstreamBefore = new ExactSum();
+  readonly upstreamAfter = new ExactSum();
+
+  constructor(account: string, model: string) {
+    this.account = account;
+    this.model = model;
+  }
+
+  add({ isRejected, before, after, upstreamBefore, upstreamAfter }: SettledCosts): void {
+    this.requests++;
+    if (isRejected) this.rejected++;
+    this.before.add(before);
+    this.after.add(after);
+    this.upstreamBefore.add(upstreamBefore);
+    this.upstreamAfter.add(upstreamAfter);
+  }
+}
 
 /** A settled request: its costs as recorded, and by the changes; both with its corrections. */
 export type SettledCosts = {
@@ -40,6 +66,7 @@ export class Tally {
     rejected: 0,
     newly_rejected: 0,
     shortened: 0,
+    newly_observed: 0,
     newly_admitted: 0,
     not_evaluated: 0,
   };
@@ -48,7 +75,10 @@ export class Tally {
   unpricedAfter = 0;
   newlyAdmittedCost = 0n;
   readonly #codes = new Map<string, number>();
-  readonly #lines = new Map<string, Line>();
+  /** By account and model. */
+  readonly #lines = new Map<string, Map<string, Line>>();
+  #lineCount = 0;
+  readonly #others = new Line('', '');
   readonly #accounts = new Map<string, RejectedOf>();
   readonly #keys = new Map<string, RejectedOf>();
   readonly #endUsers = new Map<string, RejectedOf>();
@@ -57,17 +87,29 @@ export class Tally {
   /** Adds a call whose outcome differs. */
   add(call: DifferingCall): void {
     const { calls } = this;
-    if (call.outcome === 'shortened') calls.shortened++;
-    else if (call.outcome === 'admitted') calls.newly_admitted += call.count;
-    else {
-      calls.newly_rejected++;
-      const { account, key, end_user: endUser, error_code: code } = call;
-      if (code !== null) this.#codes.set(code, (this.#codes.get(code) ?? 0) + 1);
-      countRejected(this.#accounts, account, call);
-      countRejected(this.#keys, key, call);
-      if (endUser !== null) countRejected(this.#endUsers, endUser, call);
-      for (const limit of call.limits) this.#countLimit(limit, call);
+    switch (call.outcome) {
+      case 'shortened':
+        calls.shortened++;
+        return;
+      case 'admitted':
+        calls.newly_admitted += call.count;
+        return;
+      case 'observed':
+        calls.newly_observed++;
+        break;
+      case 'rejected':
+        calls.newly_rejected++;
+        this.#countRejection(call);
     }
+    for (const limit of call.limits) this.#countLimit(limit, call);
+  }
+
+  #countRejection(call: DifferingCall): void {
+    const { account, key, end_user: endUser, error_code: code } = call;
+    if (code !== null) this.#codes.set(code, (this.#codes.get(code) ?? 0) + 1);
+    countRejected(this.#accounts, account, call);
+    countRejected(this.#keys, key, call);
+    if (endUser !== null) countRejected(this.#endUsers, endUser, call);
   }
 
   #countLimit(short: ShortLimit, { position, at }: DifferingCall): void {
@@ -96,23 +138,20 @@ export class Tally {
   }
 
   /** Adds the costs of a settled request. */
-  addCosts({ account, model, isRejected, before, after, upstreamBefore, upstreamAfter }: SettledCosts): void {
-    let name = `${account} ${model}`;
-    let line = this.#lines.get(name);
-    if (line === undefined) {
-      if (this.#lines.size >= LINES_MAX) name = '';
-      line = this.#lines.get(name) ?? {
-        ...{ account: name === '' ? '' : account, model: name === '' ? '' : model },
-        ...{ requests: 0, rejected: 0, before: 0n, after: 0n, upstreamBefore: 0n, upstreamAfter: 0n },
-      };
-      this.#lines.set(name, line);
-    }
-    line.requests++;
-    if (isRejected) line.rejected++;
-    line.before += BigInt(before);
-    line.after += BigInt(after);
-    line.upstreamBefore += BigInt(upstreamBefore);
-    line.upstreamAfter += BigInt(upstreamAfter);
+  addCosts(costs: SettledCosts): void {
+    this.#lineOf(costs.account, costs.model).add(costs);
+  }
+
+  #lineOf(account: string, model: string): Line {
+    const known = this.#lines.get(account)?.get(model);
+    if (known !== undefined) return known;
+    if (this.#lineCount >= LINES_MAX) return this.#others;
+    let ofAccount = this.#lines.get(account);
+    if (ofAccount === undefined) this.#lines.set(account, (ofAccount = new Map()));
+    const line = new Line(account, model);
+    ofAccount.set(model, line);
+    this.#lineCount++;
+    return line;
   }
 
   /** The report, with the names that accounts and keys have now. */
@@ -120,27 +159,20 @@ export class Tally {
     names: ReadModel,
     range: Pick<BacktestReport, 'from' | 'to' | 'first_position' | 'period_position' | 'last_position'>,
   ): BacktestReport {
-    const lines = [...this.#lines]
-      .toSorted(([one], [other]) => (one < other ? -1 : 1))
-      .map(([, { account, model, ...figures }]) => ({
-        account,
-        name: names.account(account)?.name ?? account,
-        model,
-        ...shown(figures),
-      }));
-    const total = { requests: 0, rejected: 0, before: 0n, after: 0n, upstreamBefore: 0n, upstreamAfter: 0n };
-    for (const line of this.#lines.values()) {
-      total.requests += line.requests;
-      total.rejected += line.rejected;
-      for (const amount of ['before', 'after', 'upstreamBefore', 'upstreamAfter'] as const)
-        total[amount] += line[amount];
-    }
+    const counted = [...this.#lines.values()].flatMap((ofAccount) => [...ofAccount.values()]).toSorted(byName);
+    if (this.#others.requests > 0) counted.unshift(this.#others);
+    const lines = counted.map((line) => ({
+      account: line.account,
+      name: names.account(line.account)?.name ?? line.account,
+      model: line.model,
+      ...shown([line]),
+    }));
     return {
       object: 'backtest',
       ...range,
       calls: this.calls,
       error_codes: Object.fromEntries([...this.#codes].toSorted(([one], [other]) => (one < other ? -1 : 1))),
-      cost: { ...shown(total), newly_admitted_nanousd: String(this.newlyAdmittedCost) },
+      cost: { ...shown(counted), newly_admitted_nanousd: String(this.newlyAdmittedCost) },
       lines,
       accounts: mostRejected(this.#accounts, (id) => names.account(id)?.name ?? null),
       keys: mostRejected(this.#keys, (id) => names.key(id)?.name ?? null),
@@ -158,21 +190,50 @@ export class Tally {
   }
 }
 
-function shown({
-  requests,
-  rejected,
-  before,
-  after,
-  upstreamBefore,
-  upstreamAfter,
-}: Omit<Line, 'account' | 'model'>) {
+/**
+ * The report with at most so many lines: those that changed most. The rest is one line, as beyond the bound
+ * of lines.
+ */
+export function withFewerLines(report: BacktestReport, linesMax: number): BacktestReport {
+  const { lines } = report;
+  if (lines.length <= linesMax) return report;
+  const byChange = lines
+    .filter(({ account }) => account !== '')
+    .toSorted((one, other) => Number(changeOf(other) - changeOf(one)));
+  const kept = new Set(byChange.slice(0, linesMax - 1));
+  const rest = lines.filter((line) => !kept.has(line));
+  const count = (of: 'requests' | 'rejected'): number => rest.reduce((sum, line) => sum + line[of], 0);
+  const add = (of: `${'' | 'upstream_'}${'before' | 'after'}_nanousd`): string =>
+    String(rest.reduce((sum, line) => sum + BigInt(line[of]), 0n));
+  const others: BacktestLine = {
+    ...{ account: '', name: '', model: '', requests: count('requests'), rejected: count('rejected') },
+    before_nanousd: add('before_nanousd'),
+    after_nanousd: add('after_nanousd'),
+    upstream_before_nanousd: add('upstream_before_nanousd'),
+    upstream_after_nanousd: add('upstream_after_nanousd'),
+  };
+  return { ...report, lines: [others, ...lines.filter((line) => kept.has(line))] };
+}
+
+function changeOf({ before_nanousd: before, after_nanousd: after }: BacktestLine): bigint {
+  const difference = BigInt(after) - BigInt(before);
+  return difference < 0n ? -difference : difference;
+}
+
+const byName = (one: Line, other: Line): number =>
+  `${one.account} ${one.model}` < `${other.account} ${other.model}` ? -1 : 1;
+
+/** The sum of lines. */
+function shown(lines: readonly Line[]) {
+  const sum = (amount: Amount): string =>
+    String(lines.reduce((total, line) => total + line[amount].value, 0n));
   return {
-    requests,
-    rejected,
-    before_nanousd: String(before),
-    after_nanousd: String(after),
-    upstream_before_nanousd: String(upstreamBefore),
-    upstream_after_nanousd: String(upstreamAfter),
+    requests: lines.reduce((total, { requests }) => total + requests, 0),
+    rejected: lines.reduce((total, { rejected }) => total + rejected, 0),
+    before_nanousd: sum('before'),
+    after_nanousd: sum('after'),
+    upstream_before_nanousd: sum('upstreamBefore'),
+    upstream_after_nanousd: sum('upstreamAfter'),
   } satisfies Omit<BacktestLine, 'account' | 'name' | 'model'>;
 }
 

@@ -13,6 +13,8 @@ export function showBacktest(report: BacktestReport): string {
     `Admitted instead: ${calls.newly_admitted} of the rejected ones, at an estimated cost of ` +
       `${dollars(cost.newly_admitted_nanousd)} dollars.`,
   ];
+  if (calls.newly_observed > 0)
+    parts.push(`Would be rejected by observed limits, and are admitted: ${calls.newly_observed}.`);
   if (report.limits.length > 0) parts.push('', limitsTable(report.limits));
   if (report.accounts.length > 0) parts.push('', rejectedTable(report));
   if (lines.length > 0) parts.push('', costTable(report));
@@ -39,10 +41,11 @@ function limitText(meter: LimitHit['meter'], cap: number, window: string): strin
 
 function limitsTable(limits: readonly LimitHit[]): string {
   return showTable(
-    ['LIMIT OF', 'LIMIT', 'SUBJECTS', 'REJECTED', 'FIRST', 'LAST'],
-    limits.map(({ subject, meter, window, cap, subjects, rejected, first, last }) => [
+    ['LIMIT OF', 'LIMIT', 'ENFORCEMENT', 'SUBJECTS', 'REJECTED', 'FIRST', 'LAST'],
+    limits.map(({ subject, meter, window, cap, enforcement, subjects, rejected, first, last }) => [
       subjects === 1 ? subject : subject.replace(/[^/]+$/, '*'),
       limitText(meter, cap, window),
+      enforcement,
       String(subjects),
       String(rejected),
       first.at,

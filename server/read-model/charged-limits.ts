@@ -43,9 +43,10 @@ export class ChargedLimits {
    * The limits that a key's call is charged to. The `limits` of each are the same array until its terms
    * change.
    * @param call who it is for; undefined: only the limits of every call of the key.
+   * @param parents absent: those of its account now.
    */
-  of(key: Key, call?: CallAttribution): readonly SubjectLimits[] {
-    const subjects = this.ofAccount(key.account, call);
+  of(key: Key, call?: CallAttribution, parents?: readonly string[]): readonly SubjectLimits[] {
+    const subjects = this.ofAccount(key.account, call, parents);
     const ofKey = this.#source.keyAccess(key);
     return ofKey === null ? subjects : joined(subjects, limitsFor(ofKey, call));
   }

@@ -41,13 +41,14 @@ export function callsOf(seed: number, count: number): DayCall[] {
 export function termsOf(seed: number, count: number): PlanTerms {
   const random = randomFrom(seed + 1_000);
   const around = (units: number): number => Math.round((units * (50 + random.below(100))) / 100);
-  const enforcement = (): 'soft' | 'hard' => pick(random, ['soft', 'hard']);
+  const enforcement = (): Quota['enforcement'] => pick(random, ['soft', 'hard', 'observe']);
+  const softly = (): Quota['enforcement'] => pick(random, ['soft', 'observe']);
   const calls = count / TENANTS;
   const quotas: Quota[] = [
     { meter: 'requests', window: 'day', limit: around(calls * 0.8), enforcement: 'soft' },
     { meter: 'tokens', window: 'day', limit: around(calls * 130), enforcement: enforcement() },
     { meter: 'cost_nanousd', window: 'month', limit: around(calls * 350), enforcement: enforcement() },
-    { meter: 'tokens', window: 'hour', per: 'end_user', limit: around(calls * 40), enforcement: 'soft' },
+    { meter: 'tokens', window: 'hour', per: 'end_user', limit: around(calls * 40), enforcement: softly() },
     { meter: 'requests', window: 'lifetime', per: 'end_user', limit: around(calls / 4), enforcement: 'soft' },
   ];
   const chosen = quotas.filter(() => random.below(2) === 0);

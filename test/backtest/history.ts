@@ -69,10 +69,7 @@ export class RecordedLog {
 
   /** The end of a call. */
   settle(request: string, changes: Partial<EventOf<'request.settled'>> = {}): void {
-    const accepted = this.events.find(
-      ({ event }) => event.type === 'request.accepted' && event.request === request,
-    )?.event as EventOf<'request.accepted'>;
-    const { account, key, model, route, end_user, admitted_minute } = accepted;
+    const { account, key, model, route, end_user, admitted_minute } = this.#acceptedOf(request);
     this.#add({
       ...{ type: 'request.settled', request, account, key, model, route, status: 200 },
       ...{ end_reason: 'completed', usage_source: 'provider', attempt_count: 1, duration_ms: 10 },
@@ -83,6 +80,18 @@ export class RecordedLog {
     });
   }
 
+  /** A correction of a call, by the fields of its acceptance. */
+  adjust(request: string, changes: Partial<EventOf<'usage.adjusted'>>): void {
+    const { account, key, model, admitted_minute, observed } = this.#acceptedOf(request);
+    this.#add({
+      ...{ type: 'usage.adjusted', request, account, key, model, end_reason: 'completed' },
+      ...{ reference: request, reason: 'a test', adjusted_by: 'command-line' },
+      ...(admitted_minute === undefined ? {} : { admitted_minute }),
+      ...(observed === undefined ? {} : { observed }),
+      ...changes,
+    } as EventOf<'usage.adjusted'>);
+  }
+
   reject(changes: Partial<EventOf<'request.rejected'>>): void {
     this.#add({
       ...{ type: 'request.rejected', request: '00000000-0000-7000-8000-000000999999', account: ACCOUNT },
@@ -91,6 +100,14 @@ export class RecordedLog {
       ...{ admitted_minute: Math.floor(this.#at / 60_000) },
       ...changes,
     });
+  }
+
+  #acceptedOf(request: string): EventOf<'request.accepted'> {
+    const accepted = this.events.find(
+      ({ event }) => event.type === 'request.accepted' && event.request === request,
+    );
+    if (accepted === undefined) throw new Error(`the log has no request ${request}`);
+    return accepted.event as EventOf<'request.accepted'>;
   }
 
   #add(event: Placed['event'], stream: string | null = null, version: number | null = null): void {

@@ -71,6 +71,58 @@ test('counts usage before the period in the windows that the period begins in', 
   expect(report.calls).toMatchObject({ admitted: 2, newly_rejected: 1 });
 });
 
+const tokensOf = (limit: number, enforcement: 'soft' | 'observe'): PlanTerms => ({
+  quotas: [{ meter: 'tokens', window: 'day', limit, enforcement }],
+});
+
+test('rejects nothing by an observed limit, and names the calls that it would have rejected', () => {
+  const log = new RecordedLog('2026-10-01T10:00:00Z');
+  const [, , third, fourth] = calls(log, 4);
+  const { report, differences } = replay(log, limited(tokensOf(250, 'observe')));
+  expect(differences.map(({ request, outcome }) => [request, outcome])).toEqual([
+    [third, 'observed'],
+    [fourth, 'observed'],
+  ]);
+  expect(report.calls).toMatchObject({ newly_rejected: 0, newly_observed: 2 });
+  expect(report.cost).toMatchObject({ rejected: 0, after_nanousd: '1120' });
+  expect(report.limits).toMatchObject([{ enforcement: 'observe', rejected: 2 }]);
+});
+
+test('decides observed limits beside enforced ones, each on its own', () => {
+  const log = new RecordedLog('2026-10-01T10:00:00Z');
+  const [, , third, fourth] = calls(log, 4);
+  const [observed] = tokensOf(250, 'observe').quotas ?? [];
+  const hit = replay(log, limited({ requests_per_minute: 3, quotas: observed ? [observed] : [] }));
+  expect(hit.differences.map(({ request, outcome }) => [request, outcome])).toEqual([
+    [third, 'observed'],
+    [fourth, 'rejected'],
+  ]);
+});
+
+test('counts no call in an observed limit that is recorded as exceeded by it', () => {
+  const log = new RecordedLog('2026-10-01T10:00:00Z');
+  log.plan('watched', tokensOf(250, 'observe'));
+  const rejection = { subject: `account/${ACCOUNT}`, meter: 'tokens', window: 'day', limit: 250 } as const;
+  calls(log, 2);
+  const large = log.accept({ hold_tokens: 900, observed: [{ ...rejection, needed: 900, free: 50 }] });
+  log.settle(large, { output_tokens: 800 });
+  log.adjust(large, { output_tokens: 40 });
+  log.setTime('2026-10-01T11:00:00Z');
+  log.settle(log.accept({ hold_tokens: 51, prompt_estimate: 1 }));
+  const from = '2026-10-01T11:00:00Z';
+  const soft = limited(tokensOf(251, 'soft'));
+  expect(replay(log, NOTHING).differences.map(({ outcome }) => outcome)).toEqual(['observed']);
+  expect(replay(log, soft, from).differences).toEqual([]);
+  expect(replay(log, limited(tokensOf(250, 'soft')), from).differences).toHaveLength(1);
+});
+
+test('needs no price for an observed limit of cost', () => {
+  const log = new RecordedLog('2026-10-01T10:00:00Z');
+  calls(log, 1);
+  const quotas = [{ meter: 'cost_nanousd', window: 'day', limit: 1_000, enforcement: 'observe' }] as const;
+  expect(replay(log, limited({ quotas: [...quotas] })).differences).toEqual([]);
+});
+
 test('begins each window with no usage', () => {
   const log = new RecordedLog('2026-10-01T10:00:59Z');
   calls(log, 2);

@@ -1,6 +1,7 @@
 import { env } from 'node:process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PlanTerms } from '#db/events/events.ts';
+import type { ObservedRejection } from '#db/events/admission.ts';
+import type { EventOf, PlanTerms } from '#db/events/events.ts';
 import { Candidate, type Changes } from '#server/backtest/candidate.ts';
 import { backtest } from '#server/backtest/run.ts';
 import { reprice } from '#server/control/reprice.ts';
@@ -74,16 +75,26 @@ async function backtestOf({ fleet }: RealDay, changes: Changes) {
   }
 }
 
-/** The rejections of a back-test on a day on which every call was admitted, in the order of the calls. */
-async function rejectionsOf({ fleet }: RealDay, differences: readonly DifferingCall[]) {
-  const rejected = new Map(
-    differences.filter(({ outcome }) => outcome === 'rejected').map((call) => [call.request, call]),
+const acceptedIn = async ({ fleet }: RealDay): Promise<EventOf<'request.accepted'>[]> =>
+  (await fleet.readLog()).flatMap(({ event }) => (event.type === 'request.accepted' ? [event] : []));
+
+/** Calls with another outcome on a day on which every call was admitted, in the order of the calls. */
+async function differencesOf(
+  day: RealDay,
+  differences: readonly DifferingCall[],
+  wanted: DifferingCall['outcome'],
+) {
+  const found = new Map(
+    differences.filter(({ outcome }) => outcome === wanted).map((call) => [call.request, call]),
   );
-  const accepted = (await fleet.readLog()).filter(({ event }) => event.type === 'request.accepted');
-  return accepted.map(({ event }) => rejected.get('request' in event ? event.request : '') ?? null);
+  return (await acceptedIn(day)).map(({ request }) => found.get(request) ?? null);
 }
 
-const nameOf = ({ subject, meter, window }: DifferingCall['limits'][number]): string =>
+const nameOf = ({
+  subject,
+  meter,
+  window,
+}: Pick<ObservedRejection, 'subject' | 'meter' | 'window'>): string =>
   `${subject.split('/')[0]} ${meter} ${window}`;
 
 /** The sum of the charges, and the tokens of replies, as the log has them. */
@@ -118,7 +129,7 @@ describe.each(SEEDS)('a day by seed %i', (seed) => {
   });
 
   test('decides each call as a server with these terms does', async () => {
-    const rejections = await rejectionsOf(unlimited, tested.differences);
+    const rejections = await differencesOf(unlimited, tested.differences, 'rejected');
     expect(rejections.map((each) => each?.error_code ?? null)).toEqual(
       limited.decisions.map((each) => each?.code ?? null),
     );
@@ -126,7 +137,18 @@ describe.each(SEEDS)('a day by seed %i', (seed) => {
     for (const [index, real] of limited.decisions.entries())
       if (real?.limit) expect(rejections[index]?.limits.map(nameOf)).toContain(real.limit);
     expect(tested.report.calls.newly_rejected).toBe(limited.decisions.filter((each) => each !== null).length);
-    expect(tested.report.calls.newly_rejected).toBeGreaterThan(0);
+    const { newly_rejected: rejected, newly_observed: observed } = tested.report.calls;
+    expect(rejected + observed).toBeGreaterThan(0);
+  });
+
+  test('names the observed limits of each call as a server does', async () => {
+    const observed = await differencesOf(unlimited, tested.differences, 'observed');
+    const admitted = await acceptedIn(limited);
+    expect(observed.map((call) => call?.limits.map(nameOf).toSorted() ?? [])).toEqual(
+      limited.decisions.map((rejection) =>
+        rejection === null ? (admitted.shift()?.observed ?? []).map(nameOf).toSorted() : [],
+      ),
+    );
   });
 
   test('charges to the nano-dollar what the server charges', async () => {
