@@ -554,6 +554,7 @@ export type RequestTable = {
   usage_source: number | null;
   attempt_count: number | null;
   retry_count: number | null;
+  observed: number | null;
   route: number | null;
   sse: boolean | null;
   account: string;

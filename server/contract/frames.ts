@@ -52,6 +52,8 @@ const call = { request: z.uuid(), account: z.string(), key: z.string(), model: z
 const route = z.enum(RELAYED_ROUTES);
 const placed = { position: Position, at: Time };
 const admission = { admitted_minute: Count.optional(), terms_position: Count.optional() };
+/** The observed limits that would have rejected the call; `GET /v1/requests/{id}` has their figures. */
+const observed = z.array(z.unknown()).optional();
 
 /** A call was accepted. */
 const Started = z.object({
@@ -68,6 +70,7 @@ const Started = z.object({
   prompt_estimate: Count.optional(),
   max_output_tokens: Count.optional(),
   retry_count: Count.optional(),
+  observed,
 });
 
 /**
@@ -86,6 +89,7 @@ const Settled = z.object({
   outcome: Outcome.exclude(['refused']),
   end_reason: names<EndReason>(END_REASONS),
   usage_source: names<UsageSource>(USAGE_SOURCES),
+  observed,
   upstream: z.string().optional(),
   credential: z.string().optional(),
   status: Count.optional(),

@@ -88,6 +88,8 @@ export type RequestRow = FilteredCall & {
   duration_ms: number | null;
   attempt_count: number | null;
   retry_count: number | null;
+  /** The number of observed limits that would have rejected it; null: none. */
+  observed: number | null;
   /** The reservation, at its largest. */
   hold_tokens: number | null;
   hold_cost_nanousd: number | null;

@@ -40,6 +40,7 @@ const COLUMNS = [
   'duration_ms',
   'attempt_count',
   'retry_count',
+  'observed',
   'hold_tokens',
   'hold_cost_nanousd',
   'position',

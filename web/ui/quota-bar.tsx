@@ -6,6 +6,7 @@ import { isBalance, showAmount } from '../lib/format/limits.ts';
 import { useZone } from '../lib/hooks/preferences.ts';
 import { showDuration, showShort, showTime } from '../lib/format/show.ts';
 import { useNow } from '../lib/hooks/use-now.ts';
+import { Badge } from './layout/parts.tsx';
 import { Meter } from './meter.tsx';
 
 /** One limit: used, reserved and remaining amounts, the reset time and a forecast. */
@@ -23,7 +24,7 @@ export function QuotaBar({
   const nowMs = useNow();
   const zone = useZone();
   const row = atTime(given, nowMs);
-  const { meter, used, reserved: held, remaining: free, limit, key_name, resets_at } = row;
+  const { meter, enforcement, used, reserved: held, remaining: free, limit, key_name, resets_at } = row;
   const amount = (value: number): string => showAmount(meter, value, showShort);
   const whose = key_name === null || isOwnerKnown ? '' : ` · Key ${key_name}`;
   const name = isBalance(row) ? 'Prepaid balance' : limitTitle(row);
@@ -35,7 +36,8 @@ export function QuotaBar({
       <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-0 truncate">
           <span className="font-medium">{name}</span>
-          <span className="text-muted">{whose}</span>
+          <span className="text-muted">{whose}</span>{' '}
+          {enforcement === 'observe' && <Badge>Observed</Badge>}
         </p>
         {resets_at !== null && (
           <p className="text-xs text-muted" title={showTime(resets_at, zone)}>
@@ -68,8 +70,8 @@ export function QuotaBar({
       <p className="min-h-5 text-xs leading-5">
         {free <= 0 ? (
           <span className="text-warn">
-            Limit reached. Requests are rejected until {meter === 'concurrent' ? 'one finishes' : 'the reset'}
-            .
+            Limit reached. Requests {enforcement === 'observe' ? 'would be' : 'are'} rejected until{' '}
+            {meter === 'concurrent' ? 'one finishes' : 'the reset'}.
           </span>
         ) : line !== null ? (
           <span className={line.isOver ? 'text-warn' : 'text-muted'}>{line.text}</span>

@@ -39,6 +39,7 @@ export const REQUEST_COLUMNS = [
   'usage_source',
   'attempt_count',
   'retry_count',
+  'observed',
   'route',
   'sse',
   'account',
@@ -152,6 +153,7 @@ function rowOf(first: PageEvent, accepted: Cells, hold: PageEvent | null, end: P
     cell(ended, AT.usage_source),
     cell(ended, AT.attempt_count),
     cell(accepted, AT.retry_count),
+    observedOf(accepted),
     cell(accepted, AT.route),
     cell(accepted, AT.sse),
     cell(first.cells, AT.account),
@@ -163,6 +165,14 @@ function rowOf(first: PageEvent, accepted: Cells, hold: PageEvent | null, end: P
     cell(accepted, AT.session),
     cell(accepted, AT.tags),
   ];
+}
+
+/** How many observed limits would have rejected a call. */
+function observedOf(accepted: Cells): string | null {
+  const body = cell(accepted, AT.body);
+  if (body === null) return null;
+  const { observed } = JSON.parse(body) as { observed?: readonly unknown[] };
+  return observed === undefined ? null : String(observed.length);
 }
 
 function rejectedRow({ position, at, instance, cells }: PageEvent): RequestRow {

@@ -44,6 +44,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
         terms_position: event.terms_position ?? null,
         admitted_minute: event.admitted_minute ?? null,
         retry_count: event.retry_count ?? null,
+        observed: event.observed?.length ?? null,
       });
       running.set(event.request, { request: event.request, position, account });
     } else if (event.type === 'request.extended') {
@@ -102,7 +103,7 @@ const EMPTY: Row = Object.fromEntries(
    cost_nanousd upstream_cost_nanousd terms_position instance admitted_minute body_bytes
    input_tokens cache_read_tokens cache_write_tokens output_tokens reasoning_tokens
    first_byte_ms duration_ms price_version rejected_count status end_reason usage_source
-   attempt_count retry_count route sse account key model upstream error_code end_user session
+   attempt_count retry_count observed route sse account key model upstream error_code end_user session
    tags`
     .split(/\s+/)
     .map((name) => [name, null]),

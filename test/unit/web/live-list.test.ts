@@ -67,6 +67,7 @@ const row = ({ request, at, ms }: Made, more: Partial<RequestRow> = {}): Request
   duration_ms: 1,
   attempt_count: 1,
   retry_count: null,
+  observed: null,
   hold_tokens: 1,
   hold_cost_nanousd: null,
   position: 1_000 + ms,

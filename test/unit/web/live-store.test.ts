@@ -152,6 +152,7 @@ const runningRow = (position: number): RequestRow => ({
   duration_ms: null,
   attempt_count: null,
   retry_count: null,
+  observed: null,
   hold_tokens: 1,
   hold_cost_nanousd: null,
 });

@@ -28,6 +28,7 @@ const EMPTY_ROW = {
   duration_ms: null,
   attempt_count: null,
   retry_count: null,
+  observed: null,
   hold_tokens: null,
   hold_cost_nanousd: null,
   end_position: null,
@@ -63,6 +64,7 @@ function startedRow(frame: FrameOf<'started'>): RequestRow {
     hold_tokens,
     hold_cost_nanousd: frame.hold_cost_nanousd ?? null,
     retry_count: frame.retry_count ?? null,
+    observed: frame.observed?.length ?? null,
   };
 }
 
@@ -86,6 +88,7 @@ function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): R
     usage_source,
     ended_at: at,
     end_position: position,
+    observed: frame.observed?.length ?? null,
     upstream: frame.upstream ?? null,
     status: frame.status ?? null,
     input_tokens: frame.input_tokens ?? null,

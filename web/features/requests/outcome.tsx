@@ -14,9 +14,9 @@ const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
 
 /** Outcome, status code, and the number of identical rejections. */
 export function OutcomeOf({
-  row: { outcome, status, rejected_count },
+  row: { outcome, status, rejected_count, observed },
 }: {
-  row: Pick<RequestRow, 'outcome' | 'status' | 'rejected_count'>;
+  row: Pick<RequestRow, 'outcome' | 'status' | 'rejected_count' | 'observed'>;
 }) {
   const { text, dot } = LOOKS[outcome];
   return (
@@ -26,6 +26,12 @@ export function OutcomeOf({
       {status !== null && <span className="text-muted">{status}</span>}
       {rejected_count !== null && rejected_count > 1 && (
         <span className="text-muted">× {showCount(rejected_count)}</span>
+      )}
+      {observed !== null && (
+        <span title="An observed limit would have rejected it">
+          <span aria-hidden="true" className="block size-2.5 rounded-full border-2 border-warn" />
+          <span className="sr-only">Would be rejected</span>
+        </span>
       )}
     </span>
   );

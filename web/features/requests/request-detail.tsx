@@ -1,5 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import type { ObservedRejection } from '#db/events/admission.ts';
+import { parseSubject, PER } from '#db/limits/subjects.ts';
 import { limitTitle } from '#db/limits/titles.ts';
 import { showAmount } from '../../lib/format/limits.ts';
 import type { RequestDetail, RequestQuota } from '#server/contract/requests.ts';
@@ -20,7 +22,7 @@ import { OutcomeOf } from './outcome.tsx';
 import { Receipt } from './receipt.tsx';
 import { Corrections } from './request-corrections.tsx';
 import { Spans, EventList, AttemptList } from './request-timeline.tsx';
-import { END_WORDS, attemptsOf } from './request-words.ts';
+import { END_WORDS, attemptsOf, observedOf } from './request-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
@@ -188,6 +190,11 @@ export function RequestDetailView({ detail, soFar, onCorrect, onErase }: Request
           </p>
         </Part>
       )}
+      {detail.observed !== null && (
+        <Part title="Observed limits">
+          <ObservedLimits rejections={observedOf(detail)} />
+        </Part>
+      )}
       {detail.quotas.length > 0 && (
         <Part title="Quotas">
           <Quotas quotas={detail.quotas} />
@@ -332,6 +339,36 @@ function Quotas({ quotas }: { quotas: readonly RequestQuota[] }) {
     </ul>
   );
 }
+
+/** The observed limits that would have rejected it. */
+function ObservedLimits({ rejections }: { rejections: readonly ObservedRejection[] }) {
+  return (
+    <>
+      <p className="mb-2">
+        These limits would have rejected the request, were they enforced. It isn’t charged to them.
+      </p>
+      <ul className="flex flex-col gap-2">
+        {rejections.map(({ subject, meter, window, limit, needed, free }) => (
+          <li key={`${subject} ${meter} ${window}`} className="flex flex-wrap justify-between gap-x-3">
+            <span>
+              {limitTitle({ meter, window })} of the {whoseNames(subject)}: {showAmount(meter, limit, showCount)}
+            </span>
+            <span className="text-muted">
+              {showAmount(meter, needed, showCount)} needed
+              {free === undefined ? ', couldn’t be decided' : `, ${showAmount(meter, free, showCount)} free`}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** "account", "end user" */
+const whoseNames = (subject: string): string => {
+  const { kind } = parseSubject(subject);
+  return kind === 'account' || kind === 'key' ? kind : PER[kind].names[0];
+};
 
 const upstreamText = (upstream: string, attempts: number): string =>
   attempts > 1 ? `${upstream} (${attempts} attempts)` : upstream;

@@ -1,4 +1,5 @@
 import type { RequestDetail, RequestEvent } from '#server/contract/requests.ts';
+import type { ObservedRejection } from '#db/events/admission.ts';
 import type { EndReason } from '#db/events/endings.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { showCost, showCount } from '../../lib/format/show.ts';
@@ -56,6 +57,12 @@ export function describeEvent(event: RequestEvent, detail: RequestDetail): strin
 export function attemptsOf({ events }: Pick<RequestDetail, 'events'>): Attempt[] {
   const attempts = events.find(({ type }) => type === 'request.settled')?.['attempts'];
   return Array.isArray(attempts) ? (attempts as Attempt[]) : [];
+}
+
+/** The observed limits that would have rejected it. */
+export function observedOf({ events }: Pick<RequestDetail, 'events'>): ObservedRejection[] {
+  const observed = events.find(({ type }) => type === 'request.accepted')?.['observed'];
+  return Array.isArray(observed) ? (observed as ObservedRejection[]) : [];
 }
 
 const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null);

@@ -11,6 +11,7 @@ import { AttributionField } from './attribution-field.tsx';
 import { AmountField } from './amount-field.tsx';
 import { ChargingField } from './charging-field.tsx';
 import { ListField } from './list-field.tsx';
+import { ObservedRates } from './observed-rates.tsx';
 import { Narrowing } from './narrowing.tsx';
 import { QuotasField } from './quotas-field.tsx';
 import { describeTerms, ROUTE_NAMES, type TermsKind } from './summary.ts';
@@ -153,6 +154,7 @@ export function TermsEditor<Terms extends PlanTerms>({
           {amount('tokens_per_minute', 'Tokens per minute')}
           {amount('concurrent_requests', 'Concurrent requests')}
         </div>
+        <ObservedRates terms={now} onChange={(observe) => set({ observe })} />
       </fieldset>
       {kind === 'override' ? (
         <Narrowing

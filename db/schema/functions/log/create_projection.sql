@@ -37,6 +37,8 @@ begin
       usage_source smallint,
       attempt_count smallint,
       retry_count smallint,
+      -- Observed limits that would have rejected it.
+      observed smallint,
       route smallint,
       sse boolean,
       account text collate "C" not null,
