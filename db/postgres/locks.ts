@@ -13,6 +13,7 @@ import { closeClient, connectLike } from '#db/postgres/connect.ts';
  */
 export type Lock =
   | 'archive'
+  | 'backtest'
   | 'checkpoint'
   | 'log'
   | 'logins'

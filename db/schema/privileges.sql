@@ -12,7 +12,7 @@ revoke all on all tables in schema daybook_lock from public, daybook_relay, dayb
 -- Locks. Auditors have no right on the schema, so they can't name its tables; functions of the owner take the
 -- locks of the log and its partitions.
 grant usage on schema daybook_lock to daybook_relay, daybook_worker;
-grant update on daybook_lock.setup, daybook_lock.master_key to daybook_relay;
+grant update on daybook_lock.setup, daybook_lock.master_key, daybook_lock.backtest to daybook_relay;
 grant update on daybook_lock.projecting, daybook_lock.rebuild, daybook_lock.checkpoint to daybook_worker;
 
 grant usage on schema daybook to daybook_relay, daybook_worker, daybook_auditor;

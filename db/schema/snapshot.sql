@@ -528,6 +528,10 @@ create table if not exists daybook_lock.archive (
 
 );
 
+create table if not exists daybook_lock.backtest (
+
+);
+
 create table if not exists daybook_lock.checkpoint (
 
 );
@@ -744,6 +748,7 @@ create table projection.request (
   usage_source smallint,
   attempt_count smallint,
   retry_count smallint,
+  observed smallint,
   route smallint,
   sse boolean,
   account text collate "C" not null,
@@ -1523,6 +1528,8 @@ begin
       usage_source smallint,
       attempt_count smallint,
       retry_count smallint,
+      -- Observed limits that would have rejected it.
+      observed smallint,
       route smallint,
       sse boolean,
       account text collate "C" not null,
@@ -2822,6 +2829,7 @@ grant delete, insert, select, update (seen_at) on table daybook.session to daybo
 grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config) on table daybook.sink to daybook_relay;
 grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at) on table daybook.sink to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
+grant update on table daybook_lock.backtest to daybook_relay;
 grant update on table daybook_lock.checkpoint to daybook_worker;
 grant update on table daybook_lock.master_key to daybook_relay;
 grant update on table daybook_lock.projecting to daybook_worker;

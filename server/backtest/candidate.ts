@@ -15,7 +15,7 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 export type Changes = {
   /** Terms in place of those of the plans in its scope. */
   plan: { terms: PlanTerms; scope: PlanScope } | null;
-  /** Prices in place of those of the same patterns: of the providers or, with `plan`, of a plan's accounts. */
+  /** Prices in place of those of the same patterns: the providers' or, with `plan`, those of its accounts. */
   prices: readonly { pattern: string; plan?: string | undefined; terms: PriceTerms; source: string }[];
   /** Models by the models that they replace. */
   models: ReadonlyMap<string, string>;

@@ -314,7 +314,8 @@ function chargedBy(
 function shortLimit(short: Allowance, { minimum }: CallNeed): ShortLimit {
   const { meter, window, cap, enforcement } = short.limit;
   const needed = unitsReserved(meter, minimum);
-  return { subject: short.subject, meter, window, cap, enforcement, needed, free: Math.max(0, freeOf(short)) };
+  const free = Math.max(0, freeOf(short));
+  return { subject: short.subject, meter, window, cap, enforcement, needed, free };
 }
 
 /** The same settlement with a reply of at most so many tokens. */

@@ -31,7 +31,7 @@ const LONGEST = ['month', 'week'] as const satisfies readonly WindowKind[];
  * Replays the calls of a period under other terms, prices or models. It reads the log page by page, from the
  * beginning of the month and of the week that the period begins in; from the first event on where a limit
  * counts a lifetime. It changes nothing.
- * @throws {ArchivedError} when a part of what it reads is archived, and no directory is given.
+ * @throws {ArchivedError} when a part of the events to read is archived, and no directory is given.
  */
 export async function backtest(client: Client, run: BacktestRun): Promise<BacktestReport> {
   const { changes, from, to, archiveDir, onDifference = () => {}, onProgress, signal } = run;

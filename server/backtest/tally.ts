@@ -159,7 +159,9 @@ export class Tally {
     names: ReadModel,
     range: Pick<BacktestReport, 'from' | 'to' | 'first_position' | 'period_position' | 'last_position'>,
   ): BacktestReport {
-    const counted = [...this.#lines.values()].flatMap((ofAccount) => [...ofAccount.values()]).toSorted(byName);
+    const counted = [...this.#lines.values()]
+      .flatMap((ofAccount) => [...ofAccount.values()])
+      .toSorted(byName);
     if (this.#others.requests > 0) counted.unshift(this.#others);
     const lines = counted.map((line) => ({
       account: line.account,

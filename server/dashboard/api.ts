@@ -4,6 +4,7 @@ import { attributionRoutes } from '#server/dashboard/accounts/attribution.ts';
 import { alertRoutes } from '#server/dashboard/service/alert-routes.ts';
 import { registrationRoutes } from '#server/dashboard/session/registration.ts';
 import { auditRoutes } from '#server/dashboard/audit/routes.ts';
+import { backtestRoutes } from '#server/dashboard/backtests/routes.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { dispatchRoutes } from '#server/dashboard/models/routing.ts';
 import { eventRoutes } from '#server/dashboard/events/routes.ts';
@@ -42,6 +43,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     attributionRoutes,
     planRoutes,
     priceRoutes,
+    backtestRoutes,
     modelRoutes,
     upstreamRoutes,
     dispatchRoutes,

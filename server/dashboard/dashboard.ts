@@ -3,6 +3,7 @@ import type { ControlWriter } from '#server/control/control-writer.ts';
 import type { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import type { AuditReader } from '#server/dashboard/audit/reader.ts';
 import type { ReconcileTasks } from '#server/dashboard/reconcile/tasks.ts';
+import type { Backtests } from '#server/dashboard/backtests/backtests.ts';
 import type { FindSession } from '#server/sign-in/signed-in.ts';
 import type { ReadStore } from '#server/read/store.ts';
 import type { ModelList } from '#server/models/model-list.ts';
@@ -20,6 +21,7 @@ export type Dashboard = {
   audit: AuditReader;
   checks: AuditChecks;
   reconcileTasks: ReconcileTasks;
+  backtests: Backtests;
   credentials: Pick<CredentialStore, 'refresh'>;
   modelList: ModelList;
   find: FindSession;

@@ -15,6 +15,7 @@ import { ControlWriter } from '#server/control/control-writer.ts';
 import { ReconcileTasks } from '#server/dashboard/reconcile/tasks.ts';
 import { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import { Attribution } from '#server/attribution/attribution.ts';
+import { Backtests } from '#server/dashboard/backtests/backtests.ts';
 import { AuditReader } from '#server/dashboard/audit/reader.ts';
 import { Feed } from '#server/feed/feed.ts';
 import type { FindSession } from '#server/sign-in/signed-in.ts';
@@ -200,6 +201,8 @@ export async function serve(
   const checks = new AuditChecks(audit, log);
   const reconcileTasks = new ReconcileTasks(store, config, log);
   opening.defer(() => reconcileTasks.close());
+  const backtests = new Backtests(store, audit, log);
+  opening.defer(() => backtests.close());
   const secrets = reportSecretUse(relay.secretUse, store, nowMs, log);
   opening.defer(() => secrets.close());
   let port = config.PORT;
@@ -216,6 +219,7 @@ export async function serve(
     audit,
     checks,
     reconcileTasks,
+    backtests,
     credentials,
     modelList,
     find,

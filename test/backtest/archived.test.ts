@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { expect, test } from 'vitest';
 import { ArchivedError } from '#db/log/read.ts';
 import { backtest } from '#server/backtest/run.ts';
@@ -12,10 +13,11 @@ const PARTITION = 100;
 test('reads archived calls from their files, and names these where it has no directory', async () => {
   await using log = await createPartitionedLog(PARTITION, 4);
   await log.fill(3 * PARTITION + 50);
+  const whenAll = new Date(Date.now() + 60_000);
   const run = async (
     archiveDir: string | undefined,
     from = new Date(0),
-    to = new Date(Date.now() + 60_000),
+    to = whenAll,
   ): Promise<BacktestReport> => {
     const client = await connectAs(log.database, 'auditor');
     try {
@@ -30,7 +32,7 @@ test('reads archived calls from their files, and names these where it has no dir
   await log.archive({ drop: true });
   const [first = ''] = await log.files();
   await expect(run(undefined)).rejects.toThrow(ArchivedError);
-  await expect(run(undefined)).rejects.toThrow(first);
+  await expect(run(undefined)).rejects.toThrow(path.basename(first));
   expect(await run(log.directory)).toEqual(whole);
   // A period that begins in another month and week needs nothing of them.
   const later = new Date(Date.now() + 40 * 86_400_000);

@@ -89,7 +89,7 @@ export class RecordedLog {
       ...(admitted_minute === undefined ? {} : { admitted_minute }),
       ...(observed === undefined ? {} : { observed }),
       ...changes,
-    } as EventOf<'usage.adjusted'>);
+    });
   }
 
   reject(changes: Partial<EventOf<'request.rejected'>>): void {

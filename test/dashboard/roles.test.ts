@@ -87,6 +87,7 @@ const PERMITTED: Record<string, string> = {
   'get /api/prices': OVERSEERS,
   'put /api/prices': 'administrator',
   'post /api/prices/import': 'administrator',
+  'post /api/backtests': 'administrator',
 
   'get /api/upstreams': OVERSEERS,
   'post /api/upstreams': 'administrator',

@@ -15,6 +15,7 @@ export const FOLDERS: Record<string, readonly string[]> = {
     'db/alerts/alert-path.ts',
     'db/alerts/alerts.ts',
     'db/alerts/destination-kinds.ts',
+    'db/events/admission.ts',
     'db/events/billing-events.ts',
     'db/events/parts.ts',
     'db/events/endings.ts',

@@ -36,8 +36,7 @@ export function QuotaBar({
       <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-0 truncate">
           <span className="font-medium">{name}</span>
-          <span className="text-muted">{whose}</span>{' '}
-          {enforcement === 'observe' && <Badge>Observed</Badge>}
+          <span className="text-muted">{whose}</span> {enforcement === 'observe' && <Badge>Observed</Badge>}
         </p>
         {resets_at !== null && (
           <p className="text-xs text-muted" title={showTime(resets_at, zone)}>

@@ -19,5 +19,7 @@ create table daybook_lock.archive ();
 create table daybook_lock.setup ();
 -- The process that signs the head of the log.
 create table daybook_lock.checkpoint ();
+-- The server that runs a back-test of the dashboard.
+create table daybook_lock.backtest ();
 -- The process that seals a credential or a key of attribution under the master key, or changes that key.
 create table daybook_lock.master_key ();

@@ -63,6 +63,27 @@ async function openRequestEnd(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Download receipt' }).scrollIntoViewIfNeeded();
 }
 
+/** The result of a check of tighter terms. */
+async function checkPlan(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Edit plan team' }).click();
+  await page.getByLabel('Requests per minute').first().fill('12');
+  await checkMonth(page);
+}
+
+async function checkPrice(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Set price' }).first().click();
+  await page.getByRole('dialog').getByLabel('Model').fill('gpt-5.2-mini');
+  await page.getByRole('dialog').getByLabel('Input').fill('1.75');
+  await checkMonth(page);
+}
+
+async function checkMonth(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Check', exact: true }).click();
+  const again = page.getByRole('button', { name: 'Check again' });
+  await again.waitFor();
+  await again.scrollIntoViewIfNeeded();
+}
+
 async function verify(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Verify log' }).click();
   await page.getByText('Started').waitFor();
@@ -220,6 +241,8 @@ const DIALOGS: readonly Scene[] = [
     who: 'administrator',
     act: opening('Edit plan team'),
   },
+  { name: 'admin-plans-check', path: '/admin/plans', who: 'administrator', act: checkPlan },
+  { name: 'admin-models-check', path: '/admin/models', who: 'administrator', act: checkPrice },
   {
     name: 'admin-upstreams-add',
     path: '/admin/upstreams',

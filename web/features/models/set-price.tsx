@@ -8,6 +8,7 @@ import { showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { SelectField, TextField } from '../../ui/form/field.tsx';
+import { CheckMonth } from '../../ui/backtest/check-month.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { PlanCharges } from './plan-charges.tsx';
@@ -71,6 +72,10 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
       onDone: onClose,
     },
   );
+  const changes =
+    'terms' in read && name !== ''
+      ? { prices: [{ model: name, ...(plan === null ? {} : { plan }), ...read.terms }] }
+      : null;
   const send = (event: FormEvent): void => {
     event.preventDefault();
     setSent(true);
@@ -155,6 +160,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
         <p className="text-xs text-muted">
           Applies to new requests. Recorded requests keep the price they were charged at.
         </p>
+        <CheckMonth key={JSON.stringify(changes)} changes={changes} />
         <FormProblem
           error={put.error}
           fields={['model', 'plan', ...PRICE_FIELDS.map((field) => `base.${field}`)]}

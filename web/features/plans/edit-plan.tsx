@@ -8,7 +8,9 @@ import { showCounted } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { TextField } from '../../ui/form/field.tsx';
+import { NamedSelect } from '../../ui/form/named-select.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { CheckMonth } from '../../ui/backtest/check-month.tsx';
 import { ChangesList } from '../../ui/terms/changes-list.tsx';
 import { termsChanges } from '../../ui/terms/changes.ts';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
@@ -60,6 +62,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
             </p>
           </>
         )}
+        <Check terms={terms} of={plan?.name} plans={names} />
         {!isTermsError(put.error) && <FormProblem error={put.error} fields={['plan']} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
@@ -69,6 +72,27 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
         </DialogActions>
       </form>
     </Dialog>
+  );
+}
+
+/** The check of the terms: by the accounts of the plan or, for a new one, by those of a plan to choose. */
+function Check({ terms, of, plans }: { terms: PlanTerms; of: string | undefined; plans: readonly string[] }) {
+  const [chosen, setChosen] = useState<string>();
+  const plan = of ?? chosen;
+  const changes = { plan: { terms, ...(plan === undefined ? {} : { of: plan }) } };
+  return (
+    <CheckMonth key={JSON.stringify(changes)} changes={changes}>
+      {of === undefined && plans.length > 0 && (
+        <NamedSelect
+          label="Calls to check"
+          all="Calls of all accounts"
+          value={chosen}
+          rows={plans.map((id) => ({ id, name: `Calls of plan ${id}` }))}
+          onChoose={setChosen}
+          className="w-full sm:w-auto"
+        />
+      )}
+    </CheckMonth>
   );
 }
 

@@ -351,7 +351,8 @@ function ObservedLimits({ rejections }: { rejections: readonly ObservedRejection
         {rejections.map(({ subject, meter, window, limit, needed, free }) => (
           <li key={`${subject} ${meter} ${window}`} className="flex flex-wrap justify-between gap-x-3">
             <span>
-              {limitTitle({ meter, window })} of the {whoseNames(subject)}: {showAmount(meter, limit, showCount)}
+              {limitTitle({ meter, window })} of the {whoseNames(subject)}:{' '}
+              {showAmount(meter, limit, showCount)}
             </span>
             <span className="text-muted">
               {showAmount(meter, needed, showCount)} needed

@@ -10,7 +10,7 @@ const LABELS: Record<RateField, string> = {
 
 const RATE_FIELDS = Object.keys(LABELS) as RateField[];
 
-/** Which of the rate limits that are set reject nothing, and only record what they would have rejected. */
+/** Choice of the rate limits that reject nothing, and only record the calls that would have been rejected. */
 export function ObservedRates({
   terms: { observe = [], ...terms },
   onChange,
@@ -35,7 +35,9 @@ export function ObservedRates({
           }}
         />
       ))}
-      <p className="text-xs text-muted">An observed limit records what it would reject, and enforces nothing.</p>
+      <p className="text-xs text-muted">
+        An observed limit rejects nothing: the calls that would have been rejected are recorded.
+      </p>
     </div>
   );
 }
