@@ -109,6 +109,7 @@ test('a key lists its running, ended and rejected requests, newest first, with a
     reasoning_tokens: 2,
     usage_source: 'provider',
     corrected: null,
+    observed: null,
     cost_nanousd: 5,
     first_byte_ms: 5,
     duration_ms: 50,

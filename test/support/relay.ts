@@ -99,6 +99,9 @@ export async function startRelay(options: RelayOptions = {}): Promise<TestRelay>
   let stopped: Promise<void> | null = null;
   const stop = (): Promise<void> => (stopped ??= log.close().then(() => server.stop()));
 
+  // The first key is in the log; the server reads it from there.
+  await caughtUp(port, await log.read());
+
   const control: TestRelay['control'] = async (use) => {
     const result = await changeControl(store, place.dataDir, use);
     await caughtUp(port, await log.read());

@@ -77,6 +77,14 @@ const add = (kind: string, address: string) =>
   );
 const delivered = async (): Promise<number> =>
   (await client.query("select from daybook.alert_delivery where state = 'delivered'")).rowCount ?? 0;
+const countAttempts = async (destination: string | undefined): Promise<number> =>
+  (
+    await client.query(
+      `select from daybook.alert_attempt t join daybook.alert_delivery d on d.id = t.delivery
+        where d.destination = $1`,
+      [destination],
+    )
+  ).rowCount ?? 0;
 
 test('an alert reaches Slack, Microsoft Teams and an inbox, once each through a restart', async () => {
   const made = [
@@ -107,8 +115,11 @@ test('an alert reaches Slack, Microsoft Teams and an inbox, once each through a 
   expect(slack.received.map(({ body }) => body)).toEqual([expect.stringContaining('"plain_text"')]);
   expect(slack.received[0]?.body).toContain(LINE);
   expect(new Set(teams.received.map(({ body }) => body)).size).toBe(1);
-  expect(teams.received).toHaveLength(2);
-  expect(teams.received[1]?.body).toContain('"AdaptiveCard"');
+  // An attempt that the end of the worker aborts is not counted, and is the only one without a result.
+  const counted = await countAttempts(made[1]?.id);
+  expect([counted, counted + 1]).toContain(teams.received.length);
+  expect(teams.received.length).toBeGreaterThan(1);
+  expect(teams.received.at(-1)?.body).toContain('"AdaptiveCard"');
   expect(mail.mails.map(({ to }) => to)).toEqual(['ops@b.example']);
   expect(mail.mails[0]?.text).toContain('Subject: [Daybook] Key expires soon: Acme');
   const text = mail.mails[0]?.text.replaceAll('=\n', '').replaceAll('=3D', '=');

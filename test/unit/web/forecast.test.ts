@@ -1,5 +1,8 @@
-import { expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { forecastLine } from '../../../web/lib/format/forecast.ts';
+import { setLocale } from '../../../web/lib/format/show.ts';
+
+beforeEach(() => setLocale('en-US'));
 
 const MONTH = { meter: 'cost_nanousd', window: 'month', resets_at: '2026-12-01T00:00:00.000Z' } as const;
 const PROJECTION = {
