@@ -31,6 +31,7 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.alert_attempt',
   'daybook.alert_look',
   'daybook.sink',
+  'daybook.stored_response',
   'daybook.member',
   'daybook.secret_use',
   'daybook.credential',

@@ -49,6 +49,7 @@ const TABLES = [
   'projections',
   'alerts',
   'sinks',
+  'stored_responses',
   'members',
   'secrets',
   'attribution',

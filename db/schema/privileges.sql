@@ -87,6 +87,10 @@ grant select (id, name, kind, account, position, created_at, paused_at, delivere
     update (sealed_config, position, paused_at, failures, failing_since, fault, retry_at)
   on daybook.sink to daybook_relay;
 
+-- Stored responses. Auditors don't read them: an id lets its account read the response.
+grant select, insert, update, delete on daybook.stored_response to daybook_relay;
+grant select, delete on daybook.stored_response to daybook_worker;
+
 -- Members and secrets.
 grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete
   on daybook.member to daybook_relay;

@@ -1,3 +1,4 @@
+import { STORED_RESPONSE_DAYS } from '#db/stored/bounds.ts';
 import { USAGE_HISTORY_KEPT_DAYS } from '#db/projections/bounds.ts';
 
 /**
@@ -63,6 +64,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.secret_use': aged('the server', 'its rotation is over'),
   'daybook.session': trimmed('the server', 'its end or expiry'),
   'daybook.sink': bounded('sinks'),
+  'daybook.stored_response': aged('`retain`', `${STORED_RESPONSE_DAYS} days, or its response is deleted`),
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',
   ),

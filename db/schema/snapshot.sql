@@ -518,6 +518,17 @@ create table daybook.sink (
   constraint sink_position_check CHECK (("position" >= 0))
 );
 
+create table daybook.stored_response (
+  account text collate "C" not null,
+  id text collate "C" not null,
+  upstream text collate "C" not null,
+  credential text collate "C",
+  created_at timestamp with time zone default statement_timestamp() not null,
+  constraint stored_response_pkey PRIMARY KEY (account, id),
+  constraint stored_response_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 512)))
+);
+CREATE INDEX stored_response_age ON daybook.stored_response USING btree (created_at);
+
 create table daybook.stream_head (
   stream text collate "C" not null,
   version integer not null,
@@ -2828,6 +2839,8 @@ grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;
 grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config) on table daybook.sink to daybook_relay;
 grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at) on table daybook.sink to daybook_worker;
+grant delete, insert, select, update on table daybook.stored_response to daybook_relay;
+grant delete, select on table daybook.stored_response to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
 grant update on table daybook_lock.backtest to daybook_relay;
 grant update on table daybook_lock.checkpoint to daybook_worker;

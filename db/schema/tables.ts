@@ -363,6 +363,14 @@ export type SinkTable = {
   held_until: Timestamp | null;
 };
 
+export type StoredResponseTable = {
+  account: string;
+  id: string;
+  upstream: string;
+  credential: string | null;
+  created_at: Default<Timestamp>;
+};
+
 export type StreamHeadTable = {
   stream: string;
   version: number;
@@ -803,6 +811,7 @@ export type Tables = {
   'daybook.secret_use': SecretUseTable;
   'daybook.session': SessionTable;
   'daybook.sink': SinkTable;
+  'daybook.stored_response': StoredResponseTable;
   'daybook.stream_head': StreamHeadTable;
   'daybook_migrations.definition': DefinitionTable;
   'daybook_migrations.migration': MigrationTable;

@@ -144,6 +144,11 @@ export const API_ERRORS = {
     type: 'invalid_request_error',
     message: 'No such request. It may belong to another account, or be too recent; check the id.',
   },
+  response_not_found: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No such response. It may be deleted, or belong to another account; check the id.',
+  },
   model_not_found: {
     status: 404,
     type: 'invalid_request_error',

@@ -39,6 +39,7 @@ import { MESSAGES, RELAYED, errorFormatOf, relayedSpec } from '#server/relay/rou
 import type { ModelList } from '#server/models/model-list.ts';
 import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
+import { STORED_ROUTES, storedRoutes } from '#server/stored/routes.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
@@ -190,6 +191,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   });
 
   routes.use(modelRoutes(relay, modelList));
+  routes.use(storedRoutes(relay));
   routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
   routes.use(logRoutes(proofs, relay.trustedProxies, (request) => mayReadEvents(dashboard, request)));
   const headers = pageHeaders(dashboard.config);
@@ -206,6 +208,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   for (const [path, allow] of [
     ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS'] as const),
     ...[...MODEL_ROUTES, ...READ_ROUTES].map((route) => [route, 'GET, HEAD, OPTIONS'] as const),
+    ...STORED_ROUTES,
     [LIVE, 'GET'],
     [LIVE_SIGNED_IN, 'GET'],
     ['/healthz', 'GET, HEAD'],

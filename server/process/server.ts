@@ -44,6 +44,7 @@ import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
+import { RouteBack } from '#server/stored/route-back.ts';
 import { guardedConnector, reportingConnector } from '#server/upstreams/connect.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
@@ -144,6 +145,10 @@ export async function serve(
   opening.defer(startHealthProbes(upstreams));
 
   const instance = new ServerInstance(store, readModel, log, onInstance);
+  const routeBack = new RouteBack(store.config('relay'), (error) =>
+    log.warn(errorFields(error), 'storing the places of responses failed; retrying'),
+  );
+  opening.defer(() => routeBack.close());
   const relay: Relay = {
     readModel,
     pepper,
@@ -168,6 +173,7 @@ export async function serve(
       account: mebibytes(config.MAX_BUFFERED_MB_PER_ACCOUNT),
       key: mebibytes(config.MAX_BUFFERED_MB_PER_KEY),
     }),
+    routeBack,
     overlapped: config.ACCOUNTING === 'overlapped',
     phase: 'serving',
     running: new Set(),

@@ -48,6 +48,8 @@ export type ProviderCall = {
   redactor: Redactor;
   /** The client's W3C trace context, passed on as it is; null: none. */
   traceparent?: string | null;
+  /** Called with the id that the provider stores the reply under, once it is read; null: it doesn't. */
+  onStored?: ((id: string) => void) | null;
 };
 
 export type ProviderRequest = {

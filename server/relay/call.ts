@@ -153,8 +153,10 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     return this.#attempt.run(choice.pool);
   }
 
-  #providerCall({ target: { upstream, model } }: Choice): ProviderCall {
-    const { body, parsed, route, estimate, hold, protocolHeaders, reply } = this.#admitted;
+  #providerCall({ target: { upstream, model }, pool: { credential } }: Choice): ProviderCall {
+    const { key, body, parsed, route, estimate, hold, protocolHeaders, reply } = this.#admitted;
+    const { routeBack } = this.#relay;
+    const place = { account: key.account, upstream: upstream.name, credential };
     return {
       route,
       body,
@@ -165,6 +167,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
       protocolHeaders,
       redactor: upstream.redactor,
       traceparent: reply.diagnostics?.traceparent ?? null,
+      onStored: parsed.isStored === true ? (id) => routeBack.note({ ...place, id }) : null,
     };
   }
 

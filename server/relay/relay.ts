@@ -15,6 +15,7 @@ import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { OpenCalls } from '#server/limits/open-calls.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
+import type { RouteBack } from '#server/stored/route-back.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
 /** An admitted call that has not ended, with the facts of its admission. */
@@ -61,6 +62,8 @@ export type Relay = {
   /** All calls from their headers to the end of their replies. */
   openCalls: OpenCalls;
   overlapped: boolean;
+  /** Where responses are stored. */
+  routeBack: RouteBack;
   phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
   running: Set<RunningCall>;

@@ -45,7 +45,7 @@ export function answerPreflight(request: IncomingMessage, response: ServerRespon
   const asked = request.headers['access-control-request-headers'];
   response.writeHead(204, [
     'access-control-allow-methods',
-    'GET, POST, OPTIONS',
+    'GET, POST, DELETE, OPTIONS',
     'access-control-allow-headers',
     safeHeaderList(asked) ?? 'authorization, content-type',
     'access-control-max-age',

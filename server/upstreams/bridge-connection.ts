@@ -39,6 +39,8 @@ export function openBridgeConnection({
     credential,
     circuit: new CircuitBreaker(),
     send: (call, _request, handler) => bridge.send(call, handler),
+    // A package has no routes beside that of a call.
+    exchange: () => Promise.reject(new Error('a provider package stores no responses')),
     getModels: () => Promise.reject(new ModelListError({ kind: 'not_supported' })),
     check: () => bridge.check(),
     async close() {

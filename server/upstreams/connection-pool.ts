@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream';
 import { type Dispatcher, Pool } from 'undici';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstreams/bounds.ts';
@@ -20,6 +21,8 @@ export type UpstreamConnectionPool = {
   readonly circuit: CircuitBreaker;
   /** Sends a call; the handler receives everything that follows. */
   send(call: ProviderCall, request: ProviderRequest, handler: Dispatcher.DispatchHandler): void;
+  /** Sends a request without a body, for what the upstream stores. @throws if there is no reply. */
+  exchange(request: UpstreamRequest): Promise<UpstreamReply>;
   /**
    * The upstream's own list of its models, parsed from JSON. @throws {ModelListError} where the reply is
    * none.
@@ -29,6 +32,25 @@ export type UpstreamConnectionPool = {
   close(): Promise<void>;
   /** Closes all connections at once. */
   destroy(): Promise<void>;
+};
+
+/** A request without a body. `path` is behind the upstream's base address. */
+export type UpstreamRequest = {
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;
+  /** The type that is asked for; absent: JSON. */
+  accept?: string;
+  /** Headers beside those of the upstream itself, in pairs. */
+  headers?: readonly string[];
+  /** Ends the exchange, its reply included. */
+  signal: AbortSignal;
+};
+
+export type UpstreamReply = {
+  status: number;
+  /** Without those of an encoding, since the body is decoded. */
+  headers: IncomingHttpHeaders;
+  body: AsyncIterable<Buffer>;
 };
 
 export type ConnectionPoolOptions = {
@@ -72,6 +94,25 @@ export function openConnectionPool({
   const jsonHeaders = ['content-type', 'application/json', 'accept', 'application/json', ...common];
   const sseHeaders = ['content-type', 'application/json', 'accept', 'text/event-stream', ...common];
 
+  async function exchange({
+    method,
+    path,
+    accept = 'application/json',
+    headers: own = NO_HEADERS,
+    signal,
+  }: UpstreamRequest): Promise<UpstreamReply> {
+    const reply = await pool.request({
+      path: pathBelow(base, path),
+      method,
+      headers: ['accept', accept, ...common, ...own],
+      signal,
+    });
+    const decoder = decoderOf(reply.headers);
+    if (decoder === null) return { status: reply.statusCode, headers: reply.headers, body: reply.body };
+    const { 'content-encoding': _encoding, 'content-length': _length, ...decoded } = reply.headers;
+    return { status: reply.statusCode, headers: decoded, body: pipeline(reply.body, decoder, () => {}) };
+  }
+
   return {
     credential,
     circuit: new CircuitBreaker(),
@@ -84,21 +125,17 @@ export function openConnectionPool({
         new DecodingHandler(handler),
       );
     },
+    exchange,
     async getModels(timeoutMs, maxBytes) {
-      const reply = await pool.request({
-        path: pathBelow(base, models.path),
-        method: 'GET',
-        headers: ['accept', 'application/json', ...common, ...models.headers],
-        signal: AbortSignal.timeout(timeoutMs),
-      });
+      const { path, headers: own } = models;
+      const signal = AbortSignal.timeout(timeoutMs);
+      const { status, body } = await exchange({ method: 'GET', path, headers: own, signal });
       const text = new ByteCollector();
-      const decoder = decoderOf(reply.headers);
-      const body = decoder === null ? reply.body : pipeline(reply.body, decoder, () => {});
-      for await (const chunk of body as AsyncIterable<Buffer>) {
+      for await (const chunk of body) {
         text.push(chunk);
         if (text.length > maxBytes) throw new ModelListError({ kind: 'too_large' });
       }
-      if (reply.statusCode !== 200) throw new ModelListError({ kind: 'status', status: reply.statusCode });
+      if (status !== 200) throw new ModelListError({ kind: 'status', status });
       return parseJson(text.take()?.toString() ?? '');
     },
     async close() {

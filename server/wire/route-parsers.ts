@@ -49,11 +49,10 @@ export function parseResponse(body: Buffer): ParsedRequest | ApiError {
       param: 'background',
     });
   }
+  const store = asked.scanned.members.get('store');
+  asked.isStored = !store || valueOf(body, store) !== false;
   if (hasAny(body, asked, RESPONSES_REFERENCES) || body.includes(ITEM_REFERENCE)) asked.storage = 'refers';
-  else {
-    const store = asked.scanned.members.get('store');
-    if (!store || valueOf(body, store) !== false) asked.storage = 'kept';
-  }
+  else if (asked.isStored) asked.storage = 'kept';
   return asked;
 }
 

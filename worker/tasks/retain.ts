@@ -8,6 +8,7 @@ import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 import { countOf, db, rowOf } from '#db/schema/query.ts';
+import { deleteOldPlaces } from '#db/stored/places.ts';
 
 /**
  * Retention: drops partitions and deletes rows that are older than they are kept. The log is not affected.
@@ -87,6 +88,7 @@ export async function retain(
       .deleteFrom('daybook.alert')
       .where('raised_at', '<', sql<Date>`statement_timestamp() - ${ALERTS_DAYS} * interval '1 day'`),
   );
+  while ((await deleteOldPlaces(client)) > 0 && !signal.aborted && performance.now() < endMs);
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null
       and updated_at < statement_timestamp() - interval '${JOBS_DAYS} days'`);

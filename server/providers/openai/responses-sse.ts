@@ -5,6 +5,7 @@ import { skipBlank, skipValue, valueOf } from '#server/wire/json.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import type { EventEnds } from '#server/wire/oversize-event.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';
+import type { Redactor } from '#server/wire/redactor.ts';
 import { dataOf, type PromptUsage } from '#server/wire/sse.ts';
 
 /**
@@ -31,6 +32,13 @@ export class ResponsesSse extends PassthroughSse {
   #hasBegun = false;
   #isEnded = false;
   #failed = false;
+  readonly #onStored: ((id: string) => void) | null;
+
+  /** @param onStored called with the id of the response, which the first event has; null: it isn't stored. */
+  constructor(redactor?: Redactor, onStored: ((id: string) => void) | null = null) {
+    super(redactor);
+    this.#onStored = onStored;
+  }
 
   get usage(): Usage | null {
     return this.#record.usage;
@@ -66,7 +74,9 @@ export class ResponsesSse extends PassthroughSse {
 
   #begin(event: string): void {
     this.#hasBegun = true;
-    this.#record.state({ id: ID.exec(event)?.[1], model: MODEL.exec(event)?.[1] });
+    const id = ID.exec(event)?.[1];
+    this.#record.state({ id, model: MODEL.exec(event)?.[1] });
+    if (id !== undefined) this.#onStored?.(id);
   }
 
   protected override inspectOversize({ head, tail }: EventEnds): void {

@@ -2,7 +2,7 @@ import { parseError } from '#server/providers/openai/errors.ts';
 import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
 import { finishReasonOf } from '#server/providers/openai/response-parts.ts';
-import type { JsonReply, Provider } from '#server/providers/provider.ts';
+import type { JsonReply, Provider, ProviderCall } from '#server/providers/provider.ts';
 import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
 
@@ -17,7 +17,7 @@ export const responses: Provider = {
     headers: [],
     unsupported: [],
   }),
-  sse: ({ redactor }) => new ResponsesSse(redactor),
+  sse: ({ redactor, onStored }) => new ResponsesSse(redactor, onStored),
   json: readResponse,
   parseError: parseError,
 };
@@ -35,7 +35,7 @@ const MEMBERS = [
 ];
 const OPEN_BRACE = 0x7b;
 
-function readResponse(bytes: Buffer): JsonReply | null {
+function readResponse(bytes: Buffer, { onStored }: Pick<ProviderCall, 'onStored'>): JsonReply | null {
   try {
     const { members } = scanObject(bytes, MEMBERS);
     const value = (name: string): unknown => {
@@ -45,8 +45,10 @@ function readResponse(bytes: Buffer): JsonReply | null {
     const status = value('status');
     const output = members.get('output');
     const error = members.get('error');
+    const id = value('id');
+    if (typeof id === 'string') onStored?.(id);
     const record = new ReplyRecord();
-    record.state({ id: value('id'), model: value('model'), service_tier: value('service_tier') });
+    record.state({ id, model: value('model'), service_tier: value('service_tier') });
     record.report(value('usage'));
     record.facts.finishReason = finishReasonOf(status, value('incomplete_details'));
     // A literal of JSON can't hold bare quotes, so that mostly nothing of the output is parsed.

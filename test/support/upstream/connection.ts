@@ -5,6 +5,8 @@ import { headerOf, readMessage, requestFraming, type Head } from '../wire/http-m
 export type Request = {
   method: string;
   path: string;
+  /** Without its question mark. */
+  query: string;
   headers: [name: string, value: string][];
   body: Buffer;
 };
@@ -79,7 +81,8 @@ export function openConnection(socket: Socket, number: number): Connection {
     }
     const { startLine, headers } = message.head;
     const [method = '', target = ''] = startLine.split(' ');
-    return { method, path: target.replace(/\?.*$/, ''), headers, body: Buffer.concat(message.body) };
+    const [path = '', query = ''] = target.split('?', 2);
+    return { method, path, query, headers, body: Buffer.concat(message.body) };
   }
 
   const connection: Connection = { number, socket, gone: gone.signal, idle: true, nextRequest };

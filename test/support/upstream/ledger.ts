@@ -80,7 +80,7 @@ export type Attempt = {
 };
 
 /** A request for anything but a call of a model, a followed redirect for example. */
-export type Visit = { at: number; method: string; path: string };
+export type Visit = { at: number; method: string; path: string; query: string; authorization: string | null };
 
 /** A ledger that forgets is no oracle: past this the upstream fails loudly instead. */
 const ROWS_MAX = 1_000_000;

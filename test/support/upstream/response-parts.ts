@@ -149,18 +149,19 @@ export function responseError(script: Script, sse: boolean): Part {
 }
 
 function response(
-  { id, createdAtSeconds, model }: Subject,
+  { id, createdAtSeconds, model, asked }: Subject,
   status: string,
   items: readonly Item[],
   usage: object | null,
 ): object {
   const subject = { id, createdAtSeconds, model } as Subject;
+  const { background, store, previous_response_id } = asked();
   return {
     id: id.replace('chatcmpl-', 'resp_'),
     object: 'response',
     created_at: createdAtSeconds,
     status,
-    background: false,
+    background: background === true,
     error: null,
     incomplete_details: status === 'incomplete' ? { reason: 'max_output_tokens' } : null,
     instructions: null,
@@ -168,9 +169,9 @@ function response(
     model,
     output: items.map((item) => outputOf(subject, item, 'completed')),
     parallel_tool_calls: true,
-    previous_response_id: null,
+    previous_response_id: previous_response_id ?? null,
     reasoning: { effort: null, summary: null },
-    store: false,
+    store: store !== false,
     temperature: 1,
     text: { format: { type: 'text' } },
     tool_choice: 'auto',

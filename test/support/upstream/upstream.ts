@@ -10,6 +10,7 @@ import { obeying } from './obey.ts';
 import { createOutput } from './output.ts';
 import { playScript } from './play.ts';
 import { readAsked, shapeAt } from './shapes.ts';
+import { createStored, isStoredPath, RESPONSES } from './stored.ts';
 import { parsePlan, parseScript, ScriptError, type Script } from './script.ts';
 
 /**
@@ -59,6 +60,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
   const plans = new Map<string, [Script, ...Script[]]>([[HEALTHY, parsePlan('')]]);
   const played = new Map<string, number>();
   const connections = new Set<Connection>();
+  const stored = createStored();
   let connectionsSeen = 0;
 
   const server = createServer({ noDelay: true }, (socket) => {
@@ -84,11 +86,25 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
 
   /** Answers one request; false when the connection is to be closed. */
   async function answer(connection: Connection, request: Request): Promise<boolean> {
-    const { method, path } = request;
+    const { method, path, query } = request;
     if (method === 'POST' && shapeAt(path)) return answerCall(connection, request);
-    if (method !== 'GET' || path !== '/__ledger') ledger.visits.push({ at: Date.now(), method, path });
-    connection.socket.write(plainAnswer(request));
+    if (method !== 'GET' || path !== '/__ledger')
+      ledger.visits.push({
+        at: Date.now(),
+        method,
+        path,
+        query,
+        authorization: headerOf(request, 'authorization'),
+      });
+    const kept = isStoredPath(path) ? answerStored(request) : null;
+    connection.socket.write(kept ?? plainAnswer(request));
     return true;
+  }
+
+  function answerStored(request: Request): Buffer {
+    if (!isAuthorized(headerOf(request, 'authorization'))) return jsonReply(401, errorObject(401, null));
+    const { status, body } = stored.answer(request.method, request.path);
+    return jsonReply(status, body);
   }
 
   function plainAnswer({ method, path, headers }: Request): Buffer {
@@ -132,6 +148,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
       ...asked,
       asked: () => parseObject(request.body),
     };
+    if (attempt.path === RESPONSES && attempt.authorized) stored.keep(script, subject);
     const reusable = await playScript({ script, attempt, out, ledger }, subject, credential);
     if (reusable && script.idle !== null) {
       setTimeout(() => connection.idle && connection.socket.end(), script.idle).unref();
