@@ -47,6 +47,7 @@ const GROUPS: readonly Group[] = [
     names: ['reconcile'],
     load: async () => (await import('#server/cli/reconcile/reconcile.ts')).reconcileCommands,
   },
+  { names: ['setup'], load: async () => (await import('#server/cli/setup/setup.ts')).setupCommand },
   {
     names: ['setup-link', 'member'],
     load: async () => (await import('#server/cli/accounts/member.ts')).memberCommands,

@@ -29,7 +29,9 @@ export const SHARED_WITH_PAGE = [
   'db/pricing/',
   'db/projections/buckets.ts',
   'server/contract/backtest-period.ts',
+  'server/contract/client-setup.ts',
   'server/contract/live-protocol.ts',
+  'server/contract/shell-word.ts',
 ];
 
 /**

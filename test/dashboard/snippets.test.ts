@@ -1,3 +1,5 @@
+import Anthropic from '@anthropic-ai/sdk';
+import { createGoogle } from '@ai-sdk/google';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateText } from 'ai';
 import { execFile } from 'node:child_process';
@@ -6,6 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import OpenAI from 'openai';
+import { parse as parseToml } from 'smol-toml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse as parseYaml } from 'yaml';
 import {
@@ -67,21 +70,19 @@ async function wordsOf(name: string, text: string): Promise<string[]> {
   return stdout.split('\0').slice(0, -1);
 }
 
-/** Whether a route exists and accepts the key: an empty body is then the only error. */
-async function accepts(url: string, headers: Record<string, string>): Promise<boolean> {
-  const send = async (sent: Record<string, string>): Promise<number> =>
-    (
-      await fetch(url, {
-        method: 'POST',
-        headers: { ...sent, 'content-type': 'application/json' },
-        body: '{}',
-      })
-    ).status;
-  return (await send(headers)) === 400 && (await send({})) === 401;
+/** What an agent is given: its settings, and what its program sees of the shell's lines. */
+const agent = (id: string, of: Filling = filling): { settings: string; shell: string } => {
+  const parts = agentSnippets(of).find((each) => each.id === id)?.parts ?? [];
+  return { settings: parts.at(-2)?.text ?? '', shell: parts.at(-1)?.text ?? '' };
+};
+async function seenBy(program: string, variables: readonly string[]): Promise<string[]> {
+  const seen = variables.map((name) => `"$${name}"`).join(' ');
+  const { stdout } = await run('sh', [
+    '-c',
+    `${program}() { printf '%s\\n' ${seen} "$@"; }\n${agent(program).shell}`,
+  ]);
+  return stdout.trim().split('\n');
 }
-
-const agent = (id: string, of: Filling = filling): string =>
-  agentSnippets(of).find((each) => each.id === id)?.text ?? '';
 
 describe('a snippet that is pasted as it stands makes the call', () => {
   test('curl', async () => {
@@ -132,7 +133,7 @@ describe('a snippet that is pasted as it stands makes the call', () => {
 
 describe('what an agent is given has the address, the model and the key where it looks for them', () => {
   test('opencode: its provider package makes the call with these options', async () => {
-    const { provider, model } = JSON.parse(agent('opencode')) as {
+    const { provider, model } = JSON.parse(agent('opencode').settings) as {
       provider: Record<
         string,
         { npm: string; options: { baseURL: string; apiKey: string }; models: Record<string, unknown> }
@@ -142,9 +143,11 @@ describe('what an agent is given has the address, the model and the key where it
     const [name = '', id = ''] = model.split('/');
     expect(provider[name]?.npm).toBe('@ai-sdk/openai-compatible');
     expect(Object.keys(provider[name]?.models ?? {})).toEqual([id]);
+    expect(provider[name]?.options.apiKey).toBe('{env:DAYBOOK_API_KEY}');
+    const [apiKey = ''] = await seenBy('opencode', ['DAYBOOK_API_KEY']);
     const { made, call } = await callOf(() =>
       generateText({
-        model: createOpenAICompatible({ name, ...provider[name]!.options })(id),
+        model: createOpenAICompatible({ name, ...provider[name]!.options, apiKey })(id),
         prompt: PROMPT,
       }),
     );
@@ -152,47 +155,68 @@ describe('what an agent is given has the address, the model and the key where it
     expect(call).toMatchObject({ end_reason: 'completed', model: MODEL });
   });
 
-  test('aider: two variables, and a model that says which API', async () => {
-    const { stdout } = await run('sh', [
-      '-c',
-      `aider() { printf '%s\\n' "$OPENAI_API_BASE" "$OPENAI_API_KEY" "$@"; }\n${agent('aider')}`,
-    ]);
-    expect(stdout.trim().split('\n')).toEqual([relay.baseUrl, relay.key, '--model', `openai/${MODEL}`]);
-  });
-
-  test('Claude Code: two variables, with a base URL that it appends /v1/messages to', async () => {
-    const { stdout } = await run('sh', [
-      '-c',
-      `claude() { printf '%s\\n' "$ANTHROPIC_BASE_URL" "$ANTHROPIC_API_KEY" "$@"; }\n${agent('claude')}`,
-    ]);
-    const [base = '', key = '', ...args] = stdout.trim().split('\n');
-    expect(args).toEqual(['--model', MODEL]);
-    expect(await accepts(`${base}/v1/messages`, { 'x-api-key': key })).toBe(true);
-  });
-
-  test('Codex: a provider of its config.toml for the Responses API', async () => {
-    const values = Object.fromEntries(
-      [...agent('codex').matchAll(/^(\w+) = (".*")$/gm)].map(([, name, value = '""']) => [
-        name,
-        JSON.parse(value) as string,
-      ]),
-    );
-    expect(values).toEqual({
-      model: MODEL,
-      model_provider: 'daybook',
-      name: 'Daybook',
-      base_url: relay.baseUrl,
-      env_key: 'DAYBOOK_KEY',
-      wire_api: 'responses',
+  test('aider: the address and a model that says which API, the key in its variable', async () => {
+    expect(parseYaml(agent('aider').settings)).toEqual({
+      'openai-api-base': relay.baseUrl,
+      model: `openai/${MODEL}`,
     });
-    expect(agent('codex')).toContain('\n[model_providers.daybook]\n');
-    const [, key = ''] = /export DAYBOOK_KEY=(\S+)/.exec(agent('codex')) ?? [];
-    const authorization = `Bearer ${key}`;
-    expect(await accepts(`${values['base_url']}/responses`, { authorization })).toBe(true);
+    expect(await seenBy('aider', ['OPENAI_API_KEY'])).toEqual([relay.key]);
+  });
+
+  test('Claude Code: the built-in demo replies to its messages', async () => {
+    const { env } = JSON.parse(agent('claude').settings) as { env: Record<string, string> };
+    const [authToken = ''] = await seenBy('claude', ['ANTHROPIC_AUTH_TOKEN']);
+    const client = new Anthropic({ baseURL: env['ANTHROPIC_BASE_URL'], authToken, apiKey: null });
+    const { made, call } = await callOf(() =>
+      client.messages.create({
+        model: env['ANTHROPIC_MODEL'] ?? '',
+        max_tokens: 100,
+        messages: [{ role: 'user', content: PROMPT }],
+      }),
+    );
+    expect(made.content).toMatchObject([{ type: 'text', text: REPLY }]);
+    expect(call).toMatchObject({ end_reason: 'completed', route: '/v1/messages' });
+  });
+
+  test('Codex: a provider of its config.toml, and the built-in demo replies to its responses', async () => {
+    const { model_providers: providers, ...root } = parseToml(agent('codex').settings) as {
+      model: string;
+      model_provider: string;
+      model_providers: { daybook: { base_url: string; env_key: string; wire_api: string } };
+    };
+    expect(root).toEqual({ model: MODEL, model_provider: 'daybook' });
+    expect(providers.daybook).toMatchObject({ env_key: 'DAYBOOK_API_KEY', wire_api: 'responses' });
+    const [apiKey = ''] = await seenBy('codex', [providers.daybook.env_key]);
+    const client = new OpenAI({ baseURL: providers.daybook.base_url, apiKey });
+    const { made, call } = await callOf(() => client.responses.create({ model: root.model, input: PROMPT }));
+    expect(made.output_text).toBe(REPLY);
+    expect(call).toMatchObject({ end_reason: 'completed', route: '/v1/responses' });
+  });
+
+  test('Gemini CLI: the address and the key in variables, and the built-in demo replies', async () => {
+    expect(JSON.parse(agent('gemini').settings)).toEqual({
+      security: { auth: { selectedType: 'gemini-api-key' } },
+      model: { name: MODEL },
+    });
+    const [root = '', apiKey = ''] = await seenBy('gemini', ['GOOGLE_GEMINI_BASE_URL', 'GEMINI_API_KEY']);
+    const { made, call } = await callOf(() =>
+      generateText({ model: createGoogle({ baseURL: `${root}/v1beta`, apiKey })(MODEL), prompt: PROMPT }),
+    );
+    expect(made.text).toBe(REPLY);
+    expect(call).toMatchObject({ end_reason: 'completed' });
+  });
+
+  test('Qwen Code: a provider whose key is in the variable that it names', async () => {
+    const { modelProviders, model } = JSON.parse(agent('qwen').settings) as {
+      modelProviders: { openai: { id: string; baseUrl: string; envKey: string }[] };
+      model: { name: string };
+    };
+    expect(modelProviders.openai).toMatchObject([{ id: model.name, baseUrl: relay.baseUrl }]);
+    expect(await seenBy('qwen', [modelProviders.openai[0]?.envKey ?? ''])).toEqual([relay.key]);
   });
 
   test('Cline: one command', async () => {
-    expect(await wordsOf('cline', agent('cline'))).toEqual([
+    expect(await wordsOf('cline', agent('cline').shell)).toEqual([
       'auth',
       '-p',
       'openai-compatible',
@@ -206,10 +230,28 @@ describe('what an agent is given has the address, the model and the key where it
   });
 
   test('Continue: one model of its settings', () => {
-    expect(parseYaml(agent('continue'))).toMatchObject({
+    expect(parseYaml(agent('continue').settings)).toMatchObject({
       schema: 'v1',
-      models: [{ provider: 'openai', model: MODEL, apiBase: relay.baseUrl, apiKey: relay.key }],
+      models: [
+        {
+          provider: 'openai',
+          model: MODEL,
+          apiBase: relay.baseUrl,
+          apiKey: '${{ secrets.DAYBOOK_API_KEY }}',
+          roles: ['chat', 'edit', 'apply'],
+        },
+      ],
     });
+  });
+
+  test('Zed: a provider whose name gives the name of its variable', () => {
+    expect(JSON.parse(agent('zed').settings)).toMatchObject({
+      language_models: {
+        openai_compatible: { Daybook: { api_url: relay.baseUrl, available_models: [{ name: MODEL }] } },
+      },
+      agent: { default_model: { provider: 'Daybook', model: MODEL } },
+    });
+    expect(agent('zed').shell).toBe(`export DAYBOOK_API_KEY=${relay.key}`);
   });
 
   test('others: the variables make the call by themselves', async () => {
@@ -225,7 +267,7 @@ process.stdout.write(reply.choices[0].message.content);
 `,
     );
     const { made } = await callOf(() =>
-      run('sh', ['-c', `${agent('environment')}\nexec "$0" "$1"`, process.execPath, file]),
+      run('sh', ['-c', `${agent('environment').shell}\nexec "$0" "$1"`, process.execPath, file]),
     );
     expect(made.stdout).toBe('You said: Hello');
   });
@@ -279,13 +321,17 @@ describe('the call that the page itself makes', () => {
   });
 });
 
+test('no settings file has the key', () => {
+  for (const { parts } of agentSnippets(filling))
+    for (const { use, text } of parts) if (use.startsWith('Add to')) expect(text).not.toContain(relay.key);
+});
+
 test('without a secret a placeholder stands for it, and a prompt for an agent never has one', () => {
   const bare: Filling = { ...filling, secret: null };
-  for (const { text } of [
-    curlSnippet(bare),
-    pythonSnippet(bare),
-    typescriptSnippet(bare),
-    ...agentSnippets(bare),
+  const agents = agentSnippets(bare).map(({ parts }) => parts.map(({ text }) => text).join('\n'));
+  for (const text of [
+    ...[curlSnippet, pythonSnippet, typescriptSnippet].map((make) => make(bare).text),
+    ...agents,
   ]) {
     expect(text).toContain(PLACEHOLDER);
     expect(text).not.toContain(relay.key);
@@ -302,14 +348,13 @@ test('no name of a model gets out of its place in a snippet', async () => {
   const words = await wordsOf('curl', curlSnippet(odd).text);
   expect(words).toHaveLength(8);
   expect(JSON.parse(words.at(-1) ?? '')).toMatchObject({ model: odd.model });
-  expect((await wordsOf('cline', agent('cline', odd))).at(-1)).toBe(odd.model);
-  expect((parseYaml(agent('continue', odd)) as { models: { model: string }[] }).models[0]?.model).toBe(
-    odd.model,
-  );
+  expect((await wordsOf('cline', agent('cline', odd).shell)).at(-1)).toBe(odd.model);
+  expect(parseYaml(agent('continue', odd).settings)).toMatchObject({ models: [{ model: odd.model }] });
+  expect(parseToml(agent('codex', odd).settings)).toMatchObject({ model: odd.model });
   expect(
     Object.keys(
-      (JSON.parse(agent('opencode', odd)) as { provider: { daybook: { models: object } } }).provider.daybook
-        .models,
+      (JSON.parse(agent('opencode', odd).settings) as { provider: { daybook: { models: object } } }).provider
+        .daybook.models,
     ),
   ).toEqual([odd.model]);
 });

@@ -3,6 +3,7 @@ import { type Tab, Tabs } from '../../ui/layout/tabs.tsx';
 import { CodeBlock } from './code-block.tsx';
 import {
   agentPrompt,
+  type AgentSnippet,
   agentSnippets,
   curlSnippet,
   type Filling,
@@ -38,13 +39,7 @@ const agentsTab = (filling: Filling): Tab => ({
 function Agents({ filling }: { filling: Filling }) {
   return (
     <div className="flex flex-col gap-4">
-      {filling.model.startsWith('daybook-demo') && (
-        <p className="text-muted">
-          The built-in demo only serves chat completions. For Claude Code and Codex, select another model
-          under Test request.
-        </p>
-      )}
-      <Tabs label="Coding agents" tabs={agentSnippets(filling).map(tabOf)} />
+      <Tabs label="Coding agents" tabs={agentSnippets(filling).map(tabOfAgent)} />
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <CopyButton text={agentPrompt(filling)} label="Copy prompt for your agent" />
         <p className="min-w-0 flex-1 basis-56 text-xs text-muted">
@@ -54,3 +49,16 @@ function Agents({ filling }: { filling: Filling }) {
     </div>
   );
 }
+
+const tabOfAgent = ({ id, name, parts, note }: AgentSnippet): Tab => ({
+  id,
+  label: name,
+  content: () => (
+    <div className="flex flex-col gap-3">
+      {parts.map(({ use, text }) => (
+        <CodeBlock key={use} text={text} use={use} label={`${name}: ${use}`} />
+      ))}
+      {note !== null && <p className="text-xs text-muted">{note}</p>}
+    </div>
+  ),
+});

@@ -1,5 +1,14 @@
 /** Example code for the first request. The tests run each snippet or parse it as its program does. Pure. */
-import { curlOf, shellWord } from '../../lib/format/curl.ts';
+import {
+  CLIENTS,
+  rootOf,
+  settingsText,
+  setupOf,
+  shellLines,
+  shownPath,
+} from '#server/contract/client-setup.ts';
+import { shellWord } from '#server/contract/shell-word.ts';
+import { curlOf } from '../../lib/format/curl.ts';
 
 /** The values inserted into a snippet. */
 export type Filling = {
@@ -82,102 +91,41 @@ process.stdout.write("\\n");`,
   };
 }
 
+/** The configuration of a coding agent: a settings file, commands, or both. */
+export type AgentSnippet = {
+  id: string;
+  name: string;
+  parts: readonly Pick<Snippet, 'use' | 'text'>[];
+  note: string | null;
+};
+
 /** Configuration of coding agents, and the environment variables that other clients read. */
-export function agentSnippets(filling: Filling): Snippet[] {
+export function agentSnippets(filling: Filling): AgentSnippet[] {
   const { baseUrl, model } = filling;
-  const key = keyOf(filling);
-  const opencode = {
-    $schema: 'https://opencode.ai/config.json',
-    provider: {
-      daybook: {
-        npm: '@ai-sdk/openai-compatible',
-        name: 'Daybook',
-        options: { baseURL: baseUrl, apiKey: key },
-        models: { [model]: { name: model } },
-      },
-    },
-    model: `daybook/${model}`,
-  };
+  const agents = CLIENTS.map((id): AgentSnippet => {
+    const setup = setupOf(id, filling);
+    const { name, file, note } = setup;
+    const shell = { use: 'Run in a terminal', text: shellLines(setup, keyOf(filling)) };
+    return {
+      id,
+      name,
+      note,
+      parts:
+        file === null ? [shell] : [{ use: `Add to ${shownPath(file)}`, text: settingsText(file) }, shell],
+    };
+  });
+  const environment = [
+    `export OPENAI_BASE_URL=${shellWord(baseUrl)}`,
+    `export OPENAI_API_KEY=${shellWord(keyOf(filling))}`,
+    `export OPENAI_MODEL=${shellWord(model)}`,
+  ].join('\n');
   return [
-    {
-      id: 'claude',
-      name: 'Claude Code',
-      use: 'Run in a terminal',
-      text: [
-        `export ANTHROPIC_BASE_URL=${shellWord(anthropicBase(baseUrl))}`,
-        `export ANTHROPIC_API_KEY=${shellWord(key)}`,
-        `claude --model ${shellWord(model)}`,
-      ].join('\n'),
-    },
-    {
-      id: 'codex',
-      name: 'Codex',
-      use: 'Add to ~/.codex/config.toml, and run the first line in your shell',
-      text: [
-        `# export DAYBOOK_KEY=${shellWord(key)}`,
-        `model = ${quoted(model)}`,
-        'model_provider = "daybook"',
-        '',
-        '[model_providers.daybook]',
-        'name = "Daybook"',
-        `base_url = ${quoted(baseUrl)}`,
-        'env_key = "DAYBOOK_KEY"',
-        'wire_api = "responses"',
-      ].join('\n'),
-    },
-    {
-      id: 'opencode',
-      name: 'opencode',
-      use: 'Add to ~/.config/opencode/opencode.json',
-      text: JSON.stringify(opencode, null, 2),
-    },
-    {
-      id: 'aider',
-      name: 'aider',
-      use: 'Run in a terminal',
-      text: [
-        `export OPENAI_API_BASE=${shellWord(baseUrl)}`,
-        `export OPENAI_API_KEY=${shellWord(key)}`,
-        `aider --model ${shellWord(`openai/${model}`)}`,
-      ].join('\n'),
-    },
-    {
-      id: 'cline',
-      name: 'Cline',
-      use: 'Run in a terminal. In VS Code, choose the provider "OpenAI Compatible"',
-      text: [
-        'cline auth -p openai-compatible \\',
-        `  -b ${shellWord(baseUrl)} \\`,
-        `  -k ${shellWord(key)} \\`,
-        `  -m ${shellWord(model)}`,
-      ].join('\n'),
-    },
-    {
-      id: 'continue',
-      name: 'Continue',
-      use: 'Add to ~/.continue/config.yaml',
-      text: [
-        'name: Daybook',
-        'version: 0.0.1',
-        'schema: v1',
-        'models:',
-        `  - name: ${quoted(`${model} (Daybook)`)}`,
-        '    provider: openai',
-        `    model: ${quoted(model)}`,
-        `    apiBase: ${quoted(baseUrl)}`,
-        `    apiKey: ${quoted(key)}`,
-        '    roles: [chat, edit, apply]',
-      ].join('\n'),
-    },
+    ...agents,
     {
       id: 'environment',
       name: 'Environment',
-      use: 'Read by the OpenAI SDKs, Qwen Code and other clients',
-      text: [
-        `export OPENAI_BASE_URL=${shellWord(baseUrl)}`,
-        `export OPENAI_API_KEY=${shellWord(key)}`,
-        `export OPENAI_MODEL=${shellWord(model)}`,
-      ].join('\n'),
+      note: null,
+      parts: [{ use: 'Read by the OpenAI SDKs and other clients', text: environment }],
     },
   ];
 }
@@ -188,7 +136,8 @@ export function agentPrompt({ baseUrl, model }: Omit<Filling, 'secret'>): string
     'Send this project’s LLM requests through our relay, Daybook.',
     '',
     `- OpenAI-compatible base URL: ${baseUrl} (chat completions, completions, embeddings and responses).`,
-    `- Anthropic-compatible base URL: ${anthropicBase(baseUrl)} (messages).`,
+    `- Anthropic-compatible base URL: ${rootOf(baseUrl)} (messages).`,
+    `- Gemini-compatible base URL: ${rootOf(baseUrl)} (generateContent).`,
     `- Model: ${model}. GET ${baseUrl}/models lists the available models.`,
     '- Key: read it from the environment variable DAYBOOK_API_KEY and send it as',
     '  "Authorization: Bearer <key>". Never write it to code, committed files, logs or your replies.',
@@ -201,6 +150,3 @@ export function agentPrompt({ baseUrl, model }: Omit<Filling, 'secret'>): string
     'Then send one request and show me the reply and its x-request-id header.',
   ].join('\n');
 }
-
-/** The base URL for Anthropic clients, which append `/v1/messages` themselves. */
-const anthropicBase = (baseUrl: string): string => baseUrl.replace(/\/v1$/, '');

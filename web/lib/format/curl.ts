@@ -1,8 +1,6 @@
-/** Example curl commands. Pure. */
+import { shellWord } from '#server/contract/shell-word.ts';
 
-/** Quotes text for a POSIX shell. */
-export const shellWord = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+/** Example curl commands. Pure. */
 
 /** @param baseUrl ends in `/v1`. */
 export function curlOf({
