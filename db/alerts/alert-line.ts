@@ -66,6 +66,11 @@ export function alertLine({ kind, state, details }: ReadAlert, format: AlertForm
         `Upstream ${text(details['upstream'])} reported implausible usage of ${text(details['model'])} ` +
         `(${count(details['calls'])} requests); their usage is estimated.`
       );
+    case 'background_lost':
+      return (
+        `The background response of request ${text(details['request'])} by upstream ` +
+        `${text(details['upstream'])} is lost; its whole reservation is charged.`
+      );
     case 'projector_behind': {
       const { ms, events } = details;
       const lag = `${typeof ms === 'number' ? format.duration(ms) : '?'} (${count(events)} events)`;

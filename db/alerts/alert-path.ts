@@ -19,6 +19,7 @@ export function alertPath({
       return pathOf('/keys', { account });
     case 'upstream_failing':
     case 'implausible_usage':
+    case 'background_lost':
       return calls({ upstream, model });
     case 'projector_behind':
     case 'job_failing':

@@ -13,6 +13,7 @@ export const ALERT_KINDS = [
   'key_expiring',
   'upstream_failing',
   'implausible_usage',
+  'background_lost',
   'projector_behind',
   'job_failing',
 ] as const;

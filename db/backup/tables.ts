@@ -32,6 +32,7 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.alert_look',
   'daybook.sink',
   'daybook.stored_response',
+  'daybook.background_response',
   'daybook.member',
   'daybook.secret_use',
   'daybook.credential',

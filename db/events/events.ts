@@ -122,12 +122,16 @@ const RequestAccepted = z.object({
   route,
 });
 
-/** The reservation of a running request was extended; `hold` is the new total. */
+/**
+ * The reservation of a running request was extended; `hold` is the new total. Or the request was handed over
+ * to the background: any instance may end it, and until then its reservation is charged.
+ */
 const RequestExtended = z.object({
   type: z.literal('request.extended'),
   ...call,
   ...laterRoute,
   ...hold,
+  handed_over: z.literal(true).optional(),
   ...Admission,
 });
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { EventOf } from '#db/events/events.ts';
-import { type ObservedRejection, ObservedRejections } from '#db/events/admission.ts';
+import { ObservedRejections } from '#db/events/admission.ts';
 import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { PlanName } from '#db/events/parts.ts';
 import { Unpriced } from '#db/events/price-events.ts';
@@ -41,15 +41,19 @@ export function settlementBody(settlement: Settlement): string | null {
     : JSON.stringify({ attempts, usage_details, price_plan, unpriced, observed });
 }
 
-const Reservation = z.strictObject({ observed: ObservedRejections });
+const Reservation = z
+  .strictObject({ observed: ObservedRejections.optional(), handed_over: z.literal(true).optional() })
+  .refine((fields) => Object.keys(fields).length > 0);
+type Reservation = Pick<EventOf<'request.extended'>, 'observed' | 'handed_over'>;
 
-/** The rare field of a reservation. @throws {Error} where the body is not of the vocabulary. */
-export function parseReservation(body: string): ObservedRejection[] {
-  return Reservation.parse(JSON.parse(body)).observed;
+/** The rare fields of a reservation. @throws {Error} where the body is not of the vocabulary. */
+export function parseReservation(body: string): Reservation {
+  return Reservation.parse(JSON.parse(body));
 }
 
-export const reservationBody = (observed: readonly ObservedRejection[]): string =>
-  JSON.stringify({ observed });
+/** @returns null where it has none of these fields. */
+export const reservationBody = ({ observed, handed_over }: Reservation): string | null =>
+  observed === undefined && handed_over === undefined ? null : JSON.stringify({ observed, handed_over });
 
 const Correction = z.strictObject({ ...CorrectionOrigin, observed: ObservedRejections.optional() });
 type Correction = z.infer<typeof Correction>;

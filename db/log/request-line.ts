@@ -74,7 +74,10 @@ function writeReservation(
     line.integer(AT.end_reason, END_REASONS[event.end_reason]);
     line.integer(AT.usage_source, USAGE_SOURCES[event.usage_source]);
   }
-  if (event.observed !== undefined) line.text(AT.body, reservationBody(event.observed));
+  if (event.observed !== undefined || event.type === 'request.extended') {
+    const body = reservationBody(event);
+    if (body !== null) line.text(AT.body, body);
+  }
   if (event.terms_position !== undefined) line.integer(AT.terms_position, event.terms_position);
   if (event.hold_cost_nanousd !== undefined) line.integer(AT.hold_cost_nanousd, event.hold_cost_nanousd);
   if (event.admitted_minute !== undefined) line.integer(AT.admitted_minute, event.admitted_minute, INT4_MAX);
@@ -331,7 +334,7 @@ function addReservation(
   cells: Cells,
 ): void {
   const body = cells[AT.body];
-  if (body != null) event.observed = parseReservation(body);
+  if (body != null) Object.assign(event, parseReservation(body));
   const hold_cost_nanousd = cells[AT.hold_cost_nanousd];
   if (hold_cost_nanousd != null) event.hold_cost_nanousd = number(hold_cost_nanousd);
 }

@@ -40,6 +40,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.attribution_erased': bounded('erasures of end users, sessions and tags'),
   'daybook.attribution_key': bounded('accounts'),
   'daybook.attribution_value': aged('the server', '400 days; a later call stores it again'),
+  'daybook.background_response': trimmed('`settle_background`', 'its call is settled, a day at most'),
   'daybook.call_progress': trimmed('`retire_instance` or `recover_instance`', 'its instance is closed'),
   'daybook.checkpoint': aged('`retain`', '48 hours, but for one an hour'),
   'daybook.control_event': kept('every change of accounts, keys, plans and the like once more'),

@@ -192,6 +192,27 @@ create table daybook.attribution_value (
 );
 CREATE INDEX attribution_value_age ON daybook.attribution_value USING btree (first_seen_at);
 
+create table daybook.background_response (
+  request uuid not null,
+  number bigint generated always as identity not null,
+  account text collate "C" not null,
+  id text collate "C" not null,
+  upstream text collate "C" not null,
+  credential text collate "C",
+  call text not null,
+  ending text,
+  hold_tokens bigint not null,
+  hold_cost_nanousd bigint,
+  holder integer,
+  created_at timestamp with time zone default statement_timestamp() not null,
+  due_at timestamp with time zone default statement_timestamp() not null,
+  constraint background_response_account_id_key UNIQUE (account, id),
+  constraint background_response_number_key UNIQUE (number),
+  constraint background_response_pkey PRIMARY KEY (request),
+  constraint background_response_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 512)))
+);
+CREATE INDEX background_response_due ON daybook.background_response USING btree (due_at);
+
 create table daybook.call_progress (
   instance integer not null,
   request uuid[] not null,
@@ -995,6 +1016,7 @@ create table projection.usage_minute_total (
 alter table daybook.alert_attempt add constraint alert_attempt_delivery_fkey FOREIGN KEY (delivery) REFERENCES daybook.alert_delivery(id) ON DELETE CASCADE;
 alter table daybook.alert_delivery add constraint alert_delivery_alert_fkey FOREIGN KEY (alert) REFERENCES daybook.alert(id) ON DELETE CASCADE;
 alter table daybook.alert_delivery add constraint alert_delivery_destination_fkey FOREIGN KEY (destination) REFERENCES daybook.alert_destination(id) ON DELETE CASCADE;
+alter table daybook.background_response add constraint background_response_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
 alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
@@ -1152,7 +1174,6 @@ CREATE OR REPLACE FUNCTION daybook.append_corrections(_instance integer, _batch_
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  _minute constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer;
   _head bigint;
   _taken uuid;
   _windows bigint[];
@@ -1163,33 +1184,7 @@ begin
   if not found then
     raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
   end if;
-  -- A request is charged to the newest reset of a window that its terms knew.
-  with line as materialized (
-    select e.line::daybook.event_fields as f from unnest(_lines) as e(line)
-  ), charged as (
-    select s.subject, (l.f).admitted_minute, coalesce((l.f).terms_position, 0) as terms,
-        -- A body is different for each reason; most name no limits.
-        case when (l.f).body like '%"observed":%' then (l.f).body end as body,
-        m.meter, sum(daybook.charged_units(m.meter, l.f))::bigint as units
-      from line l cross join unnest('{2,3}'::smallint[]) as m(meter)
-        cross join lateral daybook.subjects_of((l.f).account, (l.f).parents, (l.f).key, (l.f).end_user,
-          (l.f).session, (l.f).tags) s
-      where (l.f).admitted_minute is not null and daybook.charged_units(m.meter, l.f) <> 0
-      group by 1, 2, 3, 4, 5
-  ), wanted as (
-    select a.id, sum(c.units)::bigint as units
-      from charged c join daybook.allowance a on a.subject = c.subject and a.meter = c.meter
-        and a.window_start = daybook.window_start(a.window_kind, c.admitted_minute)
-        and a.window_start >= daybook.window_start(a.window_kind, _minute)
-        and a.reset_position <= c.terms
-        and not daybook.is_uncharged(c.body, a.subject, a.meter, a.window_kind)
-      where not exists (select from daybook.allowance n
-        where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
-          and n.window_start = a.window_start and n.reset_position > a.reset_position
-          and n.reset_position <= c.terms)
-      group by a.id
-  )
-  select array_agg(id), array_agg(units) into _windows, _units from wanted;
+  select array_agg(w.id), array_agg(w.units) into _windows, _units from daybook.corrected_windows(_lines) w;
   perform 1 from daybook.allowance a where a.id = any(_windows)
     order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
     for update of a;
@@ -1345,6 +1340,25 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.begin_background(_instance integer, _request uuid, _account text, _id text, _upstream text, _credential text, _call text, _hold_tokens bigint, _hold_cost_nanousd bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  -- The row stays locked until the commit, so that recovery finds every call.
+  perform 1 from daybook.instance where id = _instance and dead_at is null for share;
+  if not found then
+    raise exception 'instance % is not live', _instance using errcode = 'DB001';
+  end if;
+  insert into daybook.background_response
+      (request, account, id, upstream, credential, call, hold_tokens, hold_cost_nanousd, holder)
+    values (_request, _account, _id, _upstream, _credential, _call, _hold_tokens, _hold_cost_nanousd,
+      _instance);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.charged_units(_meter smallint, _event daybook.event_fields)
  RETURNS bigint
  LANGUAGE sql
@@ -1413,7 +1427,8 @@ begin
       where (e.fields).admitted_minute is not null
   ), charge as (
     select position, fields, false as is_open from appended
-      where (fields).type = 101 and position >= _scan
+      where ((fields).type = 101 or daybook.is_handed_over((fields).type, (fields).body))
+        and position >= _scan
     union all
     select a.position, jsonb_populate_record(a.fields,
           jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_nanousd', o.cost_nanousd)), true
@@ -1463,6 +1478,44 @@ begin
       returned = a.returned + c.returned, held = a.held - c.held, sharers = a.sharers - 1,
       ceiling = greatest(a.cap - a.adjusted, a.granted - a.returned - c.returned)
     from closed c where a.id = c.allowance;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.corrected_windows(_lines text[])
+ RETURNS TABLE(id bigint, units bigint)
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _minute constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer;
+begin
+  return query
+  -- A request is charged to the newest reset of a window that its terms knew.
+  with line as materialized (
+    select e.line::daybook.event_fields as f from unnest(_lines) as e(line)
+  ), charged as (
+    select s.subject, (l.f).admitted_minute, coalesce((l.f).terms_position, 0) as terms,
+        -- A body is different for each reason; most name no limits.
+        case when (l.f).body like '%"observed":%' then (l.f).body end as body,
+        m.meter, sum(daybook.charged_units(m.meter, l.f))::bigint as units
+      from line l cross join unnest('{2,3}'::smallint[]) as m(meter)
+        cross join lateral daybook.subjects_of((l.f).account, (l.f).parents, (l.f).key, (l.f).end_user,
+          (l.f).session, (l.f).tags) s
+      where (l.f).admitted_minute is not null and daybook.charged_units(m.meter, l.f) <> 0
+      group by 1, 2, 3, 4, 5
+  )
+  select a.id, sum(c.units)::bigint
+    from charged c join daybook.allowance a on a.subject = c.subject and a.meter = c.meter
+      and a.window_start = daybook.window_start(a.window_kind, c.admitted_minute)
+      and a.window_start >= daybook.window_start(a.window_kind, _minute)
+      and a.reset_position <= c.terms
+      and not daybook.is_uncharged(c.body, a.subject, a.meter, a.window_kind)
+    where not exists (select from daybook.allowance n
+      where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
+        and n.window_start = a.window_start and n.reset_position > a.reset_position
+        and n.reset_position <= c.terms)
+    group by a.id;
 end
 $function$;
 
@@ -2253,6 +2306,14 @@ BEGIN ATOMIC
     FROM live;
 END;
 
+CREATE OR REPLACE FUNCTION daybook.is_handed_over(_type smallint, _body text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+BEGIN ATOMIC
+ SELECT ((_type = 103) AND COALESCE((_body ~~ '%"handed_over":true%'::text), false));
+END;
+
 CREATE OR REPLACE FUNCTION daybook.is_outside(_login oid)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -2423,7 +2484,7 @@ begin
     -- The newest hold of each request: of its acceptance or of its last extension.
     select distinct on (a.request) a.request, a.account, a.key, a.model, a.route, a.end_user, a.session,
         a.tags, a.parents, a.hold_tokens, a.hold_cost_nanousd, a.admitted_minute, a.terms_position,
-        a.body, a.position
+        a.body, a.position, daybook.is_handed_over(a.type, a.body) as is_handed_over
       from appended a
       where a.type in (100, 103)
         and not exists (select from appended e where e.type = 101 and e.request = a.request)
@@ -2433,22 +2494,30 @@ begin
         unnest(p.request, p.tokens, p.cost_nanousd) as r(request, tokens, cost_nanousd)
       where p.instance = _dead
   ), charge as (
+    -- A call that was handed over is no open one: its charge is that of an ended one.
     -- Of nulls "least" takes the other value.
     select r.*, least(r.hold_tokens, p.tokens) as tokens,
         case when r.hold_cost_nanousd is not null
           then least(r.hold_cost_nanousd, p.cost_nanousd) end as cost_nanousd
-      from reservation r left join progress p using (request)
+      from reservation r left join progress p using (request) where not r.is_handed_over
+  ), background as (
+    update daybook.background_response b
+        set hold_tokens = coalesce(c.tokens, r.hold_tokens),
+          hold_cost_nanousd = case when c.request is null then r.hold_cost_nanousd else c.cost_nanousd end
+      from reservation r left join charge c using (request) where b.request = r.request
+      returning b.request
   )
   -- The codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
-  select count(*), array_agg(c.tokens), array_agg(c.cost_nanousd), array_agg(c.position),
-      array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
+  select count(*) filter (where b.request is null), array_agg(c.tokens), array_agg(c.cost_nanousd),
+      array_agg(c.position), array_agg(jsonb_populate_record(null::daybook.event_fields, jsonb_build_object(
         'type', 102, 'request', c.request, 'account', c.account, 'key', c.key, 'model', c.model,
         'route', c.route, 'end_user', c.end_user, 'session', c.session, 'tags', c.tags,
         'parents', c.parents,
         'hold_tokens', c.tokens, 'hold_cost_nanousd', c.cost_nanousd, 'admitted_minute', c.admitted_minute,
         'terms_position', c.terms_position, 'body', c.body, 'end_reason', 9, 'usage_source', 3))::text)
+        filter (where b.request is null)
     into _count, _tokens, _cost, _open, _lines
-    from charge c;
+    from charge c left join background b using (request);
   perform daybook.close_leases(_dead, _open, _tokens, _cost);
   delete from daybook.call_progress where instance = _dead;
   if _count > 0 then
@@ -2525,6 +2594,65 @@ begin
     perform daybook.close_leases(_instance, null);
     delete from daybook.call_progress where instance = _instance;
   end if;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.settle_background(_instance integer, _request uuid, _line text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _call daybook.background_response;
+  _event daybook.event_fields := _line::daybook.event_fields;
+  _change daybook.event_fields;
+  _windows bigint[];
+  _units bigint[];
+  _head bigint;
+  _batch_no bigint;
+begin
+  -- The instance's row, the call's row, allowances, log: the one lock order.
+  perform 1 from daybook.instance where id = _instance and dead_at is null for share;
+  if not found then
+    raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
+  end if;
+  select * into _call from daybook.background_response where request = _request for update;
+  if not found then
+    return null;
+  end if;
+  -- The difference between its charge and its reservation, as a correction states it.
+  _change := jsonb_populate_record(_event, jsonb_build_object('type', 1001,
+    'input_tokens', case when _event.type = 101 then _event.input_tokens end,
+    'output_tokens', case when _event.type = 101 then _event.output_tokens end,
+    'hold_tokens', case when _event.type = 101 then 0 else _event.hold_tokens end - _call.hold_tokens,
+    'cost_nanousd', coalesce(case when _event.type = 101 then _event.cost_nanousd
+      else _event.hold_cost_nanousd end, 0) - coalesce(_call.hold_cost_nanousd, 0)));
+  select array_agg(w.id), array_agg(w.units) into _windows, _units
+    from daybook.corrected_windows(array[_change::text]) w;
+  perform 1 from daybook.allowance a where a.id = any(_windows)
+    order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
+    for update of a;
+  -- Batches of endings are numbered below those of recoveries.
+  _batch_no := -4294967296 - _call.number;
+  _head := daybook.begin_append(_instance, _batch_no, array[_line]);
+  if _head is not null then
+    return _head;
+  end if;
+  update daybook.allowance a set adjusted = a.adjusted + w.units,
+      ceiling = greatest(a.cap - a.adjusted - w.units, a.granted - a.returned)
+    from unnest(_windows, _units) as w(id, units) where a.id = w.id;
+  perform pg_notify('daybook_recall', case when w.units < 0 then 'adjusted ' || w.id else w.id::text end)
+    from unnest(_windows, _units) as w(id, units);
+  _head := daybook.write_batch(0::smallint, _instance, _batch_no, array[_line]);
+  delete from daybook.background_response where request = _request;
+  if _event.type = 102 then
+    perform daybook.raise_alert('background_lost/' || _request, 1, 'background_lost', 'raised', _call.account,
+      jsonb_build_object('request', _request, 'upstream', _call.upstream, 'model', _event.model,
+        'key', _event.key));
+  end if;
+  perform pg_notify('daybook_log', _head::text);
+  return _head;
 end
 $function$;
 
@@ -2723,10 +2851,13 @@ revoke all on function daybook.attach_partition(integer,text) from public;
 revoke all on function daybook.batch_end(bigint) from public;
 grant execute on function daybook.batch_end(bigint) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.begin_append(integer,bigint,text[]) from public;
+revoke all on function daybook.begin_background(integer,uuid,text,text,text,text,text,bigint,bigint) from public;
+grant execute on function daybook.begin_background(integer,uuid,text,text,text,text,text,bigint,bigint) to daybook_relay;
 revoke all on function daybook.charged_units(smallint,daybook.event_fields) from public;
 revoke all on function daybook.claim_pepper(text) from public;
 grant execute on function daybook.claim_pepper(text) to daybook_relay;
 revoke all on function daybook.close_leases(integer,bigint[],bigint[],bigint[]) from public;
+revoke all on function daybook.corrected_windows(text[]) from public;
 revoke all on function daybook.create_partitions(integer) from public;
 grant execute on function daybook.create_partitions(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.create_projection(text) from public;
@@ -2754,6 +2885,7 @@ revoke all on function daybook.heartbeat(integer,bigint,uuid[],bigint[],bigint[]
 grant execute on function daybook.heartbeat(integer,bigint,uuid[],bigint[],bigint[]) to daybook_relay, daybook_worker;
 revoke all on function daybook.is_attached(text) from public;
 grant execute on function daybook.is_attached(text) to daybook_auditor, daybook_relay, daybook_worker;
+revoke all on function daybook.is_handed_over(smallint,text) from public;
 revoke all on function daybook.is_outside(oid) from public;
 revoke all on function daybook.is_uncharged(text,text,smallint,smallint) from public;
 grant execute on function daybook.is_uncharged(text,text,smallint,smallint) to daybook_auditor, daybook_worker;
@@ -2779,6 +2911,8 @@ revoke all on function daybook.request_recovery(integer) from public;
 grant execute on function daybook.request_recovery(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.retire_instance(integer) from public;
 grant execute on function daybook.retire_instance(integer) to daybook_relay, daybook_worker;
+revoke all on function daybook.settle_background(integer,uuid,text) from public;
+grant execute on function daybook.settle_background(integer,uuid,text) to daybook_relay;
 revoke all on function daybook.subjects_of(text,text,text,text,text,text) from public;
 grant execute on function daybook.subjects_of(text,text,text,text,text,text) to daybook_auditor, daybook_worker;
 revoke all on function daybook.test_destination(text) from public;
@@ -2808,6 +2942,7 @@ grant delete, insert, select, update on table daybook.attempt to daybook_relay;
 grant insert, select on table daybook.attribution_erased to daybook_relay;
 grant insert, select, update on table daybook.attribution_key to daybook_relay;
 grant delete, insert, select on table daybook.attribution_value to daybook_relay;
+grant select, update (due_at, ending, hold_cost_nanousd, hold_tokens, holder) on table daybook.background_response to daybook_relay;
 grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
 grant select on table daybook.control_event to daybook_auditor, daybook_relay, daybook_worker;

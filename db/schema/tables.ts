@@ -116,6 +116,22 @@ export type AttributionValueTable = {
   first_seen_at: Default<Timestamp>;
 };
 
+export type BackgroundResponseTable = {
+  request: string;
+  number: GeneratedAlways<string>;
+  account: string;
+  id: string;
+  upstream: string;
+  credential: string | null;
+  call: string;
+  ending: string | null;
+  hold_tokens: Int8;
+  hold_cost_nanousd: Int8 | null;
+  holder: number | null;
+  created_at: Default<Timestamp>;
+  due_at: Default<Timestamp>;
+};
+
 export type CallProgressTable = {
   instance: number;
   request: string[];
@@ -787,6 +803,7 @@ export type Tables = {
   'daybook.attribution_erased': AttributionErasedTable;
   'daybook.attribution_key': AttributionKeyTable;
   'daybook.attribution_value': AttributionValueTable;
+  'daybook.background_response': BackgroundResponseTable;
   'daybook.call_progress': CallProgressTable;
   'daybook.checkpoint': CheckpointTable;
   'daybook.control_event': ControlEventTable;
@@ -853,6 +870,10 @@ export type Functions = {
   'daybook.begin_append': Int8;
   'daybook.charged_units': Int8;
   'daybook.claim_pepper': string;
+  'daybook.corrected_windows': {
+    id: Int8;
+    units: Int8;
+  };
   'daybook.create_partitions': number;
   'daybook.drop_ended_allowances': Int8;
   'daybook.drop_ended_leases': Int8;
@@ -936,6 +957,7 @@ export type Functions = {
   'daybook.head': Int8;
   'daybook.heartbeat': Timestamp;
   'daybook.is_attached': boolean;
+  'daybook.is_handed_over': boolean;
   'daybook.is_outside': boolean;
   'daybook.is_uncharged': boolean;
   'daybook.lines': {
@@ -952,6 +974,7 @@ export type Functions = {
   'daybook.recover_instance': number;
   'daybook.register_instance': number;
   'daybook.request_recovery': boolean;
+  'daybook.settle_background': Int8;
   'daybook.subjects_of': {
     holder: string;
     per: number;

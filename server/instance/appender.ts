@@ -154,6 +154,11 @@ export class Appender {
     this.#enqueue({ event }, SETTLE_LINGER_MS);
   }
 
+  /** Records that a request is handed over to the background. @param written called when it is durable. */
+  handOver(event: EventOf<'request.extended'> & { handed_over: true }, written: () => void): void {
+    this.#enqueue({ event, written }, SETTLE_LINGER_MS);
+  }
+
   #enqueue(entry: Entry, lingerMs: number): void {
     if (this.#mode === 'fenced') return;
     if (this.#queue.length >= SETTLE_QUEUE_MAX) {
@@ -279,7 +284,7 @@ export class Appender {
     this.#head = last;
     for (const { event, resolve, written } of batch) {
       if (event.type === 'request.accepted') this.#open.set(event.request, position);
-      else if (event.type === 'request.settled') this.#open.delete(event.request);
+      else if (event.type === 'request.settled' || isHandOver(event)) this.#open.delete(event.request);
       position++;
       written?.();
       resolve?.();
@@ -325,6 +330,10 @@ export class Appender {
     if (client) await closeClient(client);
   }
 }
+
+/** Whether another instance may end the request from here on. */
+const isHandOver = (event: RequestEvent): boolean =>
+  event.type === 'request.extended' && event.handed_over === true;
 
 /** The next turn of the event loop, when all input that was ready has been handled. */
 function turn(): Promise<void> {

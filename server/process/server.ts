@@ -44,6 +44,8 @@ import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
+import { BackgroundPoller } from '#server/stored/background-poller.ts';
+import { BackgroundStore } from '#server/stored/background-store.ts';
 import { RouteBack } from '#server/stored/route-back.ts';
 import { guardedConnector, reportingConnector } from '#server/upstreams/connect.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
@@ -149,6 +151,10 @@ export async function serve(
     log.warn(errorFields(error), 'storing the places of responses failed; retrying'),
   );
   opening.defer(() => routeBack.close());
+  const backgroundStore = new BackgroundStore(store.config('relay'), (error) =>
+    log.warn(errorFields(error), 'recording a background response failed'),
+  );
+  opening.defer(() => backgroundStore.close());
   const relay: Relay = {
     readModel,
     pepper,
@@ -174,6 +180,7 @@ export async function serve(
       key: mebibytes(config.MAX_BUFFERED_MB_PER_KEY),
     }),
     routeBack,
+    backgroundStore,
     overlapped: config.ACCOUNTING === 'overlapped',
     phase: 'serving',
     running: new Set(),
@@ -182,6 +189,8 @@ export async function serve(
     relay.rejections.flush();
     await instance.close();
   });
+  const poller = new BackgroundPoller(relay, log);
+  opening.defer(() => poller.close());
   const progress = new ProgressReport(relay.running);
   instance.progress = () => progress.read();
   // A peer has settled the requests of this instance already.

@@ -27,6 +27,8 @@ export type Provider = {
   parseError(body: Buffer): ProviderError | null;
 };
 
+export type OnStored = (id: string, isRunning: boolean) => void;
+
 /** A call as an upstream is asked to carry it out. */
 export type ProviderCall = {
   route: RelayedRoute;
@@ -48,8 +50,11 @@ export type ProviderCall = {
   redactor: Redactor;
   /** The client's W3C trace context, passed on as it is; null: none. */
   traceparent?: string | null;
-  /** Called with the id that the provider stores the reply under, once it is read; null: it doesn't. */
-  onStored?: ((id: string) => void) | null;
+  /**
+   * Called with the id that the provider stores the reply under, once it is read, and whether the provider
+   * still works on it; null: it isn't stored.
+   */
+  onStored?: OnStored | null;
 };
 
 export type ProviderRequest = {

@@ -7,20 +7,20 @@ import type { RequestContext } from '#server/access/request-context.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import { whenProbed } from '#server/http/half-closed.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
-import type { ProviderCall } from '#server/providers/provider.ts';
 import { acceptedEvent, type Admitted, affinityOf, extendedEvent } from '#server/relay/admitted.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import type { AttemptOutcome, AttemptOwner } from '#server/relay/attempt-outcome.ts';
 import { Attempt } from '#server/relay/attempt.ts';
-import { outgoingCall } from '#server/relay/outgoing-call.ts';
+import { outgoingCall, providerCall } from '#server/relay/outgoing-call.ts';
 import { Budget } from '#server/relay/budget.ts';
 import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
 import { type CallEnd, countedUsage, endSeenByClient, unsentEnd } from '#server/relay/reply-usage.ts';
-import { callSize, learnCall, tokenLimitOf } from '#server/relay/call-estimate.ts';
+import { callSize, learnCall } from '#server/relay/call-estimate.ts';
 import type { DeadlineTarget } from '#server/relay/deadlines.ts';
-import { capOutput, settledEvent } from '#server/relay/settle.ts';
+import { endCall } from '#server/relay/settle.ts';
 import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
+import { StoredReply } from '#server/stored/stored-reply.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 import { releaseBody } from '#server/wire/read-body.ts';
 import { releaseSlab } from '#server/wire/slabs.ts';
@@ -48,6 +48,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #rejection: ApiError | null = null;
   /** Set while the client is still receiving its reply; resolved with whether it was complete. */
   #delivery: Promise<boolean> | null = null;
+  readonly #stored: StoredReply | null;
   #replySlab: Buffer | null = null; // The memory of a JSON reply.
 
   constructor(relay: Relay, admitted: Admitted) {
@@ -60,6 +61,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const { requestId, extraHeaders, errorFormat } = reply;
     const { fencing } = relay;
     this.#writer = new ClientWriter({ response, requestId, extraHeaders, errorFormat, fencing }, this);
+    const parties = { relay, admitted, accepted: this.#accepted, writer: this.#writer };
+    this.#stored = parsed.isStored === true ? new StoredReply(parties) : null;
   }
 
   /**
@@ -92,6 +95,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
         await overlapped;
       }
       if (this.#delivery) await this.#settleDelivered(this.#delivery);
+      await this.#stored?.isInBackground;
       return null;
     } catch (error) {
       this.#settleAfterFault();
@@ -127,7 +131,11 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #runAttempt(choice: Choice): AttemptOutcome | Promise<AttemptOutcome> {
     const { body, estimate, open } = this.#admitted;
     const { upstream } = choice.target;
-    const call = this.#providerCall(choice);
+    const call = providerCall(
+      this.#admitted,
+      choice.target,
+      this.#stored?.onStored(choice, this.#sequence.count + 1) ?? null,
+    );
     this.#sequence.start(choice);
     // The previous attempt may have changed the body in place.
     restoreBody(body);
@@ -151,24 +159,6 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
       isGateOpen: this.#isRecorded,
     });
     return this.#attempt.run(choice.pool);
-  }
-
-  #providerCall({ target: { upstream, model }, pool: { credential } }: Choice): ProviderCall {
-    const { key, body, parsed, route, estimate, hold, protocolHeaders, reply } = this.#admitted;
-    const { routeBack } = this.#relay;
-    const place = { account: key.account, upstream: upstream.name, credential };
-    return {
-      route,
-      body,
-      parsed,
-      model: model ?? this.#accepted.model,
-      tokenLimit: tokenLimitOf(estimate, hold),
-      tokenLimitMember: upstream.tokenLimitMember,
-      protocolHeaders,
-      redactor: upstream.redactor,
-      traceparent: reply.diagnostics?.traceparent ?? null,
-      onStored: parsed.isStored === true ? (id) => routeBack.note({ ...place, id }) : null,
-    };
   }
 
   async #backOff(waitMs: number): Promise<void> {
@@ -263,13 +253,22 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #settle(end: CallEnd): void {
     this.#transition('settled');
     this.#budget?.end();
-    const { hold, estimate, past, price, instance, startedMs } = this.#admitted;
-    const capped = estimate.isHard ? capOutput(end, hold.tokens - estimate.promptTokens) : end;
-    const event = settledEvent(this.#accepted, capped, this.#sequence, performance.now() - startedMs, price);
+    const stored = this.#stored;
+    if (!stored?.isInBackground) this.#record(end);
+    else
+      void stored.isInBackground.then((isBegun) => {
+        if (isBegun) stored.handOver(end, endCall(this.#admitted, this.#accepted, this.#sequence, end).event);
+        else this.#record({ ...end, reason: 'service_unavailable' });
+      });
+    this.#releaseBody();
+  }
+
+  #record(end: CallEnd): void {
+    const { hold, estimate, past, instance } = this.#admitted;
+    const { capped, event } = endCall(this.#admitted, this.#accepted, this.#sequence, end);
     this.#admitted.reply.diagnostics?.settled(event);
     learnCall(past, estimate, capped, this.#accepted.body_bytes);
     instance.appender.settle(event, () => instance.limits.settle(hold, event), !hold.isScarce);
-    this.#releaseBody();
   }
 
   #releaseBody(): void {

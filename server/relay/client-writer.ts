@@ -40,6 +40,8 @@ export class ClientWriter {
   #fullSinceMs: number | null = null;
   #hasBody = false;
   #held: (() => void)[] | null = null;
+  /** How many reasons there are to hold them. */
+  #holds = 0;
   /** A part of the reply was discarded. */
   #isTruncated = false;
   /** The reply's end or its error was given here, though it may be held. */
@@ -96,6 +98,13 @@ export class ClientWriter {
     this.#lastWriteMs = nowMs;
     if (this.#options.response.write(bytes) || this.isFull) return;
     this.#waitForDrain(nowMs);
+  }
+
+  /** Holds everything back until this is known. If it is false nothing is sent but an error. */
+  holdUntil(known: Promise<boolean>): void {
+    this.#held ??= [];
+    this.#holds++;
+    void known.then((isKnown) => this.#release(isKnown));
   }
 
   /** Keeps the connection alive through silence, by a comment that no client takes for data. */
@@ -216,12 +225,15 @@ export class ClientWriter {
       return;
     }
     this.#held = [action];
+    this.#holds++;
     this.#fullSinceMs ??= performance.now();
     this.#source.pause();
     this.#options.fencing.whenKnown((isAlive) => this.#release(isAlive));
   }
 
   #release(isAlive: boolean): void {
+    this.#holds--;
+    if (isAlive && this.#holds > 0) return;
     const held = this.#held ?? [];
     this.#held = null;
     if (this.#options.response.destroyed) return;

@@ -2,12 +2,34 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { translateCall, translatedProtocol } from '#server/protocols/translate.ts';
 import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
 import type { Admitted } from '#server/relay/admitted.ts';
-import type { ProviderCall } from '#server/providers/provider.ts';
+import { tokenLimitOf } from '#server/relay/call-estimate.ts';
+import type { OnStored, ProviderCall } from '#server/providers/provider.ts';
+import type { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { OPENAI_ERRORS } from '#server/wire/error-format.ts';
 
 /** A call in the protocol of its upstream, and what reads its reply for the client. */
 type OutgoingCall = Pick<AttemptOptions, 'provider' | 'call' | 'request'>;
+
+/** A call as it is sent to a target. @param onStored gets the id of a reply that the provider stores. */
+export function providerCall(
+  { body, parsed, route, model: name, estimate, hold, protocolHeaders, reply }: Admitted,
+  { upstream, model }: Target,
+  onStored: OnStored | null,
+): ProviderCall {
+  return {
+    route,
+    body,
+    parsed,
+    model: model ?? name,
+    tokenLimit: tokenLimitOf(estimate, hold),
+    tokenLimitMember: upstream.tokenLimitMember,
+    protocolHeaders,
+    redactor: upstream.redactor,
+    traceparent: reply.diagnostics?.traceparent ?? null,
+    onStored,
+  };
+}
 
 /**
  * A call as an upstream receives it: in the client's own words where the upstream supports the route, else
@@ -19,6 +41,11 @@ export function outgoingCall(
   { provider, routes, tokenLimitMember, reasoning }: Upstream,
   { protocol, reply: { errorFormat = OPENAI_ERRORS, requestId } }: Pick<Admitted, 'protocol' | 'reply'>,
 ): OutgoingCall | ApiError {
+  if (call.parsed.isBackground === true && (protocol !== undefined || !routes.has(call.route)))
+    return new ApiError('invalid_value', {
+      message: 'No upstream of this model has background responses. Set "background" to false.',
+      param: 'background',
+    });
   const from = protocol ?? (routes.has(call.route) ? null : translatedProtocol(call.route));
   if (from === null) {
     const request = provider.request(call);

@@ -15,6 +15,7 @@ import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { OpenCalls } from '#server/limits/open-calls.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
+import type { BackgroundStore } from '#server/stored/background-store.ts';
 import type { RouteBack } from '#server/stored/route-back.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
@@ -64,6 +65,7 @@ export type Relay = {
   overlapped: boolean;
   /** Where responses are stored. */
   routeBack: RouteBack;
+  backgroundStore: BackgroundStore;
   phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
   running: Set<RunningCall>;

@@ -1,7 +1,7 @@
 import type { EventOf } from '#db/events/events.ts';
 import { type CallPrice, chargeOf, upstreamCostOf } from '#db/pricing/charge.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
-import { copyAttribution } from '#server/relay/admitted.ts';
+import { type Admitted, copyAttribution } from '#server/relay/admitted.ts';
 import type { EndedAttempt } from '#server/relay/attempt-sequence.ts';
 import type { CallEnd, ReplyUsage } from '#server/relay/reply-usage.ts';
 
@@ -17,6 +17,17 @@ export type AttemptSummary = {
   /** Each of them. */
   records: readonly EndedAttempt[];
 };
+
+/** The end of a call now, with no more output than a hard limit has reserved, and its event. */
+export function endCall(
+  { estimate, hold, price, startedMs }: Admitted,
+  accepted: Accepted,
+  attempted: AttemptSummary,
+  end: CallEnd,
+): { capped: CallEnd; event: EventOf<'request.settled'> } {
+  const capped = estimate.isHard ? capOutput(end, hold.tokens - estimate.promptTokens) : end;
+  return { capped, event: settledEvent(accepted, capped, attempted, performance.now() - startedMs, price) };
+}
 
 /**
  * The one ending of an accepted request, whatever it was, at the price that was in force when it began. Pure.

@@ -12,3 +12,16 @@ export const PLACES_RETRY_MS = 1_000;
 
 /** An upstream's reply to a request for a stored response, from the request to its last byte. */
 export const STORED_REPLY_MS = 60_000;
+
+/** How often each server looks for background responses that are due. */
+export const BACKGROUND_LOOK_MS = 1_000;
+/** Requests for background responses that a server has open at the same time. */
+export const POLLS_MAX = 32;
+/** A response that a server has taken is left to it for so long: longer than its reply may take. */
+export const POLL_TAKEN_MS = 90_000;
+/** A provider is asked again after a tenth of the response's age, within these bounds. */
+export const POLL_EVERY_MIN_MS = 1_000;
+export const POLL_EVERY_MAX_MS = 30_000;
+/** From this age on a response that its provider doesn't know is lost, and from the second age on any. */
+export const UNKNOWN_IS_LOST_MS = 60_000;
+export const BACKGROUND_MAX_MS = 24 * 3_600_000;

@@ -13,18 +13,21 @@ import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.t
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**
- * `GET` and `DELETE /v1/responses/{id}` and `GET …/input_items`: stored responses, from the upstream and
- * with the credential that hold them. These requests are not in the log and are charged nothing: they run no
- * model. Each counts as a concurrent request of its key and account, and holds its reply in their memory.
+ * `GET` and `DELETE /v1/responses/{id}`, `GET …/input_items` and `POST …/cancel`: stored responses, from the
+ * upstream and with the credential that hold them. These requests are not in the log and are charged nothing:
+ * they run no model. Each counts as a concurrent request of its key and account, and holds its reply in their
+ * memory.
  */
 
 const RESPONSES = '/v1/responses';
 const RESPONSE = `${RESPONSES}/:id`;
+const CANCEL = `${RESPONSE}/cancel`;
 const INPUT_ITEMS = `${RESPONSE}/input_items`;
 /** The routes with the methods that each takes. */
 export const STORED_ROUTES = [
   [RESPONSE, 'GET, HEAD, DELETE, OPTIONS'],
   [INPUT_ITEMS, 'GET, HEAD, OPTIONS'],
+  [CANCEL, 'POST, OPTIONS'],
 ] as const;
 
 /** Parameters that are passed on; others are ignored, as clients of other gateways send theirs. */
@@ -37,6 +40,12 @@ const PARAMETERS: ReadonlySet<string> = new Set([
   'limit',
   'order',
 ]);
+
+const UNSETTLED = new ApiError('invalid_value', {
+  message:
+    'The response is in progress, or its usage is not recorded yet. ' +
+    'Cancel it, or wait for its end, and delete it some seconds later.',
+});
 
 /** A stored response, and what holds it. */
 type Stored = { name: StoredName; upstream: Upstream; pool: UpstreamConnectionPool };
@@ -83,21 +92,25 @@ export function storedRoutes(relay: Relay): Router {
       }
     };
 
-  const pass = (suffix: string, method: 'GET' | 'DELETE') =>
+  const pass = (suffix: string, method: 'GET' | 'POST' | 'DELETE') =>
     serve(async ({ name, upstream, pool }, request, response, open) => {
+      const refuse = (refusal: ApiError): void => sendApiError(request, response, refusal);
+      // Deleted, it could not be settled.
+      if (method === 'DELETE' && (await relay.backgroundStore.has(name))) return refuse(UNSETTLED);
       const path = `/responses/${encodeURIComponent(name.id)}${suffix}${passedQuery(request.url)}`;
       const found = await exchange({ upstream, pool, open, response }, { method, path });
       if (found === null) return;
       const isGone = found instanceof ApiError && found.status === 404;
       if (isGone || (method === 'DELETE' && !(found instanceof ApiError))) await relay.routeBack.forget(name);
-      if (found instanceof ApiError)
-        return sendApiError(request, response, isGone ? notFound(name.id) : found);
-      sendReply(response, found);
+      if (method === 'POST') await relay.backgroundStore.hasten(name);
+      if (found instanceof ApiError) refuse(isGone ? notFound(name.id) : found);
+      else sendReply(response, found);
     });
 
   routes.get(RESPONSE, pass('', 'GET'));
   routes.get(INPUT_ITEMS, pass('/input_items', 'GET'));
   routes.delete(RESPONSE, pass('', 'DELETE'));
+  routes.post(CANCEL, pass('/cancel', 'POST'));
   return routes;
 }
 

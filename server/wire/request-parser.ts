@@ -18,6 +18,8 @@ export type ParsedRequest = {
   storage?: 'kept' | 'refers';
   /** Whether the reply is one that the provider stores under its id. */
   isStored?: boolean;
+  /** Whether the provider goes on with the reply when its client has left. */
+  isBackground?: boolean;
   scanned: ScannedObject;
 };
 

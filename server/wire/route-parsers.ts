@@ -36,19 +36,17 @@ export const parseEmbeddings: RequestParser = createParser({
   choices: [],
 });
 
-/** A background response ends without its client, so that its usage would remain unknown. */
 export function parseResponse(body: Buffer): ParsedRequest | ApiError {
   const asked = readResponse(body);
   if (asked instanceof ApiError) return asked;
   const background = asked.scanned.members.get('background');
-  if (background && valueOf(body, background) !== false && valueOf(body, background) !== null) {
+  const isBackground = (background && valueOf(body, background)) ?? false;
+  if (typeof isBackground !== 'boolean')
     return new ApiError('invalid_value', {
-      message:
-        'The field "background" must be false here: the usage of a background response can\'t be known. ' +
-        'Use "stream": true instead.',
+      message: 'The field "background" must be true or false.',
       param: 'background',
     });
-  }
+  asked.isBackground = isBackground;
   const store = asked.scanned.members.get('store');
   asked.isStored = !store || valueOf(body, store) !== false;
   if (hasAny(body, asked, RESPONSES_REFERENCES) || body.includes(ITEM_REFERENCE)) asked.storage = 'refers';

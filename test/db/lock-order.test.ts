@@ -5,6 +5,7 @@ import { adjustQuotas } from '#db/limits/adjustments.ts';
 import { appendCorrections } from '#db/limits/corrections.ts';
 import { exchange } from '#db/limits/leases.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
+import { beginBackground, settleBackground } from '#db/stored/background.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
 import { appendRequests } from '#db/log/append.ts';
 import { isLockTaken, takeLockNow } from '#db/postgres/locks.ts';
@@ -93,6 +94,19 @@ const OPERATIONS: Record<string, (client: Client, instance: number, other: numbe
     adjustQuotas(client, instance, other + 1, [{ ...lease(TODAY), amount: 1 }], [adjusted(other)]),
   correct: (client, instance, other) =>
     appendCorrections(client, instance, other + 2, Number.MAX_SAFE_INTEGER, [corrected()]),
+  'settle in the background': async (client, instance) => {
+    const { request, account, key, model } = accepted();
+    const row = { request, account, id: request, upstream: 'one', credential: null };
+    const hold = { call: '{}', hold_tokens: 10, hold_cost_nanousd: null };
+    await beginBackground(client, instance, { ...row, ...hold });
+    const charge = { hold_tokens: 5, admitted_minute: minuteOf(Date.now()) };
+    const ending = { end_reason: 'abandoned', usage_source: 'estimated' } as const;
+    await settleBackground(client, instance, {
+      ...{ type: 'request.abandoned', request, account, key, model },
+      ...charge,
+      ...ending,
+    });
+  },
   fence: (client, instance) => client.query('select daybook.fence_instance($1)', [instance]),
   'request recovery': (client, instance) => client.query('select daybook.request_recovery($1)', [instance]),
   recover: (client, instance, other) =>

@@ -20,7 +20,7 @@ test('SQL and TypeScript exclude the same limits from the charge of a call', asy
   const owner = await connectAs(database, 'owner');
   const named = ALL.filter((_, index) => index % 3 === 0);
   const bodies = [
-    [named, reservationBody(named)],
+    [named, reservationBody({ observed: named })],
     [named, settlementBody({ observed: named })],
     [named, correctionBody({ ...origin, observed: named })],
     [undefined, correctionBody(origin)],

@@ -106,6 +106,7 @@ test("another account's response is not found, whatever is asked of it", async (
   for (const [method, path] of [
     ['GET', id],
     ['GET', `${id}/input_items`],
+    ['POST', `${id}/cancel`],
     ['DELETE', id],
   ] as const) {
     const { status, body } = await send(method, path, stranger);

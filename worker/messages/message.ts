@@ -29,6 +29,7 @@ const TITLES: Record<ReadAlert['kind'], string> = {
   key_expiring: 'Key expires soon',
   upstream_failing: 'Upstream failing',
   implausible_usage: 'Implausible usage',
+  background_lost: 'Background response lost',
   projector_behind: 'Figures delayed',
   job_failing: 'Background job failing',
   test: 'Test alert',

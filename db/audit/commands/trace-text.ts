@@ -18,6 +18,7 @@ export function describeEvent(event: RequestEvent): string {
     case 'request.accepted':
       return describeAccepted(event);
     case 'request.extended':
+      if (event.handed_over) return `handed over to the background: ${reservation(event)} until it has ended`;
       return `reservation extended: ${reservation(event)} from here on`;
     case 'request.settled':
       return describeSettled(event);

@@ -13,3 +13,29 @@ create table daybook.stored_response (
   primary key (account, id)
 );
 create index stored_response_age on daybook.stored_response (created_at);
+
+-- Calls whose responses go on in the background of their provider: the server that made the call hands it
+-- over, and any server polls the provider and settles it. A row is deleted in the transaction that appends
+-- the ending of its call, so that each call has one. Only a call with a row outlives its server.
+create table daybook.background_response (
+  request uuid primary key,
+  -- Numbers the batch with the ending of the call.
+  number bigint not null generated always as identity unique,
+  account text collate "C" not null,
+  id text collate "C" not null check (octet_length(id) between 1 and 512),
+  upstream text collate "C" not null,
+  credential text collate "C",
+  -- The facts of the call that its ending follows from (server/stored/background-call.ts).
+  call text not null,
+  -- The ending, where a stream reported its usage before it ended; null: the provider is asked.
+  ending text,
+  -- What the call is charged until it has ended.
+  hold_tokens bigint not null,
+  hold_cost_nanousd bigint,
+  -- The instance that still relays the reply; null: it has recorded that the call is handed over.
+  holder integer references daybook.instance,
+  created_at timestamptz not null default statement_timestamp(),
+  due_at timestamptz not null default statement_timestamp(),
+  unique (account, id)
+);
+create index background_response_due on daybook.background_response (due_at);

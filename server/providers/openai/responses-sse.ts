@@ -1,5 +1,6 @@
 import type { Usage } from '#db/money.ts';
 import { ReplyRecord } from '#server/providers/openai/reply-record.ts';
+import type { OnStored } from '#server/providers/provider.ts';
 import { finishReasonOf } from '#server/providers/openai/response-parts.ts';
 import { skipBlank, skipValue, valueOf } from '#server/wire/json.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
@@ -32,10 +33,10 @@ export class ResponsesSse extends PassthroughSse {
   #hasBegun = false;
   #isEnded = false;
   #failed = false;
-  readonly #onStored: ((id: string) => void) | null;
+  readonly #onStored: OnStored | null;
 
   /** @param onStored called with the id of the response, which the first event has; null: it isn't stored. */
-  constructor(redactor?: Redactor, onStored: ((id: string) => void) | null = null) {
+  constructor(redactor?: Redactor, onStored: OnStored | null = null) {
     super(redactor);
     this.#onStored = onStored;
   }
@@ -76,7 +77,7 @@ export class ResponsesSse extends PassthroughSse {
     this.#hasBegun = true;
     const id = ID.exec(event)?.[1];
     this.#record.state({ id, model: MODEL.exec(event)?.[1] });
-    if (id !== undefined) this.#onStored?.(id);
+    if (id !== undefined) this.#onStored?.(id, true);
   }
 
   protected override inspectOversize({ head, tail }: EventEnds): void {

@@ -35,7 +35,8 @@ const MEMBERS = [
 ];
 const OPEN_BRACE = 0x7b;
 
-function readResponse(bytes: Buffer, { onStored }: Pick<ProviderCall, 'onStored'>): JsonReply | null {
+/** Reads a response. @returns null for a text that is no response. */
+export function readResponse(bytes: Buffer, { onStored }: Pick<ProviderCall, 'onStored'>): JsonReply | null {
   try {
     const { members } = scanObject(bytes, MEMBERS);
     const value = (name: string): unknown => {
@@ -46,7 +47,7 @@ function readResponse(bytes: Buffer, { onStored }: Pick<ProviderCall, 'onStored'
     const output = members.get('output');
     const error = members.get('error');
     const id = value('id');
-    if (typeof id === 'string') onStored?.(id);
+    if (typeof id === 'string') onStored?.(id, isRunning(status));
     const record = new ReplyRecord();
     record.state({ id, model: value('model'), service_tier: value('service_tier') });
     record.report(value('usage'));
@@ -71,6 +72,9 @@ function readResponse(bytes: Buffer, { onStored }: Pick<ProviderCall, 'onStored'
     return null;
   }
 }
+
+/** Whether a response goes on in the background. */
+export const isRunning = (status: unknown): boolean => status === 'queued' || status === 'in_progress';
 
 function hasToolCall(bytes: Buffer, { start, end }: Span): boolean {
   const at = bytes.indexOf('_call"', start);

@@ -85,7 +85,14 @@ export const ANY_REQUEST: Made<RequestEvent> = {
     { requiredKeys: [...CALL, 'route', 'sse', 'body_bytes', 'hold_tokens'] },
   ),
   'request.extended': fc.record(
-    { type: one('request.extended' as const), ...call, route: anyRoute, ...hold, ...admission },
+    {
+      type: one('request.extended' as const),
+      ...call,
+      route: anyRoute,
+      ...hold,
+      ...admission,
+      handed_over: one(true as const),
+    },
     { requiredKeys: [...CALL, 'hold_tokens'] },
   ),
   'request.settled': fc.record(

@@ -111,6 +111,8 @@ export function* responseSse(script: Script, subject: Subject): Generator<Part> 
 }
 
 export function* responseJson(script: Script, subject: Subject): Generator<Part> {
+  if (subject.asked()['background'] === true)
+    return yield part('done', JSON.stringify(response(subject, 'queued', [], null)), null);
   const all = [...pieces(script)];
   const items: Item[] = [];
   for (const piece of all) {

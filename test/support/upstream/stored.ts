@@ -12,7 +12,12 @@ export const isStoredPath = (path: string): boolean => STORED.test(path);
 
 type Answer = { status: number; body: object };
 type Response = { id: string; object: 'response'; status: string };
-type Kept = { response: Response; input: unknown };
+/** `endsAtMs`: until then it is in progress. A background response takes as long as its script's stream. */
+type Kept = { response: Response; input: unknown; endsAtMs: number };
+
+const CANCELLED = { status: 'cancelled', output: [], usage: null };
+/** What `usage=broken` stands for in the background. */
+const FAILED = { status: 'failed', error: { code: 'server_error', message: 'It failed.' }, usage: null };
 
 export type Stored = {
   /** Stores what a script replies, unless it is asked not to. */
@@ -25,19 +30,34 @@ export function createStored(): Stored {
   const responses = new Map<string, Kept>();
 
   function keep(script: Script, subject: Subject): void {
-    const { store, input } = subject.asked();
+    const { background, store, input, ...asked } = subject.asked();
     if (store === false || script.status !== 200) return;
-    const bytes = [...responseJson(script, subject)].map(({ head }) => head);
+    const bytes = [...responseJson(script, { ...subject, asked: () => asked })].map(({ head }) => head);
     const response = JSON.parse(Buffer.concat(bytes).toString()) as Response;
-    responses.set(response.id, { response, input });
+    if (background !== true) return void responses.set(response.id, { response, input, endsAtMs: 0 });
+    const { how } = script.end;
+    const tookMs = how === 'hang' ? Infinity : script.tokens * script.every;
+    const ended = { ...response, background: true, ...(script.usage === 'broken' ? FAILED : {}) };
+    responses.set(response.id, { response: ended, input, endsAtMs: Date.now() + tookMs });
   }
+
+  /** A response as it is now. */
+  const now = ({ response, endsAtMs }: Kept): object =>
+    Date.now() < endsAtMs ? { ...response, status: 'in_progress', output: [], usage: null } : response;
 
   function answer(method: string, path: string): Answer {
     const [, id = '', part] = STORED.exec(path) ?? [];
     const kept = responses.get(decodeURIComponent(id));
     if (!kept) return { status: 404, body: errorObject(404, null) };
     const { response, input } = kept;
-    if (method === 'GET' && part === undefined) return { status: 200, body: response };
+    if (method === 'GET' && part === undefined) return { status: 200, body: now(kept) };
+    if (method === 'POST' && part === 'cancel') {
+      if (Date.now() < kept.endsAtMs) {
+        kept.response = { ...response, ...CANCELLED };
+        kept.endsAtMs = 0;
+      }
+      return { status: 200, body: kept.response };
+    }
     if (method === 'GET' && part === 'input_items') return { status: 200, body: itemList(response, input) };
     if (method === 'DELETE' && part === undefined) {
       responses.delete(response.id);

@@ -34,7 +34,6 @@ describe('a body is refused with the field at fault', () => {
       'invalid_value',
       'max_output_tokens',
     ],
-    ['/v1/responses', { model: 'm', input: 'x', background: true }, 'invalid_value', 'background'],
     ['/v1/responses', { model: 'm', input: 'x', background: 'yes' }, 'invalid_value', 'background'],
     ['/v1/messages', { model: 'm' }, 'missing_required_parameter', 'messages'],
     ['/v1/messages', { model: 'm', messages: 'x' }, 'invalid_value', 'messages'],

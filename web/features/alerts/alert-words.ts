@@ -30,6 +30,10 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
     name: 'Implausible usage',
     about: 'An upstream reports more usage of a model than is possible; once a day.',
   },
+  background_lost: {
+    name: 'Lost background responses',
+    about: 'The usage of a background response was not reported; its whole reservation is charged.',
+  },
   projector_behind: {
     name: 'Delayed figures',
     about: 'Lists and figures are more than a minute old, and when they have caught up.',

@@ -287,6 +287,7 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `${key(event.key)} requested ${event.model}; ${reserved} reserved.`;
     }
     case 'request.extended':
+      if (event.handed_over) return `Response of ${event.model} continues in the background.`;
       return `Reservation for ${event.model} extended to ${showCounted(event.hold_tokens, 'token')}.`;
     case 'request.settled': {
       const ended = `${inWords(event.end_reason)} after ${showDuration(event.duration_ms)}`;

@@ -33,7 +33,8 @@ begin
       where (e.fields).admitted_minute is not null
   ), charge as (
     select position, fields, false as is_open from appended
-      where (fields).type = 101 and position >= _scan
+      where ((fields).type = 101 or daybook.is_handed_over((fields).type, (fields).body))
+        and position >= _scan
     union all
     select a.position, jsonb_populate_record(a.fields,
           jsonb_build_object('hold_tokens', o.tokens, 'hold_cost_nanousd', o.cost_nanousd)), true

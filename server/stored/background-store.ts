@@ -1,0 +1,92 @@
+import type { ClientConfig, Pool } from 'pg';
+import type { EventOf } from '#db/events/events.ts';
+import {
+  type BackgroundCall,
+  beginBackground,
+  type BegunCall,
+  hastenBackground,
+  isInBackground,
+  postponeBackground,
+  releaseBackground,
+  settleBackground,
+  takeDueBackground,
+} from '#db/stored/background.ts';
+import { insertPlaces, type StoredName } from '#db/stored/places.ts';
+import { openPool } from '#db/postgres/connect.ts';
+import { POLL_TAKEN_MS, STORED_CONNECTIONS_MAX, STORED_IDLE_MS } from '#server/stored/bounds.ts';
+
+type Released = Parameters<typeof releaseBackground>[1];
+
+/** Calls whose responses go on in the background, in the database. */
+export class BackgroundStore {
+  readonly #pool: Pool;
+  readonly #onError: (error: unknown) => void;
+  /** Calls that were handed over in the log, and still have this process as their holder. */
+  readonly #unreleased = new Map<string, Released>();
+
+  /** @param config of the relay's role. */
+  constructor(config: ClientConfig, onError: (error: unknown) => void) {
+    this.#pool = openPool({ ...config, max: STORED_CONNECTIONS_MAX, idleTimeoutMillis: STORED_IDLE_MS });
+    this.#onError = onError;
+  }
+
+  /** Records that a call may outlive its server. @returns false: it could not be recorded. */
+  async begin(row: BegunCall, instance: number): Promise<boolean> {
+    try {
+      const { account, id, upstream, credential } = row;
+      await insertPlaces(this.#pool, [{ account, id, upstream, credential }]);
+      await beginBackground(this.#pool, instance, row);
+      return true;
+    } catch (error) {
+      this.#onError(error);
+      return false;
+    }
+  }
+
+  /** Lets any server settle a call. It is retried until it succeeds, or the holder has ended. */
+  release(released: Released): void {
+    this.#unreleased.set(released.request, released);
+    void this.releaseAll();
+  }
+
+  async releaseAll(): Promise<void> {
+    for (const [request, released] of this.#unreleased) {
+      try {
+        await releaseBackground(this.#pool, released);
+        this.#unreleased.delete(request);
+      } catch (error) {
+        return this.#onError(error);
+      }
+    }
+  }
+
+  takeDue(limit: number): Promise<BackgroundCall[]> {
+    return takeDueBackground(this.#pool, limit, POLL_TAKEN_MS);
+  }
+
+  postpone(request: string, ms: number): Promise<void> {
+    return postponeBackground(this.#pool, request, ms);
+  }
+
+  hasten(name: StoredName): Promise<void> {
+    return hastenBackground(this.#pool, name);
+  }
+
+  has(name: StoredName): Promise<boolean> {
+    return isInBackground(this.#pool, name);
+  }
+
+  async settle(instance: number, ending: EventOf<'request.settled' | 'request.abandoned'>): Promise<void> {
+    const client = await this.#pool.connect();
+    try {
+      await settleBackground(client, instance, ending);
+    } finally {
+      client.release();
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.releaseAll();
+    await this.#pool.end();
+  }
+}

@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Placed } from '#db/events/events.ts';
+import { chat, type ChatReply } from '../support/client.ts';
+import { openSession, type TestDatabase } from '../support/database.ts';
+import { openRequests, settledOf } from '../support/faults.ts';
+import { startFleet } from '../support/fleet.ts';
+import { changeControl, makePlace, openLog, type Place, until } from '../support/relay.ts';
+import { spawnServer } from '../support/servers/server-process.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
+
+/** Background responses are settled once each, whichever servers live. */
+
+const PATH = '/v1/responses';
+const TOKENS = 7;
+const QUOTA = { meter: 'tokens', window: 'day', limit: 1_000_000, enforcement: 'hard' } as const;
+
+let upstream: ScriptedUpstream;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream?.close());
+
+const bodyOf = (everyMs: number, more: object = {}) => ({
+  model: `s:tokens=${TOKENS},every=${everyMs}ms`,
+  input: 'hi',
+  max_output_tokens: 300,
+  background: true,
+  ...more,
+});
+
+/** The units of the account's quota that are charged. */
+async function chargedUnits(place: Place): Promise<number> {
+  const client = await openSession((place.store as TestDatabase).config('owner'));
+  try {
+    const { rows } = await client.query<{ used: string }>(
+      `select used + overdrawn + adjusted as used from daybook.allowance
+        where subject like 'account/%' and meter = 2`,
+    );
+    return Number(rows[0]?.used);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The tokens of these calls, each of which has exactly one ending with its provider's usage. */
+function usedTokens(log: readonly Placed[], replies: readonly ChatReply[]): number {
+  let tokens = 0;
+  for (const { requestId } of replies) {
+    const endings = log.filter(
+      ({ event }) =>
+        (event.type === 'request.settled' || event.type === 'request.abandoned') &&
+        event.request === requestId,
+    );
+    expect(endings).toHaveLength(1);
+    const ending = settledOf(log, requestId);
+    expect(ending).toMatchObject({ usage_source: 'provider', output_tokens: TOKENS });
+    tokens += (ending?.input_tokens ?? 0) + (ending?.output_tokens ?? 0);
+  }
+  return tokens;
+}
+
+test('a background response is settled once after its server and worker were killed', async () => {
+  await using place = await makePlace({ upstreams: [{ baseUrl: upstream.baseUrl, routes: [PATH] }] });
+  const store = place.store as TestDatabase;
+  const log = openLog(store);
+  let server = await spawnServer(place.env);
+  const key = server.firstKey as string;
+  const replies: ChatReply[] = [];
+  try {
+    await changeControl(store, place.dataDir, (control) =>
+      control.overrideTerms('first', { quotas: [QUOTA] }, 'keep'),
+    );
+    for (const more of [{}, { stream: true }, {}]) {
+      const options = { port: server.port, key, path: PATH, body: bodyOf(200, more) };
+      const reply = await chat(more.stream ? { ...options, abortAfterTokens: 2 } : options);
+      expect(reply.status).toBe(200);
+      replies.push(reply);
+      await server.kill();
+      server = await spawnServer(place.env);
+    }
+    const events = await until(log.read, (read) => openRequests(read).length === 0, 'the log');
+    const tokens = usedTokens(events, replies);
+    await until(
+      () => chargedUnits(place),
+      (used) => used === tokens,
+      `${tokens} charged tokens`,
+    );
+    const [id] = /resp_[\w-]+/.exec(replies[0]?.body.toString() ?? '') ?? [];
+    const found = await fetch(`${server.baseUrl}/responses/${id}`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    expect(await found.json()).toMatchObject({ id, status: 'completed' });
+  } finally {
+    await server.kill();
+    await log.close();
+  }
+});
+
+test('over three servers each background response is settled once, and counts by its usage', async () => {
+  await using fleet = await startFleet({ upstreams: [{ baseUrl: upstream.baseUrl, routes: [PATH] }] });
+  const { secret } = await fleet.tenant('busy', { quotas: [QUOTA] });
+  const replies = await Promise.all(
+    Array.from({ length: 24 }, (_, index) =>
+      fleet.chat(index, { key: secret, path: PATH, body: bodyOf(20, { stream: index % 3 === 0 }) }),
+    ),
+  );
+  expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200));
+  const tokens = usedTokens(await fleet.settledLog(), replies);
+  const usage = await until(
+    () => fleet.usage(secret),
+    ({ limits }) => limits[0]?.used === tokens,
+    `${tokens} used tokens`,
+  );
+  expect(usage.limits[0]).toMatchObject({ meter: 'tokens', used: tokens, reserved: 0 });
+});
