@@ -50,8 +50,9 @@ const SPECS: readonly RelayedSpec[] = [
 /** Relayed routes by path. */
 export const RELAYED: ReadonlyMap<string, RelayedSpec> = new Map(SPECS.map((spec) => [spec.route, spec]));
 
-const GEMINI_PREFIX = '/v1beta/';
-const GEMINI_CALL = /^\/v1beta\/models\/(.+):(generateContent|streamGenerateContent)$/;
+/** Google's SDKs call its stable API from their third versions on, and earlier ones the beta. */
+const GEMINI_CALL = /^\/v1(?:beta)?\/models\/(.+):(generateContent|streamGenerateContent)$/;
+const isGemini = (path: string): boolean => path.startsWith('/v1beta/') || GEMINI_CALL.test(path);
 
 /**
  * The relayed route of a POST request.
@@ -59,7 +60,7 @@ const GEMINI_CALL = /^\/v1beta\/models\/(.+):(generateContent|streamGenerateCont
  * @returns undefined: the path is not relayed.
  */
 export function relayedSpec(path: string, url: string): RelayedSpec | ApiError | undefined {
-  return RELAYED.get(path) ?? (path.startsWith(GEMINI_PREFIX) ? geminiSpec(path, url) : undefined);
+  return RELAYED.get(path) ?? geminiSpec(path, url);
 }
 
 /** A call of Gemini's API: a chat completion in another protocol, whose path has the model. */
@@ -100,6 +101,6 @@ function decoded(name: string): string {
 export function errorFormatOf(path: string): Pick<RelayedSpec, 'errorFormat' | 'requestIdHeader'> {
   const spec = RELAYED.get(path);
   if (spec) return spec;
-  if (path.startsWith(GEMINI_PREFIX)) return { errorFormat: GEMINI_ERRORS };
+  if (isGemini(path)) return { errorFormat: GEMINI_ERRORS };
   return path.startsWith(`${MESSAGES.route}/`) ? MESSAGES : CHAT;
 }

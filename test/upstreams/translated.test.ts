@@ -166,13 +166,13 @@ test('a reply that stops at its limit says so in the words of messages', async (
   expect(message).toMatchObject({ stop_reason: 'max_tokens', usage: { output_tokens: 4 } });
 });
 
-describe('Gemini over chat completions', () => {
+describe.each(['v1', 'v1beta'])('Gemini %s over chat completions', (version) => {
   const ask = async (
     method: string,
     body: object = { contents: [{ role: 'user', parts: [{ text: 'hi' }] }] },
     headers: Record<string, string> = { 'x-goog-api-key': relay.key },
   ): Promise<Sent> => {
-    const reply = await fetch(`http://127.0.0.1:${relay.port}/v1beta/models/${method}`, {
+    const reply = await fetch(`http://127.0.0.1:${relay.port}/${version}/models/${method}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify(body),
