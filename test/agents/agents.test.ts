@@ -18,7 +18,7 @@ const isInstalled = existsSync(AGENTS['qwen']?.program ?? '');
 if (!isInstalled)
   console.warn('coding agents: skipped; install them with npm ci --prefix test/agents/install');
 
-const AGENT_NAMES = ['qwen', 'qwen-messages', 'qwen-responses'] as const;
+const AGENT_NAMES = ['qwen', 'qwen-settings', 'qwen-messages', 'qwen-responses'] as const;
 
 beforeAll(async () => {
   if (!isInstalled) return;

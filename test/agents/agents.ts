@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { type ClientId, type Setting, settingsText, setupOf } from '#server/contract/client-setup.ts';
 
 /** Where an agent is sent, and what with. */
 export type Place = { baseUrl: string; key: string; model: string; home: string };
@@ -64,53 +65,66 @@ export const AGENTS: Readonly<Record<string, Agent>> = {
     ANTHROPIC_MODEL: model,
   })),
   'qwen-responses': qwen('/v1/responses', 'openai-responses', openai),
+  'qwen-settings': {
+    ...qwen('/v1/chat/completions', 'openai', () => ({})),
+    ...asSetUp('qwen', [], { QWEN_SANDBOX: 'false', QWEN_CODE_NO_RELAUNCH: 'true' }),
+    args: (prompt) => ['-p', prompt, '--approval-mode', 'yolo'],
+  },
   codex: {
     route: '/v1/responses',
-    args: (prompt) => ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', prompt],
-    env: ({ key, home }) => ({ DAYBOOK_KEY: key, CODEX_HOME: path.join(home, '.codex') }),
-    files: ({ baseUrl, model }) => ({
-      '.codex/config.toml': [
-        `model = ${JSON.stringify(model)}`,
-        'model_provider = "daybook"',
-        'check_for_update_on_startup = false',
-        '[analytics]',
-        'enabled = false',
-        '[model_providers.daybook]',
-        'name = "Daybook"',
-        `base_url = ${JSON.stringify(baseUrl)}`,
-        'env_key = "DAYBOOK_KEY"',
-        'wire_api = "responses"',
-        '',
-      ].join('\n'),
-    }),
+    args: (prompt) => [
+      'exec',
+      '--skip-git-repo-check',
+      '--dangerously-bypass-approvals-and-sandbox',
+      '-c',
+      'check_for_update_on_startup=false',
+      '-c',
+      'analytics.enabled=false',
+      prompt,
+    ],
+    ...asSetUp('codex'),
   },
   claude: {
     route: '/v1/messages',
-    args: (prompt, { model }) => ['-p', prompt, '--model', model, '--dangerously-skip-permissions'],
-    env: ({ baseUrl, key }) => ({
-      ANTHROPIC_BASE_URL: anthropicBase(baseUrl),
-      ANTHROPIC_API_KEY: key,
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-      IS_SANDBOX: '1',
+    args: (prompt) => ['-p', prompt, '--dangerously-skip-permissions'],
+    ...asSetUp('claude', [], { CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', IS_SANDBOX: '1' }),
+  },
+  // Its protocol is translated for every upstream that the model here has.
+  gemini: {
+    route: '/v1/chat/completions',
+    isWithoutSession: true,
+    args: (prompt) => ['-p', prompt, '--approval-mode', 'yolo', '--skip-trust'],
+    ...asSetUp('gemini', [{ path: ['privacy', 'usageStatisticsEnabled'], value: false }], {
+      GEMINI_CLI_NO_RELAUNCH: 'true',
     }),
   },
   opencode: {
     route: '/v1/chat/completions',
-    args: (prompt, { model }) => ['run', '--model', `daybook/${model}`, prompt],
-    env: ({ key, home }) => ({ DAYBOOK_KEY: key, XDG_CONFIG_HOME: path.join(home, '.config') }),
-    files: ({ baseUrl, model }) => ({
-      '.config/opencode/opencode.json': JSON.stringify({
-        autoupdate: false,
-        share: 'disabled',
-        permission: { bash: 'allow' },
-        provider: {
-          daybook: {
-            npm: '@ai-sdk/openai-compatible',
-            options: { baseURL: baseUrl, apiKey: '{env:DAYBOOK_KEY}' },
-            models: { [model]: {} },
-          },
-        },
-      }),
-    }),
+    args: (prompt) => ['run', prompt],
+    ...asSetUp('opencode', [
+      { path: ['autoupdate'], value: false },
+      { path: ['share'], value: 'disabled' },
+      { path: ['permission', 'bash'], value: 'allow' },
+    ]),
   },
 };
+
+/** The settings and variables of `daybook setup`, and what the tests need besides. */
+function asSetUp(
+  client: ClientId,
+  more: readonly Setting[] = [],
+  variables: Record<string, string> = {},
+): Pick<Agent, 'env' | 'files'> {
+  return {
+    env(place) {
+      const setup = setupOf(client, place);
+      return { ...Object.fromEntries(setup.variables), [setup.keyVariable]: place.key, ...variables };
+    },
+    files(place) {
+      const { file } = setupOf(client, place);
+      if (file === null) return {};
+      const name = path.join(file.directory, file.names[0]);
+      return { [name]: settingsText({ ...file, settings: [...file.settings, ...more] }) };
+    },
+  };
+}
