@@ -24,8 +24,7 @@ export type RunningCall = {
   readonly request: string;
   readonly key: Key;
   readonly context: RequestContext;
-  /** Null for the stream of a response that was made before. */
-  readonly model: string | null;
+  readonly model: string;
   /** Tokens of its reply that went through so far, by our count; 0 for one that is not streamed. */
   readonly relayedTokens: number;
   /**

@@ -4,14 +4,11 @@ import { withControl } from '#server/control/control.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 import {
   CHAT_CLIENTS,
-  type Flows,
   GEMINI_CLIENT,
   MESSAGES_CLIENT,
-  PICTURE,
   RESPONSES_CLIENT,
-  RESULTS,
-  type To,
 } from '../support/providers/client-flows.ts';
+import { type Flows, PICTURE, RESULTS, type To } from '../support/providers/flows.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';

@@ -3,51 +3,22 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { createGoogle } from '@ai-sdk/google';
 import { HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { ChatOpenAI } from '@langchain/openai';
-import {
-  generateText,
-  jsonSchema,
-  type LanguageModel,
-  type ModelMessage,
-  Output,
-  streamText,
-  type ToolSet,
-} from 'ai';
 import OpenAI from 'openai';
+import { aiFlows } from './ai-flows.ts';
+import {
+  asked,
+  type Flows,
+  HELLO,
+  PICTURE,
+  PIECES_SEEN,
+  RESULTS,
+  SCHEMA,
+  type To,
+  TOOL_NAMES,
+} from './flows.ts';
 
-/** What people do with a model, by the clients that they do it with. Each says the same of the same reply. */
+/** The flows of each client of the development dependencies. */
 
-/** Where a client is pointed. */
-export type To = { baseUrl: string; key: string };
-
-export type Call = { name: string; input: unknown };
-
-export type Flows = {
-  chat(to: To, model: string): Promise<{ text: string; outputTokens: number | undefined }>;
-  /** The text, piece by piece. */
-  stream(to: To, model: string): Promise<string[]>;
-  /** Streams calls of tools, then reports their results to `next`, in their order. */
-  tools(to: To, model: string, next: string): Promise<{ calls: Call[]; text: string }>;
-  image(to: To, model: string): Promise<string>;
-  structured(to: To, model: string): Promise<unknown>;
-  /** Leaves a stream after its third piece. */
-  abort(to: To, model: string): Promise<void>;
-};
-
-/** A picture of one point. */
-export const PICTURE =
-  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-export const RESULTS = ['noon at Leith', 'dusk at Oban'];
-const HELLO = 'When does the tide turn?';
-const SCHEMA = {
-  type: 'object',
-  properties: { text: { type: 'string' } },
-  required: ['text'],
-  additionalProperties: false,
-} as const;
-const TOOL_NAMES = ['tool_0', 'tool_1'];
-const PIECES_SEEN = 3;
-
-const asked = [{ role: 'user' as const, content: HELLO }];
 const functions = TOOL_NAMES.map((name) => ({
   type: 'function' as const,
   function: { name, parameters: SCHEMA },
@@ -125,68 +96,6 @@ const compatibleOf = ({ baseUrl, key }: To, id: string) =>
   createOpenAICompatible({ name: 'daybook', baseURL: baseUrl, apiKey: key, supportsStructuredOutputs: true })(
     id,
   );
-const toolSet: ToolSet = Object.fromEntries(
-  TOOL_NAMES.map((name) => [name, { inputSchema: jsonSchema(SCHEMA) }]),
-);
-
-const aiFlows = (aiOf: (to: To, id: string) => LanguageModel): Flows => ({
-  async chat(to, model) {
-    const { text, usage } = await generateText({ model: aiOf(to, model), prompt: HELLO, maxRetries: 0 });
-    return { text, outputTokens: usage.outputTokens };
-  },
-  stream: (to, model) =>
-    Array.fromAsync(streamText({ model: aiOf(to, model), prompt: HELLO, maxRetries: 0 }).textStream),
-  async tools(to, model, next) {
-    const result = streamText({ model: aiOf(to, model), prompt: HELLO, tools: toolSet, maxRetries: 0 });
-    const calls = await result.toolCalls;
-    const results: ModelMessage = {
-      role: 'tool',
-      content: calls.map(({ toolCallId, toolName }, index) => ({
-        type: 'tool-result',
-        toolCallId,
-        toolName,
-        output: { type: 'text', value: RESULTS[index] ?? '' },
-      })),
-    };
-    const { text } = await generateText({
-      model: aiOf(to, next),
-      messages: [...asked, ...(await result.response).messages, results],
-      tools: toolSet,
-      maxRetries: 0,
-    });
-    return { calls: calls.map(({ toolName, input }) => ({ name: toolName, input: input as unknown })), text };
-  },
-  async image(to, model) {
-    const content = [
-      { type: 'text' as const, text: HELLO },
-      { type: 'file' as const, data: PICTURE, mediaType: 'image/png' },
-    ];
-    return (
-      await generateText({ model: aiOf(to, model), messages: [{ role: 'user', content }], maxRetries: 0 })
-    ).text;
-  },
-  structured: async (to, model) =>
-    (
-      await generateText({
-        model: aiOf(to, model),
-        prompt: HELLO,
-        output: Output.object({ schema: jsonSchema(SCHEMA) }),
-        maxRetries: 0,
-      })
-    ).output,
-  async abort(to, model) {
-    const gone = new AbortController();
-    let seen = 0;
-    for await (const _ of streamText({
-      model: aiOf(to, model),
-      prompt: HELLO,
-      maxRetries: 0,
-      abortSignal: gone.signal,
-    }).textStream)
-      if (++seen === PIECES_SEEN) gone.abort();
-  },
-});
-
 const googleOf = ({ baseUrl, key }: To, id: string) =>
   createGoogle({ baseURL: `${baseUrl}beta`, apiKey: key })(id);
 

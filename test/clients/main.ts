@@ -1,0 +1,155 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { withControl } from '#server/control/control.ts';
+import { UpstreamControl } from '#server/control/upstream-control.ts';
+import { createSecret } from '#server/secrets/key-secret.ts';
+import { ROOT } from '../layout/source.ts';
+import {
+  CHAT_CLIENTS,
+  GEMINI_CLIENT,
+  MESSAGES_CLIENT,
+  RESPONSES_CLIENT,
+} from '../support/providers/client-flows.ts';
+import { startRelay, until } from '../support/relay.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
+import { CASE_NAMES, type Place, runCases, SCRIPTS } from './cases.ts';
+import {
+  hasPython,
+  isInstalled,
+  NODE_CLIENTS,
+  nodeVersionOf,
+  PYTHON_CLIENTS,
+  pythonVersionOf,
+  type Turns,
+} from './installed-clients.ts';
+import { withClientsTable } from './table.ts';
+
+/**
+ * Runs clients from npm and PyPI against a relay and upstreams of each kind, and writes the table of
+ * docs/clients.md:
+ *
+ *     npm run clients
+ *     npm run clients -- @google/genai     # one of them, and no table
+ */
+const [only] = process.argv.slice(2);
+
+/** Upstreams, by the first letter of their models. */
+const UPSTREAMS = {
+  o: 'all routes of OpenAI and Anthropic',
+  c: 'chat completions',
+  a: 'Anthropic',
+  g: 'Gemini, by its AI SDK package',
+} as const;
+
+type Client = { name: string; version: string; protocol: string; turns: Turns; lacks?: string[] };
+
+const byName = (flows: Readonly<Record<string, Turns>>, protocol: string): Client[] =>
+  Object.entries(flows).map(([name, turns]) => {
+    const [packageName = ''] = name.split(',', 1);
+    return { name: packageName, version: nodeVersionOf(packageName), protocol, turns };
+  });
+
+async function installedClients(): Promise<Client[]> {
+  const node = NODE_CLIENTS.filter((each) => isInstalled(each.package));
+  const python = hasPython() ? PYTHON_CLIENTS : [];
+  return [
+    ...byName(CHAT_CLIENTS, 'chat completions'),
+    ...byName(RESPONSES_CLIENT, 'responses'),
+    ...byName(MESSAGES_CLIENT, 'messages'),
+    ...byName(GEMINI_CLIENT, 'Gemini'),
+    ...node.map((each) => ({ ...each, name: each.package, version: nodeVersionOf(each.package) })),
+    ...(await Promise.all(
+      python.map(async (each) => ({
+        ...each,
+        name: `${each.package} (Python)`,
+        version: await pythonVersionOf(each.package),
+      })),
+    )),
+  ];
+}
+
+await using upstream = await startUpstream({ apiKey: 'of-the-relay' });
+const entry = { baseUrl: upstream.baseUrl, apiKey: 'of-the-relay' };
+await using relay = await startRelay({
+  upstreams: [
+    { ...entry, name: 'o', models: ['o-*'], routes: RELAYED_ROUTES },
+    { ...entry, name: 'c', models: ['c-*'], routes: ['/v1/chat/completions'] },
+    { ...entry, name: 'a', baseUrl: upstream.url, models: ['a-*'], provider: 'anthropic' },
+  ],
+  postgres: 'embedded',
+});
+for (const letter of Object.keys(UPSTREAMS))
+  for (const [name, script] of Object.entries(SCRIPTS)) upstream.script(`${letter}-${name}`, script);
+await withControl(relay.store, 'test', async (control, client) => {
+  const upstreams = new UpstreamControl(control, client, {
+    upstreams: [],
+    DAYBOOK_DATA: relay.dataDir,
+    DAYBOOK_MASTER_KEY_FILE: undefined,
+  });
+  await upstreams.addUpstream('g', {
+    provider: 'bridge',
+    package: '@ai-sdk/google',
+    base_url: `${upstream.url}/v1beta`,
+    models: ['g-*'],
+    network: 'private',
+    on_client_disconnect: 'cancel',
+    retries: 0,
+    paused: false,
+  });
+  await upstreams.addCredential('g', { label: 'main', secret: 'of-the-relay' });
+});
+
+const place = { baseUrl: relay.baseUrl, upstream };
+const chats = (key: string, letter: string): Promise<boolean> =>
+  CHAT_CLIENTS.openai.chat({ baseUrl: relay.baseUrl, key }, `${letter}-text`).then(
+    () => true,
+    () => false,
+  );
+await until(
+  () => chats(relay.key, 'g'),
+  (isReady) => isReady,
+  'the upstream of Gemini',
+);
+await relay.control((control) =>
+  control.definePlan(
+    'one-call',
+    { quotas: [{ meter: 'requests', window: 'month', limit: 1, enforcement: 'soft' }] },
+    'keep',
+  ),
+);
+await relay.createAccount('spent');
+await relay.control((control) => control.setPlan('spent', 'one-call', 'keep'));
+const { secret: spent } = await relay.createKey({ account: 'spent' });
+await until(
+  async () => !(await chats(spent, 'o')),
+  (isSpent) => isSpent,
+  'the end of the quota',
+);
+const keys: Place['keys'] = { valid: relay.key, wrong: createSecret('00000000'), spent };
+
+const clients = (await installedClients()).filter(({ name }) => only === undefined || name === only);
+const rows = [];
+for (const client of clients) {
+  const lacks = client.lacks ?? [];
+  const count = CASE_NAMES.length - lacks.length;
+  const results = [];
+  for (const letter of Object.keys(UPSTREAMS)) {
+    const failed = await runCases(client.turns, { ...place, keys, letter }, lacks);
+    for (const [name, fault] of failed)
+      console.log(`${client.name} ${client.version}, ${client.protocol} over ${letter}: ${name}: ${fault}`);
+    results.push({ passed: count - failed.size, failed: [...failed.keys()] });
+  }
+  rows.push({ ...client, lacks, results });
+  const passed = results.reduce((sum, each) => sum + each.passed, 0);
+  const all = results.length * count;
+  console.log(`${client.name} ${client.version}, ${client.protocol}: ${passed} of ${all}`);
+}
+if (only === undefined) {
+  const page = path.join(ROOT, 'docs/clients.md');
+  const table = { cases: CASE_NAMES, upstreams: Object.values(UPSTREAMS), rows };
+  writeFileSync(page, withClientsTable(readFileSync(page, 'utf8'), table));
+  if (!NODE_CLIENTS.every((each) => isInstalled(each.package)) || !hasPython())
+    console.log('Some clients are not installed: CONTRIBUTING.md names the commands.');
+}
+process.exitCode = rows.every(({ results }) => results.every(({ failed }) => failed.length === 0)) ? 0 : 1;
