@@ -23,7 +23,7 @@ export function describeEvent(event: RequestEvent): string {
     case 'request.settled':
       return describeSettled(event);
     case 'request.abandoned':
-      return `abandoned: its server stopped, so usage is estimated; charged: ${reservation(event)}`;
+      return `abandoned: server or response lost, usage estimated; charged: ${reservation(event)}`;
     case 'request.rejected': {
       const others = event.rejected_count - 1;
       return (

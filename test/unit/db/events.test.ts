@@ -35,6 +35,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'tags',
     'parents',
     'observed',
+    'handed_over',
     'cache_write_tokens',
     'usage_details',
     'answered_model',
