@@ -64,6 +64,7 @@ export class ProgressReporter {
     const elsewhere: Progress[] = [];
     for (const call of this.#turn(moved)) {
       const { key, request, model, relayedTokens } = call;
+      if (model === null) continue;
       this.#reported.set(call, relayedTokens);
       const progress: Progress = {
         type: 'progress',

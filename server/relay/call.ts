@@ -307,7 +307,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   #clientDisconnected(): void {
-    if (this.#attempt) this.#attempt.clientDisconnected(this.#sequence.isDrained);
+    if (this.#attempt)
+      this.#attempt.clientDisconnected(this.#sequence.isDrained || this.#stored?.awaitsId === true);
     else if (this.#wake) this.#wake();
     else if (this.#rejection && !this.#isRecorded) {
       // The rejection waits for the record, and the client will not receive it.

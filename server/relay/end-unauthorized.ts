@@ -15,7 +15,7 @@ export function endUnauthorizedCalls(relay: Relay, accounts: ReadonlySet<string>
     const refusal =
       checkKey(key, relay.readModel.nowMs()) ??
       authorize(key, context, relay.readModel) ??
-      authorizeModel(key, model, relay.readModel);
+      (model === null ? null : authorizeModel(key, model, relay.readModel));
     if (refusal) call.fail(refusal.code, 'access_revoked');
   }
 }

@@ -24,7 +24,8 @@ export type RunningCall = {
   readonly request: string;
   readonly key: Key;
   readonly context: RequestContext;
-  readonly model: string;
+  /** Null for the stream of a response that was made before. */
+  readonly model: string | null;
   /** Tokens of its reply that went through so far, by our count; 0 for one that is not streamed. */
   readonly relayedTokens: number;
   /**

@@ -1,6 +1,7 @@
 import express, { type Request, type Response, type Router } from 'express';
 import type { Key } from '#db/fold/key.ts';
 import type { StoredName } from '#db/stored/places.ts';
+import { requestContextOf } from '#server/access/request-context.ts';
 import { identify } from '#server/access/identify.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
@@ -8,6 +9,7 @@ import { replyOf, sendApiError } from '#server/http/respond.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { exchange } from '#server/stored/exchange.ts';
+import { StoredStream } from '#server/stored/stored-stream.ts';
 import { isResponseId } from '#server/stored/route-back.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
@@ -32,6 +34,8 @@ export const STORED_ROUTES = [
 
 /** Parameters that are passed on; others are ignored, as clients of other gateways send theirs. */
 const PARAMETERS: ReadonlySet<string> = new Set([
+  'stream',
+  'starting_after',
   'include',
   'include[]',
   'include_obfuscation',
@@ -48,7 +52,7 @@ const UNSETTLED = new ApiError('invalid_value', {
 });
 
 /** A stored response, and what holds it. */
-type Stored = { name: StoredName; upstream: Upstream; pool: UpstreamConnectionPool };
+type Stored = { key: Key; name: StoredName; upstream: Upstream; pool: UpstreamConnectionPool };
 
 /** The error of an id that the account has no response of; another account's is one of these. */
 const notFound = (id: string): ApiError =>
@@ -61,12 +65,12 @@ const notFound = (id: string): ApiError =>
 export function storedRoutes(relay: Relay): Router {
   const routes = express.Router({ caseSensitive: true });
 
-  const find = async ({ account }: Key, id: string): Promise<Stored | ApiError> => {
-    const name = { account, id };
+  const find = async (key: Key, id: string): Promise<Stored | ApiError> => {
+    const name = { account: key.account, id };
     const place = isResponseId(id) ? await relay.routeBack.find(name) : null;
     const upstream = place === null ? undefined : relay.upstreams.get(place.upstream);
     const pool = upstream?.pools.find(({ credential }) => credential === place?.credential);
-    return upstream && pool ? { name, upstream, pool } : notFound(id);
+    return upstream && pool ? { key, name, upstream, pool } : notFound(id);
   };
 
   /** Serves a request for a stored response, from its key to its reply. */
@@ -107,7 +111,20 @@ export function storedRoutes(relay: Relay): Router {
       else sendReply(response, found);
     });
 
-  routes.get(RESPONSE, pass('', 'GET'));
+  const passWhole = pass('', 'GET');
+  const passStream = serve(async ({ name, upstream, pool, key }, request, response) => {
+    const context = requestContextOf(request, RESPONSES, relay.trustedProxies);
+    const stream = new StoredStream({
+      ...{ relay, key, context, upstream, pool, response },
+      reply: replyOf(response),
+    });
+    const refusal = await stream.run(`/responses/${encodeURIComponent(name.id)}${passedQuery(request.url)}`);
+    if (refusal) sendApiError(request, response, refusal.status === 404 ? notFound(name.id) : refusal);
+  });
+
+  routes.get(RESPONSE, (request, response) =>
+    (request.query['stream'] === 'true' ? passStream : passWhole)(request, response),
+  );
   routes.get(INPUT_ITEMS, pass('/input_items', 'GET'));
   routes.delete(RESPONSE, pass('', 'DELETE'));
   routes.post(CANCEL, pass('/cancel', 'POST'));

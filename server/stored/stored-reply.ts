@@ -36,6 +36,11 @@ export class StoredReply {
     return this.#begun;
   }
 
+  /** Whether a reply must be read without its client: until its id is known nothing can settle it later. */
+  get awaitsId(): boolean {
+    return this.#parties.admitted.parsed.isBackground === true && this.#begun === null;
+  }
+
   /** What to do with the id of a reply of this upstream. @param attempt its number, from 1. */
   onStored({ target: { upstream }, pool: { credential } }: Choice, attempt: number): OnStored {
     const { relay, admitted, writer } = this.#parties;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { headerOf, MalformedMessage } from '../wire/http-message.ts';
 import { openConnection, type Connection, type Request } from './connection.ts';
@@ -50,6 +51,7 @@ export type UpstreamOptions = {
 const HOST = '127.0.0.1';
 const BYTES_PER_PROMPT_TOKEN = 4;
 const HEALTHY = 'ok';
+const CLOSING: [name: string, value: string] = ['connection', 'close'];
 
 /**
  * Starts a scripted upstream on the loopback interface.
@@ -96,9 +98,22 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
         query,
         authorization: headerOf(request, 'authorization'),
       });
+    const streamed = method === 'GET' ? stored.streamOf(path, query) : null;
+    if (streamed) return answerStream(connection, streamed);
     const kept = isStoredPath(path) ? answerStored(request) : null;
     connection.socket.write(kept ?? plainAnswer(request));
     return true;
+  }
+
+  async function answerStream(
+    { socket, gone }: Connection,
+    { begun, rest, endsAtMs }: NonNullable<ReturnType<typeof stored.streamOf>>,
+  ): Promise<boolean> {
+    socket.write(headBytes(200, [...ownHeaders(0), ['content-type', 'text/event-stream'], CLOSING]));
+    socket.write(Buffer.concat(begun));
+    while (Date.now() < endsAtMs && !gone.aborted) await wait(10);
+    socket.write(Buffer.concat(rest));
+    return false;
   }
 
   function answerStored(request: Request): Buffer {
