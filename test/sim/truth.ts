@@ -33,7 +33,8 @@ export class Truth {
   readonly #held = new Map<string, number>();
   readonly #open = new Map<string, Open>();
   readonly #ended = new Set<string>();
-  #openMost = 0;
+  /** The most calls that had units of an allowance reserved at the same time. */
+  readonly #sharersMost = new Map<string, number>();
   #position = 0;
 
   /** @param overdraft by how much one call may spend more than it holds. */
@@ -44,6 +45,18 @@ export class Truth {
 
   get openCount(): number {
     return this.#open.size;
+  }
+
+  /**
+   * Counts the calls that have units reserved now, which each may use more than that. The log does not name
+   * those that are admitted by their enforced limits and wait for an observed one.
+   */
+  look(instances: readonly { counters: ReadonlyMap<string, { reservations: number }> }[]): void {
+    const sharers = new Map<string, number>();
+    for (const { counters } of instances)
+      for (const [key, { reservations }] of counters) add(sharers, key, reservations);
+    for (const [key, count] of sharers)
+      if (count > (this.#sharersMost.get(key) ?? 0)) this.#sharersMost.set(key, count);
   }
 
   /** @param nowMs Postgres' time. */
@@ -63,7 +76,6 @@ export class Truth {
         if (known) this.#noteGrowth(known, row);
         const open = { charges, row };
         this.#open.set(row.request, open);
-        this.#openMost = Math.max(this.#openMost, this.#open.size);
         this.#hold(open, 1);
         for (const charge of charges) {
           // A window that is over by anybody's clock does not grow with the hold: its limit is out of force.
@@ -128,7 +140,9 @@ export class Truth {
     }
     const amount = expectedOverdraft(name.meter);
     const more =
-      amount !== null && limit.enforcement !== 'hard' ? this.#overdraft[amount] * this.#openMost : 0;
+      amount !== null && limit.enforcement !== 'hard'
+        ? this.#overdraft[amount] * (this.#sharersMost.get(key) ?? 0)
+        : 0;
     const most = cap + more + (this.#grown.get(key) ?? 0);
     if (total > most && !this.outgrown.has(key))
       this.violations.push(

@@ -334,6 +334,7 @@ export class World implements Surroundings {
     while (this.clockwork.step(untilMs)) {
       if (this.clockwork.steps > STEPS_MAX) throw new Error('the schedule does not come to an end');
       this.#free.look(this.clockwork.nowMs);
+      this.#truth.look(this.#instances);
     }
   }
 

@@ -14,3 +14,8 @@ test('limits hold exactly and free units are never refused, over random crashes 
   // The schedules come to what they are about.
   for (const count of Object.values(counts)) expect(count).toBeGreaterThan(SCHEDULES / 100);
 }, 120_000);
+
+test('calls that wait for an observed limit may overdraw a soft one by their replies, and by no more', () => {
+  // Here they wait with their units of the soft limit reserved, and each uses more than that.
+  expect(simulate(12_125).violations).toEqual([]);
+});
