@@ -134,6 +134,7 @@ create table daybook.allowance (
   held bigint default 0 not null,
   terms_position bigint not null,
   reset_position bigint not null,
+  since_terms bigint not null,
   window_start integer not null,
   sharers integer default 0 not null,
   shard smallint default 0 not null,
@@ -1058,8 +1059,10 @@ begin
         for update;
       exit when found;
       insert into daybook.allowance
-          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
-        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i])
+          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position,
+            since_terms)
+        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i],
+          _terms[_i])
         on conflict do nothing;
     end loop;
     _allowances := _allowances || _a;
@@ -1491,7 +1494,7 @@ declare
   _minute constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer;
 begin
   return query
-  -- A request is charged to the newest reset of a window that its terms knew.
+  -- A request is charged to the newest reset of a window that its terms knew, and to no limit that is newer.
   with line as materialized (
     select e.line::daybook.event_fields as f from unnest(_lines) as e(line)
   ), charged as (
@@ -1509,7 +1512,7 @@ begin
     from charged c join daybook.allowance a on a.subject = c.subject and a.meter = c.meter
       and a.window_start = daybook.window_start(a.window_kind, c.admitted_minute)
       and a.window_start >= daybook.window_start(a.window_kind, _minute)
-      and a.reset_position <= c.terms
+      and a.reset_position <= c.terms and a.since_terms <= c.terms
       and not daybook.is_uncharged(c.body, a.subject, a.meter, a.window_kind)
     where not exists (select from daybook.allowance n
       where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind
@@ -2098,8 +2101,10 @@ begin
         for update;
       exit when found;
       insert into daybook.allowance
-          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
-        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i])
+          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position,
+            since_terms)
+        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i],
+          _since[_i])
         on conflict do nothing;
     end loop;
     select * into _l from daybook.lease l where l.allowance = _a.id and l.instance = _instance;
@@ -2128,6 +2133,7 @@ begin
     _l.held := _held[_i];
     _l.position := greatest(_l.position, _position);
     _l.since_terms := least(_l.since_terms, _since[_i]);
+    _a.since_terms := least(_a.since_terms, _since[_i]);
     -- Both rows are written once, after all needs were decided; they stay locked until then.
     _allowances := _allowances || _a;
     _leases := _leases || _l;
@@ -2203,7 +2209,7 @@ begin
         ceiling = greatest(_a.cap - _a.adjusted, _a.granted - _a.returned),
         granted = _a.granted, returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used,
         held = _a.held, near = _a.near, short_until = _a.short_until, terms_position = _a.terms_position,
-        sharers = _a.sharers
+        since_terms = _a.since_terms, sharers = _a.sharers
       where a.id = _a.id;
     update daybook.lease l set granted = _l.granted, returned = _l.returned, used = _l.used,
         overdrawn = _l.overdrawn, held = _l.held, position = _l.position, since_terms = _l.since_terms,

@@ -76,6 +76,7 @@ export type AllowanceTable = {
   held: Default<Int8>;
   terms_position: Int8;
   reset_position: Int8;
+  since_terms: Int8;
   window_start: number;
   sharers: Default<number>;
   shard: Default<number>;

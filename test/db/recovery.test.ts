@@ -183,8 +183,8 @@ test('recovery of the leases of very many end users reads each of their allowanc
   await owner.query(
     `with made as (
       insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position, cap, ceiling,
-          terms_position, granted, sharers)
-        select 'end_user/Account1/' || u, 1, 6, 0, 0, 100, 100, 0, 10, 1 from unnest($1::text[]) u
+          terms_position, since_terms, granted, sharers)
+        select 'end_user/Account1/' || u, 1, 6, 0, 0, 100, 100, 0, 0, 10, 1 from unnest($1::text[]) u
         returning id
     )
     insert into daybook.lease (allowance, instance, position, since_terms, granted)

@@ -226,6 +226,24 @@ test('processes that correct a request at once never decide on the same state of
   await expectConsistent(relay.store);
 });
 
+test('a correction changes no limit that is newer than its call', async () => {
+  const { length } = await relay.readLog();
+  expect(await callDemo(relay, key.secret)).toBe('200');
+  const settledAfter = async () => ofType((await relay.readLog()).slice(length), 'request.settled');
+  const [old] = (await until(settledAfter, (now) => now.length === 1, 'the call has ended')) as [Settled];
+  const week = { meter: 'tokens', window: 'week', limit: 10 ** 12, enforcement: 'hard' } as const;
+  await relay.control((control) => control.overrideTerms({ id: account }, { quotas: [week] }, 'keep'));
+  expect(await callDemo(relay, key.secret)).toBe('200');
+  const [, next] = await until(settledAfter, (now) => now.length === 2, 'both calls have ended');
+  const used = (next?.input_tokens ?? 0) + (next?.output_tokens ?? 0);
+  const inWeek = async (): Promise<number> => (await enforced())['2 4'] ?? 0;
+  await until(inWeek, (units) => units === used, `${used} tokens of the week`);
+  await projectAll(relay.store);
+  expect(await correct(old.request, { output_tokens: 5, reference: 'older' })).toMatchObject({ status: 200 });
+  expect(await inWeek()).toBe(used);
+  await expectConsistent(relay.store);
+});
+
 /** Appends corrections, but fails after some of them, before or after one is durable. */
 function failing(control: Control, after: number, isDurable: boolean): Control {
   let left = after;

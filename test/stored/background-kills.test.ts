@@ -46,6 +46,11 @@ async function begin(port: number, key: string, body: object): Promise<Begun> {
   throw new Error(`the reply has no id: ${text}`);
 }
 
+async function limitsOf(baseUrl: string, key: string): Promise<unknown[]> {
+  const reply = await fetch(`${baseUrl}/usage`, { headers: { authorization: `Bearer ${key}` } });
+  return ((await reply.json()) as { limits: unknown[] }).limits;
+}
+
 /** The units of the account's quota that are charged. */
 async function chargedUnits(place: Place): Promise<number> {
   const client = await openSession((place.store as TestDatabase).config('owner'));
@@ -87,6 +92,11 @@ test('a background response is settled once after its server and worker were kil
   try {
     await changeControl(store, place.dataDir, (control) =>
       control.overrideTerms('first', { quotas: [QUOTA] }, 'keep'),
+    );
+    await until(
+      () => limitsOf(server.baseUrl, key),
+      ({ length }) => length === 1,
+      'the quota in force',
     );
     for (const more of [{}, { stream: true }, {}]) {
       replies.push(await begin(server.port, key, bodyOf(200, more)));

@@ -300,8 +300,8 @@ test('allowances of ended windows are removed with their leases; ones still read
       database.config('owner'),
       `with made as (
         insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position,
-            cap, ceiling, terms_position)
-          values ('${subject}', 2, ${WINDOW_KINDS[window]}, ${windowStart(window, minute)}, 0, 10, 10, 1)
+            cap, ceiling, terms_position, since_terms)
+          values ('${subject}', 2, ${WINDOW_KINDS[window]}, ${windowStart(window, minute)}, 0, 10, 10, 1, 1)
           returning id
       )
       insert into daybook.lease (allowance, instance, position, since_terms) select id, 1, 1, 1 from made`,
@@ -350,8 +350,8 @@ test('leases of ended processes are removed, a bounded number at a time; their a
   await owner.query(`
     with made as (
       insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position, cap, ceiling,
-          terms_position)
-        select 'end_user/' || n, 2, 6, 0, 0, 10, 10, 1 from generate_series(1, 5) n
+          terms_position, since_terms)
+        select 'end_user/' || n, 2, 6, 0, 0, 10, 10, 1, 1 from generate_series(1, 5) n
         returning id
     )
     insert into daybook.lease (allowance, instance, position, since_terms, closed)

@@ -23,6 +23,8 @@ create table daybook.allowance (
   -- The newest control event that set the cap, and the one that reset the windows.
   terms_position bigint not null,
   reset_position bigint not null,
+  -- The oldest terms of the calls charged to it: calls under older terms had no such limit.
+  since_terms bigint not null,
   window_start integer not null,
   -- The number of instances with an open lease.
   sharers integer not null default 0,

@@ -101,8 +101,8 @@ const EVERYWHERE = `
     values ('Account1', 1, '\\x00ff5c0a', '0123456789abcdef', null), ('Account2', 2, null, null, now());
   insert into daybook.attribution_erased (account, kind, pseudonym)
     values ('Account1', 1, 'Pseudonym0000001');
-  insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start,
-    meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');
+  insert into daybook.allowance (cap, ceiling, terms_position, since_terms, reset_position, window_start,
+    meter, window_kind, subject) values (5, 5, 0, 0, 0, 0, 1, 1, 'account/a');
   insert into daybook.lease (allowance, instance, position, since_terms, closed)
     select id, 1, 0, 0, true from daybook.allowance;`;
 
@@ -177,8 +177,9 @@ test('restore: the database is equal row by row, with its triggers, and continue
   expect(
     (
       await client.query(
-        'insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, ' +
-          "meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/b') returning id",
+        'insert into daybook.allowance (cap, ceiling, terms_position, since_terms, reset_position, ' +
+          'window_start, meter, window_kind, subject) ' +
+          "values (5, 5, 0, 0, 0, 0, 1, 1, 'account/b') returning id",
       )
     ).rows,
   ).toEqual([{ id: '2' }]);

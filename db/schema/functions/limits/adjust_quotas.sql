@@ -34,8 +34,10 @@ begin
         for update;
       exit when found;
       insert into daybook.allowance
-          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
-        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i])
+          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position,
+            since_terms)
+        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i],
+          _terms[_i])
         on conflict do nothing;
     end loop;
     _allowances := _allowances || _a;

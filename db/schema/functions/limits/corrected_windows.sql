@@ -7,7 +7,7 @@ declare
   _minute constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer;
 begin
   return query
-  -- A request is charged to the newest reset of a window that its terms knew.
+  -- A request is charged to the newest reset of a window that its terms knew, and to no limit that is newer.
   with line as materialized (
     select e.line::daybook.event_fields as f from unnest(_lines) as e(line)
   ), charged as (
@@ -25,7 +25,7 @@ begin
     from charged c join daybook.allowance a on a.subject = c.subject and a.meter = c.meter
       and a.window_start = daybook.window_start(a.window_kind, c.admitted_minute)
       and a.window_start >= daybook.window_start(a.window_kind, _minute)
-      and a.reset_position <= c.terms
+      and a.reset_position <= c.terms and a.since_terms <= c.terms
       and not daybook.is_uncharged(c.body, a.subject, a.meter, a.window_kind)
     where not exists (select from daybook.allowance n
       where n.subject = a.subject and n.meter = a.meter and n.window_kind = a.window_kind

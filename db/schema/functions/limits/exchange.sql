@@ -57,8 +57,10 @@ begin
         for update;
       exit when found;
       insert into daybook.allowance
-          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
-        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i])
+          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position,
+            since_terms)
+        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i],
+          _since[_i])
         on conflict do nothing;
     end loop;
     select * into _l from daybook.lease l where l.allowance = _a.id and l.instance = _instance;
@@ -87,6 +89,7 @@ begin
     _l.held := _held[_i];
     _l.position := greatest(_l.position, _position);
     _l.since_terms := least(_l.since_terms, _since[_i]);
+    _a.since_terms := least(_a.since_terms, _since[_i]);
     -- Both rows are written once, after all needs were decided; they stay locked until then.
     _allowances := _allowances || _a;
     _leases := _leases || _l;
@@ -162,7 +165,7 @@ begin
         ceiling = greatest(_a.cap - _a.adjusted, _a.granted - _a.returned),
         granted = _a.granted, returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used,
         held = _a.held, near = _a.near, short_until = _a.short_until, terms_position = _a.terms_position,
-        sharers = _a.sharers
+        since_terms = _a.since_terms, sharers = _a.sharers
       where a.id = _a.id;
     update daybook.lease l set granted = _l.granted, returned = _l.returned, used = _l.used,
         overdrawn = _l.overdrawn, held = _l.held, position = _l.position, since_terms = _l.since_terms,
