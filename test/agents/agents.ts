@@ -67,7 +67,11 @@ export const AGENTS: Readonly<Record<string, Agent>> = {
   'qwen-responses': qwen('/v1/responses', 'openai-responses', openai),
   'qwen-settings': {
     ...qwen('/v1/chat/completions', 'openai', () => ({})),
-    ...asSetUp('qwen', [], { QWEN_SANDBOX: 'false', QWEN_CODE_NO_RELAUNCH: 'true' }),
+    ...asSetUp('qwen', [], {
+      QWEN_SANDBOX: 'false',
+      QWEN_CODE_NO_RELAUNCH: 'true',
+      QWEN_USAGE_STATISTICS_ENABLED: 'false',
+    }),
     args: (prompt) => ['-p', prompt, '--approval-mode', 'yolo'],
   },
   codex: {

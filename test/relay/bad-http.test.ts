@@ -90,7 +90,7 @@ describe('a path that is no route is a 404', () => {
     '/v1/models/../chat/completions',
     '/chat/completions',
     '/v1/responsesx',
-    '/v1/responses/resp_1',
+    '/v1/responses/resp_1/x',
     '/v1/completion',
     '/v2/chat/completions',
     '/v1/chat/completions;x=1',

@@ -189,7 +189,7 @@ test('the log knows every change of a key or an account by who made it, and no s
 test('a server that is asked to stop lets replies end and serves their connections', async () => {
   await using stopping = await startRelay({ upstreams: [upstream] });
   const user = randomUUID();
-  const body = JSON.stringify({ model: 's:tokens=40,every=20ms', messages: [], stream: true, user });
+  const body = JSON.stringify({ model: 's:tokens=40,every=100ms', messages: [], stream: true, user });
   const bytes = await new Promise<Buffer>((resolve) => {
     const parts: Buffer[] = [];
     const socket = connect(stopping.port, '127.0.0.1', () =>
