@@ -149,6 +149,11 @@ export const API_ERRORS = {
     type: 'invalid_request_error',
     message: 'No such response. It may be deleted, or belong to another account; check the id.',
   },
+  previous_response_not_found: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'No such response to continue. It may be deleted, or belong to another account; check the id.',
+  },
   model_not_found: {
     status: 404,
     type: 'invalid_request_error',

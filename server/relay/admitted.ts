@@ -10,8 +10,10 @@ import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { PastCalls } from '#server/limits/call-history.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
+import type { CallBinding } from '#server/relay/attempt-sequence.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import { type CallEstimate, maxOutputTokens } from '#server/relay/call-estimate.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
 import type { Body } from '#server/wire/read-body.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
@@ -31,6 +33,8 @@ export type Admitted = {
   model: string;
   /** The upstreams that serve it: at least one. */
   targets: readonly Target[];
+  /** The credential that holds the response that it continues; null: it continues none. */
+  heldBy: UpstreamConnectionPool | null;
   subjects: readonly SubjectLimits[];
   /** The parent of its account, and that one's. */
   parents: readonly string[];
@@ -79,11 +83,11 @@ export function acceptedEvent(admitted: Admitted): EventOf<'request.accepted'> {
 }
 
 /**
- * The name by which a call goes to the upstream and credential that keep the state of its session, or of its
- * key where it has none; null: the provider keeps none for it.
+ * What binds a call: to the upstream and credential that keep the state of its session, or of its key where
+ * it has none, as far as its provider keeps any.
  */
-export function affinityOf({ key, parsed, attribution }: Admitted): string | null {
-  return parsed.storage === undefined ? null : (attribution.session ?? key.id);
+export function bindingOf({ key, parsed, attribution, heldBy }: Admitted): CallBinding {
+  return { affinity: parsed.storage === undefined ? null : (attribution.session ?? key.id), heldBy };
 }
 
 /** Copies the fields of a call's attribution to one of its events. */

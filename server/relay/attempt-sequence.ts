@@ -14,6 +14,16 @@ export type NextAttempt = Choice & { waitMs: number };
 /** An attempt as the log has it, and the usage that its upstream may charge for; null: that of its call. */
 export type EndedAttempt = { attempt: Attempt; consumed: ReplyUsage | null };
 
+/** What binds a call to an upstream and credential. */
+export type CallBinding = {
+  /** Calls of the same name go to the same ones; null: to any. */
+  affinity: string | null;
+  /** The only credential that has what the call continues; null: any will do. */
+  heldBy: UpstreamConnectionPool | null;
+};
+
+const UNBOUND: CallBinding = { affinity: null, heldBy: null };
+
 type Running = Choice & { startedMs: number; hasReply: boolean };
 
 /**
@@ -39,14 +49,15 @@ export class AttemptSequence {
 
   /**
    * @param targets at least one.
-   * @param affinity calls of the same name go to the same upstream and credential; null: to any.
    */
   constructor(
     targets: readonly Target[],
     diagnostics?: Pick<RequestDiagnostics, 'attemptFailed'>,
-    affinity: string | null = null,
+    { affinity, heldBy }: CallBinding = UNBOUND,
   ) {
     this.#affinity = affinity;
+    if (heldBy !== null)
+      this.#tried = targets.flatMap(({ upstream }) => upstream.pools.filter((pool) => pool !== heldBy));
     this.#diagnostics = diagnostics;
     this.#targets = targets;
   }

@@ -7,7 +7,7 @@ import type { RequestContext } from '#server/access/request-context.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import { whenProbed } from '#server/http/half-closed.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
-import { acceptedEvent, type Admitted, affinityOf, extendedEvent } from '#server/relay/admitted.ts';
+import { acceptedEvent, type Admitted, bindingOf, extendedEvent } from '#server/relay/admitted.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import type { AttemptOutcome, AttemptOwner } from '#server/relay/attempt-outcome.ts';
 import { Attempt } from '#server/relay/attempt.ts';
@@ -55,7 +55,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const { parsed, hold, subjects, estimate, reply, response } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
-    this.#sequence = new AttemptSequence(admitted.targets, reply.diagnostics, affinityOf(admitted));
+    this.#sequence = new AttemptSequence(admitted.targets, reply.diagnostics, bindingOf(admitted));
     this.#accepted = acceptedEvent(admitted);
     this.#budget = parsed.sse ? new Budget({ estimate, hold, subjects, call: this }) : null;
     const { requestId, extraHeaders, errorFormat } = reply;

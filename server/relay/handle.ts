@@ -18,6 +18,7 @@ import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
 import type { RejectedCall, RejectedSize } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
 import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
+import { findHolder } from '#server/stored/previous-response.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import { OVERLOAD_DELAY_MS } from '#server/relay/bounds.ts';
@@ -143,6 +144,10 @@ async function admit(
     rejected.size = rejectedSize(body, estimate, minute);
     return refused(unbounded);
   }
+  const { previousResponse } = parsed;
+  const holder =
+    previousResponse === undefined ? null : await findHolder(relay, key.account, previousResponse, targets);
+  if (holder instanceof ApiError) return refused(holder);
   const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;
   if (!(hold instanceof Reservation)) {
@@ -165,7 +170,8 @@ async function admit(
     parsed,
     attribution,
     model,
-    targets,
+    targets: holder ? [holder.target] : targets,
+    heldBy: holder?.pool ?? null,
     body,
     subjects,
     parents,

@@ -4,6 +4,8 @@ export const STORED_IDLE_MS = 60_000;
 
 /** How long a place waits for others, so that they share a transaction. */
 export const PLACE_LINGER_MS = 20;
+/** When a place is looked up again that is not found: the server that has seen its id may be writing it. */
+export const PLACE_LOOK_AFTER_MS: readonly number[] = [0, 50, 200];
 export const PLACES_BATCH_MAX = 500;
 /** Places that wait while the database is not available; further ones are dropped and counted. */
 export const PLACES_WAITING_MAX = 20_000;

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { ClientConfig, Pool } from 'pg';
 import { RESPONSE_ID_CHARACTERS_MAX } from '#db/stored/bounds.ts';
 import {
@@ -11,6 +12,7 @@ import {
 import { openPool } from '#db/postgres/connect.ts';
 import {
   PLACE_LINGER_MS,
+  PLACE_LOOK_AFTER_MS,
   PLACES_BATCH_MAX,
   PLACES_RETRY_MS,
   PLACES_WAITING_MAX,
@@ -62,7 +64,12 @@ export class RouteBack {
 
   /** @returns null: this account made no such response, or it was deleted. @throws if the store is away. */
   async find(name: StoredName): Promise<StoredPlace | null> {
-    return this.#waiting.get(nameOf(name)) ?? readPlace(this.#pool, name);
+    for (const afterMs of PLACE_LOOK_AFTER_MS) {
+      if (afterMs > 0) await wait(afterMs);
+      const place = this.#waiting.get(nameOf(name)) ?? (await readPlace(this.#pool, name));
+      if (place !== null) return place;
+    }
+    return null;
   }
 
   /** The response was deleted. */

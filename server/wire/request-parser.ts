@@ -16,6 +16,8 @@ export type ParsedRequest = {
   choices: number;
   /** Whether the provider stores the reply for later requests, or the request refers to stored content. */
   storage?: 'kept' | 'refers';
+  /** The id of the stored response that it continues. */
+  previousResponse?: string;
   /** Whether the reply is one that the provider stores under its id. */
   isStored?: boolean;
   /** Whether the provider goes on with the reply when its client has left. */

@@ -51,6 +51,9 @@ export function parseResponse(body: Buffer): ParsedRequest | ApiError {
   asked.isStored = !store || valueOf(body, store) !== false;
   if (hasAny(body, asked, RESPONSES_REFERENCES) || body.includes(ITEM_REFERENCE)) asked.storage = 'refers';
   else if (asked.isStored) asked.storage = 'kept';
+  const previous = asked.scanned.members.get('previous_response_id');
+  const id = previous && valueOf(body, previous);
+  if (typeof id === 'string') asked.previousResponse = id;
   return asked;
 }
 

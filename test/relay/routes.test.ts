@@ -424,7 +424,7 @@ describe('under a hard quota', () => {
       400,
       expect.objectContaining({ code: 'invalid_value', param: 'previous_response_id' }),
     ]);
-    expect((await call('/v1/responses', 'ok', { previous_response_id: 'resp_1' })).status).toBe(200);
+    expect((await call('/v1/responses', 'ok', { conversation: 'conv_1' })).status).toBe(200);
   });
 });
 

@@ -72,6 +72,17 @@ async function send(method: string, path: string, key = relay.key, port = relay.
   return { status: reply.status, body: (await reply.json()) as Answer['body'] };
 }
 
+/** Continues a response. */
+async function goOn(
+  id: string,
+  key: string,
+  model = 'both',
+): Promise<{ status: number | null; body: Answer['body'] }> {
+  const body = { model, input: 'and then?', previous_response_id: id };
+  const reply = await chat({ port: relay.port, key, path: PATH, body });
+  return { status: reply.status, body: JSON.parse(reply.body.toString()) as Answer['body'] };
+}
+
 test('a stored response is read from the upstream that made it, streamed or not', async () => {
   for (const more of [{}, { stream: true }])
     for (const session of ['a', 'b', 'c', 'd', 'e', 'f']) {
@@ -98,6 +109,41 @@ test('a stored response is read with the credential that made it', async () => {
   }
   const used = new Set(other.ledger.visits.map(({ authorization }) => authorization));
   expect(used).toEqual(new Set(['Bearer sk-first', 'Bearer sk-second']));
+});
+
+test('a response is continued with the credential that made it, whatever the session', async () => {
+  for (const session of ['a', 'b', 'c', 'd', 'e', 'f']) {
+    const id = await create('pair', session);
+    const made = other.ledger.attempts.at(-1)?.headers;
+    await create('pair', `${session} goes on`, { previous_response_id: id, stream: true });
+    const authorization = (headers: typeof made) =>
+      headers?.find(([name]) => name.toLowerCase() === 'authorization')?.[1];
+    expect(authorization(other.ledger.attempts.at(-1)?.headers)).toBe(authorization(made));
+  }
+});
+
+test('a response that another upstream holds than the model has is not continued', async () => {
+  const ids = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((session) => create('both', session)));
+  const statuses = await Promise.all(ids.map(async (id) => (await goOn(id, relay.key, 'pair')).status));
+  expect(new Set(statuses)).toEqual(new Set([200, 400]));
+});
+
+test("another account's response, an unknown or a deleted one is not continued", async () => {
+  const [id, deleted] = [await create('both', 'a'), await create('both', 'a')];
+  await send('DELETE', deleted);
+  const before = await footprint(relay, one);
+  for (const [previous, key] of [
+    [id, stranger],
+    ['resp_unknown', relay.key],
+    [deleted, relay.key],
+    ['no id', relay.key],
+  ] as const)
+    expect(await goOn(previous, key)).toMatchObject({
+      status: 400,
+      body: { error: { code: 'previous_response_not_found', param: 'previous_response_id' } },
+    });
+  expect(await footprint(relay, one)).toEqual(before);
+  expect((await goOn(id, relay.key)).status).toBe(200);
 });
 
 test("another account's response is not found, whatever is asked of it", async () => {

@@ -60,7 +60,7 @@ async function placesOf(replies: readonly ChatReply[]): Promise<(string | undefi
 test('the calls of a session, or of a key without one, go to the same upstream', async () => {
   const first = await Promise.all(SESSIONS.map((session) => ask('both', session)));
   const again = await Promise.all(
-    SESSIONS.map((session) => ask('both', session, { previous_response_id: 'resp_1' })),
+    SESSIONS.map((session) => ask('both', session, { conversation: 'conv_1' })),
   );
   const places = await placesOf(first);
   expect(await placesOf(again)).toEqual(places);
@@ -74,7 +74,7 @@ test('the calls of a session, or of a key without one, go to the same upstream',
 
 test('a reference that an upstream does not have is looked for at the others', async () => {
   const replies = await Promise.all(
-    SESSIONS.map((session) => ask('moved', session, { previous_response_id: 'resp_1' })),
+    SESSIONS.map((session) => ask('moved', session, { conversation: 'conv_1' })),
   );
   expect(replies.map(({ status }) => status)).toEqual(SESSIONS.map(() => 200));
   const log = await relay.waitFor((events) => openRequests(events).length === 0);
