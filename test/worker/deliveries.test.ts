@@ -220,7 +220,11 @@ describe('a destination', () => {
     );
     await raiseAlerts(client, [alert()]);
     await until(states, ([first]) => first?.state === 'failed', 'the end');
-    expect(worker.output()).toContain(`"destination":"${id}"`);
+    await until(
+      () => worker.output(),
+      (output) => output.includes(`"destination":"${id}"`),
+      'the log line',
+    );
     await client.query('delete from daybook.alert');
     await raiseAlerts(client, [alert()]);
     expect(await states()).toEqual([]);
