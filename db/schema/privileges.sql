@@ -90,7 +90,7 @@ grant select (id, name, kind, account, position, created_at, paused_at, delivere
 -- Stored responses. Auditors don't read them: an id lets its account read the response.
 grant select, insert, update, delete on daybook.stored_response to daybook_relay;
 grant select, delete on daybook.stored_response to daybook_worker;
-grant select, update (ending, hold_tokens, hold_cost_nanousd, holder, due_at)
+grant select, update (ending, hold_tokens, hold_cost_nanousd, holder, taken_by, due_at)
   on daybook.background_response to daybook_relay;
 grant execute on function daybook.begin_background, daybook.settle_background to daybook_relay;
 

@@ -205,6 +205,7 @@ create table daybook.background_response (
   hold_tokens bigint not null,
   hold_cost_nanousd bigint,
   holder integer,
+  taken_by integer,
   created_at timestamp with time zone default statement_timestamp() not null,
   due_at timestamp with time zone default statement_timestamp() not null,
   constraint background_response_account_id_key UNIQUE (account, id),
@@ -1018,6 +1019,7 @@ alter table daybook.alert_attempt add constraint alert_attempt_delivery_fkey FOR
 alter table daybook.alert_delivery add constraint alert_delivery_alert_fkey FOREIGN KEY (alert) REFERENCES daybook.alert(id) ON DELETE CASCADE;
 alter table daybook.alert_delivery add constraint alert_delivery_destination_fkey FOREIGN KEY (destination) REFERENCES daybook.alert_destination(id) ON DELETE CASCADE;
 alter table daybook.background_response add constraint background_response_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
+alter table daybook.background_response add constraint background_response_taken_by_fkey FOREIGN KEY (taken_by) REFERENCES daybook.instance(id);
 alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
@@ -2484,6 +2486,9 @@ begin
   if not found then
     return 0;
   end if;
+  -- Before allowances and the log, as daybook.settle_background locks them.
+  update daybook.background_response set due_at = statement_timestamp(), taken_by = null
+    where taken_by = _dead;
   with appended as materialized (
     select position, (fields).* from daybook.events_of(_dead, _from)
   ), reservation as (
@@ -2948,7 +2953,7 @@ grant delete, insert, select, update on table daybook.attempt to daybook_relay;
 grant insert, select on table daybook.attribution_erased to daybook_relay;
 grant insert, select, update on table daybook.attribution_key to daybook_relay;
 grant delete, insert, select on table daybook.attribution_value to daybook_relay;
-grant select, update (due_at, ending, hold_cost_nanousd, hold_tokens, holder) on table daybook.background_response to daybook_relay;
+grant select, update (due_at, ending, hold_cost_nanousd, hold_tokens, holder, taken_by) on table daybook.background_response to daybook_relay;
 grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
 grant select on table daybook.control_event to daybook_auditor, daybook_relay, daybook_worker;

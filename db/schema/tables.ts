@@ -129,6 +129,7 @@ export type BackgroundResponseTable = {
   hold_tokens: Int8;
   hold_cost_nanousd: Int8 | null;
   holder: number | null;
+  taken_by: number | null;
   created_at: Default<Timestamp>;
   due_at: Default<Timestamp>;
 };

@@ -56,10 +56,12 @@ export async function releaseBackground(
 /**
  * Takes calls whose provider is to be asked now: those that were handed over, and those of servers that were
  * recovered. No other server takes them meanwhile.
+ * @param instance that takes them: when it is recovered, they are due again.
  * @param takenMs for how long.
  */
 export async function takeDueBackground(
   client: Queryable,
+  instance: number,
   limit: number,
   takenMs: number,
 ): Promise<BackgroundCall[]> {
@@ -77,7 +79,7 @@ export async function takeDueBackground(
     client,
     db
       .updateTable('daybook.background_response')
-      .set({ due_at: inMs(takenMs) })
+      .set({ due_at: inMs(takenMs), taken_by: instance })
       .where('request', 'in', due)
       .returning(['request', 'account', 'id', 'upstream', 'credential', 'call', 'ending'])
       .returning(['hold_tokens', 'hold_cost_nanousd'])
@@ -97,7 +99,7 @@ export async function postponeBackground(client: Queryable, request: string, ms:
     client,
     db
       .updateTable('daybook.background_response')
-      .set({ due_at: inMs(ms) })
+      .set({ due_at: inMs(ms), taken_by: null })
       .where('request', '=', request),
   );
 }

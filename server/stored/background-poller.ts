@@ -45,12 +45,12 @@ export class BackgroundPoller {
   }
 
   async #look(): Promise<void> {
-    const { backgroundStore: store } = this.#relay;
+    const { backgroundStore: store, instance } = this.#relay;
     try {
       await store.releaseAll();
       const free = POLLS_MAX - this.#polling.size;
       if (free === 0) return;
-      for (const call of await store.takeDue(free)) {
+      for (const call of await store.takeDue(instance.appender.instance, free)) {
         const poll = this.#poll(call)
           .catch((error: unknown) => this.#noteFailure(error))
           .finally(() => this.#polling.delete(poll));
@@ -69,7 +69,7 @@ export class BackgroundPoller {
     if (call.ending !== null) return settle(JSON.parse(call.ending) as EventOf<'request.settled'>);
     const facts = readFacts(call.call);
     const verdict = judgePoll(await this.#ask(call), facts, call.ageMs);
-    if (this.#stopped.signal.aborted) return;
+    if (this.#stopped.signal.aborted) return store.postpone(call.request, 0);
     switch (verdict.kind) {
       case 'running':
         return store.postpone(call.request, verdict.nextMs);

@@ -60,8 +60,8 @@ export class BackgroundStore {
     }
   }
 
-  takeDue(limit: number): Promise<BackgroundCall[]> {
-    return takeDueBackground(this.#pool, limit, POLL_TAKEN_MS);
+  takeDue(instance: number, limit: number): Promise<BackgroundCall[]> {
+    return takeDueBackground(this.#pool, instance, limit, POLL_TAKEN_MS);
   }
 
   postpone(request: string, ms: number): Promise<void> {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EventOf, Placed } from '#db/events/events.ts';
+import { recoverInstance, registerInstance } from '#db/instances/instance.ts';
 import { chat } from '../support/client.ts';
 import { openRequests, settledOf } from '../support/faults.ts';
 import { openSession } from '../support/database.ts';
@@ -24,6 +25,7 @@ beforeAll(async () => {
     models: {
       short: model(`tokens=${TOKENS},every=30ms`),
       slow: model(`tokens=${TOKENS},head=200ms`),
+      longer: model(`tokens=${TOKENS},every=400ms`),
       long: model('tokens=9,end=hang@done'),
       failing: model('tokens=2,usage=broken'),
     },
@@ -144,6 +146,31 @@ test('limits hold the reservation of a background response until it has ended', 
     'the limit',
   );
   await relay.waitFor(isEnded(again.requestId));
+});
+
+test('a response whose server dies while it asks for it is settled by another one', async () => {
+  const { requestId } = await create('longer');
+  const client = await openSession(relay.store.config('owner'));
+  try {
+    const dying = await registerInstance(client, 'dying');
+    const { rowCount } = await client.query(
+      `update daybook.background_response set taken_by = $1, holder = null, due_at = now() + interval '1 hour'
+        where request = $2`,
+      [dying, requestId],
+    );
+    expect(rowCount).toBe(1);
+    await client.query('select daybook.fence_instance($1)', [dying]);
+    const { rows } = await client.query<{ id: number }>(
+      'select id from daybook.instance where dead_at is null order by id limit 1',
+    );
+    await recoverInstance(client, dying, rows[0]?.id ?? 0);
+    expect(settledOf(await relay.waitFor(isEnded(requestId)), requestId)).toMatchObject({
+      usage_source: 'provider',
+      output_tokens: TOKENS,
+    });
+  } finally {
+    await client.end();
+  }
 });
 
 test('a response that its provider has lost ends as abandoned, with an alert', async () => {

@@ -34,6 +34,8 @@ create table daybook.background_response (
   hold_cost_nanousd bigint,
   -- The instance that still relays the reply; null: it has recorded that the call is handed over.
   holder integer references daybook.instance,
+  -- The instance that asks the provider, until due_at. Its recovery makes the row due.
+  taken_by integer references daybook.instance,
   created_at timestamptz not null default statement_timestamp(),
   due_at timestamptz not null default statement_timestamp(),
   unique (account, id)
