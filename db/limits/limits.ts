@@ -44,6 +44,9 @@ export const RELAYED_ROUTES = [
   '/v1/embeddings',
   '/v1/responses',
   '/v1/messages',
+  '/v1/moderations',
+  '/v1/rerank',
+  '/v1/images/generations',
 ] as const;
 export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 /** The routes of the API, as permissions. */
@@ -56,6 +59,9 @@ export const ROUTE_CODES = {
   '/v1/embeddings': 3,
   '/v1/responses': 4,
   '/v1/messages': 5,
+  '/v1/moderations': 6,
+  '/v1/rerank': 7,
+  '/v1/images/generations': 8,
 } as const satisfies Record<RelayedRoute, number>;
 export const ROUTE_OF = namesByCode(ROUTE_CODES);
 

@@ -29,14 +29,24 @@ const MEMBERS = ['tools', 'max_tool_calls', 'web_search_options', 'search_parame
 /** The members that ask for searches, with the one that bounds them. */
 const SEARCHES = { web_search_options: null, plugins: null, search_parameters: 'max_search_results' };
 
-/** @param priced the units that have a price; others may be absent. */
-export function unitsOf(body: Buffer, model: string, choices: number, priced: readonly Unit[]): UnitCounts {
+/**
+ * @param priced the units that have a price; others may be absent.
+ * @param makesImages whether each choice is an image.
+ */
+export function unitsOf(
+  body: Buffer,
+  model: string,
+  choices: number,
+  priced: readonly Unit[],
+  makesImages = false,
+): UnitCounts {
   if (priced.length === 0) return NO_UNITS;
   const units: { [Name in Unit]?: number } = {};
   if (priced.includes('characters')) units.characters = body.length;
   if (priced.includes('media_hour')) units.media_hour = mediaMs(body);
   if (!priced.some((unit) => unit !== 'characters' && unit !== 'media_hour')) return units;
   if (MARKERS.some((marker) => body.includes(marker, 0, 'latin1'))) addTools(units, body);
+  if (makesImages) units.image = (units.image ?? 0) + 1;
   if (searchesByItself(model)) units.web_search = (units.web_search ?? 0) + TOOL_CALLS_TYPICAL;
   for (const unit of ['web_search', 'image', 'tool_call'] as const)
     if (units[unit] !== undefined) units[unit] *= choices;

@@ -91,6 +91,11 @@ const EMBEDDING: Shape = {
   ),
 };
 
+const MODERATION: Shape = { members: members('model user', { input: { members: {} } }) };
+
+/** A reranker reads its query once for each document, and an image has a price that no limit bounds. */
+const UNBOUNDED: Shape = { members: members('model user') };
+
 /** Reasoning with an id but without its content is looked up by its id. */
 const RESPONSES_ITEM: Shape = {
   types: types(
@@ -179,4 +184,7 @@ export const REQUEST_LISTS: Readonly<Record<RelayedRoute, Shape>> = {
   '/v1/embeddings': EMBEDDING,
   '/v1/responses': RESPONSES,
   '/v1/messages': MESSAGES,
+  '/v1/moderations': MODERATION,
+  '/v1/rerank': UNBOUNDED,
+  '/v1/images/generations': UNBOUNDED,
 };

@@ -79,6 +79,9 @@ export function translatedProtocol(route: RelayedRoute): TranslatedProtocol | nu
     case '/v1/chat/completions':
     case '/v1/completions':
     case '/v1/embeddings':
+    case '/v1/moderations':
+    case '/v1/rerank':
+    case '/v1/images/generations':
       return null;
   }
 }

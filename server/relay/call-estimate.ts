@@ -64,7 +64,7 @@ export function estimateCall(
   const size = promptSize(body);
   const promptTokens = Math.min(TOKENS_MAX, isHard ? promptBound(body) : size.tokens);
   const priced = subjects.some(countsCost) ? (price?.sell ?? price?.cost)?.schedule.units : undefined;
-  const units = unitsOf(body, asked.model, choices, priced ?? NO_UNITS);
+  const units = unitsOf(body, asked.model, choices, priced ?? NO_UNITS, asked.makesImages);
   const cost = price && chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute, units);
   const replySize = { promptTokens, expectedTokens: expected.replyTokens, choices, ownLimit };
   const need = callNeed(replySize, subjects, isHard, cost);

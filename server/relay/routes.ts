@@ -6,7 +6,15 @@ import { geminiParser } from '#server/protocols/gemini/parse-request.ts';
 import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/errors.ts';
 import { OPENAI_ERRORS, type ErrorFormat, RESPONSES_ERRORS } from '#server/wire/error-format.ts';
 import { type RequestParser, parseChatCompletion } from '#server/wire/request-parser.ts';
-import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#server/wire/route-parsers.ts';
+import {
+  parseCompletion,
+  parseEmbeddings,
+  parseImageGeneration,
+  parseMessage,
+  parseModeration,
+  parseRerank,
+  parseResponse,
+} from '#server/wire/route-parsers.ts';
 
 /** A relayed route, as far as it differs from the others. */
 export type RelayedSpec = {
@@ -45,6 +53,9 @@ const SPECS: readonly RelayedSpec[] = [
   { route: '/v1/embeddings', parse: parseEmbeddings, errorFormat: OPENAI_ERRORS },
   { route: '/v1/responses', parse: parseResponse, errorFormat: RESPONSES_ERRORS },
   MESSAGES,
+  { route: '/v1/moderations', parse: parseModeration, errorFormat: OPENAI_ERRORS },
+  { route: '/v1/rerank', parse: parseRerank, errorFormat: OPENAI_ERRORS },
+  { route: '/v1/images/generations', parse: parseImageGeneration, errorFormat: OPENAI_ERRORS },
 ];
 
 /** Relayed routes by path. */

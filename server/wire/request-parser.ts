@@ -14,6 +14,8 @@ export type ParsedRequest = {
   completionLimit: number | null;
   /** How many choices it asks for; each may be as long as the limit. */
   choices: number;
+  /** Whether each choice is an image. */
+  makesImages?: boolean;
   /** Whether the provider stores the reply for later requests, or the request refers to stored content. */
   storage?: 'kept' | 'refers';
   /** The id of the stored response that it continues. */
@@ -35,9 +37,10 @@ export type RouteSchema = {
   usage: 'asked' | 'always' | 'never';
   /**
    * Where the client's own limit on the reply may stand; the first that does counts. None: nothing is
-   * written.
+   * written, or the reply is images.
    */
   limits: readonly string[];
+  makesImages?: true;
   /** Members that ask for several choices; the most of them counts. */
   choices: readonly string[];
   /** Members that the route looks at by itself. */
@@ -73,7 +76,7 @@ export const parseChatCompletion = createParser(CHAT);
 
 function parse(
   body: Buffer,
-  { prompt, usage, limits, choices }: RouteSchema,
+  { prompt, usage, limits, choices, makesImages }: RouteSchema,
   names: readonly string[],
 ): ParsedRequest | ApiError {
   const scanned = scanRequest(body, names);
@@ -95,7 +98,7 @@ function parse(
   if (stream !== null && typeof stream !== 'boolean') return wrongType('stream', 'true or false');
   const asksUsage = usage === 'asked' ? askedUsage(member('stream_options') ?? null) : true;
   if (asksUsage instanceof ApiError) return asksUsage;
-  let completionLimit: number | null = limits.length === 0 ? 0 : null;
+  let completionLimit: number | null = limits.length === 0 && !makesImages ? 0 : null;
   for (const name of limits) {
     const limit = member(name) ?? null;
     if (limit === null) continue;

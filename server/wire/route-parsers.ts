@@ -36,6 +36,35 @@ export const parseEmbeddings: RequestParser = createParser({
   choices: [],
 });
 
+export const parseModeration: RequestParser = parseEmbeddings;
+
+/** Its documents count as the prompt; providers read the query once more with each of them. */
+export const parseRerank: RequestParser = createParser({
+  prompt: { name: 'documents', forms: ['array'] },
+  usage: 'never',
+  limits: [],
+  choices: [],
+});
+
+const readImageGeneration = createParser({
+  prompt: { name: 'prompt', forms: ['string'] },
+  usage: 'asked',
+  limits: [],
+  makesImages: true,
+  choices: ['n'],
+});
+
+export function parseImageGeneration(body: Buffer): ParsedRequest | ApiError {
+  const asked = readImageGeneration(body);
+  if (asked instanceof ApiError) return asked;
+  if (asked.sse)
+    return new ApiError('invalid_value', {
+      message: 'Images are not streamed here. Leave out "stream".',
+      param: 'stream',
+    });
+  return { ...asked, makesImages: true };
+}
+
 export function parseResponse(body: Buffer): ParsedRequest | ApiError {
   const asked = readResponse(body);
   if (asked instanceof ApiError) return asked;

@@ -40,8 +40,14 @@ const BODIES: Readonly<Record<RelayedRoute, object>> = {
   '/v1/embeddings': { input: 'hi' },
   '/v1/responses': { input: 'hi' },
   '/v1/messages': { messages: [{ role: 'user', content: 'hi' }], max_tokens: 100 },
+  '/v1/moderations': { input: 'hi' },
+  '/v1/rerank': { query: 'hi', documents: ['hi'] },
+  '/v1/images/generations': { prompt: 'hi' },
 };
 const OTHERS = RELAYED_ROUTES.filter((route) => route !== '/v1/chat/completions');
+const WITHOUT_OUTPUT: readonly RelayedRoute[] = ['/v1/embeddings', '/v1/moderations', '/v1/rerank'];
+/** Routes whose usage nothing bounds. */
+const NEVER_BOUNDED: readonly RelayedRoute[] = ['/v1/rerank', '/v1/images/generations'];
 const STREAMED = ['/v1/completions', '/v1/responses', '/v1/messages'] as const;
 
 type Sent = { status: number; headers: Headers; text: string };
@@ -100,7 +106,7 @@ describe.each(OTHERS)('%s', (route) => {
     expect(upstream.ledger.requestBody(attempt?.attempt ?? 0).toString()).toBe(
       JSON.stringify({ model: 's:tokens=6,cached=1,written=2', ...BODIES[route] }),
     );
-    const output = route === '/v1/embeddings' ? 0 : 6;
+    const output = WITHOUT_OUTPUT.includes(route) ? 0 : 6;
     expect(await lastSettled()).toMatchObject({
       end_reason: 'completed',
       usage_source: 'provider',
@@ -407,7 +413,7 @@ describe('under a hard quota', () => {
 
   test('a spent quota is a 429 in the words of the route', async () => {
     const key = await withQuota('spent', 10);
-    for (const route of OTHERS) {
+    for (const route of OTHERS.filter((each) => !NEVER_BOUNDED.includes(each))) {
       const reply = await call(route, 'ok', {}, key);
       expect([reply.status, errorOf(route, reply).code, reply.headers.get('x-should-retry')]).toEqual([
         429,

@@ -29,6 +29,9 @@ const COMPLETIONS = '/v1/completions';
 const EMBEDDINGS = '/v1/embeddings';
 const RESPONSES = '/v1/responses';
 const MESSAGES = '/v1/messages';
+const MODERATIONS = '/v1/moderations';
+const RERANK = '/v1/rerank';
+const IMAGES = '/v1/images/generations';
 
 const PLAIN: DialectTraits = {
   credentialIn: 'authorization',
@@ -49,14 +52,14 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   openai: {
     ...PLAIN,
     baseUrl: 'https://api.openai.com/v1',
-    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES],
+    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MODERATIONS, IMAGES],
     tokenLimitMember: 'max_completion_tokens',
   },
   // Its v1 API, `https://RESOURCE.openai.azure.com/openai/v1`: the older one wants a version in the query.
   azure: {
     ...PLAIN,
     credentialIn: 'api-key',
-    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES],
+    routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, IMAGES],
     tokenLimitMember: 'max_completion_tokens',
   },
   openrouter: {
@@ -65,7 +68,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES],
     reasoning: 'details',
   },
-  vllm: SELF_HOSTED,
+  vllm: { ...SELF_HOSTED, routes: [...SELF_HOSTED.routes, RERANK] },
   ollama: SELF_HOSTED,
   lmstudio: SELF_HOSTED,
   groq: {
@@ -78,7 +81,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   mistral: {
     ...PLAIN,
     baseUrl: 'https://api.mistral.ai/v1',
-    routes: [CHAT, EMBEDDINGS],
+    routes: [CHAT, EMBEDDINGS, MODERATIONS],
     supportsStreamOptions: false,
   },
   deepseek: { ...PLAIN, baseUrl: 'https://api.deepseek.com', routes: [CHAT], reasoning: 'content' },

@@ -5,6 +5,7 @@ import { parseError } from '#server/providers/openai/errors.ts';
 import { responses } from '#server/providers/openai/responses.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { type BodyChanges, bodyForUpstream } from '#server/wire/splice-body.ts';
+import { parseImagesReply } from '#server/providers/openai/images-reply.ts';
 import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
 import { ChatSse } from '#server/providers/openai/sse.ts';
 
@@ -22,7 +23,10 @@ export function createOpenai(dialect: Dialect): Provider {
       isResponses(call)
         ? responses.sse(call)
         : new ChatSse(call.parsed.sse && !call.parsed.includeUsage, call.redactor),
-    json: (bytes, call) => (isResponses(call) ? responses.json(bytes, call) : parseJsonReply(bytes)),
+    json: (bytes, call) => {
+      if (isResponses(call)) return responses.json(bytes, call);
+      return call.parsed.makesImages === true ? parseImagesReply(bytes) : parseJsonReply(bytes);
+    },
     parseError: parseError,
   };
 }
@@ -54,7 +58,10 @@ function limitOf({
       // Older than the other name.
       return { tokenLimit, tokenLimitMember: 'max_tokens' };
     case '/v1/embeddings':
-      // Nothing is written.
+    case '/v1/moderations':
+    case '/v1/rerank':
+    case '/v1/images/generations':
+      // Nothing is written, or images, which no member limits.
       return { tokenLimit: null, tokenLimitMember };
     case '/v1/responses':
     case '/v1/messages':

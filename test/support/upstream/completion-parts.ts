@@ -11,7 +11,7 @@ import {
 } from './parts.ts';
 import type { Script } from './script.ts';
 
-/** Replies of the completions that came before chat, and embeddings, as vLLM words them. */
+/** Replies of the completions before chat, and of the routes that write no text, as vLLM words them. */
 
 function base({ id, createdAtSeconds, model }: Subject): object {
   return { id: id.replace('chatcmpl', 'cmpl'), object: 'text_completion', created: createdAtSeconds, model };
@@ -99,4 +99,48 @@ function countsOf(usage: ReturnType<typeof usageOf>): object {
     completion_tokens: completion,
     prompt_tokens_details: { cached_tokens: cached, ...cacheWrite(usage) },
   };
+}
+
+export function* moderationJson(script: Script, subject: Subject): Generator<Part> {
+  const { input } = subject.asked();
+  const results = Array.from({ length: Array.isArray(input) ? input.length : 1 }, () => ({
+    flagged: false,
+    categories: { violence: false },
+    category_scores: { violence: 0.01 },
+  }));
+  const { model } = subject;
+  yield part('opening', JSON.stringify({ id: 'modr-1', model, results }).slice(0, -1), null);
+  yield* toldUsage(script, subject, 0);
+  yield part('done', '}', null);
+}
+
+/** As Jina and vLLM word it. */
+export function* rerankJson(script: Script, subject: Subject): Generator<Part> {
+  const { documents } = subject.asked();
+  const results = Array.from({ length: Array.isArray(documents) ? documents.length : 0 }, (_, index) => ({
+    index,
+    relevance_score: 1 / (index + 1),
+  }));
+  yield part('opening', JSON.stringify({ model: subject.model, results }).slice(0, -1), null);
+  yield* toldUsage(script, subject, 0);
+  yield part('done', '}', null);
+}
+
+/** As many images as are asked for. Those of models with a price per image come without usage. */
+export function* imagesJson(script: Script, subject: Subject): Generator<Part> {
+  const { n } = subject.asked();
+  const image = { b64_json: 'aGVsbG8=', revised_prompt: 'a "b64_json" of a tide' };
+  const data = Array.from({ length: typeof n === 'number' ? n : 1 }, () => image);
+  const { createdAtSeconds: created } = subject;
+  yield part('opening', JSON.stringify({ created, data }).slice(0, -1), null);
+  const usage = usageOf(script, subject, script.tokens);
+  const { prompt, completion, cached } = usage;
+  const counts = {
+    input_tokens: prompt,
+    output_tokens: completion,
+    total_tokens: prompt + completion,
+    input_tokens_details: { cached_tokens: cached, ...cacheWrite(usage) },
+  };
+  if (script.usage !== 'never') yield part('usage', `,"usage":${JSON.stringify(counts)}`, usage);
+  yield part('done', '}', null);
 }

@@ -1,4 +1,11 @@
-import { completionJson, completionSse, embeddingsJson } from './completion-parts.ts';
+import {
+  completionJson,
+  completionSse,
+  embeddingsJson,
+  imagesJson,
+  moderationJson,
+  rerankJson,
+} from './completion-parts.ts';
 import { geminiError, geminiJson, geminiSse } from './gemini-parts.ts';
 import { errorObject } from './heads.ts';
 import type { Attempt } from './ledger.ts';
@@ -23,6 +30,9 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map([
   ['/v1/chat/completions', CHAT],
   ['/v1/completions', { ...CHAT, sse: completionSse, json: completionJson }],
   ['/v1/embeddings', { ...CHAT, json: embeddingsJson }],
+  ['/v1/moderations', { ...CHAT, json: moderationJson }],
+  ['/v1/rerank', { ...CHAT, json: rerankJson }],
+  ['/v1/images/generations', { ...CHAT, json: imagesJson }],
   ['/v1/responses', { ...CHAT, sse: responseSse, json: responseJson, error: responseError }],
   [
     '/v1/messages',

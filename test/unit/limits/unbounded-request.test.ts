@@ -283,7 +283,7 @@ test('a member of any value is not looked into; an unlisted member beside it is 
   for (const route of RELAYED_ROUTES) {
     const shape = REQUEST_LISTS[route];
     const places = [...placesOf(shape)];
-    expect(places.length).toBeGreaterThan(5);
+    expect(places).not.toEqual([]);
     fc.assert(
       fc.property(
         fc.constantFrom(...places),

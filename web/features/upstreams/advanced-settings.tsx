@@ -11,6 +11,9 @@ const ROUTES: typeof RELAYED_ROUTES = [
   '/v1/embeddings',
   '/v1/responses',
   '/v1/messages',
+  '/v1/moderations',
+  '/v1/rerank',
+  '/v1/images/generations',
 ];
 
 type AdvancedSettingsProps = {

@@ -22,6 +22,9 @@ export const ROUTES = [
   '/v1/embeddings',
   '/v1/responses',
   '/v1/messages',
+  '/v1/moderations',
+  '/v1/rerank',
+  '/v1/images/generations',
 ] as const satisfies readonly RelayedRoute[];
 
 export type FilterSearch = RequestFilter & {
