@@ -35,6 +35,8 @@ export const MODEL_LIST_TIMEOUT_MS = 3_000;
 export const MODEL_LIST_MAX = 2_000;
 /** Models on a page for Anthropic's clients, as its own API has them. */
 export const MODELS_PAGE_USUAL = 20;
+/** The same for Google's clients. */
+export const MODELS_PAGE_GEMINI = 50;
 export const MODELS_PAGE_MAX = 1_000;
 
 assertIncreasing(

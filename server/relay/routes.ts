@@ -78,12 +78,9 @@ export function relayedSpec(path: string, url: string): RelayedSpec | ApiError |
 function geminiSpec(path: string, url: string): RelayedSpec | ApiError | undefined {
   const [, name, method] = GEMINI_CALL.exec(path) ?? [];
   if (name === undefined) return undefined;
-  const parameters = new URLSearchParams(url.split('?', 2)[1]);
-  if (parameters.has('key'))
-    return new ApiError('invalid_value', {
-      message: 'A key in the address is written into logs. Send it in the header "x-goog-api-key" instead.',
-      param: 'key',
-    });
+  const misplaced = keyInAddress(url);
+  if (misplaced) return misplaced;
+  const parameters = queryOf(url);
   const isStreamed = method === 'streamGenerateContent';
   if (isStreamed && parameters.get('alt') !== 'sse')
     return new ApiError('invalid_value', {
@@ -97,6 +94,17 @@ function geminiSpec(path: string, url: string): RelayedSpec | ApiError | undefin
     apiKeyHeader: 'x-goog-api-key',
     protocol: 'gemini',
   };
+}
+
+const queryOf = (url: string): URLSearchParams => new URLSearchParams(url.split('?', 2)[1]);
+
+/** The error of a key in the query, where Google's older clients send it; null: it isn't there. */
+export function keyInAddress(url: string): ApiError | null {
+  if (!queryOf(url).has('key')) return null;
+  return new ApiError('invalid_value', {
+    message: 'A key in the address is written into logs. Send it in the header "x-goog-api-key" instead.',
+    param: 'key',
+  });
 }
 
 /** A name that is not well encoded is left as it is, and found nowhere. */

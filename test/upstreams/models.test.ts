@@ -96,6 +96,57 @@ describe("Anthropic's client", () => {
   });
 });
 
+describe.each(['v1', 'v1beta'])("Google's clients, by %s", (version) => {
+  type Listed = { models: { name: string; supportedGenerationMethods: string[] }[]; nextPageToken?: string };
+  const get = async (path: string, key = relay.key): Promise<{ status: number; body: unknown }> => {
+    const reply = await fetch(`http://127.0.0.1:${relay.port}/${version}/models${path}`, {
+      headers: { 'x-goog-api-key': key },
+    });
+    return { status: reply.status, body: await reply.json() };
+  };
+
+  test.for([1, 4, 100])('list models in pages of %i', async (pageSize) => {
+    const names: string[] = [];
+    for (let token: string | undefined = ''; token !== undefined;) {
+      const query = new URLSearchParams({ pageSize: String(pageSize), ...(token && { pageToken: token }) });
+      const { models, nextPageToken } = (await get(`?${String(query)}`)).body as Listed;
+      expect(models.length).toBeLessThanOrEqual(pageSize);
+      names.push(...models.map(({ name }) => name));
+      token = nextPageToken;
+    }
+    expect(names).toEqual(LISTED.map((name) => `models/${name}`));
+  });
+
+  test('get a model by its name, with the methods that it can be called by', async () => {
+    const methods = { supportedGenerationMethods: ['generateContent', 'streamGenerateContent'] };
+    for (const name of ['lab/large', 's:tokens=6'])
+      expect(await get(`/${name}`)).toMatchObject({
+        status: 200,
+        body: { name: `models/${name}`, ...methods },
+      });
+  });
+
+  test("get errors in Gemini's format", async () => {
+    for (const [path, key, status, name] of [
+      ['/nobody-has-it', relay.key, 404, 'NOT_FOUND'],
+      ['?pageToken=gone', relay.key, 400, 'INVALID_ARGUMENT'],
+      ['?pageSize=0', relay.key, 400, 'INVALID_ARGUMENT'],
+      ['', 'dbk_wrong', 401, 'UNAUTHENTICATED'],
+      ['/other', await keyFor(['ok']), 403, 'PERMISSION_DENIED'],
+    ] as const)
+      expect(await get(path, key)).toMatchObject({ status, body: { error: { code: status, status: name } } });
+  });
+
+  test('are told to send the key in its header', async () => {
+    const { status, body } = await get(`?key=${relay.key}`);
+    expect([status, body]).toMatchObject([
+      400,
+      { error: { message: expect.stringContaining('x-goog-api-key') as string } },
+    ]);
+    expect(JSON.stringify(body)).not.toContain(relay.key);
+  });
+});
+
 test('an alias is listed where the model behind it may be used, whatever its own name', async () => {
   await declare(relay, {
     upstreams: { more: { base_url: upstream.baseUrl, models: ['behind'] } },
