@@ -208,6 +208,8 @@ export class Instance {
     const world = this.#world;
     const ask = this.admission.nextRequest(this.nowMs, this.#head);
     if (!ask) return this.after(TURN_MS, () => this.#work());
+    // A call that waits may by now be of a window that has begun since it came.
+    this.#note(this.admission.inFlight);
     const fate = world.fate();
     if (fate !== 'arrives') this.isCutOff = true;
     const lost = (): void => this.after(world.clockwork.between(1, 40), () => this.#failed());
