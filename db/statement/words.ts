@@ -38,9 +38,9 @@ export function lineDetail(line: StatementLine): string {
 /** How the cost in the issuer's currency follows from dollars. */
 export function rateText({ issuer, totals }: Statement): string {
   const currency = issuer?.currency;
-  if (currency === undefined) return `Rounded to cents, half up.`;
+  if (currency === undefined) return 'Rounded to cents, halves away from zero.';
   return (
     `1 USD = ${currency.rate} ${totals.currency}, a fixed rate; rounded to ${currency.digits} decimal ` +
-    'places, half up.'
+    'places, halves away from zero.'
   );
 }

@@ -24,18 +24,25 @@ const COLORS = { text: '#1a1f26', dim: '#5c6672', rule: '#d5dae0', band: '#f3f5f
 const SIZES = { title: 20, heading: 10, body: 8.5, small: 7.5 };
 const ROW = 14;
 
-/** The columns of the table of lines, from left to right. */
+/** The columns of the table of lines, from left to right. Cached tokens are a part of those in. */
 const COLUMNS = [
-  { title: 'Description', width: 0.42, of: describe },
-  { title: 'Requests', width: 0.11, of: (line: StatementLine) => grouped(line.requests + line.corrections) },
-  { title: 'Input tokens', width: 0.14, of: (line: StatementLine) => grouped(line.input_tokens) },
-  { title: 'Output tokens', width: 0.15, of: (line: StatementLine) => grouped(line.output_tokens) },
+  { title: 'Model', width: 0.3, of: (line: StatementLine) => line.model },
+  { title: 'Requests', width: 0.12, of: (line: StatementLine) => grouped(line.requests + line.corrections) },
+  { title: 'Tokens in', width: 0.13, of: (line: StatementLine) => grouped(line.input_tokens) },
+  { title: 'Cached', width: 0.13, of: (line: StatementLine) => grouped(line.cache_read_tokens) },
+  { title: 'Tokens out', width: 0.14, of: (line: StatementLine) => grouped(line.output_tokens) },
   { title: 'USD', width: 0.18, of: (line: StatementLine) => alignedDollars(line.cost_nanousd) },
 ] as const;
 
-function describe(line: StatementLine): string {
+/** What stands below a line: its owner, and figures without a column. Empty: nothing. */
+function belowLine(line: StatementLine): string {
+  const { abandoned_tokens: abandoned } = line;
   const detail = lineDetail(line);
-  return detail === '' ? line.model : `${line.model} · ${detail}`;
+  return [
+    ...(detail === '' ? [] : [detail]),
+    // Charged for calls whose usage is unknown, in place of input and output.
+    ...(abandoned === 0 ? [] : [`${grouped(abandoned)} reserved tokens of abandoned requests`]),
+  ].join(' · ');
 }
 
 /** With all nine decimal places, so that the points of a column stand below one another. */
@@ -200,8 +207,13 @@ class Page {
       this.#text(KIND_TITLES[kind], MARGIN + 4, WIDTH, { size: SIZES.small, color: COLORS.dim });
       this.#y += ROW;
       for (const line of own) {
-        if (this.#need(ROW)) this.#tableHead();
+        const below = belowLine(line);
+        if (this.#need(below === '' ? ROW : 2 * ROW)) this.#tableHead();
         this.#cells(COLUMNS.map(({ of }) => of(line)));
+        if (below === '') continue;
+        this.#y -= 3;
+        this.#text(below, MARGIN + 4, WIDTH - 8, { size: SIZES.small, color: COLORS.dim });
+        this.#y += ROW;
       }
       this.#y += 4;
     }
