@@ -58,9 +58,20 @@ export const SSE_EVENT_BYTES_MAX = MIB;
  */
 export const OVERSIZE_END_BYTES = 256 * KIB;
 
+/** Of a multipart boundary, as RFC 2046 has it. */
+export const MULTIPART_BOUNDARY_CHARACTERS_MAX = 70;
+/** The headers of one part of a form: a name, the name of a file and its type. */
+export const MULTIPART_PART_HEAD_BYTES_MAX = 2 * KIB;
+/** Parts of one form: sixteen images and each parameter of a route are fewer. */
+export const MULTIPART_PARTS_MAX = 128;
+
 assertIncreasing(
   { SLAB_FROM_BYTES, SLAB_BYTES_MIN, SLAB_BYTES_MAX, SLABS_KEPT_BYTES_MAX },
   'A slab must have room for the smallest body that is received into one, and some are kept.',
+);
+assertIncreasing(
+  { MULTIPART_BOUNDARY_CHARACTERS_MAX, MULTIPART_PART_HEAD_BYTES_MAX, SLAB_FROM_BYTES },
+  'The part of a form that is held at a time is small.',
 );
 assertIncreasing(
   { 'largest mmap threshold of glibc': 32 * MIB, REGION_BYTES_MIN },
