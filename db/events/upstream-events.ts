@@ -8,10 +8,10 @@ import { RELAYED_ROUTES } from '#db/limits/limits.ts';
  */
 
 /**
- * The wire protocols for upstreams: OpenAI's chat completions, Anthropic's messages, or the protocol of an
- * AI SDK package that the operator chooses.
+ * The wire protocols for upstreams: OpenAI's chat completions and responses, Anthropic's messages, Gemini's
+ * `generateContent`, or the protocol of an AI SDK package that the operator chooses.
  */
-export const PROVIDERS = ['openai', 'anthropic', 'bridge'] as const;
+export const PROVIDERS = ['openai', 'anthropic', 'gemini', 'bridge'] as const;
 export type ProviderName = (typeof PROVIDERS)[number];
 
 /** Providers whose headers, paths, usage or errors differ within one protocol. */

@@ -45,7 +45,7 @@ export const UpstreamConfig = UPSTREAM_TERMS.omit({
 })
   .extend({
     name: UpstreamName,
-    provider: z.enum(['openai', 'anthropic']).default('openai'),
+    provider: z.enum(['openai', 'anthropic', 'gemini']).default('openai'),
     base_url: BaseUrl,
     api_key: z
       .string()

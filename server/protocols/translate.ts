@@ -1,66 +1,30 @@
-import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { ChatReplyReader } from '#server/protocols/chat/read-reply.ts';
-import { writeChatRequest } from '#server/protocols/chat/write-request.ts';
-import type { Conversation, ReportLoss } from '#server/protocols/conversation.ts';
-import { readGeminiRequest } from '#server/protocols/gemini/read-request.ts';
-import { GeminiReplyWriter } from '#server/protocols/gemini/write-reply.ts';
+import { CLIENTS } from '#server/protocols/clients.ts';
 import { Untranslatable } from '#server/protocols/fields.ts';
-import { readMessagesRequest } from '#server/protocols/messages/read-request.ts';
-import { MessagesReplyWriter } from '#server/protocols/messages/write-reply.ts';
-import type { ReplyWriter } from '#server/protocols/reply-events.ts';
-import { readResponsesRequest } from '#server/protocols/responses/read-request.ts';
-import { ResponsesReplyWriter } from '#server/protocols/responses/write-reply.ts';
+import { type Protocol, preferredOf } from '#server/protocols/protocol.ts';
+import type { ReplyReader, ReplyWriter } from '#server/protocols/reply-events.ts';
+import { SIGNATURE_MARKS, withOwnSignatures } from '#server/protocols/signatures.ts';
 import { TranslatedSse } from '#server/protocols/translated-sse.ts';
+import { UPSTREAMS } from '#server/protocols/upstreams.ts';
+import { anthropic } from '#server/providers/anthropic/provider.ts';
 import type { JsonReply, Provider, ProviderCall, ReasoningForm } from '#server/providers/provider.ts';
-import { parseChatCompletion } from '#server/wire/request-parser.ts';
 
-/** Calls of one protocol at upstreams with another: every upstream takes chat completions. */
-
-/** Protocols whose calls can be translated into chat completions. */
-export type TranslatedProtocol = 'responses' | 'messages' | 'gemini';
-
-/** Reads the requests of a client's protocol, and writes its replies. */
-type Translator = {
-  read(request: Record<string, unknown>, report: ReportLoss): Conversation;
-  writer(options: WriterOptions): ReplyWriter;
-};
-
-type WriterOptions = {
-  request: Record<string, unknown>;
-  conversation: Conversation;
-  model: string;
-  createdS: number;
-  isStreamed: boolean;
-};
-
-const TRANSLATORS: Record<TranslatedProtocol, Translator> = {
-  messages: {
-    read: readMessagesRequest,
-    writer: ({ model, isStreamed }) => new MessagesReplyWriter(model, isStreamed),
-  },
-  responses: {
-    read: readResponsesRequest,
-    writer: ({ request, conversation, model, createdS, isStreamed }) => {
-      const customs = conversation.tools.filter(({ kind }) => kind === 'custom');
-      const customTools = new Set(customs.map(({ name }) => name));
-      return new ResponsesReplyWriter({ request, customTools, model, createdS, isStreamed });
-    },
-  },
-  gemini: {
-    read: readGeminiRequest,
-    writer: ({ model, isStreamed }) => new GeminiReplyWriter(model, isStreamed),
-  },
-};
+/** Calls of one protocol at upstreams with another. */
 
 /** Names in the header of lost fields; more are omitted. */
 const LOSSES_MAX = 32;
 
-export type TranslationOptions = {
+/** An upstream, as far as a translation depends on it. */
+export type TranslationTarget = {
+  provider: Provider;
+  protocols: ReadonlySet<Protocol>;
   tokenLimitMember: TokenLimitMember;
-  /** How the upstream receives the reasoning of earlier replies. */
+  /** How the upstream receives the reasoning of earlier replies in a chat. */
   reasoning: ReasoningForm;
+};
+
+export type TranslationOptions = {
   /** The error of a streamed reply that failed, in the client's protocol. */
   errorEvent: (refusal: ApiError, eventsBefore: number) => string;
   nowMs: number;
@@ -69,71 +33,50 @@ export type TranslationOptions = {
 /** A call as its upstream takes it, what reads the reply for its client, and the fields that are lost. */
 export type Translation = { call: ProviderCall; provider: Provider; losses: readonly string[] };
 
-/** The protocol of a route whose calls can be translated; null: they are in chat completions, or can't be. */
-export function translatedProtocol(route: RelayedRoute): TranslatedProtocol | null {
-  switch (route) {
-    case '/v1/responses':
-      return 'responses';
-    case '/v1/messages':
-      return 'messages';
-    case '/v1/chat/completions':
-    case '/v1/completions':
-    case '/v1/embeddings':
-    case '/v1/moderations':
-    case '/v1/rerank':
-    case '/v1/images/generations':
-      return null;
-  }
-}
-
 /**
- * Translates a call into a chat completion, and its reply back. The body of the client stays as it is, for
- * another attempt.
- * @param native the provider of the upstream, which takes chat completions.
- * @returns an error where the request can't be a chat completion; it names the field at fault.
+ * Translates a call into a protocol of its upstream, and its reply back. The body of the client stays as it
+ * is, for another attempt.
+ * @param from the client's protocol, which the upstream doesn't have.
+ * @returns an error where the upstream's protocol can't state the request; it names the field at fault.
  */
 export function translateCall(
   call: ProviderCall,
-  protocol: TranslatedProtocol,
-  native: Provider,
-  { tokenLimitMember, reasoning, errorEvent, nowMs }: TranslationOptions,
+  from: Protocol,
+  target: TranslationTarget,
+  { errorEvent, nowMs }: TranslationOptions,
 ): Translation | ApiError {
-  const { parsed, model } = call;
-  const translator = TRANSLATORS[protocol];
+  const to = preferredOf(target.protocols);
+  if (to === null) return new ApiError('model_not_found', { param: 'model' });
+  // Messages are written from chats, whose numbers and schemas stay as they were written.
+  if (from === 'chat' && to === 'messages') return { call, provider: anthropic, losses: [] };
+  const { parsed } = call;
+  const [client, upstream] = [CLIENTS[from], UPSTREAMS[to]];
   const losses = new Set<string>();
   const report = (field: string): unknown => losses.size < LOSSES_MAX && losses.add(field);
   try {
     const request = JSON.parse(call.body.bytes.toString()) as Record<string, unknown>;
-    const conversation = translator.read(request, report);
-    const options = { model, isStreamed: parsed.sse, tokenLimit: parsed.completionLimit };
-    const text = writeChatRequest(conversation, { ...options, tokenLimitMember, reasoning }, report);
-    const bytes = Buffer.from(text);
-    const chat = parseChatCompletion(bytes);
-    if (chat instanceof ApiError) return chat;
+    const conversation = withOwnSignatures(client.read(request, report), SIGNATURE_MARKS[to], report);
+    const { tokenLimitMember, reasoning } = target;
+    const translated = upstream.call(call, conversation, { tokenLimitMember, reasoning, report });
+    if (translated instanceof ApiError) return translated;
     const writer = (): ReplyWriter =>
-      translator.writer({
+      client.writer({
         request,
         conversation,
         model: parsed.model,
         createdS: Math.floor(nowMs / 1_000),
         isStreamed: parsed.sse,
+        includeUsage: parsed.includeUsage,
       });
-    const chatCall: ProviderCall = {
-      ...call,
-      route: CHAT_COMPLETIONS,
-      body: { bytes, slab: null },
-      parsed: chat,
-    };
+    const failed = (eventsBefore: number): string => errorEvent(new ApiError('upstream_error'), eventsBefore);
     return {
-      call: chatCall,
+      call: translated,
       losses: [...losses],
       provider: {
-        ...native,
-        sse: (each) =>
-          new TranslatedSse(native.sse(each), writer(), (before) =>
-            errorEvent(new ApiError('upstream_error'), before),
-          ),
-        json: (reply, each) => translateJson(native.json(reply, each), writer()),
+        request: (each) => upstream.request(each, target.provider),
+        sse: (each) => new TranslatedSse(upstream.sse(each), upstream.reader(), writer(), failed),
+        json: (bytes) => translateJson(upstream.json(bytes), upstream.reader(), writer()),
+        parseError: (body) => target.provider.parseError(body),
       },
     };
   } catch (error) {
@@ -143,8 +86,10 @@ export function translateCall(
 }
 
 /** @returns null: no client could read it, or the upstream has reported an error as a success. */
-function translateJson(reply: JsonReply | null, writer: ReplyWriter): JsonReply | null {
+function translateJson(reply: JsonReply | null, reader: ReplyReader, writer: ReplyWriter): JsonReply | null {
   if (reply === null || reply.failed) return null;
-  for (const event of new ChatReplyReader().read(JSON.parse(reply.bytes.toString()))) writer.take(event);
-  return { ...reply, bytes: Buffer.from(writer.body(reply.usage)), text: null };
+  const { bytes, usage } = reply;
+  for (const event of reader.whole(JSON.parse(bytes.toString()), bytes.toString('latin1')))
+    writer.take(event);
+  return { ...reply, bytes: Buffer.from(writer.body(usage), 'latin1'), text: null };
 }

@@ -1,42 +1,62 @@
 import type { Usage } from '#db/money.ts';
-import { ChatReplyReader } from '#server/protocols/chat/read-reply.ts';
-import type { ReplyWriter } from '#server/protocols/reply-events.ts';
+import { DeltaPattern, isDelta } from '#server/protocols/delta-pattern.ts';
+import { decoded } from '#server/protocols/literal.ts';
+import type { ReplyEvent, ReplyReader, ReplyWriter } from '#server/protocols/reply-events.ts';
 import { JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { type EventBatch, EventSplitter } from '#server/wire/event-splitter.ts';
+import type { PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import { dataOf, type PromptUsage, type SseReader } from '#server/wire/sse.ts';
 
 /**
- * A streamed chat completion on its way to a client of another protocol. The upstream's own reader reads it
- * first, so that usage, facts and the end of the reply are the same as for any other client. Pure.
+ * A streamed reply on its way to a client of another protocol. Each event is inspected by the reader that it
+ * would pass in its own protocol, so that usage, facts and the end of the reply are the same as for any other
+ * client; then it is read, and written in the client's protocol. Text stays as it is in the JSON, and events
+ * of a known spelling aren't parsed. Pure.
  */
 export class TranslatedSse implements SseReader {
-  readonly #inner: SseReader;
+  readonly #inner: PassthroughSse;
+  readonly #reader: ReplyReader;
   readonly #writer: ReplyWriter;
   readonly #errorEvent: (eventsBefore: number) => string;
-  readonly #reader = new ChatReplyReader();
   readonly #events = new EventSplitter(JSON_REPLY_BYTES_MAX);
+  #pattern: DeltaPattern | null = null;
   #bytes = 0;
   #isOver = false;
   #failed = false;
 
   /**
-   * @param inner the reader of the upstream's reply.
+   * @param inner what the reply would pass in the upstream's protocol.
    * @param errorEvent the error of a reply that failed, in the client's protocol.
    */
-  constructor(inner: SseReader, writer: ReplyWriter, errorEvent: (eventsBefore: number) => string) {
+  constructor(
+    inner: PassthroughSse,
+    reader: ReplyReader,
+    writer: ReplyWriter,
+    errorEvent: (eventsBefore: number) => string,
+  ) {
     this.#inner = inner;
+    this.#reader = reader;
     this.#writer = writer;
     this.#errorEvent = errorEvent;
   }
 
   push(chunk: Buffer): Buffer | null {
+    if (this.#isOver) return null;
     this.#bytes += chunk.length;
-    return this.#translate(this.#inner.push(chunk), false);
+    const batch = this.#events.push(chunk);
+    let text = batch ? this.#take(batch) : '';
+    // A reply is kept until its end, or is a part of an event that is.
+    if (this.#bytes > JSON_REPLY_BYTES_MAX) text += this.#fail();
+    return bytesOf(text);
   }
 
+  /** An event that only lacks its blank line counts; half of one doesn't. */
   flush(): Buffer | null {
-    return this.#translate(this.#inner.flush(), true);
+    const rest = this.#events.rest()?.toString('latin1') ?? '';
+    if (this.#isOver) return null;
+    const text = isWhole(rest) ? this.#event(rest) : '';
+    return bytesOf(text + (this.#inner.complete ? this.#end() : ''));
   }
 
   /** The end of a reply that is complete, and whose upstream has sent nothing more. */
@@ -44,36 +64,34 @@ export class TranslatedSse implements SseReader {
     return bytesOf(this.#end());
   }
 
-  #translate(bytes: Buffer | null, isLast: boolean): Buffer | null {
-    if (this.#isOver) return null;
-    const batch = bytes && this.#events.push(bytes);
-    let text = batch ? this.#take(batch) : '';
-    const rest = isLast ? this.#events.rest() : null;
-    if (rest && !this.#isOver) text += this.#read(rest.toString());
-    // A reply is kept until its end, or is a part of an event that is.
-    if (this.#bytes > JSON_REPLY_BYTES_MAX || this.#inner.failed) text += this.#fail();
-    if (isLast && this.#inner.complete) text += this.#end();
-    return bytesOf(text);
-  }
-
-  #take({ bytes, ends }: EventBatch): string {
-    let text = '';
+  #take({ text, ends }: EventBatch): string {
+    let out = '';
     let start = 0;
     for (const end of ends) {
-      if (!this.#isOver) text += this.#read(bytes.toString('utf8', start, end));
+      if (this.#isOver) break;
+      out += this.#event(text.slice(start, end));
       start = end;
     }
-    return text;
+    return out;
   }
 
-  #read(event: string): string {
-    const data = dataOf(event)?.trim();
-    if (data === undefined || data === '') return '';
-    if (data === '[DONE]') return this.#inner.complete ? this.#end() : '';
-    return this.#reader
-      .read(parsed(data))
-      .map((each) => this.#writer.take(each))
-      .join('');
+  #event(event: string): string {
+    const passed = this.#inner.relayEvent(event);
+    if (this.#inner.failed) return this.#fail();
+    const quick = this.#reader.quick?.(passed) ?? this.#pattern?.read(passed);
+    if (quick) return this.#writer.take(quick);
+    const data = dataOf(passed)?.trim() ?? '';
+    if (data === '') return '';
+    let text = '';
+    for (const each of this.#read(passed, data)) text += this.#writer.take(each);
+    return this.#reader.isOver && this.#inner.complete ? text + this.#end() : text;
+  }
+
+  #read(event: string, data: string): ReplyEvent[] {
+    const events = this.#reader.read(parsed(data), data);
+    const [first] = events;
+    if (events.length === 1 && isDelta(first)) this.#pattern = DeltaPattern.of(event, first) ?? this.#pattern;
+    return events;
   }
 
   #end(): string {
@@ -128,12 +146,17 @@ export class TranslatedSse implements SseReader {
   }
 }
 
-const bytesOf = (text: string): Buffer | null => (text === '' ? null : Buffer.from(text));
+const bytesOf = (text: string): Buffer | null => (text === '' ? null : Buffer.from(text, 'latin1'));
 
 function parsed(data: string): unknown {
   try {
-    return JSON.parse(data) as unknown;
+    return JSON.parse(decoded(data)) as unknown;
   } catch {
     return null;
   }
+}
+
+function isWhole(event: string): boolean {
+  const data = dataOf(event)?.trim() ?? '';
+  return data === '[DONE]' || parsed(data) !== null;
 }

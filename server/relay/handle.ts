@@ -124,7 +124,7 @@ async function admit(
   rejected.model = model;
   const forbiddenModel = authorizeModel(key, model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
-  const targets = findTargets(models, model, route);
+  const targets = findTargets(models, model, route, protocol);
   if (targets instanceof ApiError) return refused(targets);
   const subjects = readModel.limitsOf(key, attribution);
   const termsPosition = readModel.termsPosition(key);

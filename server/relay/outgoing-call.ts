@@ -1,5 +1,6 @@
 import { ApiError } from '#server/errors/api-error.ts';
-import { translateCall, translatedProtocol } from '#server/protocols/translate.ts';
+import { protocolOf } from '#server/protocols/protocol.ts';
+import { translateCall } from '#server/protocols/translate.ts';
 import type { AttemptOptions } from '#server/relay/attempt-outcome.ts';
 import type { Admitted } from '#server/relay/admitted.ts';
 import { tokenLimitOf } from '#server/relay/call-estimate.ts';
@@ -32,28 +33,27 @@ export function providerCall(
 }
 
 /**
- * A call as an upstream receives it: in the client's own words where the upstream supports the route, else
- * translated.
+ * A call as an upstream receives it: in the client's own words where the upstream has the client's protocol,
+ * else translated.
  * @returns a refusal where the upstream's protocol can't state the call.
  */
 export function outgoingCall(
   call: ProviderCall,
-  { provider, routes, tokenLimitMember, reasoning }: Upstream,
+  upstream: Upstream,
   { protocol, reply: { errorFormat = OPENAI_ERRORS, requestId } }: Pick<Admitted, 'protocol' | 'reply'>,
 ): OutgoingCall | ApiError {
-  if (call.parsed.isBackground === true && (protocol !== undefined || !routes.has(call.route)))
+  const { provider, protocols } = upstream;
+  const from = protocol ?? protocolOf(call.route);
+  if (call.parsed.isBackground === true && !protocols.has('responses'))
     return new ApiError('invalid_value', {
       message: 'No upstream of this model has background responses. Set "background" to false.',
       param: 'background',
     });
-  const from = protocol ?? (routes.has(call.route) ? null : translatedProtocol(call.route));
-  if (from === null) {
+  if (from === null || protocols.has(from)) {
     const request = provider.request(call);
     return request instanceof ApiError ? request : { provider, call, request };
   }
-  const translation = translateCall(call, from, provider, {
-    tokenLimitMember,
-    reasoning,
+  const translation = translateCall(call, from, upstream, {
     errorEvent: (refusal, eventsBefore) => errorFormat.event(refusal, requestId, eventsBefore),
     nowMs: Date.now(),
   });

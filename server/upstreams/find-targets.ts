@@ -1,5 +1,6 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import type { Protocol } from '#server/protocols/protocol.ts';
 import type { ModelTable } from '#server/upstreams/model-table.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
@@ -8,8 +9,9 @@ export function findTargets(
   models: ModelTable,
   model: string,
   route: RelayedRoute,
+  protocol: Protocol | null = null,
 ): readonly Target[] | ApiError {
-  const found = models.find(model, route);
+  const found = models.find(model, route, protocol);
   switch (found) {
     case 'unknown':
       return new ApiError('model_not_found', { param: 'model' });

@@ -25,11 +25,22 @@ export type ModelListResult =
  * @throws {ModelListError} where the reply is no such list; other errors where there is no reply.
  */
 export async function fetchModelList(pool: UpstreamConnectionPool, timeoutMs: number): Promise<string[]> {
-  const reply = (await pool.getModels(timeoutMs, MODEL_LIST_BYTES_MAX)) as { data?: unknown } | null;
-  if (!Array.isArray(reply?.data)) throw new ModelListError({ kind: 'not_a_list' });
-  return reply.data
-    .map((entry: unknown) => (entry as { id?: unknown } | null)?.id)
-    .filter((id): id is string => ModelName.safeParse(id).success);
+  const reply = (await pool.getModels(timeoutMs, MODEL_LIST_BYTES_MAX)) as ModelListReply | null;
+  const names = Array.isArray(reply?.data)
+    ? (reply.data as ({ id?: unknown } | null)[]).map((entry) => entry?.id)
+    : geminiNames(reply?.models);
+  if (!names) throw new ModelListError({ kind: 'not_a_list' });
+  return names.filter((name): name is string => ModelName.safeParse(name).success);
+}
+
+type ModelListReply = { data?: unknown; models?: unknown };
+
+/** Gemini's own API lists models by their resource names. */
+function geminiNames(models: unknown): unknown[] | null {
+  if (!Array.isArray(models)) return null;
+  return (models as ({ name?: unknown } | null)[]).map((entry) =>
+    typeof entry?.name === 'string' ? entry.name.replace(/^models\//, '') : null,
+  );
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Model } from '#db/fold/model.ts';
-import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
 import { matches } from '#db/limits/permissions.ts';
-import { translatedProtocol } from '#server/protocols/translate.ts';
+import { type Protocol, protocolOf } from '#server/protocols/protocol.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
@@ -53,18 +53,22 @@ export class ModelTable {
 
   /**
    * The targets of a model by a route. The name must have been resolved. Where no upstream supports the
-   * route, those that take chat completions are the targets of a call that can be translated into one.
+   * route, those with any protocol that its calls can be translated into are the targets.
+   * @param protocol the client's, where it isn't that of the route: upstreams with it are preferred.
    */
-  find(model: string, route: RelayedRoute): Found {
+  find(model: string, route: RelayedRoute, protocol: Protocol | null = null): Found {
     const targets = this.#targetsOf(model);
     if (!targets || targets.length === 0) return 'unknown';
+    const native =
+      protocol === null ? [] : targets.filter(({ upstream }) => upstream.protocols.has(protocol));
+    if (native.length > 0) return runningOf(native);
     // Most models have one target, and this runs for every call.
     if (targets.every(({ upstream }) => isRunning(upstream) && upstream.routes.has(route))) return targets;
     const supporting = targets.filter(({ upstream }) => upstream.routes.has(route));
-    if (supporting.length === 0)
-      return translatedProtocol(route) === null ? 'route' : this.find(model, CHAT_COMPLETIONS);
-    const running = supporting.filter(({ upstream }) => isRunning(upstream));
-    return running.length === 0 ? 'paused' : running;
+    if (supporting.length > 0) return runningOf(supporting);
+    const translating =
+      protocolOf(route) === null ? [] : targets.filter(({ upstream }) => upstream.protocols.size > 0);
+    return translating.length === 0 ? 'route' : runningOf(translating);
   }
 
   /** The first upstream of a model, whatever the route. */
@@ -84,6 +88,11 @@ export class ModelTable {
       this.#patterns.find(({ parts }) => matches(parts, model))?.targets
     );
   }
+}
+
+function runningOf(targets: readonly Target[]): Found {
+  const running = targets.filter(({ upstream }) => isRunning(upstream));
+  return running.length === 0 ? 'paused' : running;
 }
 
 const isRunning = ({ terms, pools }: Upstream): boolean => !terms.paused && pools.length > 0;

@@ -6,6 +6,8 @@ import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { bridgeRequest } from '#server/providers/bridge/call-options.ts';
 import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { createOpenai } from '#server/providers/openai/openai.ts';
+import { gemini } from '#server/providers/gemini/provider.ts';
+import { type Protocol, protocolOf } from '#server/protocols/protocol.ts';
 import type { Provider, ProviderCall, ReasoningForm } from '#server/providers/provider.ts';
 
 /** The protocol of an upstream: how requests to it are written, and its replies are read. */
@@ -17,15 +19,19 @@ export type ProtocolBinding = {
   models: { path: string; headers: readonly string[] };
   /** The routes that it supports, unless its terms name others. */
   routes: readonly RelayedRoute[];
+  /** The protocols whose calls it takes as they are. */
+  protocols: readonly Protocol[];
   tokenLimitMember: TokenLimitMember;
   /** How a chat that was translated from another protocol has the reasoning of earlier replies. */
   reasoning: ReasoningForm;
 };
 
 const MODELS = { path: '/models', headers: [] };
+const GEMINI_MODELS = { path: '/models?pageSize=1000', headers: [] };
 const ANTHROPIC_MODELS = { path: '/v1/models?limit=1000', headers: ['anthropic-version', '2023-06-01'] };
 
-export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): ProtocolBinding {
+export function bindProtocol(terms: UpstreamTerms): ProtocolBinding {
+  const { provider, dialect = 'other' } = terms;
   switch (provider) {
     case 'openai': {
       const { routes, tokenLimitMember, reasoning } = DIALECT_TRAITS[dialect];
@@ -34,6 +40,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
         credentialHeaders: (secret) => credentialHeader(dialect, secret),
         models: MODELS,
         routes,
+        protocols: (terms.routes ?? routes).map(protocolOf).filter((each) => each !== null),
         tokenLimitMember,
         reasoning,
       };
@@ -44,6 +51,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
         credentialHeaders: (secret) => (secret === '' ? [] : ['x-api-key', secret]),
         models: ANTHROPIC_MODELS,
         routes: [CHAT_COMPLETIONS, '/v1/messages'],
+        protocols: ['messages'],
         tokenLimitMember: 'max_tokens',
         reasoning: 'details',
       };
@@ -60,8 +68,20 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
         credentialHeaders: () => [],
         models: MODELS,
         routes: [CHAT_COMPLETIONS],
+        protocols: ['chat'],
         tokenLimitMember: 'max_tokens',
         reasoning: 'content',
+      };
+    case 'gemini':
+      return {
+        provider: gemini,
+        credentialHeaders: (secret) => (secret === '' ? [] : ['x-goog-api-key', secret]),
+        models: GEMINI_MODELS,
+        // Its own API has no route; chats are translated.
+        routes: [CHAT_COMPLETIONS],
+        protocols: ['gemini'],
+        tokenLimitMember: 'max_tokens',
+        reasoning: 'details',
       };
   }
 }

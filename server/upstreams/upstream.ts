@@ -1,5 +1,6 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
+import type { Protocol } from '#server/protocols/protocol.ts';
 import type { Provider, ReasoningForm } from '#server/providers/provider.ts';
 import { openBridgeConnection } from '#server/upstreams/bridge-connection.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
@@ -19,6 +20,8 @@ export type Upstream = {
   /** Removes its credentials and address, which no reply to a client may contain. */
   readonly redactor: Redactor;
   readonly routes: ReadonlySet<RelayedRoute>;
+  /** The protocols whose calls it takes as they are; the others are translated. */
+  readonly protocols: ReadonlySet<Protocol>;
   readonly tokenLimitMember: TokenLimitMember;
   readonly reasoning: ReasoningForm;
   /** The connections of each credential. */
@@ -71,6 +74,7 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
     provider,
     redactor,
     routes: new Set(terms.routes ?? routes),
+    protocols: new Set(binding.protocols),
     tokenLimitMember: terms.token_limit ?? tokenLimitMember,
     reasoning: binding.reasoning,
     pools: credentials.map(openPool),

@@ -55,6 +55,17 @@ export abstract class PassthroughSse implements SseReader {
   }
 
   /**
+   * Inspects one event, blank line included.
+   * @returns the part that the client receives; empty: nothing.
+   */
+  relayEvent(event: string): string {
+    const inspected = this.inspect(event);
+    if (inspected !== 'no_data') this.#dataEvents++;
+    if (inspected === 'removed') return '';
+    return this.#redactor.event(event, this.failed || ERROR_LINE.test(event));
+  }
+
+  /**
    * The rest, when the upstream has ended by itself. Some providers omit the blank line after the last event.
    * Half an event counts for nothing, and goes out only behind a complete reply.
    */
@@ -102,7 +113,7 @@ export abstract class PassthroughSse implements SseReader {
       const relayed =
         whole?.[index] === false
           ? this.#relayPart(event, end < bytes.length || !this.insideEvent)
-          : this.#relayEvent(event);
+          : this.relayEvent(event);
       if (relayed !== event) {
         if (start > keptFrom) kept.push(bytes.subarray(keptFrom, start));
         if (relayed !== '') kept.push(Buffer.from(relayed, 'latin1'));
@@ -113,14 +124,6 @@ export abstract class PassthroughSse implements SseReader {
     if (keptFrom === 0 && kept.length === 0) return bytes.length === 0 ? null : bytes;
     if (keptFrom < bytes.length) kept.push(bytes.subarray(keptFrom));
     return kept.length === 0 ? null : Buffer.concat(kept);
-  }
-
-  /** @returns what the client receives of an event; empty: nothing. */
-  #relayEvent(event: string): string {
-    const inspected = this.inspect(event);
-    if (inspected !== 'no_data') this.#dataEvents++;
-    if (inspected === 'removed') return '';
-    return this.#redactor.event(event, this.failed || ERROR_LINE.test(event));
   }
 
   #relayPart(part: string, isLast: boolean): string {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { EventOf } from '#db/events/events.ts';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
-import { translatedProtocol } from '#server/protocols/translate.ts';
+import { protocolOf } from '#server/protocols/protocol.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
@@ -143,7 +143,7 @@ describe.each(OTHERS)('%s', (route) => {
       [call(route, 's:end=cut@head'), 502, 'upstream_error'],
     ];
     // Calls of other protocols are translated into chats.
-    if (translatedProtocol(route) === null) cases.push([call(route, CHAT_ONLY), 404, 'model_not_found']);
+    if (protocolOf(route) === null) cases.push([call(route, CHAT_ONLY), 404, 'model_not_found']);
     for (const [sent, status, code] of cases) {
       const reply = await sent;
       expect([reply.status, errorOf(route, reply).code]).toEqual([status, code]);

@@ -24,7 +24,7 @@ export type UpstreamEntry = {
   name?: string;
   apiKey?: string;
   models?: string[];
-  provider?: 'openai' | 'anthropic';
+  provider?: 'openai' | 'anthropic' | 'gemini';
   routes?: readonly string[];
 };
 

@@ -11,12 +11,10 @@ import type {
   Turn,
   UserPart,
 } from '#server/protocols/conversation.ts';
+import { inputOf, parametersOf } from '#server/protocols/custom-tools.ts';
 import type { ReasoningForm } from '#server/providers/provider.ts';
 
 /** Conversations as requests for chat completions. Pure. */
-
-/** The name of the only parameter of the function that stands for a custom tool. */
-export const CUSTOM_INPUT = 'input';
 
 export type ChatRequestOptions = {
   model: string;
@@ -25,12 +23,14 @@ export type ChatRequestOptions = {
   tokenLimit: number | null;
   tokenLimitMember: string;
   reasoning: ReasoningForm;
+  /** Whether a tool's result may have images and documents; else they follow in a message of the user's. */
+  hasFilesInResults?: boolean;
 };
 
 /** @returns the request as JSON. */
 export function writeChatRequest(
   conversation: Conversation,
-  { model, isStreamed, tokenLimit, tokenLimitMember, reasoning }: ChatRequestOptions,
+  { model, isStreamed, tokenLimit, tokenLimitMember, reasoning, hasFilesInResults }: ChatRequestOptions,
   report: ReportLoss,
 ): string {
   const { turns, tools, toolChoice, parallelToolCalls, reasoningEffort, stop, format } = conversation;
@@ -48,7 +48,11 @@ export function writeChatRequest(
     ...(format && { response_format: formatOf(format) }),
     ...(tokenLimit !== null && { [tokenLimitMember]: tokenLimit }),
     ...(isStreamed && { stream: true }),
-    messages: turns.flatMap((turn) => messagesOf(turn, reasoning, report)),
+    messages: turns.flatMap((turn) =>
+      turn.role === 'tool' && hasFilesInResults === true
+        ? turn.results.map(wholeResult)
+        : messagesOf(turn, reasoning, report),
+    ),
   });
 }
 
@@ -120,10 +124,16 @@ function detailsOf(part: AssistantPart, index: number): object[] {
   return [{ type: 'reasoning.text', text, ...(signature !== null && { signature }), index }];
 }
 
-const callOf = ({ id, name, input, isCustom }: ToolCall): object => ({
-  id,
+const callOf = (call: ToolCall): object => ({
+  id: call.id,
   type: 'function',
-  function: { name, arguments: isCustom ? JSON.stringify({ [CUSTOM_INPUT]: input }) : input },
+  function: { name: call.name, arguments: inputOf(call) },
+});
+
+const wholeResult = ({ id, parts }: ToolResult): object => ({
+  role: 'tool',
+  tool_call_id: id,
+  content: contentOf(parts),
 });
 
 /** A tool's result is text; images and documents follow in a message of the user's. */
@@ -140,14 +150,7 @@ function toolMessages(results: readonly ToolResult[]): object[] {
 
 function toolOf(tool: Tool): object {
   const description = tool.description === null ? {} : { description: tool.description };
-  const parameters =
-    tool.kind === 'custom'
-      ? {
-          type: 'object',
-          properties: { [CUSTOM_INPUT]: { type: 'string', description: "The tool's whole input as text." } },
-          required: [CUSTOM_INPUT],
-        }
-      : (tool.parameters ?? { type: 'object', properties: {} });
+  const parameters = parametersOf(tool);
   const strict = tool.kind === 'function' && tool.strict ? { strict: true } : {};
   return { type: 'function', function: { name: tool.name, ...description, parameters, ...strict } };
 }

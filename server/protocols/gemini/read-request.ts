@@ -23,6 +23,7 @@ import {
   textOf,
   Untranslatable,
 } from '#server/protocols/fields.ts';
+import { REDACTED_SIGNATURE } from '#server/protocols/signatures.ts';
 import { asRecord } from '#server/wire/counts.ts';
 
 /** Requests of Gemini's `generateContent` as conversations. Pure. */
@@ -104,7 +105,7 @@ function turnsOf(contents: unknown, report: ReportLoss): Turn[] {
       const id = stringOrNull(call['id']) ?? `call_${count++}`;
       pending.push({ id, name });
       const input = JSON.stringify(call['args'] ?? {});
-      return [{ type: 'tool_call', id, name, input, isCustom: false }];
+      return [...signatureOf(part, ''), { type: 'tool_call', id, name, input, isCustom: false }];
     });
     return said.length === 0 ? [] : [{ role: 'assistant', parts: said } as const];
   });
@@ -116,8 +117,20 @@ function writtenPart(part: Record<string, unknown>, report: ReportLoss): Assista
     report(lossName('contents.parts', Object.keys(part)[0]));
     return [];
   }
-  if (part['thought'] !== true) return text === '' ? [] : [textOf(text)];
-  return [{ type: 'reasoning', text, signature: stringOrNull(part['thoughtSignature']) }];
+  if (part['thought'] === true)
+    return typeof part['thoughtSignature'] === 'string'
+      ? signatureOf(part, text)
+      : [{ type: 'reasoning', text, signature: null }];
+  return [...(text === '' ? [] : [textOf(text)]), ...signatureOf(part, '')];
+}
+
+/** The signature of a part, with the thought that it proves. */
+function signatureOf(part: Record<string, unknown>, text: string): AssistantPart[] {
+  const signature = stringOrNull(part['thoughtSignature']);
+  if (!signature) return [];
+  if (signature.startsWith(REDACTED_SIGNATURE))
+    return [{ type: 'redacted_reasoning', data: signature.slice(REDACTED_SIGNATURE.length) }];
+  return [{ type: 'reasoning', text, signature }];
 }
 
 function userTurns(parts: readonly Part[], pending: Pending[], report: ReportLoss): Turn[] {

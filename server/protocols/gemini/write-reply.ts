@@ -1,6 +1,7 @@
 import type { Usage } from '#db/money.ts';
+import { jsonOf, type Literal, literalOf, objectIn } from '#server/protocols/literal.ts';
 import type { FinishReason, ReplyEvent, ReplyWriter } from '#server/protocols/reply-events.ts';
-import { asRecord } from '#server/wire/counts.ts';
+import { REDACTED_SIGNATURE } from '#server/protocols/signatures.ts';
 
 const FINISHES: Record<FinishReason, string> = {
   stop: 'STOP',
@@ -9,8 +10,10 @@ const FINISHES: Record<FinishReason, string> = {
   content_filter: 'SAFETY',
 };
 
-type Call = { id: string; name: string; text: string };
-type Part = { text?: string; thought?: boolean } & Record<string, unknown>;
+/** @property signature that of the thought before it, which belongs to the call. */
+type Call = { id: Literal; name: Literal; text: Literal; signature: Literal | null };
+/** A part of a whole reply: text of one kind, or another part as JSON. */
+type Part = { text: Literal; isThought: boolean; signature: Literal | null } | string;
 
 /**
  * Writes a reply as Gemini's `generateContent` does: each event is a whole response with the next parts. A
@@ -18,9 +21,14 @@ type Part = { text?: string; thought?: boolean } & Record<string, unknown>;
  */
 export class GeminiReplyWriter implements ReplyWriter {
   readonly #isStreamed: boolean;
-  #model: string;
-  #id = '';
+  #model: Literal;
+  #id: Literal = '';
+  /** What stands behind the parts of each event. */
+  #tail = '';
   readonly #calls = new Map<number, Call>();
+  /** A signature without a thought before it, which may be that of a call. */
+  #signature: Literal | null = null;
+  #isThinking = false;
   /** The parts of a whole reply. A streamed one keeps none. */
   readonly #parts: Part[] = [];
   #finish: FinishReason = 'stop';
@@ -28,8 +36,9 @@ export class GeminiReplyWriter implements ReplyWriter {
 
   /** @param model the client's name for the model, where the reply has none. */
   constructor(model: string, isStreamed: boolean) {
-    this.#model = model;
+    this.#model = literalOf(model);
     this.#isStreamed = isStreamed;
+    this.#setTail();
   }
 
   get events(): number {
@@ -41,26 +50,30 @@ export class GeminiReplyWriter implements ReplyWriter {
       case 'start':
         this.#id = event.id;
         this.#model = event.model || this.#model;
+        this.#setTail();
         return '';
       case 'text':
       case 'refusal':
-        return this.#write({ text: event.text });
+        return this.#flush() + this.#text(event.text, false);
       case 'reasoning':
-        return this.#write({ text: event.text, thought: true });
+        return this.#flush() + this.#text(event.text, true);
       case 'signature':
-        return this.#write({ text: '', thought: true, thoughtSignature: event.signature });
+        return this.#flush() + this.#sign(event.signature);
       case 'redacted_reasoning':
-        return this.#write({ text: '', thought: true, thoughtSignature: event.data });
-      case 'tool_call':
-        this.#calls.set(event.index, { id: event.id, name: event.name, text: '' });
+        return this.#flush() + this.#signed(`${REDACTED_SIGNATURE}${event.data}`);
+      case 'tool_call': {
+        const signature = this.#signature;
+        this.#signature = null;
+        this.#calls.set(event.index, { id: event.id, name: event.name, text: '', signature });
         return '';
+      }
       case 'tool_arguments':
         (this.#calls.get(event.index) as Call).text += event.text;
         return '';
       case 'image':
-        return this.#write(imagePart(event.url));
+        return this.#flush() + this.#image(event.url);
       case 'citation':
-        return this.#write({ text: ` [${event.title || event.url}](${event.url})` });
+        return this.#flush() + this.#text(` [${event.title || event.url}](${event.url})`, false);
       case 'finish':
         this.#finish = event.reason;
         return '';
@@ -68,78 +81,107 @@ export class GeminiReplyWriter implements ReplyWriter {
   }
 
   end(usage: Usage | null): string {
-    return this.#event(this.#response([...this.#calls.values()].map(callPart), usage, true));
+    return this.#flush() + this.#event(this.#last([...this.#calls.values()].map(callPart), usage));
   }
 
   body(usage: Usage | null): string {
-    const parts = [...joined(this.#parts), ...[...this.#calls.values()].map(callPart)];
-    return JSON.stringify(this.#response(parts, usage, true));
+    this.#flush();
+    const parts = [...this.#parts.map(partJson), ...[...this.#calls.values()].map(callPart)];
+    return this.#last(parts, usage);
   }
 
-  #write(part: Part): string {
-    if (this.#isStreamed) return this.#event(this.#response([part], null, false));
-    this.#parts.push(part);
+  #setTail(): void {
+    this.#tail = `,"modelVersion":"${this.#model}","responseId":"${this.#id}"}`;
+  }
+
+  #text(text: Literal, isThought: boolean): string {
+    this.#isThinking = isThought;
+    if (this.#isStreamed) return this.#part(`{"text":"${text}"${isThought ? ',"thought":true' : ''}}`);
+    const last = this.#parts.at(-1);
+    if (typeof last === 'object' && last.isThought === isThought && last.signature === null)
+      last.text += text;
+    else this.#parts.push({ text, isThought, signature: null });
     return '';
   }
 
-  #response(parts: readonly Part[], usage: Usage | null, isLast: boolean): object {
-    return {
-      candidates: [
-        {
-          content: { role: 'model', parts },
-          ...(isLast && { finishReason: FINISHES[this.#finish] }),
-          index: 0,
-        },
-      ],
-      ...(usage && { usageMetadata: usageOf(usage) }),
-      modelVersion: this.#model,
-      responseId: this.#id,
-    };
+  /** The signature of a thought that was shown is sent with it; any other may be that of the next call. */
+  #sign(signature: Literal): string {
+    if (this.#isThinking) return this.#signed(signature);
+    this.#signature = signature;
+    return '';
   }
 
-  #event(response: object): string {
+  #signed(signature: Literal): string {
+    this.#isThinking = false;
+    if (this.#isStreamed) return this.#part(signedPart('', signature));
+    const last = this.#parts.at(-1);
+    if (typeof last === 'object' && last.isThought && last.signature === null) last.signature = signature;
+    else this.#parts.push({ text: '', isThought: true, signature });
+    return '';
+  }
+
+  #image(url: Literal): string {
+    this.#isThinking = false;
+    return this.#part(imagePart(url));
+  }
+
+  #flush(): string {
+    const signature = this.#signature;
+    this.#signature = null;
+    return signature === null ? '' : this.#signed(signature);
+  }
+
+  #part(part: string): string {
+    if (!this.#isStreamed) {
+      this.#parts.push(part);
+      return '';
+    }
+    return this.#event(
+      `{"candidates":[{"content":{"role":"model","parts":[${part}]},"index":0}]${this.#tail}`,
+    );
+  }
+
+  #last(parts: readonly string[], usage: Usage | null): string {
+    const content = `{"role":"model","parts":[${parts.join(',')}]}`;
+    const report = usage === null ? '' : `,"usageMetadata":${usageJson(usage)}`;
+    const ended = `"finishReason":"${FINISHES[this.#finish]}"`;
+    return `{"candidates":[{"content":${content},${ended},"index":0}]${report}${this.#tail}`;
+  }
+
+  #event(response: string): string {
+    if (!this.#isStreamed) return '';
     this.#events++;
-    return `data: ${JSON.stringify(response)}\n\n`;
+    return `data: ${response}\n\n`;
   }
 }
 
-/** Texts of one kind in a row are one part. */
-function joined(parts: readonly Part[]): Part[] {
-  const result: Part[] = [];
-  for (const part of parts) {
-    const last = result.at(-1);
-    if (last?.text !== undefined && part.text !== undefined && last.thought === part.thought)
-      result[result.length - 1] = { ...last, ...part, text: last.text + part.text };
-    else result.push(part);
-  }
-  return result;
+const signedPart = (text: Literal, signature: Literal): string =>
+  `{"text":"${text}","thought":true,"thoughtSignature":"${signature}"}`;
+
+function partJson(part: Part): string {
+  if (typeof part === 'string') return part;
+  const { text, isThought, signature } = part;
+  if (signature !== null) return signedPart(text, signature);
+  return `{"text":"${text}"${isThought ? ',"thought":true' : ''}}`;
 }
 
-function callPart({ id, name, text }: Call): Part {
-  return { functionCall: { id, name, args: argumentsOf(text) } };
-}
+const callPart = ({ id, name, text, signature }: Call): string =>
+  `{"functionCall":{"id":"${id}","name":"${name}","args":${objectIn(text)}}` +
+  `${signature === null ? '' : `,"thoughtSignature":"${signature}"`}}`;
 
-/** The arguments of a call, which a model may have written as something else than an object. */
-function argumentsOf(text: string): object {
-  try {
-    return asRecord(JSON.parse(text === '' ? '{}' : text)) ?? { arguments: text };
-  } catch {
-    return { arguments: text };
-  }
-}
-
-function imagePart(url: string): Part {
-  const [, mimeType, data] = /^data:([^;,]+);base64,(.*)$/s.exec(url) ?? [];
-  return mimeType === undefined
-    ? { fileData: { fileUri: url, mimeType: 'image/*' } }
-    : { inlineData: { mimeType, data } };
+function imagePart(url: Literal): string {
+  const [, type, data] = /^data:([^;,]+);base64,(.*)$/s.exec(url) ?? [];
+  return type === undefined
+    ? `{"fileData":{"fileUri":"${url}","mimeType":"image/*"}}`
+    : `{"inlineData":{"mimeType":"${type}","data":"${data}"}}`;
 }
 
 /** Gemini counts tokens of thoughts beside those of the candidates. */
-const usageOf = ({ input, cached, output, reasoning }: Usage): object => ({
-  promptTokenCount: input,
-  cachedContentTokenCount: cached,
-  candidatesTokenCount: output - reasoning,
-  thoughtsTokenCount: reasoning,
-  totalTokenCount: input + output,
-});
+const usageJson = ({ input, cached, output, reasoning }: Usage): string =>
+  jsonOf({
+    promptTokenCount: input,
+    cachedContentTokenCount: cached,
+    candidatesTokenCount: output - reasoning,
+    thoughtsTokenCount: reasoning,
+    totalTokenCount: input + output,
+  });

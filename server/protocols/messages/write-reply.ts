@@ -1,6 +1,6 @@
 import type { Usage } from '#db/money.ts';
+import { jsonOf, type Literal, literalOf, objectIn } from '#server/protocols/literal.ts';
 import type { FinishReason, ReplyEvent, ReplyWriter } from '#server/protocols/reply-events.ts';
-import { asRecord } from '#server/wire/counts.ts';
 
 const STOPS: Record<FinishReason, string> = {
   stop: 'end_turn',
@@ -9,30 +9,24 @@ const STOPS: Record<FinishReason, string> = {
   content_filter: 'refusal',
 };
 
-const DELTAS = {
-  text: (text: string) => ({ type: 'text_delta', text }),
-  thinking: (thinking: string) => ({ type: 'thinking_delta', thinking }),
-} as const;
-const EMPTY = {
-  text: { type: 'text', text: '' },
-  thinking: { type: 'thinking', thinking: '', signature: '' },
-} as const;
-
 /** A block of a whole reply; the input of a call stays text until its end. */
-type Block = { shape: Record<string, unknown>; text: string; signature: string };
+type Block =
+  | { type: 'text' | 'thinking'; text: Literal; signature: Literal }
+  | { type: 'tool_use'; id: Literal; name: Literal; text: Literal }
+  | { type: 'redacted_thinking'; data: Literal };
 
 /**
  * Writes a reply as Anthropic's Messages: one block after the other, except that parallel calls stay open
  * until the end, since their fragments may alternate. Pure.
  */
 export class MessagesReplyWriter implements ReplyWriter {
-  readonly #model: string;
+  readonly #model: Literal;
   readonly #isStreamed: boolean;
-  #id = '';
-  #answeredModel = '';
+  #id: Literal = '';
+  #answeredModel: Literal = '';
   #hasStarted = false;
-  /** The last block, of text or thinking; null: none is open. */
-  #open: { kind: 'text' | 'thinking'; index: number } | null = null;
+  /** The last block, of text or thinking, with what its deltas begin with; null: none is open. */
+  #open: { kind: 'text' | 'thinking'; index: number; head: string } | null = null;
   /** The place of each call's block. */
   readonly #calls = new Map<number, number>();
   #blockCount = 0;
@@ -43,7 +37,7 @@ export class MessagesReplyWriter implements ReplyWriter {
 
   /** @param model the client's name for the model, where the reply has none. */
   constructor(model: string, isStreamed: boolean) {
-    this.#model = model;
+    this.#model = literalOf(model);
     this.#isStreamed = isStreamed;
   }
 
@@ -63,7 +57,7 @@ export class MessagesReplyWriter implements ReplyWriter {
       case 'signature':
         return this.#sign(event.signature);
       case 'redacted_reasoning':
-        return `${this.#close()}${this.#whole({ type: 'redacted_thinking', data: event.data })}`;
+        return this.#redacted(event.data);
       case 'tool_call':
         return this.#startCall(event);
       case 'tool_arguments':
@@ -79,23 +73,18 @@ export class MessagesReplyWriter implements ReplyWriter {
   }
 
   end(usage: Usage | null): string {
-    const delta = { stop_reason: this.#stopReason, stop_sequence: null };
+    const delta = `"delta":{"stop_reason":"${this.#stopReason}","stop_sequence":null}`;
     return (
       this.#start('', '') +
       this.#close() +
       [...this.#calls.values()].map((index) => this.#stop(index)).join('') +
-      this.#event('message_delta', { delta, usage: usageOf(usage) }) +
-      this.#event('message_stop', {})
+      this.#event('message_delta', `${delta},"usage":${usageJson(usage)}`) +
+      this.#event('message_stop')
     );
   }
 
   body(usage: Usage | null): string {
-    return JSON.stringify({
-      ...this.#head,
-      content: this.#blocks.map(contentOf),
-      stop_reason: this.#stopReason,
-      usage: usageOf(usage),
-    });
+    return this.#message(this.#blocks.map(contentJson), `"${this.#stopReason}"`, usage);
   }
 
   get #stopReason(): string {
@@ -103,68 +92,72 @@ export class MessagesReplyWriter implements ReplyWriter {
     return STOPS[this.#finish ?? 'stop'];
   }
 
-  get #head(): object {
-    return {
-      id: `msg_${this.#id}`,
-      type: 'message',
-      role: 'assistant',
-      model: this.#answeredModel || this.#model,
-      content: [],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: usageOf(null),
-    };
+  #message(content: readonly string[], stopReason: string, usage: Usage | null): string {
+    return (
+      `{"id":"msg_${this.#id}","type":"message","role":"assistant",` +
+      `"model":"${this.#answeredModel || this.#model}","content":[${content.join(',')}],` +
+      `"stop_reason":${stopReason},"stop_sequence":null,"usage":${usageJson(usage)}}`
+    );
   }
 
-  #start(id: string, model: string): string {
+  #start(id: Literal, model: Literal): string {
     if (this.#hasStarted) return '';
     this.#hasStarted = true;
     this.#id = id;
     this.#answeredModel = model;
-    return this.#event('message_start', { message: this.#head });
+    return this.#isStreamed
+      ? this.#event('message_start', `"message":${this.#message([], 'null', null)}`)
+      : '';
   }
 
-  #write(kind: 'text' | 'thinking', text: string): string {
+  #write(kind: 'text' | 'thinking', text: Literal): string {
     let opened = '';
     if (this.#open?.kind !== kind) {
-      opened = this.#close() + this.#begin(EMPTY[kind]);
-      this.#open = { kind, index: this.#blockCount - 1 };
+      opened = this.#close() + this.#begin({ type: kind, text: '', signature: '' });
+      const index = this.#blockCount - 1;
+      const delta = kind === 'text' ? '"text_delta","text":"' : '"thinking_delta","thinking":"';
+      this.#open = { kind, index, head: `${deltaHead(index)}${delta}` };
     }
-    const { index } = this.#open as { index: number };
+    const { index, head } = this.#open as { index: number; head: string };
     this.#keep(index, text);
-    return opened + this.#event('content_block_delta', { index, delta: DELTAS[kind](text) });
+    return opened + this.#delta(`${head}${text}`);
   }
 
-  #sign(signature: string): string {
+  #sign(signature: Literal): string {
     // A signature without the text that it proves belongs to a thought that isn't shown.
     const opened = this.#open?.kind === 'thinking' ? '' : this.#write('thinking', '');
     const { index } = this.#open as { index: number };
     const block = this.#blocks[index];
-    if (block) block.signature = signature;
-    const delta = { type: 'signature_delta', signature };
-    return opened + this.#event('content_block_delta', { index, delta }) + this.#close();
+    if (block?.type === 'thinking') block.signature = signature;
+    const delta = this.#delta(`${deltaHead(index)}"signature_delta","signature":"${signature}`);
+    return opened + delta + this.#close();
   }
 
-  #startCall({ index, id, name }: { index: number; id: string; name: string }): string {
+  #redacted(data: Literal): string {
+    return (
+      this.#close() + this.#begin({ type: 'redacted_thinking', data }) + this.#stop(this.#blockCount - 1)
+    );
+  }
+
+  #startCall({ index, id, name }: { index: number; id: Literal; name: Literal }): string {
     const closed = this.#close();
-    const begun = this.#begin({ type: 'tool_use', id, name, input: {} });
+    const begun = this.#begin({ type: 'tool_use', id, name, text: '' });
     this.#calls.set(index, this.#blockCount - 1);
     return closed + begun;
   }
 
-  #continueCall(call: number, partial_json: string): string {
+  #continueCall(call: number, text: Literal): string {
     const index = this.#calls.get(call) as number;
-    this.#keep(index, partial_json);
-    return this.#event('content_block_delta', { index, delta: { type: 'input_json_delta', partial_json } });
+    this.#keep(index, text);
+    return this.#delta(`${deltaHead(index)}"input_json_delta","partial_json":"${text}`);
   }
 
-  #begin(content_block: Record<string, unknown>): string {
-    if (!this.#isStreamed) this.#blocks.push({ shape: content_block, text: '', signature: '' });
-    return this.#event('content_block_start', { index: this.#blockCount++, content_block });
-  }
-
-  #whole(block: Record<string, unknown>): string {
-    return this.#begin(block) + this.#stop(this.#blockCount - 1);
+  #begin(block: Block): string {
+    const index = this.#blockCount++;
+    if (this.#isStreamed)
+      return this.#event('content_block_start', `"index":${index},"content_block":${contentJson(block)}`);
+    this.#blocks.push(block);
+    return '';
   }
 
   #close(): string {
@@ -175,52 +168,53 @@ export class MessagesReplyWriter implements ReplyWriter {
   }
 
   #stop(index: number): string {
-    return this.#event('content_block_stop', { index });
+    return this.#event('content_block_stop', `"index":${index}`);
   }
 
-  #keep(index: number, text: string): void {
+  #keep(index: number, text: Literal): void {
     const block = this.#blocks[index];
-    if (block) block.text += text;
+    if (block && 'text' in block) block.text += text;
   }
 
-  #event(type: string, members: object): string {
+  /** @param begun the event up to the end of its text. */
+  #delta(begun: string): string {
     if (!this.#isStreamed) return '';
     this.#events++;
-    return `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
+    return `${begun}"}}\n\n`;
+  }
+
+  #event(type: string, members?: string): string {
+    if (!this.#isStreamed) return '';
+    this.#events++;
+    return `event: ${type}\ndata: {"type":"${type}"${members === undefined ? '' : `,${members}`}}\n\n`;
   }
 }
 
-function contentOf({ shape, text, signature }: Block): object {
-  switch (shape['type']) {
+const deltaHead = (index: number): string =>
+  `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},"delta":{"type":`;
+
+function contentJson(block: Block): string {
+  switch (block.type) {
     case 'text':
-      return { ...shape, text };
+      return `{"type":"text","text":"${block.text}"}`;
     case 'thinking':
-      return { ...shape, thinking: text, signature };
+      return `{"type":"thinking","thinking":"${block.text}","signature":"${block.signature}"}`;
     case 'tool_use':
-      return { ...shape, input: inputOf(text) };
-    default:
-      return shape;
-  }
-}
-
-/** The arguments of a call, which a model may have written as something else than an object. */
-function inputOf(text: string): object {
-  try {
-    return asRecord(JSON.parse(text === '' ? '{}' : text)) ?? { arguments: text };
-  } catch {
-    return { arguments: text };
+      return `{"type":"tool_use","id":"${block.id}","name":"${block.name}","input":${objectIn(block.text)}}`;
+    case 'redacted_thinking':
+      return `{"type":"redacted_thinking","data":"${block.data}"}`;
   }
 }
 
 /** Anthropic counts tokens read from a cache and written to one beside the rest of the prompt. */
-function usageOf(usage: Usage | null): object {
+function usageJson(usage: Usage | null): string {
   const { input, cached, cacheWrite = 0, output } = usage ?? NO_USAGE;
-  return {
+  return jsonOf({
     input_tokens: input - cached - cacheWrite,
     cache_creation_input_tokens: cacheWrite,
     cache_read_input_tokens: cached,
     output_tokens: output,
-  };
+  });
 }
 
 const NO_USAGE: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };

@@ -51,7 +51,7 @@ const TRANSLATED = new Set([
 ]);
 /** Content that the provider stores, without which the conversation is incomplete. */
 const REFERENCES = ['previous_response_id', 'conversation', 'prompt'];
-const ENCRYPTED = 'reasoning.encrypted_content';
+export const ENCRYPTED = 'reasoning.encrypted_content';
 /** Begins the encrypted content of reasoning that its provider shows to no one. */
 export const REDACTED = 'redacted:';
 

@@ -1,17 +1,24 @@
 import type { Usage } from '#db/money.ts';
-import { CUSTOM_INPUT } from '#server/protocols/chat/write-request.ts';
+import { customInput } from '#server/protocols/custom-tools.ts';
+import { jsonOf, lengthOf, type Literal, literalOf } from '#server/protocols/literal.ts';
 import { REDACTED } from '#server/protocols/responses/read-request.ts';
 import type { FinishReason, ReplyEvent, ReplyWriter } from '#server/protocols/reply-events.ts';
-import { asRecord } from '#server/wire/counts.ts';
+import { TextCollector } from '#server/wire/text-collector.ts';
 
-type Item = { id: string; type: string; status: string } & Record<string, unknown>;
-/** The item that is being written, with its text so far. */
-type Open = { item: Item; index: number; text: string };
-type OpenText = Open & { kind: 'text' | 'refusal'; citations: object[] };
-type OpenCall = Open & { isCustom: boolean };
+/** An item that is being written, with its text so far. */
+type Open = { id: Literal; index: number; said: TextCollector };
+/** @property delta what each of its deltas has behind its number, up to the text. */
+type OpenText = Open & { kind: 'text' | 'refusal'; delta: string; citations: string[] };
+type OpenReasoning = Open & { delta: string; signature: Literal | null };
+type OpenCall = Open & { callId: Literal; name: Literal; isCustom: boolean; delta: string };
+type Status = 'in_progress' | 'completed' | 'incomplete';
 
 const PART = 'response.content_part';
 const SUMMARY = 'response.reasoning_summary';
+const TEXT_DELTA = 'response.output_text.delta';
+const REFUSAL_DELTA = 'response.refusal.delta';
+const ARGUMENTS_DELTA = 'response.function_call_arguments.delta';
+const SUMMARY_DELTA = `${SUMMARY}_text.delta`;
 
 export type ResponsesWriterOptions = {
   /** The client's request, whose settings a response repeats. */
@@ -30,19 +37,23 @@ export type ResponsesWriterOptions = {
  */
 export class ResponsesReplyWriter implements ReplyWriter {
   readonly #options: ResponsesWriterOptions;
-  readonly #output: Item[] = [];
-  #id = '';
-  #model = '';
+  /** The items that are done, as JSON, each in its place. */
+  readonly #output: string[] = [];
+  #items = 0;
+  #id: Literal = '';
+  #model: Literal = '';
+  /** The settings of the request, which each response object repeats. */
+  #settings: { before: string; behind: string } | null = null;
   #hasStarted = false;
   #text: OpenText | null = null;
-  #reasoning: Open | null = null;
+  #reasoning: OpenReasoning | null = null;
   readonly #calls = new Map<number, OpenCall>();
   #finish: FinishReason = 'stop';
   #events = 0;
 
   constructor(options: ResponsesWriterOptions) {
     this.#options = options;
-    this.#model = options.model;
+    this.#model = literalOf(options.model);
   }
 
   get events(): number {
@@ -79,12 +90,12 @@ export class ResponsesReplyWriter implements ReplyWriter {
   end(usage: Usage | null): string {
     const rest = this.#start('', '') + this.#closeAll();
     const response = this.#response(this.#status, usage);
-    return rest + this.#event(`response.${this.#status}`, { response });
+    return rest + this.#event(`response.${this.#status}`, `"response":${response}`);
   }
 
   body(usage: Usage | null): string {
     this.#closeAll();
-    return JSON.stringify(this.#response(this.#status, usage));
+    return this.#response(this.#status, usage);
   }
 
   get #status(): 'completed' | 'incomplete' {
@@ -96,100 +107,108 @@ export class ResponsesReplyWriter implements ReplyWriter {
     return this.#finish === 'content_filter' ? 'content_filter' : null;
   }
 
-  #start(id: string, model: string): string {
+  #start(id: Literal, model: Literal): string {
     if (this.#hasStarted) return '';
     this.#hasStarted = true;
     this.#id = id;
     this.#model = model || this.#model;
     if (!this.#options.isStreamed) return '';
-    const response = this.#response('in_progress', null);
-    return this.#event('response.created', { response }) + this.#event('response.in_progress', { response });
+    const response = `"response":${this.#response('in_progress', null)}`;
+    return this.#event('response.created', response) + this.#event('response.in_progress', response);
   }
 
-  #write(kind: 'text' | 'refusal', text: string): string {
+  #write(kind: 'text' | 'refusal', text: Literal): string {
     let opened = '';
     if (this.#text?.kind !== kind) {
       opened = this.#close();
-      const { index, item, event } = this.#add('message', 'msg', { role: 'assistant', content: [] });
-      this.#text = { kind, index, item, text: '', citations: [] };
-      opened += event + this.#event(`${PART}.added`, { ...placeOf(this.#text), part: partOf(this.#text) });
+      const open = { ...this.#open('msg'), kind, delta: '', citations: [] };
+      open.delta = `,${placeOf(open)},"delta":"`;
+      this.#text = open;
+      opened += this.#added(open, messageItem(open, 'in_progress'));
+      opened += this.#event(`${PART}.added`, `${placeOf(open)},"part":${partOf(open)}`);
     }
     const open = this.#text;
-    open.text += text;
-    const type = kind === 'text' ? 'response.output_text.delta' : 'response.refusal.delta';
+    open.said.add(text);
+    if (kind === 'text') return opened + this.#delta(TEXT_DELTA, `${open.delta}${text}","logprobs":[]}`);
+    return opened + this.#delta(REFUSAL_DELTA, `${open.delta}${text}"}`);
+  }
+
+  #cite(url: Literal, title: Literal): string {
+    const opened = this.#text?.kind === 'text' ? '' : this.#write('text', '');
+    const open = this.#text as OpenText;
+    const at = lengthOf(open.said.text);
+    const range = `"start_index":${at},"end_index":${at}`;
+    const annotation = `{"type":"url_citation","url":"${url}","title":"${title}",${range}}`;
+    const place = `${placeOf(open)},"annotation_index":${open.citations.length}`;
+    open.citations.push(annotation);
     return (
-      opened + this.#event(type, { ...placeOf(open), delta: text, ...(kind === 'text' && { logprobs: [] }) })
+      opened + this.#event('response.output_text.annotation.added', `${place},"annotation":${annotation}`)
     );
   }
 
-  #cite(url: string, title: string): string {
-    const opened = this.#text?.kind === 'text' ? '' : this.#write('text', '');
-    const open = this.#text as OpenText;
-    const at = open.text.length;
-    const annotation = { type: 'url_citation', url, title, start_index: at, end_index: at };
-    open.citations.push(annotation);
-    const annotation_index = open.citations.length - 1;
-    const event = 'response.output_text.annotation.added';
-    return opened + this.#event(event, { ...placeOf(open), annotation_index, annotation });
-  }
-
-  #reason(text: string): string {
+  #reason(text: Literal): string {
     let opened = '';
     if (!this.#reasoning) {
       opened = this.#close();
-      const { index, item, event } = this.#add('reasoning', 'rs', { summary: [] });
-      this.#reasoning = { index, item, text: '' };
-      opened += event;
+      const open = { ...this.#open('rs'), delta: '', signature: null };
+      open.delta = `,${summaryOf(open)},"delta":"`;
+      this.#reasoning = open;
+      opened += this.#added(open, reasoningItem(open, 'in_progress'));
     }
     const open = this.#reasoning;
     if (text === '') return opened;
-    const part = { type: 'summary_text', text: '' };
-    if (open.text === '') opened += this.#event(`${SUMMARY}_part.added`, { ...summaryOf(open), part });
-    open.text += text;
-    return opened + this.#event(`${SUMMARY}_text.delta`, { ...summaryOf(open), delta: text });
+    if (open.said.isEmpty)
+      opened += this.#event(
+        `${SUMMARY}_part.added`,
+        `${summaryOf(open)},"part":{"type":"summary_text","text":""}`,
+      );
+    open.said.add(text);
+    return opened + this.#delta(SUMMARY_DELTA, `${open.delta}${text}"}`);
   }
 
-  #sign(signature: string): string {
+  #sign(signature: Literal): string {
     const opened = this.#reason('');
-    if (this.#reasoning) this.#reasoning.item['encrypted_content'] = signature;
+    if (this.#reasoning) this.#reasoning.signature = signature;
     return opened + this.#close();
   }
 
-  #startCall(call: number, call_id: string, name: string): string {
+  #startCall(call: number, callId: Literal, name: Literal): string {
     const closed = this.#close();
     const isCustom = this.#options.customTools.has(name);
-    const { index, item, event } = isCustom
-      ? this.#add('custom_tool_call', 'ctc', { call_id, name, input: '' })
-      : this.#add('function_call', 'fc', { call_id, name, arguments: '' });
-    this.#calls.set(call, { index, item, text: '', isCustom });
-    return closed + event;
+    const open = { ...this.#open(isCustom ? 'ctc' : 'fc'), callId, name, isCustom, delta: '' };
+    open.delta = `,${itemOf(open)},"delta":"`;
+    this.#calls.set(call, open);
+    return closed + this.#added(open, callItem(open, '', 'in_progress'));
   }
 
   /** The input of a custom tool is in an argument, which is read when it is complete. */
-  #continueCall(call: number, text: string): string {
+  #continueCall(call: number, text: Literal): string {
     const open = this.#calls.get(call) as OpenCall;
-    open.text += text;
-    if (open.isCustom) return '';
-    return this.#event('response.function_call_arguments.delta', { ...itemOf(open), delta: text });
+    open.said.add(text);
+    return open.isCustom ? '' : this.#delta(ARGUMENTS_DELTA, `${open.delta}${text}"}`);
   }
 
-  #image(url: string): string {
-    const { index, item, event } = this.#add('image_generation_call', 'ig', {});
-    item['result'] = url.slice(url.indexOf(',') + 1);
-    return event + this.#done({ index, item });
+  #image(url: Literal): string {
+    const open = this.#open('ig');
+    const item = (status: Status, result: string): string =>
+      `{"id":"${open.id}","type":"image_generation_call","status":"${status}"${result}}`;
+    const added = this.#added(open, item('in_progress', ''));
+    return added + this.#done(open, item('completed', `,"result":"${url.slice(url.indexOf(',') + 1)}"`));
   }
 
   /** Begins an item. */
-  #add(type: string, prefix: string, members: object): { index: number; item: Item; event: string } {
-    const index = this.#output.length;
-    const item: Item = { id: `${prefix}_${this.#id}_${index}`, type, status: 'in_progress', ...members };
-    this.#output.push(item);
-    return { index, item, event: this.#event('response.output_item.added', { output_index: index, item }) };
+  #open(prefix: string): Open {
+    const index = this.#items++;
+    return { id: `${prefix}_${this.#id}_${index}`, index, said: new TextCollector() };
   }
 
-  #done({ index, item }: Pick<Open, 'index' | 'item'>): string {
-    item.status = 'completed';
-    return this.#event('response.output_item.done', { output_index: index, item });
+  #added({ index }: Open, item: string): string {
+    return this.#event('response.output_item.added', `"output_index":${index},"item":${item}`);
+  }
+
+  #done({ index }: Open, item: string): string {
+    this.#output[index] = item;
+    return this.#event('response.output_item.done', `"output_index":${index},"item":${item}`);
   }
 
   #closeAll(): string {
@@ -208,106 +227,129 @@ export class ResponsesReplyWriter implements ReplyWriter {
   }
 
   #closeText(open: OpenText): string {
-    const part = partOf(open);
-    open.item['content'] = [part];
+    const place = placeOf(open);
     const whole =
       open.kind === 'text'
-        ? this.#event('response.output_text.done', { ...placeOf(open), text: open.text, logprobs: [] })
-        : this.#event('response.refusal.done', { ...placeOf(open), refusal: open.text });
-    return whole + this.#event(`${PART}.done`, { ...placeOf(open), part }) + this.#done(open);
+        ? this.#event('response.output_text.done', `${place},"text":"${open.said.text}","logprobs":[]`)
+        : this.#event('response.refusal.done', `${place},"refusal":"${open.said.text}"`);
+    return (
+      whole +
+      this.#event(`${PART}.done`, `${place},"part":${partOf(open)}`) +
+      this.#done(open, messageItem(open, 'completed'))
+    );
   }
 
-  #closeReasoning(open: Open): string {
-    if (open.text === '') return this.#done(open);
-    const part = { type: 'summary_text', text: open.text };
-    open.item['summary'] = [part];
+  #closeReasoning(open: OpenReasoning): string {
+    const item = reasoningItem(open, 'completed');
+    if (open.said.isEmpty) return this.#done(open, item);
     const place = summaryOf(open);
     return (
-      this.#event(`${SUMMARY}_text.done`, { ...place, text: open.text }) +
-      this.#event(`${SUMMARY}_part.done`, { ...place, part }) +
-      this.#done(open)
+      this.#event(`${SUMMARY}_text.done`, `${place},"text":"${open.said.text}"`) +
+      this.#event(`${SUMMARY}_part.done`, `${place},"part":${summaryPart(open)}`) +
+      this.#done(open, item)
     );
   }
 
   #closeCall(open: OpenCall): string {
     const place = itemOf(open);
-    if (!open.isCustom) {
-      open.item['arguments'] = open.text || '{}';
-      const { name, arguments: text } = open.item;
-      return (
-        this.#event('response.function_call_arguments.done', { ...place, name, arguments: text }) +
-        this.#done(open)
-      );
-    }
-    const input = customInput(open.text);
-    open.item['input'] = input;
+    const input = open.isCustom ? customInput(open.said.text) : open.said.text || '{}';
+    const item = callItem(open, input, 'completed');
+    const done = open.isCustom
+      ? this.#event('response.custom_tool_call_input.delta', `${place},"delta":"${input}"`) +
+        this.#event('response.custom_tool_call_input.done', `${place},"input":"${input}"`)
+      : this.#event(
+          'response.function_call_arguments.done',
+          `${place},"name":"${open.name}","arguments":"${input}"`,
+        );
+    return done + this.#done(open, item);
+  }
+
+  #response(status: Status, usage: Usage | null): string {
+    const reason = status === 'incomplete' ? this.#incompleteReason : null;
+    this.#settings ??= settingsOf(this.#options.request);
+    const { before, behind } = this.#settings;
+    const head = `{"id":"resp_${this.#id}","object":"response","created_at":${this.#options.createdS}`;
+    const incomplete = reason === null ? 'null' : `{"reason":"${reason}"}`;
+    const output = status === 'in_progress' ? '' : this.#output.join(',');
     return (
-      this.#event('response.custom_tool_call_input.delta', { ...place, delta: input }) +
-      this.#event('response.custom_tool_call_input.done', { ...place, input }) +
-      this.#done(open)
+      `${head},"status":"${status}","background":false,"error":null,"incomplete_details":${incomplete},` +
+      `${before},"model":"${this.#model}","output":[${output}],${behind},"usage":${usageJson(usage)}}`
     );
   }
 
-  #response(status: 'in_progress' | 'completed' | 'incomplete', usage: Usage | null): object {
-    const { request, createdS } = this.#options;
-    const reason = status === 'incomplete' ? this.#incompleteReason : null;
-    return {
-      id: `resp_${this.#id}`,
-      object: 'response',
-      created_at: createdS,
-      status,
-      background: false,
-      error: null,
-      incomplete_details: reason === null ? null : { reason },
-      instructions: request['instructions'] ?? null,
-      max_output_tokens: request['max_output_tokens'] ?? null,
-      metadata: request['metadata'] ?? {},
-      model: this.#model,
-      output: status === 'in_progress' ? [] : this.#output,
-      parallel_tool_calls: request['parallel_tool_calls'] ?? true,
-      previous_response_id: null,
-      reasoning: request['reasoning'] ?? { effort: null, summary: null },
-      store: false,
-      temperature: request['temperature'] ?? null,
-      text: request['text'] ?? { format: { type: 'text' } },
-      tool_choice: request['tool_choice'] ?? 'auto',
-      tools: request['tools'] ?? [],
-      top_p: request['top_p'] ?? null,
-      truncation: 'disabled',
-      usage: usage && usageOf(usage),
-    };
-  }
-
-  #event(type: string, members: object): string {
+  /** @param rest the event behind its number, brace included. */
+  #delta(type: string, rest: string): string {
     if (!this.#options.isStreamed) return '';
-    const data = JSON.stringify({ type, sequence_number: this.#events++, ...members });
-    return `event: ${type}\ndata: ${data}\n\n`;
+    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#events++}${rest}\n\n`;
+  }
+
+  #event(type: string, members: string): string {
+    return this.#delta(type, `,${members}}`);
   }
 }
 
-const itemOf = ({ item, index }: Open): object => ({ item_id: item.id, output_index: index });
-const placeOf = (open: Open): object => ({ ...itemOf(open), content_index: 0 });
-const summaryOf = (open: Open): object => ({ ...itemOf(open), summary_index: 0 });
+const itemOf = ({ id, index }: Open): string => `"item_id":"${id}","output_index":${index}`;
+const placeOf = (open: Open): string => `${itemOf(open)},"content_index":0`;
+const summaryOf = (open: Open): string => `${itemOf(open)},"summary_index":0`;
 
-const partOf = ({ kind, text, citations }: OpenText): object =>
+const partOf = ({ kind, said: { text }, citations }: OpenText): string =>
   kind === 'text'
-    ? { type: 'output_text', text, annotations: citations, logprobs: [] }
-    : { type: 'refusal', refusal: text };
+    ? `{"type":"output_text","text":"${text}","annotations":[${citations.join(',')}],"logprobs":[]}`
+    : `{"type":"refusal","refusal":"${text}"}`;
 
-/** The free text in the arguments of the function that stands for a custom tool; else the arguments. */
-function customInput(text: string): string {
-  try {
-    const input = asRecord(JSON.parse(text))?.[CUSTOM_INPUT];
-    return typeof input === 'string' ? input : text;
-  } catch {
-    return text;
-  }
+function messageItem(open: OpenText, status: Status): string {
+  const content = status === 'in_progress' ? '' : partOf(open);
+  const head = `{"id":"${open.id}","type":"message","status":"${status}"`;
+  return `${head},"role":"assistant","content":[${content}]}`;
 }
 
-const usageOf = ({ input, cached, output, reasoning }: Usage): object => ({
-  input_tokens: input,
-  input_tokens_details: { cached_tokens: cached },
-  output_tokens: output,
-  output_tokens_details: { reasoning_tokens: reasoning },
-  total_tokens: input + output,
-});
+const summaryPart = ({ said }: Open): string => `{"type":"summary_text","text":"${said.text}"}`;
+
+function reasoningItem(open: OpenReasoning, status: Status): string {
+  const { id, said, signature } = open;
+  const summary = said.isEmpty ? '' : summaryPart(open);
+  const encrypted = signature === null ? '' : `,"encrypted_content":"${signature}"`;
+  return `{"id":"${id}","type":"reasoning","status":"${status}","summary":[${summary}]${encrypted}}`;
+}
+
+function callItem({ id, callId, name, isCustom }: OpenCall, input: Literal, status: Status): string {
+  const [type, member] = isCustom ? ['custom_tool_call', 'input'] : ['function_call', 'arguments'];
+  const head = `{"id":"${id}","type":"${type}","status":"${status}","call_id":"${callId}"`;
+  return `${head},"name":"${name}","${member}":"${input}"}`;
+}
+
+function settingsOf(request: Record<string, unknown>): { before: string; behind: string } {
+  const before = {
+    instructions: request['instructions'] ?? null,
+    max_output_tokens: request['max_output_tokens'] ?? null,
+    metadata: request['metadata'] ?? {},
+  };
+  const behind = {
+    parallel_tool_calls: request['parallel_tool_calls'] ?? true,
+    previous_response_id: null,
+    reasoning: request['reasoning'] ?? { effort: null, summary: null },
+    store: false,
+    temperature: request['temperature'] ?? null,
+    text: request['text'] ?? { format: { type: 'text' } },
+    tool_choice: request['tool_choice'] ?? 'auto',
+    tools: request['tools'] ?? [],
+    top_p: request['top_p'] ?? null,
+    truncation: 'disabled',
+  };
+  return { before: jsonOf(before).slice(1, -1), behind: jsonOf(behind).slice(1, -1) };
+}
+
+function usageJson(usage: Usage | null): string {
+  if (usage === null) return 'null';
+  const { input, cached, cacheWrite = 0, output, reasoning } = usage;
+  return jsonOf({
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: cached,
+      ...(cacheWrite > 0 && { cache_write_tokens: cacheWrite }),
+    },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: reasoning },
+    total_tokens: input + output,
+  });
+}

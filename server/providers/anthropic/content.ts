@@ -1,4 +1,4 @@
-import { objectOf } from '#server/providers/anthropic/raw.ts';
+import { objectOf } from '#server/wire/raw-json.ts';
 import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 
 /** The parts of a message's content as Anthropic's blocks, each as JSON. Nothing is ever fetched. Pure. */

@@ -1,4 +1,4 @@
-import { insideQuotes, membersOf, stringEnd } from '#server/providers/anthropic/raw.ts';
+import { insideQuotes, isLiteral, membersOf, stringEnd } from '#server/wire/raw-json.ts';
 
 /**
  * What the model writes, a few characters at a time. Nearly all of a reply is events of one of three
@@ -31,13 +31,6 @@ const KINDS: Record<string, Delta['kind']> = {
 };
 /** Anthropic pads its events with blanks, so that their length doesn't reveal their content. */
 const TAIL = / *\} *\}\s*$/y;
-/** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */
-// oxlint-disable-next-line no-control-regex
-const NOT_PLAIN = /[\u0000-\u001f\\]/;
-const ESCAPES = /^(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*$/;
-/** Longer ones are rare, and the memory of a pattern grows with its match. */
-const ESCAPED_CHARACTERS_MAX = 1_000;
-
 /** Reads a delta in the usual spelling; null says that it has to be read the long way. */
 export function quickDelta(event: string): Delta | null {
   HEAD.lastIndex = 0;
@@ -49,7 +42,7 @@ export function quickDelta(event: string): Delta | null {
   TAIL.lastIndex = end + 1;
   if (!TAIL.test(event)) return null;
   const inside = event.slice(start, end);
-  if (NOT_PLAIN.test(inside) && !isEscaped(inside)) return null;
+  if (!isLiteral(inside)) return null;
   return { kind, index: Number(head[1]), inside };
 }
 
@@ -74,9 +67,4 @@ export function anyDelta(members: ReadonlyMap<string, string>): Delta | null {
     default:
       return null;
   }
-}
-
-function isEscaped(inside: string): boolean {
-  // oxlint-disable-next-line no-control-regex
-  return inside.length <= ESCAPED_CHARACTERS_MAX && !/[\u0000-\u001f]/.test(inside) && ESCAPES.test(inside);
 }

@@ -1,6 +1,6 @@
 import { ApiError } from '#server/errors/api-error.ts';
 import { isRecord } from '#server/providers/anthropic/content.ts';
-import { insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { insideQuotes, membersOf, objectOf } from '#server/wire/raw-json.ts';
 import type { ProviderError } from '#server/providers/provider.ts';
 
 /** Errors in Anthropic's words: `{"type":"error","error":{"type":…,"message":…}}`. Pure. */

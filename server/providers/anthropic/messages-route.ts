@@ -1,6 +1,6 @@
 import { parseError } from '#server/providers/anthropic/errors.ts';
 import { NativeSse } from '#server/providers/anthropic/native-sse.ts';
-import { membersOf } from '#server/providers/anthropic/raw.ts';
+import { membersOf } from '#server/wire/raw-json.ts';
 import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
 import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
 import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
@@ -14,7 +14,7 @@ import { scanObject } from '#server/wire/json.ts';
 export const messages: Provider = {
   request: nativeRequest,
   sse: ({ redactor }) => new NativeSse(redactor),
-  json: nativeReply,
+  json: readMessage,
   parseError: parseError,
 };
 
@@ -36,7 +36,8 @@ function nativeRequest({
   };
 }
 
-function nativeReply(bytes: Buffer): JsonReply | null {
+/** Reads a whole message. @returns null for another text. */
+export function readMessage(bytes: Buffer): JsonReply | null {
   try {
     scanObject(bytes, []);
   } catch {

@@ -5,7 +5,7 @@ import {
   type ReportUnsupported,
   textBlock,
 } from '#server/providers/anthropic/content.ts';
-import { arrayOf, elementsOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, objectOf } from '#server/wire/raw-json.ts';
 import { thinkingBlocks } from '#server/providers/anthropic/reasoning-details.ts';
 import { toolId, toolUseBlocks } from '#server/providers/anthropic/tool-calls.ts';
 import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';

@@ -1,6 +1,6 @@
 import type { Usage } from '#db/money.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
-import { membersOf } from '#server/providers/anthropic/raw.ts';
+import { membersOf } from '#server/wire/raw-json.ts';
 import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';

@@ -1,5 +1,5 @@
 import { isRecord } from '#server/providers/anthropic/content.ts';
-import { objectOf } from '#server/providers/anthropic/raw.ts';
+import { objectOf } from '#server/wire/raw-json.ts';
 
 /**
  * What the model thought, on its way to a client and back. The text is for people and goes out as

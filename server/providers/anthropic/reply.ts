@@ -1,5 +1,5 @@
 import { relayedError } from '#server/providers/anthropic/errors.ts';
-import { arrayOf, elementsOf, insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, insideQuotes, membersOf, objectOf } from '#server/wire/raw-json.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
 import { MessageRecord } from '#server/providers/anthropic/message-record.ts';

@@ -1,5 +1,5 @@
 import { conversationOf } from '#server/providers/anthropic/messages.ts';
-import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, membersOf, objectOf } from '#server/wire/raw-json.ts';
 import { thinkingOf, takesSampling } from '#server/providers/anthropic/thinking.ts';
 import { toolsOf } from '#server/providers/anthropic/tools.ts';
 import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';

@@ -4,7 +4,7 @@ import { EventSplitter } from '#server/wire/event-splitter.ts';
 import { NOTHING_TO_REDACT, type Redactor } from '#server/wire/redactor.ts';
 import { dataOf } from '#server/wire/sse.ts';
 import { relayedError } from '#server/providers/anthropic/errors.ts';
-import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
+import { insideQuotes, membersOf } from '#server/wire/raw-json.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
 import { MessageRecord } from '#server/providers/anthropic/message-record.ts';

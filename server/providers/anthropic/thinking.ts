@@ -1,4 +1,4 @@
-import { membersOf } from '#server/providers/anthropic/raw.ts';
+import { membersOf } from '#server/wire/raw-json.ts';
 
 /**
  * How hard the model is to think, which Anthropic accepts in one of two forms. Its models up to 4.5, and

@@ -1,5 +1,5 @@
 import { isRecord } from '#server/providers/anthropic/content.ts';
-import { objectOf } from '#server/providers/anthropic/raw.ts';
+import { objectOf } from '#server/wire/raw-json.ts';
 import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 import { scanObject } from '#server/wire/json.ts';
 

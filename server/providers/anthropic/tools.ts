@@ -1,4 +1,4 @@
-import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, membersOf, objectOf } from '#server/wire/raw-json.ts';
 import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 
 /**

@@ -2,7 +2,7 @@ import type { Usage } from '#db/money.ts';
 import { TOKENS_BELIEVED_MAX, UNITS_BELIEVED_MAX } from '#server/wire/bounds.ts';
 import { asRecord, count, detail } from '#server/wire/counts.ts';
 import { providerText } from '#server/wire/reply-facts.ts';
-import { objectOf } from '#server/providers/anthropic/raw.ts';
+import { objectOf } from '#server/wire/raw-json.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
 
 /**

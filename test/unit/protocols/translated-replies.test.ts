@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { GeminiReplyWriter } from '#server/protocols/gemini/write-reply.ts';
 import { MessagesReplyWriter } from '#server/protocols/messages/write-reply.ts';
 import type { ReplyWriter } from '#server/protocols/reply-events.ts';
+import { decoded } from '#server/protocols/literal.ts';
 import { ResponsesReplyWriter } from '#server/protocols/responses/write-reply.ts';
 import { ChatReplyReader } from '#server/protocols/chat/read-reply.ts';
 import { TranslatedSse } from '#server/protocols/translated-sse.ts';
@@ -307,7 +308,7 @@ const errorEvent = (eventsBefore: number): string =>
   `event: error\ndata: {"type":"error","sequence_number":${eventsBefore}}\n\n`;
 
 function translate(writer: ReplyWriter, chunks: readonly Buffer[]): { reader: TranslatedSse; text: string } {
-  const reader = new TranslatedSse(new ChatSse(false), writer, errorEvent);
+  const reader = new TranslatedSse(new ChatSse(false), new ChatReplyReader(), writer, errorEvent);
   return { reader, text: chunks.map((chunk) => reader.push(chunk)?.toString() ?? '').join('') };
 }
 
@@ -338,9 +339,9 @@ describe.each(Object.entries(PROTOCOLS))('a reply to a client of %s', (_, { writ
     fc.assert(
       fc.property(replies, (reply) => {
         const written = writer(false);
-        for (const event of new ChatReplyReader().read(completionOf(reply))) written.take(event);
+        for (const event of new ChatReplyReader().whole(completionOf(reply))) written.take(event);
         const body = JSON.parse(
-          written.body({ input: reply.input, cached: 0, output: reply.output, reasoning: 0 }),
+          decoded(written.body({ input: reply.input, cached: 0, output: reply.output, reasoning: 0 })),
         ) as never;
         expect(whole(body)).toEqual(expected(reply));
       }),
@@ -379,7 +380,9 @@ describe('calls in the odd forms of some upstreams', () => {
   const read = (...fragments: object[]): unknown[] => {
     const reader = new ChatReplyReader();
     const message = (tool_calls: object): object => ({ id: 'c', choices: [{ delta: { tool_calls } }] });
-    return fragments.flatMap((each) => reader.read(message([each]))).filter(({ type }) => type !== 'start');
+    return fragments
+      .flatMap((each) => reader.read(message([each]), ''))
+      .filter(({ type }) => type !== 'start');
   };
 
   test('with one number for all are told apart by their ids', () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { ApiError } from '#server/errors/api-error.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { dataOf } from '#server/wire/sse.ts';
-import { elementsOf, membersOf } from '#server/providers/anthropic/raw.ts';
+import { elementsOf, membersOf } from '#server/wire/raw-json.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';

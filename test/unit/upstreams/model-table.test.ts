@@ -104,15 +104,15 @@ describe('an upstream that can not be called', () => {
   });
 
   test('by a route leaves the route to the others', () => {
-    const table = new ModelTable(both, [unsent('stopped', { routes: ['/v1/messages'] }), running]);
+    const table = new ModelTable(both, [unsent('stopped', { routes: ['/v1/rerank'] }), running]);
     expect([
       found(table, 'both'),
       found(table, 'alone'),
-      found(table, 'alone', '/v1/messages'),
-      found(table, 'both', '/v1/messages'),
+      found(table, 'alone', '/v1/rerank'),
+      found(table, 'both', '/v1/rerank'),
     ]).toEqual([['running/both 1@1'], 'route', ['stopped/alone 1@0'], ['stopped/both 1@0']]);
-    const paused = new ModelTable(both, [unsent('stopped', { routes: ['/v1/messages'], paused: true })]);
-    expect([found(paused, 'alone'), found(paused, 'alone', '/v1/messages')]).toEqual(['route', 'paused']);
+    const paused = new ModelTable(both, [unsent('stopped', { routes: ['/v1/rerank'], paused: true })]);
+    expect([found(paused, 'alone'), found(paused, 'alone', '/v1/rerank')]).toEqual(['route', 'paused']);
   });
 });
 

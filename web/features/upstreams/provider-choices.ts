@@ -2,7 +2,7 @@ import type { Dialect, ProviderName, UpstreamTerms } from '#db/events/upstream-e
 
 /** Providers to choose from, with the form's defaults. Pure. */
 export type ProviderChoice = {
-  id: Dialect | 'anthropic' | 'bridge';
+  id: Dialect | 'anthropic' | 'generate-content' | 'bridge';
   name: string;
   group: (typeof GROUPS)[number];
   provider: ProviderName;
@@ -37,6 +37,15 @@ export const CHOICES: readonly ProviderChoice[] = [
     address: 'https://api.anthropic.com/v1',
   },
   openai('gemini', 'Google Gemini', 'Providers', ['gemini-*']),
+  {
+    id: 'generate-content',
+    name: 'Google Gemini (generateContent)',
+    group: 'Providers',
+    provider: 'gemini',
+    models: ['gemini-*'],
+    address: 'https://generativelanguage.googleapis.com/v1beta',
+    short: 'Gemini',
+  },
   openai('azure', 'Azure OpenAI', 'Providers', ['gpt-*', 'o*'], {
     example: 'https://RESOURCE.openai.azure.com/openai/v1',
   }),
@@ -62,6 +71,10 @@ export const CHOICES: readonly ProviderChoice[] = [
   },
 ];
 
+/** Whether a choice is one of the OpenAI-compatible APIs. */
+export const isDialect = (id: ProviderChoice['id']): id is Dialect =>
+  id !== 'anthropic' && id !== 'generate-content' && id !== 'bridge';
+
 /** The default models of a new upstream. */
 export const defaultModels = ({ group, models }: ProviderChoice): string[] =>
   group === 'Providers' ? [...models] : [];
@@ -70,7 +83,8 @@ export const choiceOf = ({
   provider,
   dialect,
 }: Pick<UpstreamTerms, 'provider' | 'dialect'>): ProviderChoice =>
-  choiceNamed(provider === 'openai' ? (dialect ?? 'other') : provider);
+  CHOICES.find((each) => provider !== 'openai' && each.provider === provider) ??
+  choiceNamed(dialect ?? 'other');
 
 export const choiceNamed = (id: string): ProviderChoice =>
   CHOICES.find((each) => each.id === id) ?? (CHOICES.at(-2) as ProviderChoice);

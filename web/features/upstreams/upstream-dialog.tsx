@@ -185,6 +185,7 @@ export function UpstreamDialog({
 function protocolOf({ terms }: UpstreamRow): string {
   if (terms.provider === 'bridge') return `AI SDK package ${terms.package ?? ''}`;
   if (terms.provider === 'anthropic') return 'Anthropic Messages API';
+  if (terms.provider === 'gemini') return 'Gemini API';
   const { id, name } = choiceOf(terms);
   return id === 'openai' || id === 'other' ? 'OpenAI API' : `OpenAI API (${name})`;
 }

@@ -1,5 +1,5 @@
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
-import { choiceNamed, choiceOf, looksPrivate, defaultModels } from './provider-choices.ts';
+import { choiceNamed, choiceOf, isDialect, looksPrivate, defaultModels } from './provider-choices.ts';
 
 /** Form state of an upstream. Pure. */
 export type UpstreamForm = Pick<
@@ -74,7 +74,7 @@ export function toTerms(form: UpstreamForm, before: UpstreamTerms | null): Upstr
   const address = form.address.trim();
   return {
     provider,
-    ...(provider === 'openai' && id !== 'anthropic' && id !== 'bridge' && !isUnset ? { dialect: id } : {}),
+    ...(isDialect(id) && !isUnset ? { dialect: id } : {}),
     ...(address === '' ? {} : { base_url: address }),
     ...(provider === 'bridge'
       ? {

@@ -12,6 +12,23 @@ const BRACE_BIT = 0x20;
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
 
+/** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */
+// oxlint-disable-next-line no-control-regex
+const NOT_PLAIN = /[\u0000-\u001f\\]/;
+const ESCAPES = /^(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*$/;
+/** Longer ones are rare, and the memory of a pattern grows with its match. */
+const ESCAPED_CHARACTERS_MAX = 1_000;
+
+/**
+ * Whether a text without bare quotes can be the inside of a JSON string. Of a long one with escapes that
+ * isn't known without parsing it: false.
+ */
+export function isLiteral(inside: string): boolean {
+  if (!NOT_PLAIN.test(inside)) return true;
+  // oxlint-disable-next-line no-control-regex
+  return inside.length <= ESCAPED_CHARACTERS_MAX && !/[\u0000-\u001f]/.test(inside) && ESCAPES.test(inside);
+}
+
 /** Where the string whose text begins at `from` ends: at its closing quote, or with the text. */
 export function stringEnd(text: string, from: number): number {
   for (let at = text.indexOf('"', from); at >= 0; at = text.indexOf('"', at + 1)) {
