@@ -7,7 +7,7 @@ import { type EventOfStream, streamOf } from '#db/events/streams.ts';
 import { type BatchEvents, countLines } from '#db/log/chain.ts';
 import { AT, AT_US } from '#db/log/columns.ts';
 import { decode } from '#db/log/decode.ts';
-import { type Cells, cellsOf } from '#db/log/line.ts';
+import { LineReader } from '#db/log/line-reader.ts';
 import { type Cell, db, onlyRowOf, type Result, rowsOf } from '#db/schema/query.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */
@@ -73,12 +73,6 @@ export const LINE_COLUMNS = `position, ${AT_US} as at_us, instance, line`;
 
 const READ_CONTROL = `select ${LINE_COLUMNS} from daybook.control_event
   where shard = $1 and position > $2 order by position limit $3`;
-const READ_SUBJECT = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
-  where (split_part(line, ',', 3) = '' or split_part(line, ',', 3) = coalesce($3, split_part(line, ',', 3)))
-    and (split_part(line, ',', 4) = '' or split_part(line, ',', 4) = coalesce($4, split_part(line, ',', 4)))
-  order by last_position, line_number limit $5`;
-const READ_REQUEST = `select ${LINE_COLUMNS} from daybook.lines($1, $2)
-  where split_part(line, ',', 2) = $3 order by last_position, line_number limit $4`;
 const READ_STREAM = `select ${LINE_COLUMNS} from daybook.control_event
   where shard = $1 and stream = $2 order by version`;
 
@@ -199,43 +193,37 @@ export function inRange<T>(
   return each.slice(Math.max(0, after - before), Math.max(0, upTo - before));
 }
 
-/** The events of a batch that are in a range. */
-export function readEvents(batch: BatchEvents, range: LogRange): Read[] {
+/**
+ * The events of a batch that are in a range.
+ * @param types the codes of those that are wanted; absent: all.
+ */
+export function readEvents(batch: BatchEvents, range: LogRange, types?: ReadonlySet<number>): Read[] {
   const { row, events } = batch;
-  const lines = events.split('\n');
-  const first = Math.max(Number(row.lastPosition) - lines.length, range.after) + 1;
   const at = dateOf(row.at);
   const instance = Number(row.instance);
-  return inRange(lines, batch, range).map((line, index) => readLine(first + index, at, instance, line));
+  const read: Read[] = [];
+  let position = Number(row.lastPosition) - Number(row.eventCount);
+  for (let from = 0; from < events.length;) {
+    const next = events.indexOf('\n', from);
+    const to = next < 0 ? events.length : next;
+    position++;
+    const isWanted = position > range.after && position <= range.upTo;
+    if (isWanted && (types === undefined || types.has(typeAt(events, from))))
+      read.push(readPart(position, at, instance, events, from, to));
+    from = to + 1;
+  }
+  return read;
 }
 
-/**
- * The events of one account, or of one of its keys, within a range, and the control
- * events of no account, such as changes of plans. Finds them by a walk over the positions above
- * `after` up to `upTo`, so that range is to be a bounded one.
- * @param subject null matches any account or key.
- */
-export async function readSubject(
-  client: pg.ClientBase,
-  subject: { account: string | null; key: string | null },
-  range: { after: number; upTo: number },
-  limit: number,
-): Promise<Read[]> {
-  const values = [range.after, range.upTo, subject.account, subject.key, limit];
-  return queryLines(client, 'read_subject', READ_SUBJECT, values);
-}
+const COMMA = 0x2c;
+const ZERO = 0x30;
 
-/**
- * The events of one request from one position to another, which are to be near each other: what lies between
- * is walked through.
- */
-export async function readRequest(
-  client: pg.ClientBase,
-  request: string,
-  range: { from: number; to: number },
-  limit: number,
-): Promise<Read[]> {
-  return queryLines(client, 'read_request', READ_REQUEST, [range.from - 1, range.to, request, limit]);
+/** The code of the type of a line, which is its first field; anything for a damaged line. */
+function typeAt(events: string, from: number): number {
+  let code = 0;
+  for (let at = from + 1; at < events.length && events.charCodeAt(at) !== COMMA; at++)
+    code = code * 10 + events.charCodeAt(at) - ZERO;
+  return code;
 }
 
 /**
@@ -265,31 +253,44 @@ export const dateOf = (atUs: string | number): Date => new Date(Math.floor(Numbe
 
 /** What a line at a position came to. */
 export function readLine(position: number, at: Date, instance: number, line: string): Read {
-  let cells: Cells = [];
+  return readPart(position, at, instance, line, 0, line.length);
+}
+
+/** One for all lines: each is read to its end before the next. */
+const READER = new LineReader();
+
+/** The same of a line that is a part of a text. */
+function readPart(
+  position: number,
+  at: Date,
+  instance: number,
+  text: string,
+  from: number,
+  to: number,
+): Read {
   try {
-    cells = cellsOf(line);
-    const event = decode(cells);
-    const version = cells[AT.version] ?? null;
-    return placeEvent(
-      { shard: SHARD, position, at, instance, event },
-      cells[AT.stream] ?? null,
-      version === null ? null : Number(version),
-    );
+    READER.read(text, from, to);
+    const event = decode(READER);
+    const version = READER.has(AT.version) ? READER.integer(AT.version) : null;
+    return placeEvent({ shard: SHARD, position, at, instance, event }, READER.cell(AT.stream), version);
   } catch (error) {
-    return new UnreadableEventError(position, error, unreadRow(cells));
+    return new UnreadableEventError(position, error, unreadRow());
   }
 }
 
-function unreadRow(cells: Cells): UnreadRow | null {
-  const type = Number(cells[AT.type] ?? undefined);
-  if (!Number.isInteger(type)) return null;
-  const version = cells[AT.version] ?? null;
+function unreadRow(): UnreadRow | null {
+  const integer = (field: number): number | null => {
+    const text = READER.cell(field);
+    return text === null ? null : Number(text);
+  };
+  const type = integer(AT.type);
+  if (type === null || !Number.isInteger(type)) return null;
   return {
     type,
-    stream: cells[AT.stream] ?? null,
-    version: version === null ? null : Number(version),
-    account: cells[AT.account] ?? null,
-    key: cells[AT.key] ?? null,
+    stream: READER.cell(AT.stream),
+    version: integer(AT.version),
+    account: READER.cell(AT.account),
+    key: READER.cell(AT.key),
   };
 }
 
@@ -304,7 +305,10 @@ export function placeEvent(
 ): Placed {
   const isInStream = stream !== null && version !== null;
   if (isInStream !== 'actor' in read.event) throw new Error(`it is in the stream ${stream ?? 'of none'}`);
-  return isInStream ? { ...read, stream, version } : { ...read, stream: null, version: null };
+  const { shard, position, at, instance, event } = read;
+  return isInStream
+    ? { shard, position, at, instance, event, stream, version }
+    : { shard, position, at, instance, event, stream: null, version: null };
 }
 
 /** The position of the newest event; 0 in an empty log. */

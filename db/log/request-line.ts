@@ -12,7 +12,7 @@ import {
 import { CORRECTED_FIGURES } from '#db/events/usage-events.ts';
 import { ROUTE_CODES, ROUTE_OF } from '#db/limits/limits.ts';
 import { AT, FIELDS } from '#db/log/columns.ts';
-import type { Cells } from '#db/log/line.ts';
+import type { LineReader } from '#db/log/line-reader.ts';
 import type { LineWriter } from '#db/log/line-writer.ts';
 
 /**
@@ -145,151 +145,123 @@ const TYPE_OF = namesByCode(EVENT_CODES);
  * The event of a request's line; null for a line of another type.
  * @throws {Error} where a field that its type always has is null, or a code is not known.
  */
-export function requestEvent(cells: Cells): RequestEvent | null {
-  const type = TYPE_OF.get(Number(cells[AT.type]));
+export function requestEvent(line: LineReader): RequestEvent | null {
+  const type = TYPE_OF.get(line.integer(AT.type));
   switch (type) {
     case 'request.accepted': {
       const event: EventOf<typeof type> = {
         type,
-        request: needed(cells[AT.request]),
-        account: needed(cells[AT.account]),
-        key: needed(cells[AT.key]),
-        model: needed(cells[AT.model]),
-        sse: needed(cells[AT.sse]) === 't',
-        body_bytes: number(cells[AT.body_bytes]),
-        hold_tokens: number(cells[AT.hold_tokens]),
-        route: nameOf(ROUTE_OF, cells[AT.route]),
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        model: line.name(AT.model),
+        sse: line.text(AT.sse) === 't',
+        body_bytes: line.integer(AT.body_bytes),
+        hold_tokens: line.integer(AT.hold_tokens),
+        route: nameOf(ROUTE_OF, line.integer(AT.route)),
       };
-      addAdmission(event, cells);
-      addReservation(event, cells);
-      addSize(event, cells);
-      const retry_count = cells[AT.retry_count];
-      if (retry_count != null) event.retry_count = number(retry_count);
+      addAdmission(event, line);
+      addReservation(event, line);
+      addSize(event, line);
+      if (line.has(AT.retry_count)) event.retry_count = line.integer(AT.retry_count);
       return event;
     }
     case 'request.extended': {
       const event: EventOf<typeof type> = {
         type,
-        request: needed(cells[AT.request]),
-        account: needed(cells[AT.account]),
-        key: needed(cells[AT.key]),
-        model: needed(cells[AT.model]),
-        hold_tokens: number(cells[AT.hold_tokens]),
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        model: line.name(AT.model),
+        hold_tokens: line.integer(AT.hold_tokens),
       };
-      addAdmission(event, cells);
-      addReservation(event, cells);
+      addAdmission(event, line);
+      addReservation(event, line);
       return event;
     }
     case 'request.settled': {
       const event: EventOf<typeof type> = {
         type,
-        request: needed(cells[AT.request]),
-        account: needed(cells[AT.account]),
-        key: needed(cells[AT.key]),
-        model: needed(cells[AT.model]),
-        end_reason: nameOf(END_REASON_OF, cells[AT.end_reason]),
-        usage_source: nameOf(USAGE_SOURCE_OF, cells[AT.usage_source]),
-        status: number(cells[AT.status]),
-        input_tokens: number(cells[AT.input_tokens]),
-        cache_read_tokens: number(cells[AT.cache_read_tokens]),
-        output_tokens: number(cells[AT.output_tokens]),
-        reasoning_tokens: number(cells[AT.reasoning_tokens]),
-        attempt_count: number(cells[AT.attempt_count]),
-        duration_ms: number(cells[AT.duration_ms]),
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        model: line.name(AT.model),
+        end_reason: nameOf(END_REASON_OF, line.integer(AT.end_reason)),
+        usage_source: nameOf(USAGE_SOURCE_OF, line.integer(AT.usage_source)),
+        status: line.integer(AT.status),
+        input_tokens: line.integer(AT.input_tokens),
+        cache_read_tokens: line.integer(AT.cache_read_tokens),
+        output_tokens: line.integer(AT.output_tokens),
+        reasoning_tokens: line.integer(AT.reasoning_tokens),
+        attempt_count: line.integer(AT.attempt_count),
+        duration_ms: line.integer(AT.duration_ms),
       };
-      addAdmission(event, cells);
-      const upstream = cells[AT.upstream];
-      if (upstream != null) event.upstream = upstream;
-      const first_byte_ms = cells[AT.first_byte_ms];
-      if (first_byte_ms != null) event.first_byte_ms = number(first_byte_ms);
-      const credential = cells[AT.credential];
-      if (credential != null) event.credential = credential;
-      const cache_write_tokens = cells[AT.cache_write_tokens];
-      if (cache_write_tokens != null) event.cache_write_tokens = number(cache_write_tokens);
-      const cost_nanousd = cells[AT.cost_nanousd];
-      if (cost_nanousd != null) event.cost_nanousd = number(cost_nanousd);
-      const upstream_cost_nanousd = cells[AT.upstream_cost_nanousd];
-      if (upstream_cost_nanousd != null) event.upstream_cost_nanousd = number(upstream_cost_nanousd);
-      const stated_cost_nanousd = cells[AT.stated_cost_nanousd];
-      if (stated_cost_nanousd != null) event.stated_cost_nanousd = number(stated_cost_nanousd);
-      const answered_model = cells[AT.answered_model];
-      if (answered_model != null) event.answered_model = answered_model;
-      const finish_reason = cells[AT.finish_reason];
-      if (finish_reason != null) event.finish_reason = finish_reason;
-      const service_tier = cells[AT.service_tier];
-      if (service_tier != null) event.service_tier = service_tier;
-      const provider_request = cells[AT.provider_request];
-      if (provider_request != null) event.provider_request = provider_request;
-      const price_version = cells[AT.price_version];
-      if (price_version != null) event.price_version = number(price_version);
-      const body = cells[AT.body];
-      if (body != null) {
-        const { attempts, usage_details, price_plan, unpriced, observed } = parseSettlement(body);
-        if (attempts !== undefined) event.attempts = attempts;
-        if (usage_details !== undefined) event.usage_details = usage_details;
-        if (price_plan !== undefined) event.price_plan = price_plan;
-        if (unpriced !== undefined) event.unpriced = unpriced;
-        if (observed !== undefined) event.observed = observed;
-      }
+      addAdmission(event, line);
+      if (line.has(AT.upstream)) event.upstream = line.name(AT.upstream);
+      if (line.has(AT.first_byte_ms)) event.first_byte_ms = line.integer(AT.first_byte_ms);
+      if (line.has(AT.credential)) event.credential = line.name(AT.credential);
+      if (line.has(AT.cache_write_tokens)) event.cache_write_tokens = line.integer(AT.cache_write_tokens);
+      if (line.has(AT.cost_nanousd)) event.cost_nanousd = line.integer(AT.cost_nanousd);
+      if (line.has(AT.upstream_cost_nanousd))
+        event.upstream_cost_nanousd = line.integer(AT.upstream_cost_nanousd);
+      if (line.has(AT.stated_cost_nanousd)) event.stated_cost_nanousd = line.integer(AT.stated_cost_nanousd);
+      if (line.has(AT.answered_model)) event.answered_model = line.name(AT.answered_model);
+      if (line.has(AT.finish_reason)) event.finish_reason = line.name(AT.finish_reason);
+      if (line.has(AT.service_tier)) event.service_tier = line.name(AT.service_tier);
+      if (line.has(AT.provider_request)) event.provider_request = line.text(AT.provider_request);
+      if (line.has(AT.price_version)) event.price_version = line.integer(AT.price_version);
+      if (line.has(AT.body)) Object.assign(event, parseSettlement(line.text(AT.body)));
       return event;
     }
     case 'request.abandoned': {
       const event: EventOf<typeof type> = {
         type,
-        request: needed(cells[AT.request]),
-        account: needed(cells[AT.account]),
-        key: needed(cells[AT.key]),
-        model: needed(cells[AT.model]),
-        end_reason: nameOf(END_REASON_OF, cells[AT.end_reason]),
-        usage_source: nameOf(USAGE_SOURCE_OF, cells[AT.usage_source]),
-        hold_tokens: number(cells[AT.hold_tokens]),
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        model: line.name(AT.model),
+        end_reason: nameOf(END_REASON_OF, line.integer(AT.end_reason)),
+        usage_source: nameOf(USAGE_SOURCE_OF, line.integer(AT.usage_source)),
+        hold_tokens: line.integer(AT.hold_tokens),
       };
-      addAdmission(event, cells);
-      addReservation(event, cells);
+      addAdmission(event, line);
+      addReservation(event, line);
       return event;
     }
     case 'request.rejected': {
       const event: EventOf<typeof type> = {
         type,
-        request: needed(cells[AT.request]),
-        account: needed(cells[AT.account]),
-        key: needed(cells[AT.key]),
-        route: nameOf(ROUTE_OF, cells[AT.route]),
-        error_code: needed(cells[AT.error_code]),
-        status: number(cells[AT.status]),
-        rejected_count: number(cells[AT.rejected_count]),
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        route: nameOf(ROUTE_OF, line.integer(AT.route)),
+        error_code: line.name(AT.error_code),
+        status: line.integer(AT.status),
+        rejected_count: line.integer(AT.rejected_count),
       };
-      const model = cells[AT.model];
-      if (model != null) event.model = model;
-      addAttribution(event, cells);
-      const body_bytes = cells[AT.body_bytes];
-      if (body_bytes != null) event.body_bytes = number(body_bytes);
-      const hold_tokens = cells[AT.hold_tokens];
-      if (hold_tokens != null) event.hold_tokens = number(hold_tokens);
-      const admitted_minute = cells[AT.admitted_minute];
-      if (admitted_minute != null) event.admitted_minute = number(admitted_minute);
-      addSize(event, cells);
+      if (line.has(AT.model)) event.model = line.name(AT.model);
+      addAttribution(event, line);
+      if (line.has(AT.body_bytes)) event.body_bytes = line.integer(AT.body_bytes);
+      if (line.has(AT.hold_tokens)) event.hold_tokens = line.integer(AT.hold_tokens);
+      if (line.has(AT.admitted_minute)) event.admitted_minute = line.integer(AT.admitted_minute);
+      addSize(event, line);
       return event;
     }
     case 'usage.adjusted': {
       const event: EventOf<typeof type> = {
         type,
-        request: needed(cells[AT.request]),
-        account: needed(cells[AT.account]),
-        key: needed(cells[AT.key]),
-        model: needed(cells[AT.model]),
-        end_reason: nameOf(END_REASON_OF, cells[AT.end_reason]),
-        ...parseCorrection(needed(cells[AT.body])),
+        request: line.text(AT.request),
+        account: line.name(AT.account),
+        key: line.name(AT.key),
+        model: line.name(AT.model),
+        end_reason: nameOf(END_REASON_OF, line.integer(AT.end_reason)),
+        ...parseCorrection(line.text(AT.body)),
       };
-      addAdmission(event, cells);
-      const upstream = cells[AT.upstream];
-      if (upstream != null) event.upstream = upstream;
-      const status = cells[AT.status];
-      if (status != null) event.status = number(status);
-      for (const figure of CORRECTED_FIGURES) {
-        const delta = cells[AT[figure]];
-        if (delta != null) event[figure] = number(delta);
-      }
+      addAdmission(event, line);
+      if (line.has(AT.upstream)) event.upstream = line.name(AT.upstream);
+      if (line.has(AT.status)) event.status = line.integer(AT.status);
+      for (const figure of CORRECTED_FIGURES)
+        if (line.has(AT[figure])) event[figure] = line.integer(AT[figure]);
       return event;
     }
     default:
@@ -301,59 +273,36 @@ type Call = Exclude<RequestEvent, EventOf<'request.rejected'>>;
 type Sized = EventOf<'request.accepted' | 'request.rejected'>;
 
 /** What each event of a call may have. Assigned, since spreading it costs twice as much. */
-function addAdmission(event: Call, cells: Cells): void {
-  addAttribution(event, cells);
-  const route = cells[AT.route];
-  if (route != null && event.type !== 'request.accepted') event.route = nameOf(ROUTE_OF, route);
-  const parents = cells[AT.parents];
-  if (parents != null) event.parents = parents.split(' ');
-  const terms_position = cells[AT.terms_position];
-  if (terms_position != null) event.terms_position = number(terms_position);
-  const admitted_minute = cells[AT.admitted_minute];
-  if (admitted_minute != null) event.admitted_minute = number(admitted_minute);
+function addAdmission(event: Call, line: LineReader): void {
+  addAttribution(event, line);
+  if (line.has(AT.route) && event.type !== 'request.accepted')
+    event.route = nameOf(ROUTE_OF, line.integer(AT.route));
+  if (line.has(AT.parents)) event.parents = line.text(AT.parents).split(' ');
+  if (line.has(AT.terms_position)) event.terms_position = line.integer(AT.terms_position);
+  if (line.has(AT.admitted_minute)) event.admitted_minute = line.integer(AT.admitted_minute);
 }
 
-function addAttribution(event: RequestEvent, cells: Cells): void {
-  const end_user = cells[AT.end_user];
-  if (end_user != null) event.end_user = end_user;
-  const session = cells[AT.session];
-  if (session != null) event.session = session;
-  const tags = cells[AT.tags];
-  if (tags != null) event.tags = tags.split(' ');
+function addAttribution(event: RequestEvent, line: LineReader): void {
+  if (line.has(AT.end_user)) event.end_user = line.name(AT.end_user);
+  if (line.has(AT.session)) event.session = line.name(AT.session);
+  if (line.has(AT.tags)) event.tags = line.text(AT.tags).split(' ');
 }
 
-function addSize(event: Sized, cells: Cells): void {
-  const prompt_estimate = cells[AT.prompt_estimate];
-  if (prompt_estimate != null) event.prompt_estimate = number(prompt_estimate);
-  const max_output_tokens = cells[AT.max_output_tokens];
-  if (max_output_tokens != null) event.max_output_tokens = number(max_output_tokens);
+function addSize(event: Sized, line: LineReader): void {
+  if (line.has(AT.prompt_estimate)) event.prompt_estimate = line.integer(AT.prompt_estimate);
+  if (line.has(AT.max_output_tokens)) event.max_output_tokens = line.integer(AT.max_output_tokens);
 }
 
 function addReservation(
   event: Exclude<Call, EventOf<'request.settled' | 'usage.adjusted'>>,
-  cells: Cells,
+  line: LineReader,
 ): void {
-  const body = cells[AT.body];
-  if (body != null) Object.assign(event, parseReservation(body));
-  const hold_cost_nanousd = cells[AT.hold_cost_nanousd];
-  if (hold_cost_nanousd != null) event.hold_cost_nanousd = number(hold_cost_nanousd);
+  if (line.has(AT.body)) Object.assign(event, parseReservation(line.text(AT.body)));
+  if (line.has(AT.hold_cost_nanousd)) event.hold_cost_nanousd = line.integer(AT.hold_cost_nanousd);
 }
 
-/** A value that events of this type always have: one that is missing was never written by us. */
-function needed(value: string | null | undefined): string {
-  if (value == null) throw new TypeError('it lacks a value that every event of its type has');
-  return value;
-}
-
-/** The same of an integer. */
-function number(value: string | null | undefined): number {
-  const parsed = Number(needed(value));
-  if (!Number.isInteger(parsed)) throw new TypeError('it has no integer where its type has one');
-  return parsed;
-}
-
-function nameOf<T>(names: ReadonlyMap<number, T>, code: string | null | undefined): T {
-  const name = names.get(number(code));
+function nameOf<T>(names: ReadonlyMap<number, T>, code: number): T {
+  const name = names.get(code);
   if (name === undefined) throw new TypeError(`it has the code ${code}, which is not known`);
   return name;
 }

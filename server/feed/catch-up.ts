@@ -1,5 +1,6 @@
 import type { Placed } from '#db/events/events.ts';
-import { readSubject, requireWhole, UnreadableEventError } from '#db/log/read.ts';
+import { requireWhole, UnreadableEventError } from '#db/log/read.ts';
+import { readSubject } from '#db/log/read-subject.ts';
 import { RESUME_EVENTS_MAX, RESUME_PAGE_EVENTS, RESUME_POSITIONS_MAX } from '#server/feed/bounds.ts';
 import type { FeedStore } from '#server/feed/store.ts';
 import { LivePage, type PlanOf } from '#server/feed/page.ts';

@@ -6,7 +6,7 @@ import type { EndedEvent } from '#db/fold/correction.ts';
 import { publicId } from '#db/ids.ts';
 import type { BatchEvents } from '#db/log/chain.ts';
 import { readCorrected } from '#db/log/read-corrections.ts';
-import { dateOf, inRange, type LogRange, readHead, readLine, UnreadableEventError } from '#db/log/read.ts';
+import { type LogRange, readEvents, readHead, UnreadableEventError } from '#db/log/read.ts';
 import type { Bill } from '#db/reconcile/bill/line.ts';
 import { attemptsOf } from '#db/reconcile/compare/attempts.ts';
 import { tierOf } from '#db/reconcile/compare/bill-units.ts';
@@ -40,8 +40,8 @@ export type CompareRun = {
 
 type EndedCall = Placed & { event: EndedEvent };
 
-/** The beginnings of the lines of ends: other lines aren't decoded. */
-const ENDS = (['request.settled', 'request.abandoned'] as const).map((type) => `(${EVENT_CODES[type]},`);
+/** The types of ends: other lines aren't decoded. */
+const ENDS = new Set((['request.settled', 'request.abandoned'] as const).map((type) => EVENT_CODES[type]));
 
 /**
  * Compares a bill with the calls of the log in its interval. It reads the log, since no projection has the
@@ -144,16 +144,10 @@ async function sourceFrom(
 
 /** The ended calls of a batch. */
 function endsOf(batch: BatchEvents, range: LogRange): EndedCall[] {
-  const lines = batch.events.split('\n');
-  const { row } = batch;
-  const first = Math.max(Number(row.lastPosition) - lines.length, range.after) + 1;
-  const at = dateOf(row.at);
-  return inRange(lines, batch, range).flatMap((line, index) => {
-    if (!ENDS.some((start) => line.startsWith(start))) return [];
-    const read = readLine(first + index, at, Number(row.instance), line);
+  return readEvents(batch, range, ENDS).filter((read): read is EndedCall => {
     if (read instanceof UnreadableEventError) throw read;
-    const { event } = read;
-    return event.type === 'request.settled' || event.type === 'request.abandoned' ? [{ ...read, event }] : [];
+    const { type } = read.event;
+    return type === 'request.settled' || type === 'request.abandoned';
   });
 }
 
