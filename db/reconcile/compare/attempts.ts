@@ -82,7 +82,10 @@ export function attemptsOf(
   const figures = recordedFigures(event);
   return [
     {
-      ...callOf(event, added),
+      request: event.request,
+      account: event.account,
+      model: event.model,
+      isCorrected: added !== undefined,
       isLast: true,
       names: [event.model],
       startMs: timeOfUuidv7(event.request),
@@ -100,22 +103,8 @@ export function attemptsOf(
   ];
 }
 
-const callOf = ({ request, account, model }: EndedEvent, added: Figures | undefined) => ({
-  request,
-  account,
-  model,
-  isCorrected: added !== undefined,
-});
-
 function settledAttempts(event: Settled, added: Figures = NO_CORRECTION, rateOf: RateOf): RecordedAttempt[] {
-  const tried: readonly (Attempt & { service_tier?: string | undefined })[] = event.attempts ?? [
-    {
-      ...event,
-      outcome: 'delivered',
-      upstream: event.upstream ?? '',
-      upstream_cost_nanousd: event.upstream_cost_nanousd ?? event.cost_nanousd,
-    },
-  ];
+  const tried = event.attempts ?? [onlyAttempt(event)];
   // Not when the end was recorded, which can be later.
   const startMs = timeOfUuidv7(event.request);
   const endMs = startMs + event.duration_ms;
@@ -126,7 +115,6 @@ function settledAttempts(event: Settled, added: Figures = NO_CORRECTION, rateOf:
     const source = attempt.usage_source ?? 'none';
     const serviceTier = isLast ? event.service_tier : undefined;
     const { upstream } = attempt;
-    const names = [attempt.answered_model, attempt.upstream_model, event.model];
     const rate = rateOf({
       model: event.model,
       version: event.price_plan === undefined ? (event.price_version ?? null) : null,
@@ -137,9 +125,12 @@ function settledAttempts(event: Settled, added: Figures = NO_CORRECTION, rateOf:
       upstream,
     });
     return {
-      ...callOf(event, added === NO_CORRECTION ? undefined : added),
+      request: event.request,
+      account: event.account,
+      model: event.model,
+      isCorrected: added !== NO_CORRECTION,
       isLast,
-      names: [...new Set(names.filter((name) => name !== undefined))],
+      names: namesOf(attempt, event.model),
       startMs,
       endMs,
       upstream: upstream === '' ? null : upstream,
@@ -153,6 +144,37 @@ function settledAttempts(event: Settled, added: Figures = NO_CORRECTION, rateOf:
       charged: isLast ? BigInt((event.cost_nanousd ?? 0) + added.cost_nanousd) : 0n,
     };
   });
+}
+
+/** The attempt of a call that had one, by the fields of its end. */
+function onlyAttempt(event: Settled): Omit<Attempt, 'outcome' | 'duration_ms'> {
+  const { upstream = '', cost_nanousd, upstream_cost_nanousd = cost_nanousd } = event;
+  return {
+    upstream,
+    credential: event.credential,
+    usage_source: event.usage_source,
+    input_tokens: event.input_tokens,
+    cache_read_tokens: event.cache_read_tokens,
+    cache_write_tokens: event.cache_write_tokens,
+    output_tokens: event.output_tokens,
+    reasoning_tokens: event.reasoning_tokens,
+    usage_details: event.usage_details,
+    upstream_cost_nanousd,
+    answered_model: event.answered_model,
+    provider_request: event.provider_request,
+  };
+}
+
+/** The different names of the model of an attempt. */
+function namesOf(
+  { answered_model: answered, upstream_model: upstream }: Pick<Attempt, 'answered_model' | 'upstream_model'>,
+  model: string,
+): string[] {
+  const names: string[] = [];
+  if (answered !== undefined) names.push(answered);
+  if (upstream !== undefined && upstream !== answered) names.push(upstream);
+  if (model !== answered && model !== upstream) names.push(model);
+  return names;
 }
 
 function usageOf(used: Counts, added: Figures): Usage {

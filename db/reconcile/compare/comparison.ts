@@ -8,6 +8,7 @@ import {
   type Mapping,
   tierOf,
 } from '#db/reconcile/compare/bill-units.ts';
+import { CellNames } from '#db/reconcile/compare/cell-names.ts';
 import { correctionOfUnit } from '#db/reconcile/compare/corrections.ts';
 import { daysOf } from '#db/reconcile/compare/days.ts';
 import { type DecomposeContext, decompose, type Piece } from '#db/reconcile/compare/decompose.ts';
@@ -70,6 +71,7 @@ export class Comparison {
   readonly #dayOf: (ms: number) => string;
   readonly #matched = new Set<string>();
   readonly #cells = new Map<string, CellSums>();
+  readonly #names = new CellNames();
   readonly #billModels: ReadonlySet<string>;
   #log = 0n;
   #charged = 0n;
@@ -242,7 +244,7 @@ export class Comparison {
   }
 
   #count(cell: Cell, added: { bill?: bigint; log?: bigint; charged?: bigint; requests?: number }): void {
-    const key = JSON.stringify(cell);
+    const key = this.#names.of(cell.day, cell.model, cell.credential, cell.service_tier);
     let sums = this.#cells.get(key);
     if (!sums) this.#cells.set(key, (sums = { ...cell, requests: 0, bill: 0n, log: 0n, charged: 0n }));
     sums.requests += added.requests ?? 0;

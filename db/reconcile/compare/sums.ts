@@ -2,6 +2,7 @@ import type { Bill } from '#db/reconcile/bill/line.ts';
 import { EXAMPLES_MAX, UNMATCHED_MAX } from '#db/reconcile/bounds.ts';
 import type { RecordedAttempt } from '#db/reconcile/compare/attempts.ts';
 import { type BillUnit, type BillUnits, tierOf } from '#db/reconcile/compare/bill-units.ts';
+import { CellNames } from '#db/reconcile/compare/cell-names.ts';
 import { type Interval, splitDays } from '#db/reconcile/compare/days.ts';
 import { type DecomposeContext, decompose, type Piece } from '#db/reconcile/compare/decompose.ts';
 import { addAttempt, emptyRecorded, type Recorded } from '#db/reconcile/compare/recorded.ts';
@@ -19,6 +20,7 @@ const ALIASES_MAX = 10_000;
 export class Sums {
   readonly #units: BillUnits;
   readonly #buckets: readonly Interval[];
+  readonly #names = new CellNames();
   readonly #bill = new Map<string, BillUnit>();
   readonly #log = new Map<string, { unit: BillUnit; recorded: Recorded }>();
   readonly #abandoned: RecordedAttempt[] = [];
@@ -66,12 +68,12 @@ export class Sums {
 
   #keyOf({ fromMs }: Interval, model: string | null, credential: string | null, tier: string | null): string {
     const { dimensions } = this.#units;
-    return JSON.stringify([
+    return this.#names.of(
       fromMs,
       dimensions.model ? model : null,
       dimensions.credential ? credential : null,
       dimensions.serviceTier ? tierOf(tier) : null,
-    ]);
+    );
   }
 
   #bucketOf(ms: number): Interval | null {

@@ -9,6 +9,7 @@ import { costAt } from '#db/reconcile/compare/exact.ts';
 /** Bills that state sums by day, model, credential and tier, without request ids. */
 
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 const START = Date.parse('2026-11-01T00:00:00Z');
 const RATE: Rate = { input: 2_000_000_000, output: 8_000_000_000, cache_read: 200_000_000 };
 const rate = scheduleOf({ base: RATE }).base;
@@ -67,13 +68,14 @@ function compare(
   lines: BillLine[],
   attempts: RecordedAttempt[],
   tolerance: CompareOptions['tolerance'] = { nanousd: 0n, ppm: 0 },
+  timeZone = 'UTC',
 ) {
   const bill: Bill = {
     source: 'csv',
     provider: 'scripted',
     from: new Date(START),
     to: new Date(START + 10 * DAY_MS),
-    timeZone: 'UTC',
+    timeZone,
     lines,
     unsupported: [],
     rounded: [],
@@ -115,6 +117,18 @@ test('usage booked on the next day is a day boundary where the bill has no line 
   expect(compare([...day(0, A, 1), ...day(4, B, 1)], [attempt(0, A), attempt(4, B), attempt(6, A)])).toEqual([
     `missing_there -${nano(A)}`,
   ]);
+});
+
+test('days of another time zone have the calls of that zone, and those of UTC are a day boundary', () => {
+  const evening = attempt(2, A, { startMs: START + 3 * DAY_MS + 2 * HOUR_MS });
+  // November 3rd of Los Angeles, eight hours behind UTC.
+  const ofZone = day(2, A, 1).map((line) => ({
+    ...line,
+    from: new Date(line.from.getTime() + 8 * HOUR_MS),
+    to: new Date(line.to.getTime() + 8 * HOUR_MS),
+  }));
+  expect(compare(ofZone, [evening], undefined, 'America/Los_Angeles')).toEqual([]);
+  expect(compare(day(2, A, 1), [evening])).toEqual(['day_boundary 0']);
 });
 
 test('usage booked days later is late, and changes no total', () => {
