@@ -40,9 +40,10 @@ export type Charged = {
 };
 
 type Subject = {
-  /** The terms and the minute that `current` is for. */
+  /** The terms that `current` is for, and the minutes: from the first, until before the second. */
   limits: readonly Limit[];
-  minute: number;
+  from: number;
+  until: number;
   current: readonly Allowance[];
   all: Allowance[];
 };
@@ -65,18 +66,23 @@ export class Allowances {
     const [first] = subjects;
     if (first === undefined) return NONE;
     if (subjects.length === 1) return this.#current(first, minute);
-    return subjects.flatMap((each) => this.#current(each, minute));
+    const all: Allowance[] = [];
+    // Loops, because this is done for every call.
+    for (const each of subjects) for (const allowance of this.#current(each, minute)) all.push(allowance);
+    return all;
   }
 
   #current({ subject: name, limits }: SubjectLimits, minute: number): readonly Allowance[] {
     let subject = this.#subjects.get(name);
-    if (subject?.limits === limits && subject.minute === minute) return subject.current;
+    if (subject?.limits === limits && minute >= subject.from && minute < subject.until)
+      return subject.current;
     if (subject === undefined) {
       if (this.#subjects.size >= 2 * this.#kept) this.#discard(minute);
-      subject = { limits, minute, current: NONE, all: [] };
+      subject = { limits, from: 0, until: 0, current: NONE, all: [] };
       this.#subjects.set(name, subject);
     }
     const all = subject.all.filter((each) => !isOver(each, minute));
+    let [from, until] = [0, Infinity];
     subject.current = limits.map((limit) => {
       const start = windowStart(limit.window, minute);
       let allowance = all.find((each) => isOf(each, limit, start));
@@ -85,9 +91,11 @@ export class Allowances {
         all.push((allowance = { subject: name, limit, start, end, settled: 0, held: 0 }));
       }
       allowance.limit = limit;
+      from = Math.max(from, allowance.start);
+      until = Math.min(until, allowance.end);
       return allowance;
     });
-    Object.assign(subject, { limits, minute, all });
+    Object.assign(subject, { limits, from, until, all });
     return subject.current;
   }
 
@@ -133,7 +141,7 @@ export const freeOf = ({ limit, settled, held }: Allowance): number => limit.cap
  */
 export function reserve(allowances: readonly Allowance[], need: CallNeed): Charged | Allowance[] {
   let short = NONE;
-  // Loops, because this is done for every call, and hardly any is short of a limit.
+  // Hardly any call is short of a limit.
   for (const each of allowances) if (lacks(each, need)) short = [...short, each];
   if (short.length > 0) {
     const rejecting = short.filter(isEnforcing);

@@ -4,7 +4,11 @@ import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { CallPrice } from '#db/pricing/charge.ts';
 import type { PriceTerms } from '#db/pricing/parts.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
 import { setPrice } from '#server/decide/price.ts';
+import type { ErrorCode } from '#server/errors/api-error.ts';
+import { pairOf } from '#server/limits/call-history.ts';
+import { hasHardLimit } from '#server/limits/call-need.ts';
 import { type Access, accessOfAccount } from '#server/read-model/access.ts';
 import { callPriceOf, pricingOf } from '#server/read-model/call-price.ts';
 import { ChargedLimits } from '#server/read-model/charged-limits.ts';
@@ -24,6 +28,29 @@ export type Changes = {
 /** The accounts that other terms are for: those on a plan, those named by their ids, or all. */
 export type PlanScope = { plan: string } | { accounts: ReadonlySet<string> } | 'all';
 
+/** What the terms say of the calls of a key to a model; the same object until they may have changed. */
+export type CallTerms = {
+  readonly account: string;
+  /** The model that is called, and whether it is another than the recorded one. */
+  readonly model: string;
+  readonly isOther: boolean;
+  /** The name of the key and the model that is called. */
+  readonly pair: string;
+  /** Null: none is set. */
+  readonly price: CallPrice | null;
+  /** Whether they would be charged by other prices than the recorded ones. */
+  readonly isRepriced: boolean;
+  /** Whether they need a price under an enforced limit of cost, and have none. */
+  readonly lacksPrice: boolean;
+  /** Whether any recorded limit is hard: the recorded estimate of the prompt may be an upper bound. */
+  readonly hadHardLimit: boolean;
+  /** Errors of the routes that were called, by the terms; null: they permit it. */
+  readonly errors: Map<RelayedRoute, ErrorCode | null>;
+};
+
+/** Pairs of key and model whose terms are kept. */
+const CALL_TERMS_MAX = 100_000;
+
 /**
  * The accounts, keys, limits and prices at a position of the log, as recorded and with the changes of a
  * back-test. Terms are compiled by the code that servers use. Pure.
@@ -37,6 +64,9 @@ export class Candidate {
   readonly #changes: Changes;
   readonly #patterns: ReadonlySet<string>;
   readonly #access = new Map<string, Access>();
+  /** By key and recorded model. */
+  readonly #callTerms = new Map<string, Map<string, CallTerms>>();
+  #callTermsCount = 0;
 
   constructor(changes: Changes) {
     this.#changes = changes;
@@ -55,6 +85,7 @@ export class Candidate {
   apply(placed: Placed<ControlEvent>): void {
     this.recorded.apply([placed]);
     const { event, at, position, version } = placed;
+    if (event.type !== 'quota.adjusted') this.#forgetCallTerms();
     if (event.type !== 'model.priced' || this.prices === this.recorded.prices) return;
     if (!this.#patterns.has(priceName(event.plan, event.model)))
       this.prices.apply({ event, at, position, version });
@@ -65,14 +96,42 @@ export class Candidate {
     return this.#changes.plan !== null;
   }
 
-  /** The model that is called in place of a model. */
-  modelOf(model: string): string {
-    return this.#changes.models.get(model) ?? model;
+  /** What the terms say of the calls of a key to a model. */
+  callTerms(account: string, key: string, model: string): CallTerms {
+    let ofKey = this.#callTerms.get(key);
+    const known = ofKey?.get(model);
+    if (known?.account === account) return known;
+    const terms = this.#callTermsOf(account, key, model);
+    if (this.#callTermsCount >= CALL_TERMS_MAX) {
+      this.#forgetCallTerms();
+      ofKey = undefined;
+    }
+    if (ofKey === undefined) this.#callTerms.set(key, (ofKey = new Map()));
+    ofKey.set(model, terms);
+    this.#callTermsCount++;
+    return terms;
   }
 
-  /** The prices of a model for an account; null: none is set. */
-  priceOf(account: string, model: string): CallPrice | null {
-    return callPriceOf(this, this.pricingOf(account), model);
+  #forgetCallTerms(): void {
+    this.#callTerms.clear();
+    this.#callTermsCount = 0;
+  }
+
+  #callTermsOf(account: string, key: string, recordedModel: string): CallTerms {
+    const model = this.#changes.models.get(recordedModel) ?? recordedModel;
+    const pricing = this.pricingOf(account);
+    const price = callPriceOf(this, pricing, model);
+    return {
+      account,
+      model,
+      isOther: model !== recordedModel,
+      pair: pairOf(key, model),
+      price,
+      isRepriced: this.#changesPrice(account, recordedModel, model),
+      lacksPrice: price === null && !pricing.allowsUnpriced,
+      hadHardLimit: this.#hadHardLimit(account, key),
+      errors: new Map(),
+    };
   }
 
   pricingOf(account: string): Access['pricing'] {
@@ -80,9 +139,8 @@ export class Candidate {
     return (found && this.accountAccess(found)?.pricing) ?? pricingOf(this.recorded, account);
   }
 
-  /** Whether a call would be charged by other prices than the recorded ones. */
-  changesPrice(account: string, model: string): boolean {
-    if (this.modelOf(model) !== model) return true;
+  #changesPrice(account: string, recordedModel: string, model: string): boolean {
+    if (model !== recordedModel) return true;
     if (this.#patterns.size > 0) {
       const { plan: of } = this.pricingOf(account);
       const ofPlan = of === null ? undefined : this.prices.findOfPlan(of, model);
@@ -94,6 +152,18 @@ export class Candidate {
     const recorded = pricingOf(this.recorded, account);
     const { plan, markup } = this.pricingOf(account);
     return plan !== recorded.plan || markup !== recorded.markup;
+  }
+
+  /** Whether any recorded limit is hard, of whatever end user, session or tag. */
+  #hadHardLimit(account: string, keyId: string): boolean {
+    const key = this.recorded.key(keyId);
+    const accesses = [account, ...this.recorded.charged.parentsOf(account)].map((id) => {
+      const found = this.recorded.account(id);
+      return found === undefined ? null : this.recorded.accountAccess(found);
+    });
+    return [...accesses, key === undefined ? null : this.recorded.keyAccess(key)].some(
+      (access) => access !== null && [...access.limitList, ...access.limitsPer].some(hasHardLimit),
+    );
   }
 
   // What limits are compiled from.

@@ -1,8 +1,8 @@
 import type { EventOf } from '#db/events/events.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { CostBound } from '#db/pricing/bound.ts';
-import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
-import type { Candidate } from '#server/backtest/candidate.ts';
+import { chargeBound } from '#db/pricing/charge.ts';
+import type { CallTerms, Candidate } from '#server/backtest/candidate.ts';
 import type { PastOf } from '#server/backtest/history.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { CallNeed } from '#server/limits/waiting-call.ts';
@@ -33,17 +33,16 @@ const NO_NEED: CallNeed = { minimum: { tokens: 0, cost: 0 }, wanted: { tokens: 0
 export function sizeOf(
   candidate: Candidate,
   event: Recorded,
-  {
-    price,
-    past,
-    subjects,
-    minute,
-  }: { price: CallPrice | null; past: PastOf; subjects: readonly SubjectLimits[]; minute: number },
+  terms: CallTerms,
+  past: PastOf,
+  subjects: readonly SubjectLimits[],
+  minute: number,
 ): SizedCall {
   const { max_output_tokens: ownLimit = null } = event;
   if (subjects.length === 0) return { need: NO_NEED, isHard: false, promptTokens: 0, ownLimit, cost: null };
+  const { price } = terms;
   const isHard = subjects.some(hasHardLimit);
-  const wasHard = candidate.hasOtherTerms ? wasUnderHardLimit(candidate, event) : isHard;
+  const wasHard = candidate.hasOtherTerms ? wasUnderHardLimit(candidate, event, terms) : isHard;
   const promptTokens = Math.min(TOKENS_MAX, promptOf(event, past, isHard, wasHard));
   const isCounted = price !== null && subjects.some(countsCost);
   const cost = isCounted ? chargeBound(price, isHard ? 'highest' : 'likely', promptTokens, minute) : null;
@@ -53,7 +52,8 @@ export function sizeOf(
 }
 
 /** Whether the recorded estimate of the prompt is an upper bound. */
-function wasUnderHardLimit({ recorded }: Candidate, event: Recorded): boolean {
+function wasUnderHardLimit({ recorded }: Candidate, event: Recorded, { hadHardLimit }: CallTerms): boolean {
+  if (!hadHardLimit) return false;
   const key = recorded.key(event.key);
   return key !== undefined && recorded.limitsOf(key, event).some(hasHardLimit);
 }
@@ -76,10 +76,20 @@ function expectedReply(event: Recorded, past: PastOf, wasHard: boolean): number 
 /** The error of a call that the terms don't permit; null: they permit it, or terms don't decide it. */
 export function forbiddenBy(
   candidate: Candidate,
-  { account: id, key: keyId, route }: Pick<Recorded, 'account' | 'key' | 'route'>,
-  model: string,
-  price: CallPrice | null,
+  call: Pick<Recorded, 'account' | 'key' | 'route'>,
+  terms: CallTerms,
   subjects: readonly SubjectLimits[],
+): ErrorCode | null {
+  let error = terms.errors.get(call.route);
+  if (error === undefined) terms.errors.set(call.route, (error = permissionError(candidate, call, terms)));
+  if (error !== null) return error;
+  return terms.lacksPrice && subjects.some(boundsCost) ? 'model_not_priced' : null;
+}
+
+function permissionError(
+  candidate: Candidate,
+  { account: id, key: keyId, route }: Pick<Recorded, 'account' | 'key' | 'route'>,
+  { model }: CallTerms,
 ): ErrorCode | null {
   const account = candidate.account(id);
   const key = candidate.recorded.key(keyId);
@@ -90,6 +100,5 @@ export function forbiddenBy(
   if (!permits(({ isActive }) => isActive)) return 'plan_not_active';
   if (!permits(({ permissions }) => permissions?.routes?.has(route) ?? true)) return 'route_not_permitted';
   if (!permits(({ permissions }) => permissions?.models?.has(model) ?? true)) return 'model_not_permitted';
-  const isUnpriced = price === null && !candidate.pricingOf(id).allowsUnpriced;
-  return isUnpriced && subjects.some(boundsCost) ? 'model_not_priced' : null;
+  return null;
 }

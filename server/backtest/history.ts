@@ -1,3 +1,4 @@
+import type { CallTerms } from '#server/backtest/candidate.ts';
 import { CallHistory, type PastCalls } from '#server/limits/call-history.ts';
 
 /**
@@ -91,8 +92,7 @@ export class History {
   readonly #instances = new Map<number, OfInstance>();
   readonly #averages = new Map<string, Average>();
 
-  /** @param isOther whether another model than the recorded one is called. */
-  of(instance: number, key: string, model: string, isOther: boolean): PastOf {
+  of(instance: number, key: string, { model, isOther, pair }: CallTerms): PastOf {
     let of = this.#instances.get(instance);
     if (of === undefined) {
       of = { calls: new CallHistory(), diverged: new Set(), pasts: new WeakMap() };
@@ -100,10 +100,10 @@ export class History {
       if (this.#instances.size > INSTANCES_MAX)
         this.#instances.delete(this.#instances.keys().next().value as number);
     }
-    const calls = of.calls.of(key, model);
+    const calls = of.calls.of(key, model, pair);
     let past = of.pasts.get(calls);
     if (past === undefined) {
-      const averages = [`${key} ${model}`, model].flatMap((name) => this.#averageOf(name) ?? []);
+      const averages = [pair, model].flatMap((name) => this.#averageOf(name) ?? []);
       past = new PastOf(of, calls, averages, model);
       of.pasts.set(calls, past);
     }

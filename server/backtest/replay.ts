@@ -6,7 +6,7 @@ import { amountsOf, unitsReserved } from '#db/limits/meters.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import { costBound } from '#db/pricing/bound.ts';
-import { type CallPrice, chargeOf } from '#db/pricing/charge.ts';
+import { chargeOf } from '#db/pricing/charge.ts';
 import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import type { DifferingCall, ShortLimit } from '#server/contract/backtest.ts';
 import {
@@ -21,7 +21,7 @@ import {
   reserve,
   settle,
 } from '#server/backtest/allowances.ts';
-import { Candidate, type Changes } from '#server/backtest/candidate.ts';
+import { type CallTerms, Candidate, type Changes } from '#server/backtest/candidate.ts';
 import { History, type PastOf } from '#server/backtest/history.ts';
 import { forbiddenBy, type SizedCall, sizeOf } from '#server/backtest/decide.ts';
 import { isEvaluated, Tally } from '#server/backtest/tally.ts';
@@ -35,9 +35,7 @@ type Open = {
   /** Null: it was rejected by the changes. */
   charged: Charged | null;
   past: PastOf;
-  model: string;
-  price: CallPrice | null;
-  isRepriced: boolean;
+  terms: CallTerms;
   sized: SizedCall;
   /** The tokens that the log has reserved for it. */
   recordedHold: number;
@@ -128,17 +126,19 @@ export class Backtest {
   #accept(placed: Placed<EventOf<'request.accepted'>>): void {
     const { event, at, instance } = placed;
     const { candidate } = this;
-    const model = candidate.modelOf(event.model);
-    const price = candidate.priceOf(event.account, model);
-    const past = this.#history.of(instance, event.key, model, model !== event.model);
+    const terms = candidate.callTerms(event.account, event.key, event.model);
+    const past = this.#history.of(instance, event.key, terms);
     const minute = event.admitted_minute ?? minuteOf(at.getTime());
     const subjects = this.#subjectsOf(event);
     const allowances = this.#allowances.of(subjects, minute);
-    const sized = sizeOf(candidate, event, { price, past, subjects, minute });
-    const isRepriced = candidate.changesPrice(event.account, event.model);
+    const sized = sizeOf(candidate, event, terms, past, subjects, minute);
     const open: Open = {
-      ...{ charged: null, past, model, price, isRepriced, sized },
-      ...{ recordedHold: event.hold_tokens, outputMax: null },
+      charged: null,
+      past,
+      terms,
+      sized,
+      recordedHold: event.hold_tokens,
+      outputMax: null,
     };
     this.#open.set(event.request, open);
     if (!this.#isIn(placed)) {
@@ -146,7 +146,7 @@ export class Backtest {
       return;
     }
     this.tally.calls.admitted++;
-    const forbidden = forbiddenBy(candidate, event, model, price, subjects);
+    const forbidden = forbiddenBy(candidate, event, terms, subjects);
     const decided = forbidden === null ? reserve(allowances, sized.need) : null;
     if (decided !== null && 'units' in decided) {
       open.charged = decided;
@@ -206,7 +206,8 @@ export class Backtest {
     const isRejected = open !== undefined && open.charged === null;
     const event = open === undefined ? recorded : shorten(recorded, open.outputMax);
     if (open?.charged) {
-      const { charged, price, isRepriced, past } = open;
+      const { charged, past } = open;
+      const { price, isRepriced } = open.terms;
       const call = {
         minute: event.admitted_minute ?? 0,
         serviceTier: event.service_tier,
@@ -240,10 +241,11 @@ export class Backtest {
     const upstreamBefore = upstream_cost_nanousd + added.upstream_cost_nanousd;
     let [after, upstreamAfter] = [before, upstreamBefore];
     if (recorded.cost_nanousd === undefined) this.tally.unpricedBefore++;
-    const price = open?.price ?? this.candidate.priceOf(account, this.candidate.modelOf(model));
+    const terms = open?.terms ?? this.candidate.callTerms(account, recorded.key, model);
+    const { price } = terms;
     if (isRejected) [after, upstreamAfter] = [0, 0];
     else if (price === null) this.tally.unpricedAfter++;
-    else if (event !== recorded || (open?.isRepriced ?? this.candidate.changesPrice(account, model)))
+    else if (event !== recorded || terms.isRepriced)
       ({ charge: after, upstreamCost: upstreamAfter } = costsOf(price, event, added));
     this.tally.addCosts({ account, model, isRejected, before, after, upstreamBefore, upstreamAfter });
   }
@@ -274,13 +276,12 @@ export class Backtest {
       calls.not_evaluated += event.rejected_count;
       return;
     }
-    const model = candidate.modelOf(event.model ?? '');
-    const price = candidate.priceOf(event.account, model);
+    const terms = candidate.callTerms(event.account, event.key, event.model ?? '');
     const subjects = this.#subjectsOf(event);
-    if (forbiddenBy(candidate, event, model, price, subjects) !== null) return;
-    const past = this.#history.of(instance, event.key, model, model !== event.model);
+    if (forbiddenBy(candidate, event, terms, subjects) !== null) return;
+    const past = this.#history.of(instance, event.key, terms);
     const minute = event.admitted_minute ?? minuteOf(at.getTime());
-    const sized = sizeOf(candidate, event, { price, past, subjects, minute });
+    const sized = sizeOf(candidate, event, terms, past, subjects, minute);
     const allowances = this.#allowances.of(subjects, minute);
     let admitted = 0;
     while (admitted < event.rejected_count) {

@@ -103,9 +103,11 @@ export class CallHistory {
   readonly #pairs = new Map<string, PastCalls>();
   readonly #models = new Map<string, PastCalls>();
 
-  /** The past calls of a key to a model, which calls learn into when they end. */
-  of(keyId: string, model: string): PastCalls {
-    const pair = `${keyId} ${model}`; // Key ids have a fixed length, so no two pairs share a name.
+  /**
+   * The past calls of a key to a model, which calls learn into when they end.
+   * @param pair the name of the two, by {@link pairOf}.
+   */
+  of(keyId: string, model: string, pair: string = pairOf(keyId, model)): PastCalls {
     const known = this.#pairs.get(pair);
     if (known !== undefined && !known.isRefreshDue) return known;
     const ofModel = known?.ofModel ?? this.#models.get(model) ?? new PastCalls(null);
@@ -120,6 +122,9 @@ export class CallHistory {
     return this.#pairs.size + this.#models.size;
   }
 }
+
+/** Key ids have a fixed length, so no two pairs share a name. */
+export const pairOf = (keyId: string, model: string): string => `${keyId} ${model}`;
 
 /** Moves an entry to the end of the map, whose first entry is dropped when there are too many. */
 function keep(map: Map<string, PastCalls>, name: string, past: PastCalls): void {

@@ -66,6 +66,6 @@ export function boundsCost({ limits }: SubjectLimits): boolean {
 const isOfCost = ({ meter }: Limit): boolean => reservedAmount(meter) === 'cost';
 
 /** Whether a limit of usage may never be exceeded. */
-export function hasHardLimit({ limits }: SubjectLimits): boolean {
+export function hasHardLimit({ limits }: Pick<SubjectLimits, 'limits'>): boolean {
   return limits.some(({ meter, enforcement }) => enforcement === 'hard' && isByUsage(meter));
 }
