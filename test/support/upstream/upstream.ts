@@ -46,6 +46,8 @@ export type UpstreamOptions = {
   port?: number;
   /** When set, a chat or model list request without `Bearer <apiKey>` is answered with 401. */
   apiKey?: string;
+  /** Awaited with the body of each call before it is answered. */
+  before?: (body: Record<string, unknown>) => Promise<void>;
 };
 
 const HOST = '127.0.0.1';
@@ -57,7 +59,11 @@ const CLOSING: [name: string, value: string] = ['connection', 'close'];
  * Starts a scripted upstream on the loopback interface.
  * @throws {Error} when the port is taken.
  */
-export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}): Promise<ScriptedUpstream> {
+export async function startUpstream({
+  port = 0,
+  apiKey,
+  before,
+}: UpstreamOptions = {}): Promise<ScriptedUpstream> {
   const ledger = createLedger();
   const plans = new Map<string, [Script, ...Script[]]>([[HEALTHY, parsePlan('')]]);
   const played = new Map<string, number>();
@@ -147,6 +153,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
       isAuthorized(credential),
     );
     ledger.open(attempt, request.body);
+    if (before) await before(parseObject(request.body));
     const reported = attempt.authorized ? nextScript(attempt) : refusal(401);
     const { script, ...asked } = obeying(
       reported,
