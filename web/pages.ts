@@ -19,6 +19,7 @@ export type Page = {
     | '/admin/upstreams'
     | '/admin/models'
     | '/admin/reconciliation'
+    | '/admin/sinks'
     | '/admin/alerts'
     | '/admin/status'
     | '/settings';
@@ -82,6 +83,14 @@ export const PAGES: readonly Page[] = [
     name: 'Reconciliation',
     icon: 'scale',
     key: 'b',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
+  {
+    path: '/admin/sinks',
+    name: 'Sinks',
+    icon: 'send',
+    key: 'c',
     group: 'Administration',
     roles: OVERSEERS,
   },

@@ -227,6 +227,12 @@ const pages = [
   }),
   createRoute({
     getParentRoute: () => inside,
+    path: '/admin/sinks',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/sinks/page.tsx'), 'SinksPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
     path: '/admin/alerts',
     validateSearch: readAlertSearch,
     component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage'),

@@ -23,6 +23,7 @@ import { watchBudgets } from './tasks/watch-budgets.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchJobs } from './tasks/watch-jobs.ts';
 import { watchKeys, watchProjections, watchUpstreams, watchUsageReports } from './tasks/watch-service.ts';
+import { watchSinks } from './tasks/watch-sinks.ts';
 import { watchUsage } from './tasks/watch-usage.ts';
 import type { JobReports } from './job-status.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
@@ -119,6 +120,7 @@ function reportedTasks(
     watch_usage_reports: (_payload, helpers) => helpers.withPgClient(watchUsageReports),
     watch_keys: (_payload, helpers) => helpers.withPgClient(watchKeys),
     watch_jobs: (_payload, helpers) => helpers.withPgClient(watchJobs),
+    watch_sinks: (_payload, helpers) => helpers.withPgClient(watchSinks),
     watch_usage: (_payload, helpers) => helpers.withPgClient(watchUsage),
     watch_budgets: (_payload, helpers) => helpers.withPgClient(watchBudgets),
     retain: () =>

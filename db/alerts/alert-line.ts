@@ -22,7 +22,7 @@ export type ReadAlert = Pick<Alert, 'state'> & {
 
 /** The alert in one sentence. Account and time are shown next to it. */
 export function alertLine({ kind, state, details }: ReadAlert, format: AlertFormat): string {
-  const { count, amount, time } = readers(format);
+  const { count, amount, time, duration } = readers(format);
   switch (kind) {
     case 'quota': {
       const { percent, meter, limit, used, others_than: others } = details;
@@ -73,7 +73,7 @@ export function alertLine({ kind, state, details }: ReadAlert, format: AlertForm
       );
     case 'projector_behind': {
       const { ms, events } = details;
-      const lag = `${typeof ms === 'number' ? format.duration(ms) : '?'} (${count(events)} events)`;
+      const lag = `${duration(ms)} (${count(events)} events)`;
       return state === 'recovered'
         ? 'Lists and figures have caught up with the event log.'
         : `Lists and figures are ${lag} behind the event log.`;
@@ -82,9 +82,23 @@ export function alertLine({ kind, state, details }: ReadAlert, format: AlertForm
       return state === 'recovered'
         ? `Background job ${text(details['job'])} recovered.`
         : `Background job ${text(details['job'])} is failing: ${text(details['reason'])}.`;
+    case 'sink_failing':
+      return sinkLine({ state, details }, format);
     case 'test':
       return 'Test alert.';
   }
+}
+
+/** A sink that fails has a fault; without one it is delivered to, too slowly. */
+function sinkLine({ state, details }: Pick<ReadAlert, 'state' | 'details'>, format: AlertFormat): string {
+  const { count, duration } = readers(format);
+  const { failures, fault, behind, behind_ms: ms } = details;
+  const sink = `Sink ${text(details['sink'])}`;
+  if (state === 'recovered') return `${sink} recovered; all events are delivered.`;
+  const lag = `${count(behind)} events behind, the oldest ${duration(ms)} old`;
+  return failures === 0
+    ? `${sink} is too slow: ${lag}.`
+    : `${sink} is failing: ${count(failures)} failed deliveries in a row (${text(fault)}), ${lag}.`;
 }
 
 const text = (value: unknown): string =>
@@ -102,6 +116,7 @@ function readers(format: AlertFormat) {
         ? format.cost(value)
         : count(value),
     time: (at: unknown): string => (typeof at === 'string' ? format.time(at) : '?'),
+    duration: (ms: unknown): string => (typeof ms === 'number' ? format.duration(ms) : '?'),
   };
 }
 

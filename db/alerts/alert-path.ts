@@ -24,6 +24,8 @@ export function alertPath({
     case 'projector_behind':
     case 'job_failing':
       return '/admin/status';
+    case 'sink_failing':
+      return '/admin/sinks';
     case 'test':
       return '/admin/alerts';
   }

@@ -16,6 +16,7 @@ export const ALERT_KINDS = [
   'background_lost',
   'projector_behind',
   'job_failing',
+  'sink_failing',
 ] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
@@ -175,9 +176,11 @@ export function jobAlert({ task, failures, failing_ms, reason }: JobFigures, las
   return changes ? lasting('job_failing', jobTopic(task), last, { job: task, failures, reason }) : null;
 }
 
-const isOpen = (last: number): boolean => last % 2 === 1;
+/** Whether the newest occurrence of a lasting condition was raised and has not recovered. */
+export const isOpen = (last: number): boolean => last % 2 === 1;
 
-function lasting(kind: AlertKind, topic: string, last: number, details: Alert['details']): Alert {
+/** The next occurrence of a lasting condition: raised, or recovered where it is open. */
+export function lasting(kind: AlertKind, topic: string, last: number, details: Alert['details']): Alert {
   return {
     topic,
     ordinal: last + 1,

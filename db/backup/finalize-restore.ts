@@ -58,6 +58,7 @@ function pauseSinks(client: Client): Promise<number> {
     .updateTable('daybook.sink')
     .set(({ fn }) => ({ paused_at: fn<Date>('clock_timestamp'), holder: null, held_until: null }))
     .set({ failures: 0, failing_since: null, retry_at: null, fault: RESTORED_FAULT })
+    .set({ test_requested_at: null, test_taken_at: null, tested_at: null, test_fault: null })
     .where('paused_at', 'is', null);
   return countOf(client, paused);
 }

@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import { Control, Count, Id } from '#db/events/parts.ts';
+import { SINK_KINDS } from '#db/spend/sink-kinds.ts';
 
 /** Sinks, the receivers of spend events. Their addresses and secrets are never in events. Pure. */
 
 export const SinkName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, 'must be lower-case letters, digits, ".", "_" and "-"');
-
-/** The kinds of receivers. */
-export const SINK_KINDS = ['webhook', 'cloudevents', 'stripe', 'kafka'] as const;
-export type SinkKind = (typeof SINK_KINDS)[number];
 
 /** The sink was added, or its configuration was replaced. */
 export const SinkConfigured = Control.extend({

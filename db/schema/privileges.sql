@@ -79,12 +79,14 @@ grant execute on function daybook.test_destination to daybook_relay;
 
 -- Sinks. The relay manages them: it writes a sealed configuration and never reads one.
 grant select, update (position, delivered, delivered_at, failures, failing_since, fault, retry_at, holder,
-      held_until)
+      held_until, test_taken_at, tested_at, test_fault)
   on daybook.sink to daybook_worker;
 grant select (id, name, kind, account, position, created_at, paused_at, delivered, delivered_at, failures,
-      failing_since, fault, retry_at, holder, held_until),
+      failing_since, fault, retry_at, holder, held_until, test_requested_at, test_taken_at, tested_at,
+      test_fault),
     insert (id, name, kind, sealed_config, account, position), delete,
-    update (sealed_config, position, paused_at, failures, failing_since, fault, retry_at)
+    update (sealed_config, position, paused_at, failures, failing_since, fault, retry_at, test_requested_at,
+      test_taken_at, tested_at, test_fault)
   on daybook.sink to daybook_relay;
 
 -- Stored responses. Auditors don't read them: an id lets its account read the response.

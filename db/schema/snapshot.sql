@@ -531,10 +531,16 @@ create table daybook.sink (
   retry_at timestamp with time zone,
   holder integer,
   held_until timestamp with time zone,
+  test_requested_at timestamp with time zone,
+  test_taken_at timestamp with time zone,
+  tested_at timestamp with time zone,
+  test_fault text collate "C",
   constraint sink_name_key UNIQUE (name),
   constraint sink_pkey PRIMARY KEY (id),
   constraint sink_check CHECK (((failures = 0) = (failing_since IS NULL))),
   constraint sink_check1 CHECK (((holder IS NULL) = (held_until IS NULL))),
+  constraint sink_check2 CHECK (((test_taken_at IS NULL) OR (test_requested_at IS NOT NULL))),
+  constraint sink_check3 CHECK (((tested_at IS NULL) OR (test_taken_at IS NOT NULL))),
   constraint sink_failures_check CHECK ((failures >= 0)),
   constraint sink_id_check CHECK ((id ~ '^[0-9A-Za-z]{8}$'::text)),
   constraint sink_name_check CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,63}$'::text)),
@@ -2983,8 +2989,8 @@ grant insert, select on table daybook.reconciliation_report to daybook_relay;
 grant delete, insert, select, update on table daybook.secret_use to daybook_relay;
 grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;
-grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config) on table daybook.sink to daybook_relay;
-grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at) on table daybook.sink to daybook_worker;
+grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at, test_fault, test_requested_at, test_taken_at, tested_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config, test_fault, test_requested_at, test_taken_at, tested_at) on table daybook.sink to daybook_relay;
+grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at, test_fault, test_taken_at, tested_at) on table daybook.sink to daybook_worker;
 grant delete, insert, select, update on table daybook.stored_response to daybook_relay;
 grant delete, select on table daybook.stored_response to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;

@@ -379,6 +379,10 @@ export type SinkTable = {
   retry_at: Timestamp | null;
   holder: number | null;
   held_until: Timestamp | null;
+  test_requested_at: Timestamp | null;
+  test_taken_at: Timestamp | null;
+  tested_at: Timestamp | null;
+  test_fault: string | null;
 };
 
 export type StoredResponseTable = {

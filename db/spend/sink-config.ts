@@ -1,17 +1,18 @@
 import { z } from 'zod';
 import { Id } from '#db/events/parts.ts';
-import type { SinkKind } from '#db/events/sink-events.ts';
-import { seal, unseal } from '#db/secrets/seal.ts';
+import type { SinkKind } from '#db/spend/sink-kinds.ts';
 
 /**
- * Sinks: receivers of spend events outside of Daybook, and how their configuration is stored.
+ * Sinks: receivers of spend events outside of Daybook. Pure.
  *
- * To add a kind: add its name to `SINK_KINDS` (db/events/sink-events.ts), its configuration to
- * {@link SinkConfig}, its client to worker/sinks/open-sink.ts and its command to server/cli/sinks/. The
- * compiler names the first two of them.
+ * To add a kind: add its name to `SINK_KINDS` (db/spend/sink-kinds.ts), its configuration to
+ * {@link SinkConfig}, its client to worker/sinks/open-sink.ts, its command to server/cli/sinks/ and its
+ * form to web/features/sinks/. The compiler names all but the command.
  */
 
 const Url = z.url({ protocol: /^https?$/ }).max(2_000);
+/** `host:port`; the host is a name, an IPv4 address, or an IPv6 address in brackets. */
+export const BROKER = /^(?:[^\s:[\]/@]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})$/;
 const Secret = z.string().min(1).max(10_000);
 /** Whether addresses in private networks and on this machine may be connected to. */
 const allow_private = z.boolean();
@@ -52,11 +53,27 @@ const Stripe = z.strictObject({
   allow_private,
 });
 
+/** Usage events of Lago, in batches. */
+const Lago = z.strictObject({
+  kind: z.literal('lago'),
+  /** The address of Lago's API. */
+  url: Url,
+  api_key: Secret,
+  /** The code of the billable metric. */
+  code: z.string().min(1).max(200),
+  /**
+   * External ids of Lago's subscriptions by account; events of other accounts are not sent. Absent: the
+   * account's id is that of its subscription.
+   */
+  subscriptions: z.record(Id, z.string().min(1).max(200)).optional(),
+  allow_private,
+});
+
 /** A topic of a Kafka cluster. */
 const Kafka = z.strictObject({
   kind: z.literal('kafka'),
   /** `host:port` of some brokers. */
-  brokers: z.array(z.string().min(1).max(300)).min(1).max(20),
+  brokers: z.array(z.string().max(300).regex(BROKER, 'must be host:port')).min(1).max(20),
   topic: z.string().regex(/^[A-Za-z0-9._-]{1,249}$/),
   tls: z.boolean(),
   /** Certificates in PEM that replace the public authorities. */
@@ -71,18 +88,16 @@ const Kafka = z.strictObject({
   allow_private,
 });
 
-export const SinkConfig = z.discriminatedUnion('kind', [Webhook, CloudEvents, Stripe, Kafka]);
+export const SinkConfig = z.discriminatedUnion('kind', [Webhook, CloudEvents, Lago, Stripe, Kafka]);
 export type SinkConfig = z.infer<typeof SinkConfig>;
 export type SinkConfigOf<K extends SinkKind> = Extract<SinkConfig, { kind: K }>;
 
-const PURPOSE = 'daybook sink configuration';
-
-/** Seals the configuration of the sink with this id: addresses are often secrets themselves. */
-export function sealSinkConfig(pepper: Buffer, id: string, config: SinkConfig): Buffer {
-  return seal(pepper, PURPOSE, id, JSON.stringify(config));
-}
-
-/** @throws {Error} if it was sealed under another pepper or for another sink, or was modified. */
-export function unsealSinkConfig(pepper: Buffer, id: string, sealed: Buffer): SinkConfig {
-  return SinkConfig.parse(JSON.parse(unseal(pepper, PURPOSE, id, sealed)));
-}
+/** As a form has it: the secret of a webhook is made by the server. */
+export const SinkConfigInput = z.discriminatedUnion('kind', [
+  Webhook.omit({ secret: true }),
+  CloudEvents,
+  Lago,
+  Stripe,
+  Kafka,
+]);
+export type SinkConfigInput = z.infer<typeof SinkConfigInput>;

@@ -18,6 +18,9 @@ export type SinkStatus = Pick<
   | 'failing_since'
   | 'fault'
   | 'retry_at'
+  | 'test_requested_at'
+  | 'tested_at'
+  | 'test_fault'
 > & {
   position: number;
   delivered: number;
@@ -29,6 +32,14 @@ export type SinkStatus = Pick<
 /** The fault of a sink that a restore paused. */
 export const RESTORED_FAULT = 'restored_from_backup';
 
+/** `failing`: no delivery has succeeded since the last failed one. */
+export type SinkState = 'active' | 'paused' | 'failing';
+
+export function stateOfSink({ paused_at, failures }: Pick<SinkStatus, 'paused_at' | 'failures'>): SinkState {
+  if (paused_at !== null) return 'paused';
+  return failures > 0 ? 'failing' : 'active';
+}
+
 /** All sinks, by name. */
 export async function readSinks(client: ClientBase): Promise<SinkStatus[]> {
   return rowsOf(
@@ -37,6 +48,7 @@ export async function readSinks(client: ClientBase): Promise<SinkStatus[]> {
       .selectFrom('daybook.sink as s')
       .select(['s.id', 's.name', 's.kind', 's.account', 's.created_at', 's.paused_at', 's.delivered_at'])
       .select(['s.failures', 's.failing_since', 's.fault', 's.retry_at'])
+      .select(['s.test_requested_at', 's.tested_at', 's.test_fault'])
       .select([
         sql<number>`s.position::float8`.as('position'),
         sql<number>`s.delivered::float8`.as('delivered'),

@@ -1,3 +1,5 @@
+import type { SinkRow } from '#server/contract/sinks.ts';
+
 /** Contract for the status of the service. Pure. */
 
 /**
@@ -37,6 +39,8 @@ export type Status = {
     reason: string | null;
     succeeded_at: string | null;
   }[];
+  /** Receivers of spend events. */
+  sinks: SinkRow[];
   /** Open live feeds and running calls of this server process. */
   server: {
     instance: number;

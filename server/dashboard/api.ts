@@ -24,6 +24,7 @@ import { receiptRoutes } from '#server/read/receipts.ts';
 import { totpRoutes } from '#server/dashboard/session/totp.ts';
 import { reconciliationRoutes } from '#server/dashboard/reconcile/routes.ts';
 import { sessionRoutes } from '#server/dashboard/session/routes.ts';
+import { sinkRoutes } from '#server/dashboard/sinks/routes.ts';
 import { statementRoutes } from '#server/dashboard/statements/routes.ts';
 import { statusRoutes } from '#server/dashboard/service/status.ts';
 import { upstreamRoutes } from '#server/dashboard/upstreams/routes.ts';
@@ -50,6 +51,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     limitRoutes,
     statusRoutes,
     alertRoutes,
+    sinkRoutes,
     readApiRoutes,
     receiptRoutes,
     statementRoutes,

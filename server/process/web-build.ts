@@ -28,6 +28,7 @@ export const SHARED_WITH_PAGE = [
   'db/money.ts',
   'db/pricing/',
   'db/projections/buckets.ts',
+  'db/spend/sink-kinds.ts',
   'server/contract/backtest-period.ts',
   'server/contract/client-setup.ts',
   'server/contract/live-protocol.ts',

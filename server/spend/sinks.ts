@@ -6,7 +6,8 @@ import { SinkName } from '#db/events/sink-events.ts';
 import { publicId } from '#db/ids.ts';
 import { countOf, db, rowOf } from '#db/schema/query.ts';
 import type { Tables } from '#db/schema/tables.ts';
-import { SinkConfig, sealSinkConfig } from '#db/spend/sink-config.ts';
+import { sealSinkConfig } from '#db/spend/seal-sink-config.ts';
+import { SinkConfig } from '#db/spend/sink-config.ts';
 import { RESTORED_FAULT } from '#db/spend/sink-status.ts';
 import { SINKS_MAX } from '#server/control/bounds.ts';
 import { type Change, UNCHANGED } from '#server/control/change.ts';
@@ -31,38 +32,46 @@ export class SinkControl {
 
   /**
    * Adds a sink, or replaces the configuration of the one with this name, which keeps its position.
-   * @param wanted.after the position behind which a new one starts; `now`: with the next event.
-   * @param wanted.account the one account whose spend events it gets; null: all.
    * @throws {DecisionError} when the configuration is invalid, or there are too many sinks.
    */
-  async configure(
-    pepper: Buffer,
-    wanted: { name: string; config: SinkConfig; account: string | null; after: number | 'now' },
-  ): Promise<Change & { id: string; position: number; is_new: boolean }> {
+  async configure(pepper: Buffer, wanted: NewSink): Promise<Change & Configured> {
+    const { name, account } = wanted;
+    const known = await this.#find(name);
+    if (known === undefined) return this.add(pepper, wanted);
+    if (known.account !== account) throw isAnother(name, known);
+    return this.replace(pepper, name, wanted.config);
+  }
+
+  /** Replaces the configuration of a sink, which keeps its place. @throws {DecisionError} as {@link add}. */
+  async replace(pepper: Buffer, name: string, wanted: SinkConfig): Promise<Change & Configured> {
+    const config = checkConfig(name, wanted);
+    const { kind } = config;
+    let found: Configured = { id: '', position: 0, is_new: false };
+    const change = await this.#changeAtomically(name, async () => {
+      const known = await this.#require(name);
+      if (known.kind !== kind) throw isAnother(name, known);
+      found = { ...found, id: known.id, position: Number(known.position) };
+      await this.#set(known.id, { sealed_config: sealSinkConfig(pepper, known.id, config), ...AT_ONCE });
+      return { type: 'sink.configured', sink: name, kind, ...onlyOf(known), actor: this.#control.actor };
+    });
+    return { ...change, ...found };
+  }
+
+  /** Adds a sink. @throws {DecisionError} when it exists or is invalid, or there are too many sinks. */
+  async add(pepper: Buffer, wanted: NewSink): Promise<Change & Configured> {
     const { name, account } = wanted;
     const config = checkConfig(name, wanted.config);
     const { kind } = config;
-    const only = account === null ? {} : { only_account: account };
-    const event = { type: 'sink.configured', sink: name, kind, ...only, actor: this.#control.actor } as const;
-    let found = { id: '', position: 0, is_new: false };
+    let found: Configured = { id: '', position: 0, is_new: true };
     const change = await this.#changeAtomically(name, async () => {
       const known = await this.#find(name);
-      if (known !== undefined) {
-        if (known.kind !== kind || known.account !== account)
-          throw new DecisionError(
-            'already_exists',
-            `Sink "${name}" is of kind ${known.kind}` +
-              `${known.account === null ? '' : ' for one account'}. Remove it first, or choose another name.`,
-          );
-        found = { id: known.id, position: Number(known.position), is_new: false };
-        await this.#set(known.id, { sealed_config: sealSinkConfig(pepper, known.id, config), ...AT_ONCE });
-        return event;
-      }
+      if (known !== undefined) throw isAnother(name, known);
       const position = wanted.after === 'now' ? await readHead(this.#client) : wanted.after;
       await this.#requirePosition(position);
-      found = { id: publicId(), position, is_new: true };
+      found = { ...found, id: publicId(), position };
       await this.#insert({ ...found, name, kind, account }, sealSinkConfig(pepper, found.id, config));
-      return { ...event, position };
+      const actor = this.#control.actor;
+      return { type: 'sink.configured', sink: name, kind, ...onlyOf({ account }), position, actor };
     });
     return { ...change, ...found };
   }
@@ -94,6 +103,17 @@ export class SinkControl {
       await this.#set(id, { paused_at: null, retry_at: null, ...(isRestored ? { fault: null } : {}) });
       return paused_at === null ? null : { type: 'sink.resumed', sink: name, actor: this.#control.actor };
     });
+  }
+
+  /**
+   * Asks a worker for a test event, which no receiver counts; a paused sink is tested, too.
+   * @throws {DecisionError} as {@link remove}.
+   */
+  async test(name: string): Promise<{ id: string }> {
+    const { id } = await this.#require(name);
+    const requested = { test_requested_at: sql<Date>`statement_timestamp()` };
+    await this.#set(id, { ...requested, test_taken_at: null, tested_at: null, test_fault: null });
+    return { id };
   }
 
   /**
@@ -184,6 +204,26 @@ export class SinkControl {
   }
 }
 
+type NewSink = {
+  name: string;
+  config: SinkConfig;
+  /** The one account whose spend events it gets; null: all. */
+  account: string | null;
+  /** The position behind which it starts; `now`: with the next event. */
+  after: number | 'now';
+};
+type Configured = { id: string; position: number; is_new: boolean };
+
+const onlyOf = ({ account }: { account: string | null }) =>
+  account === null ? {} : { only_account: account };
+
+const isAnother = (name: string, known: { kind: string; account: string | null }): DecisionError =>
+  new DecisionError(
+    'already_exists',
+    `Sink "${name}" is of kind ${known.kind}` +
+      `${known.account === null ? '' : ' for one account'}. Remove it first, or choose another name.`,
+  );
+
 /** Without waiting for the end of a backoff. */
 const AT_ONCE = { failures: 0, failing_since: null, fault: null, retry_at: null };
 
@@ -196,6 +236,8 @@ function checkConfig(name: string, wanted: SinkConfig): SinkConfig {
     // Without the value, which may be a secret.
     throw new DecisionError('invalid', `${issue?.path.join('.') ?? 'configuration'} is not usable.`);
   }
+  if (parsed.data.kind === 'kafka' && !parsed.data.tls && parsed.data.sasl?.mechanism === 'plain')
+    throw new DecisionError('invalid', 'SASL mechanism plain needs TLS, since it sends the password.');
   if ('url' in parsed.data) {
     const { username, password } = new URL(parsed.data.url);
     if (username !== '' || password !== '')

@@ -12,10 +12,11 @@ import { killKafka } from '../spend/kafka-verdict.ts';
 import { canRunFront } from '../support/deploy/front.ts';
 
 /**
- * `npm run chaos -- CASE [--n N] [--streams 50] [--rate 500] [--seed 1] [--front haproxy]`: breaks things on
- * purpose and checks that the promises held. `--front haproxy` puts HAProxy with deploy/haproxy.cfg before
- * the relays of `rolling`, in place of the balancer of the tests. Prints a verdict as JSON and exits 1 on any
- * violation.
+ * `npm run chaos -- CASE [--n N] [--streams 50] [--rate 500] [--seed 1] [--outage S] [--front haproxy]`:
+ * breaks things on purpose and checks that the promises held. With `--outage` the receiver of `spend` and
+ * `kafka` is down for so many seconds, and most of the kills are spread over them. `--front haproxy` puts
+ * HAProxy with deploy/haproxy.cfg before the relays of `rolling`, in place of the balancer of the tests.
+ * Prints a verdict as JSON and exits 1 on any violation.
  */
 const FRONTS = ['balancer', 'haproxy'] as const;
 type Options = {
@@ -23,6 +24,7 @@ type Options = {
   streams: number;
   rate: number;
   seed: number;
+  outageMs: number;
   front: (typeof FRONTS)[number];
 };
 
@@ -54,6 +56,7 @@ const { values, positionals } = parseArgs({
     streams: { type: 'string', default: '50' },
     rate: { type: 'string', default: '500' },
     seed: { type: 'string', default: '1' },
+    outage: { type: 'string', default: '0' },
     front: { type: 'string', default: 'balancer' },
   },
 });
@@ -77,6 +80,7 @@ const options = {
   streams: Number(values.streams),
   rate: Number(values.rate),
   seed: Number(values.seed),
+  outageMs: Number(values.outage) * 1_000,
   front,
 };
 const { violations, ...figures } = await chosen.run(options);

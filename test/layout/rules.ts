@@ -29,6 +29,8 @@ export const FOLDERS: Record<string, readonly string[]> = {
     'db/pricing/',
     'db/projections/buckets.ts',
     'db/reconcile/classes.ts',
+    'db/spend/sink-config.ts',
+    'db/spend/sink-kinds.ts',
     'db/statement/document.ts',
     'db/events/upstream-events.ts',
     'db/limits/windows.ts',
@@ -90,6 +92,8 @@ const PURE = [
   'db/events/sink-events.ts',
   'db/events/upstream-events.ts',
   'db/limits/windows.ts',
+  'db/spend/sink-config.ts',
+  'db/spend/sink-kinds.ts',
   'db/spend/spend-event.ts',
   'server/decide/',
 ];

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { closeClient } from '#db/postgres/connect.ts';
 import type { AttributionNames } from '#server/contract/attribution.ts';
 import type { RequestPage } from '#server/contract/requests.ts';
 import type { UsageReport } from '#server/contract/usage.ts';
 import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
 import type { TestDashboard } from '../support/browser/dashboard-browser.ts';
+import { connectAs } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 import { refusedPort, type ScriptedUpstream } from '../support/upstream/upstream.ts';
 import { seedHistory } from './seed-history.ts';
@@ -228,6 +230,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   await correctSome(administrator, member.me.account.id);
   for (const { account } of [administrator.me, member.me]) await eraseOne(administrator, account.id);
   await compareOneBill(dashboard);
+  await addSinks(dashboard, globex.id);
   await seedHistory(relay, [
     { id: administrator.me.account.id, nanousdPerHour: 25_000_000 },
     { id: globex.id, nanousdPerHour: 8_000_000 },
@@ -270,6 +273,37 @@ async function eraseOne(administrator: SignedInClient, account: string): Promise
   const [{ kind, pseudonym } = { kind: 'end_user', pseudonym: '' }] = body.data;
   const erased = await administrator.post(`${address}/erase`, { kind, pseudonym });
   if (erased.status !== 200) throw new Error(`erasing failed: ${erased.status}`);
+}
+
+/** Sinks in every state, as deliveries of some days left them. */
+async function addSinks({ relay, administrator }: TestDashboard, account: string): Promise<void> {
+  const url = `http://127.0.0.1:${await refusedPort()}`;
+  const lago = { kind: 'lago', url, api_key: 'x', code: 'llm_usage', allow_private: true };
+  const kafka = { kind: 'kafka', brokers: ['kafka-1:9093'], topic: 'spend', tls: true, allow_private: false };
+  for (const [name, config, owner] of [
+    ['billing', { kind: 'webhook', url, allow_private: true }, null],
+    ['globex-usage', { kind: 'cloudevents', url, allow_private: true }, account],
+    ['lago', lago, null],
+    ['warehouse', kafka, null],
+  ] as const) {
+    const { status, body } = await administrator.post('/api/sinks', {
+      name,
+      config,
+      account: owner,
+      after: 0,
+    });
+    if (status !== 200) throw new Error(`adding a sink failed: ${JSON.stringify(body)}`);
+  }
+  await administrator.patch('/api/sinks/warehouse', { paused: true });
+  const client = await connectAs(relay.store, 'owner');
+  await client.query(`update daybook.sink set delivered = 48213, delivered_at = now() - interval '3 seconds'
+    where name in ('billing', 'globex-usage', 'lago')`);
+  await client.query(`update daybook.sink set position = daybook.head(0::int2),
+    retry_at = now() + interval '1 day' where name in ('billing', 'globex-usage')`);
+  await client.query(`update daybook.sink set failures = 14, failing_since = now() - interval '42 minutes',
+    fault = 'http_503', retry_at = now() + interval '4 minutes', delivered_at = now() - interval '42 minutes'
+    where name = 'lago'`);
+  await closeClient(client);
 }
 
 /** Compares a bill that differs from the calls in several ways. */

@@ -50,7 +50,8 @@ export async function startFlakyReceiver(random: Random, secret: string): Promis
       receiver.batches++;
       const body = Buffer.concat(chunks).toString();
       if (!isSigned({ headers: request.headers, body }, secret)) receiver.faults.push('a signature');
-      if (receiver.isDown) return void response.writeHead(503).end();
+      if (receiver.isDown)
+        return void (random.below(2) === 0 ? response.writeHead(503).end() : request.socket.destroy());
       switch (random.below(10)) {
         case FAILING_OF_TEN - 4:
           return void response.writeHead(500).end();

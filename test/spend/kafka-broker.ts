@@ -41,7 +41,7 @@ export const PASSWORD = 'correct horse battery staple';
 
 const LOGIN_MODULE = 'org.apache.kafka.common.security.plain.PlainLoginModule';
 const HOST = '127.0.0.1';
-const START_MAX_MS = 60_000;
+const START_MAX_MS = 300_000;
 const OUTPUT_MAX_CHARS = 4_000;
 /** Small, and quick to start rather than quick later. */
 const JAVA = ['-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', CLASS_PATH];

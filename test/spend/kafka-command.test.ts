@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { unsealSinkConfig } from '#db/spend/sink-config.ts';
+import { unsealSinkConfig } from '#db/spend/seal-sink-config.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { createDatabase, openSession, type TestDatabase } from '../support/database.ts';

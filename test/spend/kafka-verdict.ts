@@ -1,12 +1,14 @@
+import type { SinkConfig } from '#db/spend/sink-config.ts';
 import type { SpendEvent } from '#db/spend/spend-event.ts';
 import type { Ground } from '../chaos/ground.ts';
+import { randomFrom } from '../chaos/random.ts';
+import { compareReceived, runAroundSink, type SpendRun, sumOf, type Victim } from '../chaos/spend-run.ts';
+import { alertFaults, victimsOf } from '../chaos/spend.ts';
 import type { Finding } from '../chaos/verdict.ts';
-import { startKafkaBroker } from './kafka-broker.ts';
+import { type KafkaBroker, type KafkaRecord, startKafkaBroker } from './kafka-broker.ts';
 import { fetchKafka, missingForKafka } from './kafka-jars.ts';
-import { killAroundKafka, type Victim } from './kafka-kills.ts';
 
-export type KafkaKillsVerdict = {
-  kills: number;
+export type KafkaKillsVerdict = Omit<SpendRun, 'events'> & {
   events: number;
   /** Records beyond the first of each event. */
   repeated: number;
@@ -14,45 +16,73 @@ export type KafkaKillsVerdict = {
   violations: Finding[];
 };
 
-const VICTIMS: readonly Victim[] = ['worker', 'broker', 'server', 'worker'];
+const VICTIMS: readonly Victim[] = ['worker', 'receiver', 'server', 'postgres'];
 const TOPIC = 'kills';
 
 /**
- * Kills worker, server and a real Kafka broker `n` times in turn. In the end the topic has each spend event
- * of the log, unchanged, and by their ids its sum is the log's. Fetches Kafka where it is missing.
+ * Kills worker, server, PostgreSQL and a real Kafka broker `n` times one after another, and keeps the broker
+ * down for a part of the run. In the end the topic has each spend event of the log, unchanged, and by their
+ * ids its sum is the log's. Fetches Kafka where it is missing.
+ * @param options.outageMs how long the broker is down; 0: for half of the kills.
  */
 export async function killKafka(
   ground: Ground,
-  { n, seed }: { n: number; seed: number },
+  { n, seed, outageMs = 0 }: { n: number; seed: number; outageMs?: number },
 ): Promise<KafkaKillsVerdict> {
   await fetchKafka();
   const missing = await missingForKafka();
   if (missing !== null) throw new Error(`no Kafka broker can be started: ${missing}`);
   await using broker = await startKafkaBroker();
   await broker.createTopic(TOPIC, 3);
-  const victims = Array.from({ length: n }, (_, index) => VICTIMS[index % VICTIMS.length] ?? 'worker');
-  const { events, records } = await killAroundKafka(broker, ground, { topic: TOPIC, victims, seed });
+  const options = { topic: TOPIC, victims: victimsOf(VICTIMS, n), seed, outageMs };
+  const { records, ...run } = await killAroundKafka(broker, ground, options);
 
-  const violations: Finding[] = [];
-  const found = (message: string): unknown => violations.push({ rule: 'spend', request: '', message });
   const received = new Map<string, SpendEvent>();
+  const changed: string[] = [];
   for (const { value } of records) {
     const event = JSON.parse(value) as SpendEvent;
     const known = received.get(event.id);
-    if (known !== undefined && JSON.stringify(known) !== value) found(`${event.id} has changed`);
+    if (known !== undefined && JSON.stringify(known) !== value) changed.push(`${event.id} has changed`);
     received.set(event.id, event);
   }
-  for (const event of events)
-    if (JSON.stringify(received.get(event.id)) !== JSON.stringify(event))
-      found(`${event.id} is missing or differs from the log`);
-  if (received.size !== events.length)
-    found(`${received.size} events are in the topic, and the log has ${events.length}`);
-  const logged = sumOf(events);
-  const sum = sumOf([...received.values()]);
-  if (sum !== logged) found(`the topic's sum is ${sum} n$, the log's ${logged}`);
-  const repeated = records.length - received.size;
-  return { kills: n, events: events.length, repeated, cost_nanousd: String(logged), violations };
+  const found = [...changed, ...compareReceived(run.events, received), ...alertFaults(run)];
+  return {
+    ...run,
+    events: run.events.length,
+    repeated: records.length - received.size,
+    cost_nanousd: String(sumOf(run.events)),
+    violations: found.map((message) => ({ rule: 'spend', request: '', message })),
+  };
 }
 
-const sumOf = (events: readonly SpendEvent[]): bigint =>
-  events.reduce((sum, { cost_nanousd = 0 }) => sum + BigInt(cost_nanousd), 0n);
+type KafkaKillsOptions = {
+  topic: string;
+  victims: readonly Victim[];
+  seed: number;
+  outageMs: number | null;
+};
+
+/** Runs kills around a sink of a broker's topic. @returns the run, and all records of the topic. */
+export async function killAroundKafka(
+  broker: KafkaBroker,
+  ground: Ground,
+  { topic, victims, seed, outageMs }: KafkaKillsOptions,
+): Promise<SpendRun & { records: KafkaRecord[] }> {
+  const config: SinkConfig = {
+    ...{ kind: 'kafka', brokers: [broker.address], topic, tls: false },
+    allow_private: true,
+  };
+  const run = await runAroundSink(
+    ground,
+    {
+      config,
+      kill: async () => {
+        await broker.kill();
+        await broker.start();
+      },
+      setDown: (isDown) => (isDown ? broker.kill() : broker.start()),
+    },
+    { random: randomFrom(seed), victims, outageMs },
+  );
+  return { ...run, records: await broker.read(topic) };
+}

@@ -10,7 +10,7 @@ import { databaseGround } from '../chaos/ground.ts';
 import { refusedPort } from '../support/upstream/upstream.ts';
 import { type KafkaBroker, PASSWORD, startKafkaBroker, USERNAME } from './kafka-broker.ts';
 import { missingForKafka } from './kafka-jars.ts';
-import { killAroundKafka } from './kafka-kills.ts';
+import { killAroundKafka } from './kafka-verdict.ts';
 
 /** The Kafka sink with a real broker, whose records Kafka's own client reads. */
 
@@ -127,9 +127,10 @@ describe.skipIf(missing !== null)('a Kafka sink', () => {
     { timeout: 240_000 },
     async () => {
       await broker.createTopic('kills', 3);
-      const victims = ['worker', 'broker', 'server', 'worker'] as const;
+      const victims = ['worker', 'receiver', 'server', 'worker'] as const;
       await using ground = await databaseGround();
-      const { events, records } = await killAroundKafka(broker, ground, { topic: 'kills', victims, seed: 5 });
+      const options = { topic: 'kills', victims, seed: 5, outageMs: null };
+      const { events, records } = await killAroundKafka(broker, ground, options);
 
       const received = new Map(records.map(({ headers, value }) => [headers['ce_id'], value]));
       expect(received).toEqual(new Map(events.map((event) => [event.id, JSON.stringify(event)])));

@@ -13,6 +13,7 @@ import { JobReports } from '../../worker/job-status.ts';
 import { createLogger } from '#db/diagnostics/logger.ts';
 import { watchQuotas } from '../../worker/tasks/watch-quotas.ts';
 import { watchJobs } from '../../worker/tasks/watch-jobs.ts';
+import { watchSinks } from '../../worker/tasks/watch-sinks.ts';
 import {
   watchKeys,
   watchProjections,
@@ -335,6 +336,52 @@ test('a job that fails again and again raises one alert, and one when it succeed
     'raised watch_keys 2 Error 57014',
     'recovered watch_keys 0 Error 57014',
   ]);
+});
+
+test('a sink that fails or lags is alerted once, and its recovery once', async () => {
+  const owner = await connectAs(database, 'owner');
+  await owner.query(
+    `insert into daybook.sink (id, name, kind, sealed_config, position)
+      select * from (values ('SinkDead', 'dead', 'webhook', ''::bytea, 0),
+        ('SinkSlow', 'slow', 'webhook', '', 0), ('SinkFine', 'fine', 'webhook', '', 0)) v`,
+  );
+  await using writer = await openWriter(database);
+  await writer.append([accepted()]);
+  const set = (name: string, text: string) =>
+    owner.query(`update daybook.sink set ${text} where name = $1`, [name]);
+  const toHead = 'position = daybook.head(0::smallint), failures = 0, failing_since = null, fault = null';
+  const sinkAlerts = async (): Promise<string[]> =>
+    (
+      await client.query<{ text: string }>(
+        `select concat_ws(' ', details->>'sink', state, details->>'failures', details->>'fault') as text
+          from daybook.alert order by text`,
+      )
+    ).rows.map(({ text }) => text);
+
+  await set('dead', "failures = 4, failing_since = now(), fault = 'http_503'");
+  await atOnce(watchSinks);
+  expect(await sinkAlerts()).toEqual([]);
+  await set('dead', 'failures = 5');
+  // The log is append-only for its owner, too.
+  await owner.query('alter table daybook.log_batch disable trigger user');
+  await owner.query("update daybook.log_batch set at = at - interval '6 minutes'");
+  await owner.query('alter table daybook.log_batch enable trigger user');
+  await set('fine', toHead);
+  await atOnce(watchSinks);
+  await watchSinks(client);
+  expect(await sinkAlerts()).toEqual(['dead raised 5 http_503', 'slow raised 0']);
+  await set('dead', toHead);
+  await atOnce(watchSinks);
+  await set('slow', toHead);
+  await atOnce(watchSinks);
+  expect(await sinkAlerts()).toEqual([
+    'dead raised 5 http_503',
+    'dead recovered 0',
+    'slow raised 0',
+    'slow recovered 0',
+  ]);
+  await owner.query('delete from daybook.sink');
+  await closeClient(owner);
 });
 
 test('every query of a monitor reads by an index condition, never through the history', async () => {

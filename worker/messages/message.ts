@@ -32,6 +32,7 @@ const TITLES: Record<ReadAlert['kind'], string> = {
   background_lost: 'Background response lost',
   projector_behind: 'Figures delayed',
   job_failing: 'Background job failing',
+  sink_failing: 'Sink failing',
   test: 'Test alert',
 };
 

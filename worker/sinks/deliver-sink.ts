@@ -7,7 +7,7 @@ import type { Delivered, Sink } from './sink.ts';
 import { advanceSink, type ClaimedSink, failSink, type SinkPlace } from './sink-state.ts';
 
 /** For one delivery with all its requests. Shorter than a claim of the sink. */
-const DELIVERY_MAX_MS = 12_000;
+export const DELIVERY_MAX_MS = 12_000;
 
 export type DeliverOptions = {
   /** Runs statements over a connection that is shared, and not kept while a receiver is waited for. */

@@ -35,27 +35,43 @@ export function openKafka(config: KafkaConfig, { id, source }: SinkContext): Sin
     if (closing !== null) await closeProducer(closing);
   };
 
+  /** @returns the fault; null: all in-sync replicas have the records. */
+  async function send(records: readonly SpendRecord[], signal: AbortSignal): Promise<string | null> {
+    try {
+      producer ??= await openProducer(config, id);
+      signal.throwIfAborted();
+      const messages = records.map((record) => ({ ...record, topic: config.topic }));
+      await orAborted(producer.send({ messages }), signal);
+      return null;
+    } catch (error) {
+      await close();
+      return signal.aborted ? 'timed_out' : kafkaFault(error);
+    }
+  }
+
   return {
     batchMax: BATCH_MAX,
     deliver: async (batch, signal) => {
-      try {
-        producer ??= await openProducer(config, id);
-        signal.throwIfAborted();
-        const messages = batch.map((event) => recordOf(event, config.topic, source));
-        await orAborted(producer.send({ messages }), signal);
-        return { acknowledged: batch.length, fault: null };
-      } catch (error) {
-        await close();
-        return { acknowledged: 0, fault: signal.aborted ? 'timed_out' : kafkaFault(error) };
-      }
+      const fault = await send(
+        batch.map((event) => recordOf(event, source)),
+        signal,
+      );
+      return { acknowledged: fault === null ? batch.length : 0, fault };
+    },
+    test: (event, signal) => {
+      const at = new Date().toISOString();
+      const test = { object: 'spend_event', id: event, type: 'test', at, account: 'test' } as const;
+      return send([recordOf(test, source)], signal);
     },
     close,
   };
 }
 
-function recordOf(event: SpendEvent, topic: string, source: string) {
+type SpendRecord = { key: string; value: string; headers: Record<string, string> };
+type Recorded = Pick<SpendEvent, 'object' | 'id' | 'at' | 'account'> & { type: SpendEvent['type'] | 'test' };
+
+function recordOf(event: Recorded, source: string): SpendRecord {
   return {
-    topic,
     key: event.account,
     value: JSON.stringify(event),
     headers: {

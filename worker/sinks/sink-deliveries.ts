@@ -3,14 +3,15 @@ import type { ClientBase } from 'pg';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { db, onlyRowOf } from '#db/schema/query.ts';
-import { type SinkConfig, unsealSinkConfig } from '#db/spend/sink-config.ts';
+import { unsealSinkConfig } from '#db/spend/seal-sink-config.ts';
+import type { SinkConfig } from '#db/spend/sink-config.ts';
 import { originOf } from '#db/fold/signing.ts';
 import { openSealed } from '../sealed-target.ts';
 import type { Work } from '../task-list.ts';
-import { deliverSink } from './deliver-sink.ts';
+import { deliverSink, DELIVERY_MAX_MS } from './deliver-sink.ts';
 import { openSink } from './open-sink.ts';
 import type { Sink } from './sink.ts';
-import { type ClaimedSink, claimSink, readDueSinks, releaseSinks } from './sink-state.ts';
+import { claimSink, endTest, readDueSinks, releaseSinks, type SealedSink, takeTest } from './sink-state.ts';
 
 /** How often it is looked for sinks that lack events. */
 const LOOK_MS = 1_000;
@@ -28,7 +29,7 @@ type SinkDeliveriesOptions = {
   /** The instance that claims sinks. */
   worker: () => number;
   /** The configuration of a sink. @throws {Error} when it can't be opened; it was logged. */
-  open: (id: string, claimed: ClaimedSink) => SinkConfig;
+  open: (id: string, sealed: SealedSink) => SinkConfig;
   log: Logger;
   signal: AbortSignal;
 };
@@ -59,6 +60,7 @@ type Opened = { sink: Sink; sealed: Buffer };
 class SinkDeliveries {
   readonly #options: SinkDeliveriesOptions;
   readonly #running = new Map<string, Promise<void>>();
+  readonly #tests = new Map<string, Promise<void>>();
   readonly #opened = new Map<string, Opened>();
   #source: string | null = null;
 
@@ -78,7 +80,7 @@ class SinkDeliveries {
       }
       await wait(pauseMs, undefined, { signal }).catch(() => undefined);
     }
-    await Promise.all(this.#running.values());
+    await Promise.all([...this.#running.values(), ...this.#tests.values()]);
     await this.#close([...this.#opened.keys()]);
     const released = look((client) => releaseSinks(client, worker()));
     await Promise.race([released.catch(() => undefined), wait(RELEASE_MAX_MS, undefined, { ref: false })]);
@@ -90,12 +92,9 @@ class SinkDeliveries {
     const sinks = await look((client) => readDueSinks(client, worker()));
     const known = new Set(sinks.map(({ id }) => id));
     await this.#close([...this.#opened.keys()].filter((id) => !known.has(id) && !this.#running.has(id)));
-    for (const { id, is_due } of sinks) {
-      if (!is_due || this.#running.has(id)) continue;
-      this.#running.set(
-        id,
-        this.#deliver(id).finally(() => this.#running.delete(id)),
-      );
+    for (const { id, is_due, wants_test } of sinks) {
+      if (is_due) startOnce(this.#running, id, () => this.#deliver(id));
+      if (wants_test) startOnce(this.#tests, id, () => this.#test(id));
     }
     return sinks.length === 0 ? LOOK_WITHOUT_SINKS_MS : LOOK_MS;
   }
@@ -121,24 +120,43 @@ class SinkDeliveries {
     }
   }
 
+  /** Sends a test event, over a client of its own: deliveries may run beside it. Never rejects. */
+  async #test(id: string): Promise<void> {
+    const { look, open, log, signal } = this.#options;
+    try {
+      const source = await this.#readSource();
+      const sealed = await look((client) => takeTest(client, id));
+      if (sealed === null) return;
+      const ending = AbortSignal.any([signal, AbortSignal.timeout(DELIVERY_MAX_MS)]);
+      const fault = await testSink(() => openSink(open(id, sealed), { id, source }), ending);
+      await look((client) => endTest(client, id, fault));
+    } catch (error) {
+      log.warn({ sink: id, ...errorFields(error) }, 'sink test interrupted');
+    }
+  }
+
   /**
    * The client of a sink, a new one where its configuration has changed.
    * @returns null where the configuration can't be opened.
    */
-  async #open(id: string, claimed: ClaimedSink): Promise<Sink | null> {
+  async #open(id: string, claimed: SealedSink): Promise<Sink | null> {
     const sealed = claimed.sealed_config;
     const opened = this.#opened.get(id);
     if (opened?.sealed.equals(sealed) === true) return opened.sink;
     await this.#close([id]);
-    const { look, open } = this.#options;
-    this.#source ??= await look(readSource);
+    const source = await this.#readSource();
     try {
-      const sink = openSink(open(id, claimed), { id, source: this.#source });
+      const sink = openSink(this.#options.open(id, claimed), { id, source });
       this.#opened.set(id, { sink, sealed });
       return sink;
     } catch {
       return null;
     }
+  }
+
+  async #readSource(): Promise<string> {
+    this.#source ??= await this.#options.look(readSource);
+    return this.#source;
   }
 
   async #close(ids: readonly string[]): Promise<void> {
@@ -147,6 +165,30 @@ class SinkDeliveries {
       this.#opened.delete(id);
       await opened?.sink.close().catch(() => undefined);
     }
+  }
+}
+
+/** Starts a run of a sink that has none. */
+function startOnce(runs: Map<string, Promise<void>>, id: string, run: () => Promise<void>): void {
+  if (runs.has(id)) return;
+  runs.set(
+    id,
+    run().finally(() => runs.delete(id)),
+  );
+}
+
+/** @returns the fault of the test; null: the receiver accepted it. */
+async function testSink(open: () => Sink, signal: AbortSignal): Promise<string | null> {
+  let sink: Sink;
+  try {
+    sink = open();
+  } catch {
+    return 'configuration_unavailable';
+  }
+  try {
+    return await sink.test(`test-${Date.now()}`, signal);
+  } finally {
+    await sink.close().catch(() => undefined);
   }
 }
 

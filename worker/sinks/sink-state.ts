@@ -17,7 +17,10 @@ const IS_FREE = `(s.holder is null or s.holder = $1 or s.held_until < statement_
       where i.id = s.holder and (i.dead_at is not null or i.closed_at is not null)))`;
 const IS_DUE = `s.paused_at is null and (s.retry_at is null or s.retry_at <= statement_timestamp())`;
 
-const DUE = `select s.id, s.position < daybook.head(${SHARD}::smallint) and ${IS_DUE} and ${IS_FREE} as is_due
+const WANTS_TEST = `s.test_requested_at is not null and s.test_taken_at is null`;
+
+const DUE = `select s.id, ${WANTS_TEST} as wants_test,
+    s.position < daybook.head(${SHARD}::smallint) and ${IS_DUE} and ${IS_FREE} as is_due
   from daybook.sink s order by s.id`;
 const CLAIM = `update daybook.sink s set holder = $1, held_until = clock_timestamp() + interval '${CLAIM_S} s'
   where s.id = $2 and ${IS_DUE} and ${IS_FREE}
@@ -31,14 +34,20 @@ const FAIL = `update daybook.sink s set failures = failures + 1,
     failing_since = coalesce(failing_since, clock_timestamp()), fault = $4,
     retry_at = clock_timestamp() + $5 * interval '1 millisecond'
   where s.id = $2 and s.holder = $1 and s.position = $3`;
+const TAKE_TEST = `update daybook.sink s set test_taken_at = clock_timestamp()
+  where s.id = $1 and ${WANTS_TEST}
+  returning s.name, s.sealed_config`;
+const END_TEST = `update daybook.sink set tested_at = clock_timestamp(), test_fault = $2
+  where id = $1 and test_taken_at is not null`;
 const RELEASE = `update daybook.sink set holder = null, held_until = null where holder = $1`;
 
 export type ClaimedSink = Pick<Selectable<SinkTable>, 'name' | 'sealed_config' | 'account' | 'failures'> & {
   position: number;
 };
-type DueSink = Pick<Selectable<SinkTable>, 'id'> & { is_due: boolean };
+type DueSink = Pick<Selectable<SinkTable>, 'id'> & { is_due: boolean; wants_test: boolean };
+export type SealedSink = Pick<Selectable<SinkTable>, 'name' | 'sealed_config'>;
 
-/** All sinks, and whether this worker may deliver to each of them now. */
+/** All sinks, and whether this worker may deliver to each of them now, and is to send a test event. */
 export async function readDueSinks(client: ClientBase, worker: number): Promise<DueSink[]> {
   return (await client.query<DueSink>(DUE, [worker])).rows;
 }
@@ -75,6 +84,17 @@ export async function failSink(
   pauseMs: number,
 ): Promise<void> {
   await client.query(FAIL, [worker, id, position, fault, pauseMs]);
+}
+
+/** Takes the test that an administrator asked for. @returns null where another worker has taken it. */
+export async function takeTest(client: ClientBase, id: string): Promise<SealedSink | null> {
+  const { rows } = await client.query<SealedSink>(TAKE_TEST, [id]);
+  return rows[0] ?? null;
+}
+
+/** Records the end of a test. @param fault null: the receiver accepted the event. */
+export async function endTest(client: ClientBase, id: string, fault: string | null): Promise<void> {
+  await client.query(END_TEST, [id, fault]);
 }
 
 /** Ends all claims of a worker, so that another one needn't wait for their end. */

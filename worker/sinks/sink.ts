@@ -16,6 +16,12 @@ export type Sink = {
    * @returns what the receiver acknowledged; a failure is a result and no error.
    */
   deliver: (batch: readonly SpendEvent[], signal: AbortSignal) => Promise<Delivered>;
+  /**
+   * Sends a test event, which no receiver counts.
+   * @param id of the event.
+   * @returns the fault, as of a delivery; null: the receiver accepted it.
+   */
+  test: (id: string, signal: AbortSignal) => Promise<string | null>;
   /** The most events of a batch. */
   batchMax: number;
   /** Closes connections that it keeps. It is used no more. */

@@ -1,6 +1,7 @@
-import type { METERED_FIGURES, SinkConfigOf } from '#db/spend/sink-config.ts';
+import type { SinkConfigOf } from '#db/spend/sink-config.ts';
 import type { SpendEvent } from '#db/spend/spend-event.ts';
 import { http } from '#db/node-http.ts';
+import { meteredValue } from './metered-figures.ts';
 import { faultOf, isSuccess, send } from './post-batch.ts';
 import type { Delivered, Sink, SinkContext } from './sink.ts';
 
@@ -30,8 +31,7 @@ export function openStripe(config: SinkConfigOf<'stripe'>, { source }: SinkConte
   const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENT_MAX });
 
   /** @returns the fault; null: Stripe has the event, or is not to have it. */
-  async function report(event: SpendEvent, signal: AbortSignal): Promise<string | null> {
-    const body = meterEventOf(event, config, source);
+  async function report(body: string | null, signal: AbortSignal): Promise<string | null> {
     if (body === null) return null;
     const reply = await send({
       ...{ url, headers, body, signal, agent },
@@ -50,13 +50,21 @@ export function openStripe(config: SinkConfigOf<'stripe'>, { source }: SinkConte
       let acknowledged = 0;
       while (acknowledged < batch.length) {
         const part = batch.slice(acknowledged, acknowledged + CONCURRENT_MAX);
-        const faults = await Promise.all(part.map((event) => report(event, signal)));
+        const faults = await Promise.all(
+          part.map((event) => report(meterEventOf(event, config, source), signal)),
+        );
         const failed = faults.findIndex((fault) => fault !== null);
         if (failed >= 0)
           return { acknowledged: acknowledged + failed, fault: faults[failed] ?? null } satisfies Delivered;
         acknowledged += part.length;
       }
       return { acknowledged, fault: null };
+    },
+    test: (id, signal) => {
+      const [customer] = Object.values(config.customers);
+      return customer === undefined
+        ? Promise.resolve('no_customer')
+        : report(meterEvent(config.event_name, `${source}/${id}`, new Date(), customer, 0), signal);
     },
     close: () => Promise.resolve(agent.destroy()),
   };
@@ -71,26 +79,15 @@ function meterEventOf(
   const customer = customers[event.account];
   const amount = meteredValue(event, value);
   if (customer === undefined || amount === 0) return null;
-  return new URLSearchParams({
-    event_name,
-    identifier: `${source}/${event.id}`,
-    timestamp: String(Math.floor(Date.parse(event.at) / 1_000)),
-    'payload[stripe_customer_id]': customer,
-    'payload[value]': String(amount),
-  }).toString();
+  return meterEvent(event_name, `${source}/${event.id}`, new Date(event.at), customer, amount);
 }
 
-function meteredValue(event: SpendEvent, value: (typeof METERED_FIGURES)[number]): number {
-  switch (value) {
-    case 'requests':
-      return event.type === 'request.settled' || event.type === 'request.abandoned' ? 1 : 0;
-    case 'cost_nanousd':
-      return event.cost_nanousd ?? 0;
-    case 'tokens':
-      return (event.input_tokens ?? 0) + (event.output_tokens ?? 0) + (event.hold_tokens ?? 0);
-    case 'input_tokens':
-      return event.input_tokens ?? 0;
-    case 'output_tokens':
-      return event.output_tokens ?? 0;
-  }
+function meterEvent(name: string, identifier: string, at: Date, customer: string, value: number): string {
+  return new URLSearchParams({
+    event_name: name,
+    identifier,
+    timestamp: String(Math.floor(at.getTime() / 1_000)),
+    'payload[stripe_customer_id]': customer,
+    'payload[value]': String(value),
+  }).toString();
 }

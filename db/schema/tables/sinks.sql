@@ -24,6 +24,13 @@ create table daybook.sink (
   -- The worker that delivers, until this time or its death: one at a time.
   holder integer references daybook.instance,
   held_until timestamptz,
+  -- The newest test event: asked for, taken by a worker, and sent, with the reason of its failure.
+  test_requested_at timestamptz,
+  test_taken_at timestamptz,
+  tested_at timestamptz,
+  test_fault text collate "C",
   check ((failures = 0) = (failing_since is null)),
-  check ((holder is null) = (held_until is null))
+  check ((holder is null) = (held_until is null)),
+  check (test_taken_at is null or test_requested_at is not null),
+  check (tested_at is null or test_taken_at is not null)
 );

@@ -1,28 +1,37 @@
 import type { Client } from 'pg';
+import { SINK_BEHIND_MS } from '#db/alerts/sink-alerts.ts';
 import { readSinks, RESTORED_FAULT, type SinkStatus } from '#db/spend/sink-status.ts';
 import type { Finding } from '#server/cli/doctor/finding.ts';
 
-const SHOWN_MAX = 10;
-
-/** Checks that no sink fails, and none waits for an administrator after a restore. */
-export async function checkSinks(client: Client): Promise<Finding> {
-  const check = 'sinks';
+/** Checks of each sink that it is delivered to, and that none waits for an administrator after a restore. */
+export async function checkSinks(client: Client): Promise<Finding[]> {
   const sinks = await readSinks(client);
-  const problems = sinks.flatMap((sink) => problemOf(sink) ?? []);
-  if (problems.length === 0) {
-    const paused = sinks.filter(({ paused_at }) => paused_at !== null).length;
-    return { check, ok: true, detail: `${sinks.length} configured, ${paused} paused, none failing` };
-  }
-  const more = problems.length > SHOWN_MAX ? `; and ${problems.length - SHOWN_MAX} more` : '';
-  return { check, ok: false, detail: `${problems.slice(0, SHOWN_MAX).join('; ')}${more}` };
+  if (sinks.length === 0) return [{ check: 'sinks', ok: true, detail: 'none configured' }];
+  return sinks.map((sink) => ({ check: `sink ${sink.name}`, ...stateOf(sink) }));
 }
 
-function problemOf({ name, paused_at, fault, failures, behind }: SinkStatus): string | null {
+function stateOf(sink: SinkStatus): Pick<Finding, 'ok' | 'detail'> {
+  const { name, kind, paused_at, fault, failures, behind_ms, retry_at } = sink;
+  const place = `${kind}, ${lagOf(sink)}`;
   if (paused_at !== null)
     return fault === RESTORED_FAULT
-      ? `${name} is paused since the database was restored: stop the original, then run ` +
-          `daybook sink resume ${name}`
-      : null;
-  if (failures === 0) return null;
-  return `${name} failed ${failures} times (${fault ?? 'unknown'}) and is ${behind} positions behind`;
+      ? {
+          ok: false,
+          detail:
+            `paused since the database was restored: stop the original, then run ` +
+            `daybook sink resume ${name}; ${place}`,
+        }
+      : { ok: true, detail: `paused since ${paused_at.toISOString()}; ${place}` };
+  if (failures > 0) {
+    const next = retry_at === null ? 'now' : `at ${retry_at.toISOString()}`;
+    const last = `${failures} failed deliveries in a row, the last with ${fault ?? 'unknown'}`;
+    return { ok: false, detail: `${last}; next attempt ${next}; ${place}` };
+  }
+  return { ok: behind_ms < SINK_BEHIND_MS, detail: `no failure; ${place}` };
+}
+
+function lagOf({ position, behind, behind_ms }: SinkStatus): string {
+  if (behind === 0) return `at position ${position}, not behind`;
+  const age = `${Math.round(behind_ms / 1_000)} s`;
+  return `at position ${position}, ${behind} events behind, the oldest ${age} old`;
 }

@@ -62,7 +62,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
         await checkProjections(client),
         await checkJobs(client),
         await checkOutput(client),
-        await checkSinks(client),
+        ...(await checkSinks(client)),
         await checkCheckpoints(client, config),
         await checkCredentials(client, config),
         await checkAttribution(client, config),

@@ -68,6 +68,36 @@ export function addCommands(sink: Command): void {
       run(command, (session) => addSink(session, name, kafkaConfigOf(options), options), showAdded),
     );
 
+  withPlace(add.command('lago').argument('<name>', "the sink's name"))
+    .description('usage events of Lago; the API key is read from standard input or a file')
+    .requiredOption('--code <code>', 'the code of the billable metric')
+    .option(
+      '--subscriptions <file>',
+      "a JSON file: external ids of subscriptions by account name or id; by default the account's id",
+    )
+    .option('--file <file>', 'a file that contains only the API key')
+    .option('--url <url>', "the address of Lago's API", 'https://api.getlago.com')
+    .action(async (name: string, options: LagoOptions, command: Command) => {
+      const api_key = (await readSecret(command, options.file)).trim();
+      const { url, code } = options;
+      const listed = options.subscriptions === undefined ? null : readIds(options.subscriptions);
+      await run(
+        command,
+        async (session) => {
+          const subscriptions =
+            listed === null ? {} : { subscriptions: await byAccount(session.control, listed) };
+          const allow_private = options.allowPrivate ?? false;
+          return addSink(
+            session,
+            name,
+            { kind: 'lago', url, api_key, code, ...subscriptions, allow_private },
+            options,
+          );
+        },
+        showAdded,
+      );
+    });
+
   withPlace(add.command('stripe').argument('<name>', "the sink's name"))
     .description('Stripe meter events; the API key is read from standard input or a file')
     .requiredOption('--event-name <name>', "the meter's event name")
@@ -77,11 +107,11 @@ export function addCommands(sink: Command): void {
     .option('--url <url>', "the address of Stripe's API", 'https://api.stripe.com')
     .action(async (name: string, options: StripeOptions, command: Command) => {
       const api_key = (await readSecret(command, options.file)).trim();
-      const listed = readCustomers(options.customers);
+      const listed = readIds(options.customers);
       await run(
         command,
         async (session) => {
-          const customers = await customersById(session.control, listed);
+          const customers = await byAccount(session.control, listed);
           const { url, eventName, value } = options;
           const rest = { event_name: eventName, value: value as StripeValue, customers };
           const allow_private = options.allowPrivate ?? false;
@@ -95,6 +125,7 @@ export function addCommands(sink: Command): void {
 type PlaceOptions = { account?: string; from?: string; allowPrivate?: true };
 type CloudEventsOptions = PlaceOptions & { tokenFile?: string; eventType?: string };
 type KafkaOptions = PlaceOptions & Cluster;
+type LagoOptions = PlaceOptions & { code: string; subscriptions?: string; file?: string; url: string };
 type StripeOptions = PlaceOptions & {
   eventName: string;
   customers: string;
@@ -132,7 +163,8 @@ async function addSink(
 const showAdded = ({ id, name, position, is_new }: Added): string =>
   `Sink "${name}" (${id}) is ${is_new ? 'added' : 'configured again'}, at position ${position}.`;
 
-function readCustomers(file: string): Record<string, string> {
+/** Ids of another system by account, as a file lists them. */
+function readIds(file: string): Record<string, string> {
   let listed: unknown;
   try {
     listed = JSON.parse(readFileSync(file, 'utf8'));
@@ -144,20 +176,17 @@ function readCustomers(file: string): Record<string, string> {
     typeof listed === 'object' &&
     listed !== null &&
     Object.values(listed).every((value) => typeof value === 'string');
-  if (!isMap) throw new DecisionError('invalid', `${file} must be an object of customers by account.`);
+  if (!isMap) throw new DecisionError('invalid', `${file} must be an object of ids by account.`);
   return listed as Record<string, string>;
 }
 
 /** @throws {DecisionError} naming an account that doesn't exist. */
-async function customersById(
-  control: Control,
-  listed: Record<string, string>,
-): Promise<Record<string, string>> {
+async function byAccount(control: Control, listed: Record<string, string>): Promise<Record<string, string>> {
   const model = await control.load();
   return Object.fromEntries(
-    Object.entries(listed).map(([account, customer]) => {
+    Object.entries(listed).map(([account, id]) => {
       const found = model.accountNamed(account) ?? model.account(account);
-      return [requireAccount(found, account).id, customer];
+      return [requireAccount(found, account).id, id];
     }),
   );
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { SinkConfigOf } from '#db/spend/sink-config.ts';
+import { BROKER, type SinkConfigOf } from '#db/spend/sink-config.ts';
 import { readSecretFile } from '#server/cli/input.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -41,7 +41,7 @@ export function kafkaConfigOf(options: KafkaOptions): KafkaConfig {
 function brokersOf(listed: string): string[] {
   return listed.split(',').map((each) => {
     const broker = each.trim();
-    const port = /^(?:[^\s:[\]/@]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})$/.exec(broker)?.[1];
+    const port = BROKER.exec(broker)?.[1];
     if (port === undefined || Number(port) < 1 || Number(port) > PORT_MAX)
       throw new DecisionError('invalid', 'A broker in --brokers is not host:port, such as kafka-1:9092.');
     return broker;

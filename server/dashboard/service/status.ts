@@ -4,12 +4,14 @@ import type { ClientBase } from 'pg';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
 import { SHARD } from '#db/log/append.ts';
 import { db, onlyRowOf, rowsOf } from '#db/schema/query.ts';
+import { readSinks } from '#db/spend/sink-status.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
 import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
 import { holderOf, withReadSlot } from '#server/read/api.ts';
 import type { Source } from '#server/read/store.ts';
+import { sinkRow } from '#server/dashboard/sinks/list.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
@@ -23,7 +25,7 @@ const SERVICE: Source = { projection: 'directory', tables: [] };
 /** Their number is that of the subjects of a newer version's changes. */
 const UNAPPLIED_SHOWN_MAX = 20;
 
-type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 'postgres'>;
+type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'jobs' | 'sinks' | 'postgres'>;
 
 /** How the service is: its processes, its log, its tables, its upstreams. */
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
@@ -83,6 +85,7 @@ async function readService(client: ClientBase): Promise<Read> {
   );
   const projections = await readProjectionStatus(client);
   const jobs = await rowsOf(client, db.selectFrom('daybook.job_status').selectAll().orderBy('task'));
+  const sinks = await readSinks(client);
   return {
     now: now.toISOString(),
     postgres,
@@ -113,6 +116,7 @@ async function readService(client: ClientBase): Promise<Read> {
       reason: failures === 0 ? null : reason,
       succeeded_at: succeeded_at?.toISOString() ?? null,
     })),
+    sinks: sinks.map(sinkRow),
   };
 }
 

@@ -167,6 +167,20 @@ async function showUpstream(page: Page): Promise<void> {
   await page.getByText('Connected.').first().waitFor();
 }
 
+async function addKafka(page: Page): Promise<void> {
+  await opening('Add sink')(page);
+  await page.getByLabel('Name', { exact: true }).fill('warehouse');
+  await page.getByLabel('Kafka').check();
+  await page.getByLabel('Authentication (SASL)').selectOption('scram-sha-512');
+}
+
+async function addLago(page: Page): Promise<void> {
+  await opening('Add sink')(page);
+  await page.getByLabel('Name', { exact: true }).fill('lago');
+  await page.getByLabel('Lago', { exact: true }).check();
+  await page.getByLabel('Subscriptions (optional)').fill('Globex Robotics = sub_4711\nUmbrella = sub_9');
+}
+
 async function compareBill(page: Page): Promise<void> {
   await opening('Compare bill')(page);
   await page.getByText('Names, currencies and tolerance').click();
@@ -275,6 +289,11 @@ const DIALOGS: readonly Scene[] = [
     who: 'administrator',
     act: applyDifferences,
   },
+  { name: 'admin-sinks-one', path: '/admin/sinks', who: 'administrator', act: opening('Sink billing') },
+  { name: 'admin-sinks-add', path: '/admin/sinks', who: 'administrator', act: opening('Add sink') },
+  { name: 'admin-sinks-kafka', path: '/admin/sinks', who: 'administrator', act: addKafka },
+  { name: 'admin-sinks-lago', path: '/admin/sinks', who: 'administrator', act: addLago },
+  { name: 'admin-sinks-of-an-auditor', path: '/admin/sinks', who: 'auditor' },
   {
     name: 'admin-alerts-destination',
     path: '/admin/alerts',

@@ -9,7 +9,7 @@ import {
   Reads,
   type RequestEvent,
 } from '#db/events/events.ts';
-import { SINK_KINDS } from '#db/events/sink-events.ts';
+import { SINK_KINDS } from '#db/spend/sink-kinds.ts';
 import { QUOTA_WINDOWS, RATE_FIELDS, ROUTES } from '#db/limits/limits.ts';
 import { QUOTA_METERS } from '#db/limits/meters.ts';
 import { LOG_READINGS } from '#db/events/log-events.ts';

@@ -49,7 +49,12 @@ export async function spawnServer(env: Record<string, string>, root = ROOT): Pro
     throw new Error(`the server ${why}:\n${output}`);
   };
   const timer = new Promise<void>((resolve) => setTimeout(resolve, READY_WITHIN_MS).unref());
-  await Promise.race([greeted.promise, gone.then(failed('ended')), timer.then(failed('did not get ready'))]);
+  const ready = [greeted.promise, gone.then(failed('ended')), timer.then(failed('did not get ready'))];
+  await Promise.race(ready).catch((error: unknown) => {
+    // It would become ready later, beside the one that is started in its place.
+    child.kill('SIGKILL');
+    throw error;
+  });
   const [, baseUrl = '', port = ''] = PORT_LINE.exec(output) ?? [];
   return {
     port: Number(port),

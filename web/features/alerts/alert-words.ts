@@ -38,6 +38,12 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
     name: 'Delayed figures',
     about: 'Lists and figures are more than a minute old, and when they have caught up.',
   },
+  sink_failing: {
+    name: 'Failing sinks',
+    about:
+      'Five deliveries to a sink failed in a row, or its oldest undelivered event is five minutes old, ' +
+      'and when it recovers.',
+  },
   job_failing: {
     name: 'Failing jobs',
     about: 'A background job failed twice in a row or for five minutes, and when it recovers.',

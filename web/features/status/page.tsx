@@ -8,6 +8,7 @@ import { Card, Figure } from '../../ui/layout/parts.tsx';
 import { Instances } from './instances.tsx';
 import { Jobs } from './jobs.tsx';
 import { Projections } from './projections.tsx';
+import { Sinks } from './sinks.tsx';
 import { Upstreams } from './upstreams.tsx';
 import { api } from '../../lib/api/api.ts';
 
@@ -35,6 +36,7 @@ export function StatusPage() {
             <Instances instances={status.instances} current={status.server.instance} />
             <Projections projections={status.projections} />
             <Jobs jobs={status.jobs} />
+            {status.sinks.length > 0 && <Sinks sinks={status.sinks} />}
             <Upstreams upstreams={status.upstreams} />
           </div>
         )}

@@ -1,0 +1,92 @@
+import { createWebhookSecret } from '#db/alerts/webhooks.ts';
+import { SinkName } from '#db/events/sink-events.ts';
+import type { SinkConfig, SinkConfigInput } from '#db/spend/sink-config.ts';
+import { readSinks } from '#db/spend/sink-status.ts';
+import type { Change } from '#server/contract/keys.ts';
+import { ChangeSink, type ConfiguredSink, CreateSink, ReplaceSinkConfig } from '#server/contract/sinks.ts';
+import { makeChange } from '#server/dashboard/change.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, ADMINISTRATORS_AND_AUDITORS, type ApiRoute, route } from '#server/dashboard/gate.ts';
+import { ALERTS } from '#server/dashboard/service/alerts.ts';
+import { sinkRow } from '#server/dashboard/sinks/list.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { holderOf, withReadSlot } from '#server/read/api.ts';
+import type { SignedIn } from '#server/sign-in/signed-in.ts';
+import { SinkControl } from '#server/spend/sinks.ts';
+
+const NOT_FOUND = new ApiError('not_found');
+
+/** Sinks of spend events: administrators manage them, auditors look. */
+export function sinkRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { relay, reads, control } = dashboard;
+
+  const change = <T extends Change>(
+    who: SignedIn,
+    use: (sinks: SinkControl) => Promise<T>,
+  ): Promise<T | ApiError> =>
+    makeChange(dashboard, who, (owner, client) => use(new SinkControl(owner, client)));
+
+  return [
+    route('get', '/api/sinks', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+      // Sinks are in no projection either.
+      const read = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, readSinks));
+      return read instanceof ApiError ? read : { object: 'list', data: read.found.map(sinkRow) };
+    }),
+
+    route('post', '/api/sinks', ADMINISTRATORS, CreateSink, async ({ body }, who) => {
+      const { account, config: wanted, ...place } = body;
+      if (account !== null && !relay.readModel.account(account))
+        return new ApiError('not_found', { param: 'account' });
+      const { config, secret } = complete(wanted);
+      const added = await change(who, (sinks) => sinks.add(relay.pepper, { ...place, account, config }));
+      return added instanceof ApiError ? added : configured(added, secret);
+    }),
+
+    route('put', '/api/sinks/:sink/config', ADMINISTRATORS, ReplaceSinkConfig, async (call, who) => {
+      const name = nameOf(call.params);
+      if (name instanceof ApiError) return name;
+      const { config, secret } = complete(call.body.config);
+      const replaced = await change(who, (sinks) => sinks.replace(relay.pepper, name, config));
+      return replaced instanceof ApiError ? replaced : configured(replaced, secret);
+    }),
+
+    route('patch', '/api/sinks/:sink', ADMINISTRATORS, ChangeSink, ({ params, body }, who) => {
+      const name = nameOf(params);
+      if (name instanceof ApiError) return Promise.resolve(name);
+      if ('position' in body) return change(who, (sinks) => sinks.rewind(name, body.position));
+      return change(who, (sinks) => (body.paused ? sinks.pause(name) : sinks.resume(name)));
+    }),
+
+    route('delete', '/api/sinks/:sink', ADMINISTRATORS, null, ({ params }, who) => {
+      const name = nameOf(params);
+      return name instanceof ApiError ? Promise.resolve(name) : change(who, (sinks) => sinks.remove(name));
+    }),
+
+    route('post', '/api/sinks/:sink/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
+      const name = nameOf(params);
+      if (name instanceof ApiError) return name;
+      const requested = await control.change(`member/${member.id}`, (owner, client) =>
+        new SinkControl(owner, client).test(name),
+      );
+      return requested instanceof ApiError ? requested : { object: 'sink', id: requested.id };
+    }),
+  ];
+}
+
+/** A configuration with the secret that its webhook is signed with. */
+function complete(wanted: SinkConfigInput): { config: SinkConfig; secret: string | null } {
+  if (wanted.kind !== 'webhook') return { config: wanted, secret: null };
+  const secret = createWebhookSecret();
+  return { config: { ...wanted, secret }, secret };
+}
+
+const configured = (
+  { event, id, position }: Change & { id: string; position: number },
+  secret: string | null,
+): ConfiguredSink => ({ object: 'sink', event, id, position, secret });
+
+/** What can't be a name is as unknown as one that never was. */
+function nameOf(params: Readonly<Record<string, string>>): string | ApiError {
+  const parsed = SinkName.safeParse(params['sink']);
+  return parsed.success ? parsed.data : NOT_FOUND;
+}
