@@ -1,5 +1,6 @@
-import { Client, type ClientConfig } from 'pg';
+import type { Client, ClientConfig } from 'pg';
 import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
+import { StoreClient } from '#db/postgres/client.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { Placed } from '#db/events/events.ts';
 import {
@@ -127,7 +128,7 @@ export function follow(options: FollowOptions): Follower {
   }
 
   async function once(): Promise<void> {
-    const client = new Client(options.config);
+    const client = new StoreClient(options.config);
     let lost: Error | undefined;
     client.on('error', (error) => {
       lost = error;

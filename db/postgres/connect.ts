@@ -9,6 +9,7 @@ import {
   START_CONNECT_TIMEOUT_MS,
   STATEMENT_MARGIN_MS,
 } from '#db/bounds.ts';
+import { StoreClient } from '#db/postgres/client.ts';
 
 /** A problem of the store that the operator has to fix. The message is one line for the operator. */
 export class StoreError extends Error {
@@ -67,7 +68,7 @@ export function patient(store: Store): Store {
  */
 export async function connectAs(store: Store, role: Role, timeoutMs?: number): Promise<Client> {
   const config = store.config(role);
-  const client = new Client(timeoutMs === undefined ? config : withTimeout(config, timeoutMs));
+  const client = new StoreClient(timeoutMs === undefined ? config : withTimeout(config, timeoutMs));
   client.on('error', () => undefined);
   await client.connect();
   return client;
@@ -77,9 +78,10 @@ export async function connectAs(store: Store, role: Role, timeoutMs?: number): P
 export async function connectLike(client: ClientBase): Promise<Client> {
   // The password is not enumerable.
   const { connectionParameters: like } = client as unknown as { connectionParameters: ClientConfig };
-  const other = new Client({
+  const other = new StoreClient({
     ...like,
     password: like.password,
+    query_timeout: client instanceof StoreClient ? client.timeoutMs : like.query_timeout,
     connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
@@ -94,7 +96,7 @@ export async function connectLike(client: ClientBase): Promise<Client> {
  * own pool handles only the errors of idle connections.
  */
 export function openPool(config: PoolConfig): Pool {
-  const pool = new Pool(config);
+  const pool = new Pool({ ...config, Client: StoreClient });
   pool.on('error', () => undefined);
   pool.on('connect', (client) => client.on('error', () => undefined));
   return pool;

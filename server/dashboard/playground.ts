@@ -69,7 +69,7 @@ function isOver({ session, member }: SignedIn, event: Parameters<SessionListener
 
 /** Relayed output is charged. A call that isn't recorded yet never is. */
 function end(relay: Relay, { requestId, response }: UnderWay): void {
-  const call = [...relay.running].find(({ request }) => request === requestId);
+  const call = relay.running.members().find(({ request }) => request === requestId);
   if (call) call.fail('unauthenticated', 'access_revoked');
   else response.destroy();
 }

@@ -2,13 +2,14 @@ import { PROGRESS_CALLS_MAX, PROGRESS_EVERY_MS } from '#server/feed/bounds.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
 import { packed } from '#server/feed/notify-payloads.ts';
 import type { Watch } from '#server/feed/watch.ts';
+import type { Registry } from '#db/registry.ts';
 import type { RunningCall } from '#server/relay/relay.ts';
 
 /** The progress of a running reply. */
 export type Progress = FrameOf<'progress'>;
 
 export type ProgressOptions = {
-  running: ReadonlySet<RunningCall>;
+  running: Registry<RunningCall>;
   watch: Watch;
   /** Receives progress for viewers of this process. */
   onLocal: (calls: readonly Progress[]) => void;
@@ -55,7 +56,7 @@ export class ProgressReporter {
   #report(): void {
     const { watch, running, onLocal: onHere, onRemote: onElsewhere } = this.#options;
     const moved: RunningCall[] = [];
-    for (const call of running) {
+    for (const call of running.members()) {
       if (call.relayedTokens === (this.#reported.get(call) ?? 0)) continue;
       if (watch.isWatchedHere(call.key.account) || watch.isWatchedElsewhere(call.key.account))
         moved.push(call);

@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http';
+import { Registry } from '#db/registry.ts';
 
 /** The requests whose reply has not ended, from their headers on, so that a stop can wait for them. */
 export class OpenReplies {
-  readonly #calls = new Set<ServerResponse>();
-  readonly #others = new Set<ServerResponse>();
+  readonly #calls = new Registry<ServerResponse>();
+  readonly #others = new Registry<ServerResponse>();
   #isClosing = false;
 
   /** Requests of relayed routes. */
@@ -18,15 +19,15 @@ export class OpenReplies {
 
   add(response: ServerResponse, isCall: boolean): void {
     const replies = isCall ? this.#calls : this.#others;
-    replies.add(response);
-    response.on('close', () => replies.delete(response));
+    const membership = replies.add(response);
+    response.on('close', () => replies.delete(membership));
     if (this.#isClosing) response.shouldKeepAlive = false;
   }
 
   /** From here on each reply whose head has not been sent carries `Connection: close`. */
   closeConnections(): void {
     this.#isClosing = true;
-    for (const response of [...this.#calls, ...this.#others])
+    for (const response of [...this.#calls.members(), ...this.#others.members()])
       if (!response.headersSent) response.shouldKeepAlive = false;
   }
 }

@@ -6,7 +6,7 @@ import { closeAfterReplies } from '#server/http/lingering-close.ts';
 
 /** The requests of one connection whose replies have not ended. */
 type Connection = {
-  unanswered: Set<ServerResponse>;
+  unanswered: ServerResponse[];
   /** The newest reply that has not ended, or that closes the connection. */
   newest: ServerResponse | null;
   /** It serves no further request. */
@@ -31,14 +31,15 @@ export function pipelined(
   const connection = connectionOf(socket);
   if (connection.newest?.shouldKeepAlive === false) stopServing(connection, socket);
   if (connection.isClosing) return 'ignore';
-  connection.unanswered.add(response);
+  connection.unanswered.push(response);
   connection.newest = response;
   response.on('close', () => {
-    connection.unanswered.delete(response);
+    const index = connection.unanswered.indexOf(response);
+    if (index !== -1) connection.unanswered.splice(index, 1);
     if (connection.newest === response && response.shouldKeepAlive) connection.newest = null;
-    if (connection.unanswered.size === 0) connection.whenAnswered?.();
+    if (connection.unanswered.length === 0) connection.whenAnswered?.();
   });
-  if (connection.unanswered.size <= PIPELINED_MAX) return 'serve';
+  if (connection.unanswered.length <= PIPELINED_MAX) return 'serve';
   response.shouldKeepAlive = false;
   stopServing(connection, socket);
   return 'refuse';
@@ -46,14 +47,14 @@ export function pipelined(
 
 /** Whether an earlier request of this connection waits for the end of its reply. */
 export function awaitsReply(socket: Duplex): boolean {
-  return (connections.get(socket)?.unanswered.size ?? 0) > 0;
+  return (connections.get(socket)?.unanswered.length ?? 0) > 0;
 }
 
 /** The one reply of this connection that has not ended, if it is the only one. */
 export function onlyReplyOf(socket: Duplex): ServerResponse | 'none' | 'several' {
   const { unanswered, newest = null } = connections.get(socket) ?? {};
-  if (!unanswered?.size || newest === null) return 'none';
-  return unanswered.size === 1 ? newest : 'several';
+  if (!unanswered?.length || newest === null) return 'none';
+  return unanswered.length === 1 ? newest : 'several';
 }
 
 /** Calls `done` when no request of this connection waits for the end of its reply. */
@@ -63,17 +64,11 @@ export function afterReplies(socket: Duplex, done: () => void): void {
 }
 
 function connectionOf(socket: Duplex): Connection {
-  let connection = connections.get(socket);
-  if (!connection) {
-    const { unanswered } = (connection = {
-      unanswered: new Set<ServerResponse>(),
-      newest: null,
-      isClosing: false,
-      whenAnswered: null,
-    });
-    connections.set(socket, connection);
-    socket.on('close', () => setImmediate(closeAll, unanswered));
-  }
+  const known = connections.get(socket);
+  if (known) return known;
+  const connection: Connection = { unanswered: [], newest: null, isClosing: false, whenAnswered: null };
+  connections.set(socket, connection);
+  socket.on('close', () => setImmediate(closeAll, connection.unanswered));
   return connection;
 }
 
@@ -81,8 +76,8 @@ function connectionOf(socket: Duplex): Connection {
  * Closes the responses of a closed connection that Node has left open: those that waited for the end of
  * others when a CONNECT took the connection from Node's server. Their calls would end by deadlines only.
  */
-function closeAll(unanswered: ReadonlySet<ServerResponse>): void {
-  for (const response of unanswered) {
+function closeAll(unanswered: readonly ServerResponse[]): void {
+  for (const response of [...unanswered]) {
     response.destroy();
     response.emit('close');
   }

@@ -1,5 +1,6 @@
 import type { CallProgress } from '#db/instances/instance.ts';
 import { HEARTBEAT_TOKENS_MIN, PROGRESS_CALLS_MAX } from '#server/instance/bounds.ts';
+import type { Registry } from '#db/registry.ts';
 import type { RunningCall } from '#server/relay/relay.ts';
 
 /**
@@ -11,18 +12,18 @@ import type { RunningCall } from '#server/relay/relay.ts';
  * dead. So calls under a hard limit are not reported, and stay charged with their whole reservation.
  */
 export class ProgressReport {
-  readonly #running: ReadonlySet<RunningCall>;
+  readonly #running: Registry<RunningCall>;
   /** The tokens of each call at the last heartbeat. */
   readonly #before = new WeakMap<RunningCall, number>();
 
-  constructor(running: ReadonlySet<RunningCall>) {
+  constructor(running: Registry<RunningCall>) {
     this.#running = running;
   }
 
   /** The oldest calls first, which have most to lose; the others are charged their whole reservation. */
   read(): CallProgress[] {
     const progress: CallProgress[] = [];
-    for (const call of this.#running) {
+    for (const call of this.#oldestFirst()) {
       if (progress.length === PROGRESS_CALLS_MAX) break;
       const relayed = call.relayedTokens;
       const more = Math.max(relayed - (this.#before.get(call) ?? 0), HEARTBEAT_TOKENS_MIN);
@@ -32,5 +33,12 @@ export class ProgressReport {
         progress.push({ request: call.request, tokens: charge.tokens, costNanousd: charge.cost });
     }
     return progress;
+  }
+
+  /** Ids of requests are in the order of their time. */
+  #oldestFirst(): readonly RunningCall[] {
+    const calls = this.#running.members();
+    if (calls.length <= PROGRESS_CALLS_MAX) return calls;
+    return calls.toSorted((left, right) => (left.request < right.request ? -1 : 1));
   }
 }

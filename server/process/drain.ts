@@ -66,7 +66,7 @@ export async function drain({ http, relay, replies, log }: Draining, { cut }: St
   while (!(await isOver())) await wait(DRAIN_POLL_MS);
   relay.phase = 'stopped';
   if (relay.running.size > 0) log.warn({ running: relay.running.size }, 'shutdown: running calls are cut');
-  for (const call of [...relay.running]) call.fail('shutting_down', 'service_unavailable');
+  for (const call of relay.running.members()) call.fail('shutting_down', 'service_unavailable');
   const cutMs = performance.now();
   while (replies.calls > 0 && performance.now() - cutMs < LAST_BYTES_MS) await wait(DRAIN_POLL_MS);
   http.closeAllConnections();

@@ -33,6 +33,7 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 import { RequestLog } from '#server/diagnostics/request-log.ts';
 import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
+import { Registry } from '#db/registry.ts';
 import { ProgressReport } from '#server/instance/call-progress.ts';
 import { ModelList } from '#server/models/model-list.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
@@ -183,7 +184,7 @@ export async function serve(
     backgroundStore,
     overlapped: config.ACCOUNTING === 'overlapped',
     phase: 'serving',
-    running: new Set(),
+    running: new Registry(),
   };
   opening.defer(async () => {
     relay.rejections.flush();
@@ -195,7 +196,7 @@ export async function serve(
   instance.progress = () => progress.read();
   // A peer has settled the requests of this instance already.
   instance.onFenced = () => {
-    for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');
+    for (const call of relay.running.members()) call.fail('store_unavailable', 'service_unavailable');
   };
   instance.onReplaced = (replacement) => {
     relay.instance = replacement;

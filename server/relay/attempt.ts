@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici';
 import type { EndReason } from '#db/events/endings.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import type { AttemptOptions, AttemptOutcome } from '#server/relay/attempt-outcome.ts';
-import type { DeadlineTarget } from '#server/relay/deadlines.ts';
+import type { Deadline, DeadlineTarget } from '#server/relay/deadlines.ts';
 import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
 import { ReplyClock } from '#server/relay/reply-clock.ts';
 import {
@@ -50,8 +50,8 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   #controller: Dispatcher.DispatchController | null = null;
   #head: ReplyHead | null = null;
   #reader: SseReader | null = null;
+  #deadline: Deadline | null = null;
   #isSent = false;
-  /** The head of a streamed reply is held back. */
   #isHeadHeld = false;
   /** The client has disconnected, and the reply is read to its end for its usage. */
   #isDraining = false;
@@ -68,7 +68,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
   }
 
   run(pool: UpstreamConnectionPool): Promise<AttemptOutcome> {
-    this.#options.deadlines.add(this);
+    this.#deadline = this.#options.deadlines.watch(this);
     pool.send(this.#options.call, this.#options.request, this);
     return this.#outcome.promise;
   }
@@ -373,7 +373,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
 
   #resolve(outcome: AttemptOutcome): void {
     this.#transition('ended');
-    this.#options.deadlines.delete(this);
+    this.#options.deadlines.unwatch(this.#deadline);
     this.#collected.release();
     this.#controller?.abort(ABORT);
     this.#outcome.resolve(outcome);

@@ -17,7 +17,7 @@ import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
 import { type CallEnd, countedUsage, endSeenByClient, unsentEnd } from '#server/relay/reply-usage.ts';
 import { callSize, learnCall } from '#server/relay/call-estimate.ts';
-import type { DeadlineTarget } from '#server/relay/deadlines.ts';
+import type { Deadline, DeadlineTarget } from '#server/relay/deadlines.ts';
 import { endCall } from '#server/relay/settle.ts';
 import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
 import { StoredReply } from '#server/stored/stored-reply.ts';
@@ -46,10 +46,11 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   /** Both set in the state ended. @see {@link Call.#finish} */
   #end: CallEnd | null = null;
   #rejection: ApiError | null = null;
-  /** Set while the client is still receiving its reply; resolved with whether it was complete. */
+  /** While the client is receiving its reply; resolved with whether it was complete. */
   #delivery: Promise<boolean> | null = null;
   readonly #stored: StoredReply | null;
-  #replySlab: Buffer | null = null; // The memory of a JSON reply.
+  #deadline: Deadline | null = null;
+  #replySlab: Buffer | null = null; // Of a JSON reply.
 
   constructor(relay: Relay, admitted: Admitted) {
     const { parsed, hold, subjects, estimate, reply, response } = admitted;
@@ -70,7 +71,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
    * @returns the error that the client is still to be sent, where the call was not carried out.
    */
   async run(): Promise<ApiError | null> {
-    this.#relay.running.add(this);
+    const membership = this.#relay.running.add(this);
     try {
       const { appender } = this.#admitted.instance;
       const isOverlapped = this.#relay.overlapped && appender.mode === 'up';
@@ -101,7 +102,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
       this.#settleAfterFault();
       throw error;
     } finally {
-      this.#relay.running.delete(this);
+      this.#relay.running.delete(membership);
     }
   }
 
@@ -163,13 +164,11 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
 
   async #backOff(waitMs: number): Promise<void> {
     this.#transition('waiting');
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, waitMs);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, waitMs);
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
     this.#wake = null;
   }
 
@@ -227,13 +226,13 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     if (this.#rejection) this.#writer.sendError(this.#rejection);
     if (this.#writer.isDelivered) return this.#settleAfter(true);
     this.#delivery = this.#writer.whenDelivered();
-    this.#relay.deadlines.add(this);
+    this.#deadline = this.#relay.deadlines.watch(this);
   }
 
   /** Settles the call when its client has received its reply, or has left. Until then it keeps its slot. */
   async #settleDelivered(delivery: Promise<boolean>): Promise<void> {
     const isDelivered = await delivery;
-    this.#relay.deadlines.delete(this);
+    this.#relay.deadlines.unwatch(this.#deadline);
     if (this.#state === 'ended') this.#settleAfter(isDelivered);
   }
 

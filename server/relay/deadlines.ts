@@ -1,7 +1,11 @@
 import { DEADLINE_TICK_MS } from '#server/relay/bounds.ts';
+import { type Membership, Registry } from '#db/registry.ts';
 
 /** Something that runs and may run out of time. */
 export type DeadlineTarget = { checkDeadlines(nowMs: number): void };
+
+/** A watched target, to end its watch. */
+export type Deadline = Membership<DeadlineTarget>;
 
 /**
  * One timer for the deadlines of all running requests. A timer for each deadline of each request
@@ -9,16 +13,17 @@ export type DeadlineTarget = { checkDeadlines(nowMs: number): void };
  * costs less than one of them and is exact to the tick.
  */
 export class Deadlines {
-  readonly #watched = new Set<DeadlineTarget>();
+  readonly #watched = new Registry<DeadlineTarget>();
   #timer: NodeJS.Timeout | undefined;
 
-  add(watched: DeadlineTarget): void {
-    this.#watched.add(watched);
+  watch(target: DeadlineTarget): Deadline {
     this.#timer ??= setInterval(() => this.#tickAfterReading(), DEADLINE_TICK_MS);
+    return this.#watched.add(target);
   }
 
-  delete(watched: DeadlineTarget): void {
-    this.#watched.delete(watched);
+  /** Does nothing for a target that was never watched, or is no longer. */
+  unwatch(deadline: Deadline | null): void {
+    if (deadline) this.#watched.delete(deadline);
     if (this.#watched.size > 0 || !this.#timer) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -34,6 +39,6 @@ export class Deadlines {
 
   #tick(): void {
     const nowMs = performance.now();
-    for (const watched of this.#watched) watched.checkDeadlines(nowMs);
+    for (const target of this.#watched.members()) target.checkDeadlines(nowMs);
   }
 }

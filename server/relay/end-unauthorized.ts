@@ -8,7 +8,7 @@ import type { Relay } from '#server/relay/relay.ts';
  * @param accounts those whose terms, state or keys have changed.
  */
 export function endUnauthorizedCalls(relay: Relay, accounts: ReadonlySet<string>): void {
-  for (const call of [...relay.running]) {
+  for (const call of relay.running.members()) {
     if (!accounts.has(call.key.account)) continue;
     const { context, model } = call;
     const key = relay.readModel.key(call.key.id) ?? call.key;

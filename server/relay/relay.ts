@@ -12,6 +12,7 @@ import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
+import type { Registry } from '#db/registry.ts';
 import type { OpenCalls } from '#server/limits/open-calls.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
@@ -69,5 +70,5 @@ export type Relay = {
   backgroundStore: BackgroundStore;
   phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
-  running: Set<RunningCall>;
+  running: Registry<RunningCall>;
 };

@@ -78,8 +78,8 @@ export class StoredStream implements RunningCall, Source, DeadlineTarget {
     const { relay, response } = this.#parties;
     const leave = (): void => this.#end();
     response.once('close', leave);
-    relay.running.add(this);
-    relay.deadlines.add(this);
+    const running = relay.running.add(this);
+    const deadline = relay.deadlines.watch(this);
     try {
       const refusal = await this.#relay(path);
       if (refusal) return refusal;
@@ -89,9 +89,9 @@ export class StoredStream implements RunningCall, Source, DeadlineTarget {
       if (!response.headersSent) return failure;
       this.#writer.endWithError(failure, this.#reader.insideEvent, this.#reader.dataEvents);
     } finally {
-      relay.running.delete(this);
+      relay.running.delete(running);
       if (!this.#writer.isDelivered) await this.#writer.whenDelivered();
-      relay.deadlines.delete(this);
+      relay.deadlines.unwatch(deadline);
       response.off('close', leave);
     }
     return null;

@@ -43,7 +43,11 @@ const INTERNALS: Record<string, { uses: RegExp; files: readonly string[] }> = {
   },
   'pg: client.connectionParameters': {
     uses: /\bconnectionParameters\b/,
-    files: ['db/postgres/connect.ts'],
+    files: ['db/postgres/client.ts', 'db/postgres/connect.ts'],
+  },
+  'pg: the queue of statements': {
+    uses: /\b(?:_queryQueue|_pulseQueryQueue)\b/,
+    files: ['db/postgres/client.ts'],
   },
   'pg: handleCopyData and sendCopyFromChunk': {
     uses: /\b(?:handleCopyData|sendCopyFromChunk)\b/,
@@ -117,6 +121,18 @@ describe('internals of other packages', () => {
       password: 'p',
       connectionParameters: { options: '-c role=r' },
     });
+  });
+
+  it('pg: a statement waits in _queryQueue, and _pulseQueryQueue sends the next one', () => {
+    const client = new Client() as unknown as { _queryQueue: unknown; _pulseQueryQueue: unknown };
+    expect(client._queryQueue).toEqual([]);
+    expect(client._pulseQueryQueue).toBeTypeOf('function');
+  });
+
+  it('pg: the time-out of statements is read from connectionParameters for each one', () => {
+    const client = new Client({ query_timeout: 5 });
+    expect(client).toMatchObject({ connectionParameters: { query_timeout: 5 } });
+    expect(String(client.query)).toContain('this.connectionParameters.query_timeout');
   });
 
   it('pg: passes rows of COPY to handleCopyData of the query, and sends them by sendCopyFromChunk', () => {

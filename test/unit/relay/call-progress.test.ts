@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { HEARTBEAT_TOKENS_MIN, PROGRESS_CALLS_MAX } from '#server/instance/bounds.ts';
 import { ProgressReport } from '#server/instance/call-progress.ts';
+import { Registry } from '#db/registry.ts';
 import type { RunningCall } from '#server/relay/relay.ts';
 
 const PROMPT = 10;
@@ -13,9 +14,15 @@ function call(request: string, isStreamed = true): RunningCall & { relayedTokens
   } as RunningCall & { relayedTokens: number };
 }
 
+function running(...calls: readonly RunningCall[]): Registry<RunningCall> {
+  const registry = new Registry<RunningCall>();
+  for (const each of calls) registry.add(each);
+  return registry;
+}
+
 test('a running call is charged the relayed tokens and as many as since the last heartbeat', () => {
   const one = call('one');
-  const report = new ProgressReport(new Set([one, call('json', false)]));
+  const report = new ProgressReport(running(one, call('json', false)));
   const tokensAt = (relayed: number): number | undefined => {
     one.relayedTokens = relayed;
     const [first, ...others] = report.read();
@@ -29,8 +36,10 @@ test('a running call is charged the relayed tokens and as many as since the last
 });
 
 test('a heartbeat reports the oldest calls up to its bound', () => {
-  const calls = Array.from({ length: PROGRESS_CALLS_MAX + 1 }, (_, index) => call(`${index}`));
-  const reported = new ProgressReport(new Set(calls)).read();
+  const calls = Array.from({ length: PROGRESS_CALLS_MAX + 1 }, (_, index) =>
+    call(`${index}`.padStart(9, '0')),
+  );
+  const reported = new ProgressReport(running(...calls.toReversed())).read();
   expect(reported).toHaveLength(PROGRESS_CALLS_MAX);
-  expect(reported[0]?.request).toBe('0');
+  expect(reported[0]?.request).toBe('000000000');
 });

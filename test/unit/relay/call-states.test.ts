@@ -10,6 +10,7 @@ import { Reservation } from '#server/limits/reservation.ts';
 import type { Admitted } from '#server/relay/admitted.ts';
 import { Call } from '#server/relay/call.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
+import { Registry } from '#db/registry.ts';
 import { OpenCalls } from '#server/limits/open-calls.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { PastCalls } from '#server/limits/call-history.ts';
@@ -88,7 +89,7 @@ function scripted(exchanges: readonly Exchange[], { records = true, retries = 0,
   const fencing = new FencingGuard();
   fencing.begin(performance.now());
   const relay = {
-    running: new Set(),
+    running: new Registry(),
     overlapped,
     draining: false,
     fencing,

@@ -20,7 +20,7 @@ test('after a stall of the process, waiting bytes are read before deadlines are 
       compared.resolve();
     },
   };
-  deadlines.add(target);
+  const membership = deadlines.watch(target);
   // What follows in the event loop are timers, and reading after them.
   setImmediate(() => {
     sender.write('a token');
@@ -28,7 +28,7 @@ test('after a stall of the process, waiting bytes are read before deadlines are 
     while (performance.now() < until);
   });
   await compared.promise;
-  deadlines.delete(target);
+  deadlines.unwatch(membership);
   expect(order).toEqual(['read', 'compared']);
   client.destroy();
   sender.destroy();
