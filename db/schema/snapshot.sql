@@ -2066,7 +2066,9 @@ BEGIN ATOMIC
       CROSS JOIN LATERAL string_to_table(l.events, '
 '::text) WITH ORDINALITY e(line, number))
       CROSS JOIN LATERAL unnest(ARRAY[(e.line)::daybook.event_fields]) f(type, request, account, key, model, route, end_user, session, tags, parents, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, attempt_count, first_byte_ms, duration_ms, stream, version, body, terms_position, hold_cost_nanousd, cost_nanousd, upstream_cost_nanousd, stated_cost_nanousd, admitted_minute, price_version, rejected_count, error_code, credential, answered_model, finish_reason, service_tier, provider_request, prompt_estimate, max_output_tokens))
-   WHERE ((l.shard = 0) AND (l.last_position >= events_of._from) AND (l.instance = events_of._instance) AND (((l.last_position - l.event_count) + e.number) >= events_of._from));
+   WHERE ((l.shard = 0) AND (l.last_position >= events_of._from) AND (l.instance = events_of._instance) AND (((l.last_position - l.event_count) + e.number) >= events_of._from) AND (EXISTS ( SELECT
+            FROM daybook.log_batch b
+           WHERE ((b.shard = 0) AND (b.last_position = l.last_position) AND (b.batch_no >= 0)))));
 END;
 
 CREATE OR REPLACE FUNCTION daybook.exchange(_instance integer, _position bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _closes boolean[], _stock bigint[], _request integer[], _line integer[], _minimum bigint[], _wanted bigint[], OUT allowance bigint[], OUT cap bigint[], OUT granted bigint[], OUT free bigint[], OUT near boolean[], OUT used bigint[], OUT held bigint[], OUT recallable boolean[], OUT own_returned bigint[], OUT own_used bigint[], OUT own_overdrawn bigint[], OUT grants bigint[], OUT now timestamp with time zone)

@@ -121,6 +121,53 @@ test('a background response is settled once after its server and worker were kil
   }
 });
 
+test('responses that a server has settled are not charged to its leases when it dies', async () => {
+  await using place = await makePlace({ upstreams: [{ baseUrl: upstream.baseUrl, routes: [PATH] }] });
+  const store = place.store as TestDatabase;
+  const log = openLog(store);
+  let server = await spawnServer(place.env);
+  const owner = await openSession(store.config('owner'));
+  try {
+    await changeControl(store, place.dataDir, (control) =>
+      control.overrideTerms('first', { quotas: [QUOTA] }, 'keep'),
+    );
+    const key = server.firstKey as string;
+    await until(
+      () => limitsOf(server.baseUrl, key),
+      ({ length }) => length === 1,
+      'the quota in force',
+    );
+    const reply = await begin(server.port, key, bodyOf(20));
+    const tokens = usedTokens(await until(log.read, (read) => openRequests(read).length === 0, 'the log'), [
+      reply,
+    ]);
+    await until(
+      () => chargedUnits(place),
+      (used) => used === tokens,
+      `${tokens} charged tokens`,
+    );
+    const { rows } = await owner.query<{ instance: number }>(
+      `select instance from daybook.log_batch where batch_no < -4294967296
+        order by last_position desc limit 1`,
+    );
+    await server.kill();
+    server = await spawnServer(place.env);
+    await until(
+      () =>
+        owner.query('select from daybook.instance where id = $1 and closed_at is not null', [
+          rows[0]?.instance,
+        ]),
+      ({ rowCount }) => rowCount === 1,
+      'the recovery',
+    );
+    expect(await chargedUnits(place)).toBe(tokens);
+  } finally {
+    await owner.end();
+    await server.kill();
+    await log.close();
+  }
+});
+
 test('over three servers each background response is settled once, and counts by its usage', async () => {
   await using fleet = await startFleet({ upstreams: [{ baseUrl: upstream.baseUrl, routes: [PATH] }] });
   const { secret } = await fleet.tenant('busy', { quotas: [QUOTA] });
