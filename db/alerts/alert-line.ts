@@ -71,6 +71,11 @@ export function alertLine({ kind, state, details }: ReadAlert, format: AlertForm
         `The background response of request ${text(details['request'])} by upstream ` +
         `${text(details['upstream'])} is lost; its whole reservation is charged.`
       );
+    case 'batch_lost':
+      return (
+        `Batch ${text(details['batch'])} of ${count(details['lines'])} lines by upstream ` +
+        `${text(details['upstream'])} is lost; the reservations of its lines without output are charged.`
+      );
     case 'projector_behind': {
       const { ms, events } = details;
       const lag = `${duration(ms)} (${count(events)} events)`;

@@ -20,6 +20,7 @@ export function alertPath({
     case 'upstream_failing':
     case 'implausible_usage':
     case 'background_lost':
+    case 'batch_lost':
       return calls({ upstream, model });
     case 'projector_behind':
     case 'job_failing':

@@ -14,6 +14,7 @@ export const ALERT_KINDS = [
   'upstream_failing',
   'implausible_usage',
   'background_lost',
+  'batch_lost',
   'projector_behind',
   'job_failing',
   'sink_failing',

@@ -120,6 +120,8 @@ const RequestAccepted = z.object({
   /** The client's own retry count (`x-stainless-retry-count`), if it was sent. */
   retry_count: Count.optional(),
   route,
+  /** The request that created the batch, where this is a line of one; the lines of a batch have the same. */
+  batch: RequestId.optional(),
 });
 
 /**

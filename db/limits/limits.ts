@@ -50,7 +50,15 @@ export const RELAYED_ROUTES = [
 ] as const;
 export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 /** The routes of the API, as permissions. */
-export const ROUTES = [...RELAYED_ROUTES, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
+export const ROUTES = [
+  ...RELAYED_ROUTES,
+  '/v1/files',
+  '/v1/batches',
+  '/v1/models',
+  '/v1/usage',
+  '/v1/requests',
+  '/v1/live',
+] as const;
 export type Route = (typeof ROUTES)[number];
 /** The number that stands for each route in the log. Append only: a number is never reused. */
 export const ROUTE_CODES = {

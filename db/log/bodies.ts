@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { EventOf } from '#db/events/events.ts';
 import { ObservedRejections } from '#db/events/admission.ts';
 import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
-import { PlanName } from '#db/events/parts.ts';
+import { PlanName, RequestId } from '#db/events/parts.ts';
 import { Unpriced } from '#db/events/price-events.ts';
 import { CorrectionOrigin } from '#db/events/usage-events.ts';
 import { UsageDetails } from '#db/events/usage-details.ts';
@@ -42,9 +42,14 @@ export function settlementBody(settlement: Settlement): string | null {
 }
 
 const Reservation = z
-  .strictObject({ observed: ObservedRejections.optional(), handed_over: z.literal(true).optional() })
+  .strictObject({
+    observed: ObservedRejections.optional(),
+    handed_over: z.literal(true).optional(),
+    batch: RequestId.optional(),
+  })
   .refine((fields) => Object.keys(fields).length > 0);
-type Reservation = Pick<EventOf<'request.extended'>, 'observed' | 'handed_over'>;
+type Reservation = Pick<EventOf<'request.extended'>, 'observed' | 'handed_over'> &
+  Pick<EventOf<'request.accepted'>, 'batch'>;
 
 /** The rare fields of a reservation. @throws {Error} where the body is not of the vocabulary. */
 export function parseReservation(body: string): Reservation {
@@ -52,8 +57,10 @@ export function parseReservation(body: string): Reservation {
 }
 
 /** @returns null where it has none of these fields. */
-export const reservationBody = ({ observed, handed_over }: Reservation): string | null =>
-  observed === undefined && handed_over === undefined ? null : JSON.stringify({ observed, handed_over });
+export const reservationBody = ({ observed, handed_over, batch }: Reservation): string | null =>
+  observed === undefined && handed_over === undefined && batch === undefined
+    ? null
+    : JSON.stringify({ observed, handed_over, batch });
 
 const Correction = z.strictObject({ ...CorrectionOrigin, observed: ObservedRejections.optional() });
 type Correction = z.infer<typeof Correction>;

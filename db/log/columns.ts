@@ -105,7 +105,7 @@ export const COLUMNS_ARE_COMPLETE: [Exclude<keyof EventColumns, ColumnName>] ext
 
 /** The fields of request events that have no columns: they are rare, and in the JSON of `body`. */
 export const BODY_FIELDS = {
-  'request.accepted': ['observed'],
+  'request.accepted': ['observed', 'batch'],
   'request.extended': ['observed', 'handed_over'],
   'request.settled': ['attempts', 'usage_details', 'price_plan', 'unpriced', 'observed'],
   'request.abandoned': ['observed'],

@@ -74,7 +74,8 @@ function writeReservation(
     line.integer(AT.end_reason, END_REASONS[event.end_reason]);
     line.integer(AT.usage_source, USAGE_SOURCES[event.usage_source]);
   }
-  if (event.observed !== undefined || event.type === 'request.extended') {
+  const isBatched = event.type === 'request.accepted' && event.batch !== undefined;
+  if (event.observed !== undefined || event.type === 'request.extended' || isBatched) {
     const body = reservationBody(event);
     if (body !== null) line.text(AT.body, body);
   }

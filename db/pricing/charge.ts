@@ -2,7 +2,7 @@ import type { Usage } from '#db/money.ts';
 import { type CostBound, highestCost, likelyCost } from '#db/pricing/bound.ts';
 import { costOf, roundCost } from '#db/pricing/cost.ts';
 import type { PricedPart, UnitCounts } from '#db/pricing/parts.ts';
-import { type Circumstances, rateAt, type Schedule } from '#db/pricing/schedule.ts';
+import { type Circumstances, ofTier, rateAt, type Schedule } from '#db/pricing/schedule.ts';
 
 /** What an account is charged for a call, and what the call costs the operator. Pure. */
 
@@ -19,6 +19,13 @@ export type CallPrice = {
   /** What the plan adds to the cost where it has no price of its own, in basis points. */
   markup: number;
 };
+
+/** The prices of calls that all have one service tier. */
+export function priceOfTier({ cost, sell, ...price }: CallPrice, tier: string): CallPrice {
+  const of = (part: PriceInForce | undefined): PriceInForce | undefined =>
+    part && { ...part, schedule: ofTier(part.schedule, tier) };
+  return { ...price, cost: of(cost), sell: of(sell) };
+}
 
 /** All in nano-dollars, rounded once. */
 export type Charge = {

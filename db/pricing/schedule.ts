@@ -67,6 +67,12 @@ export function scheduleOf({ base, rules = [] }: PriceTerms): Schedule {
   };
 }
 
+/** The schedule of requests that all have one service tier. */
+export function ofTier({ rules, ...schedule }: Schedule, tier: string): Schedule {
+  const own = rules.filter(({ serviceTier }) => serviceTier === undefined || serviceTier === tier);
+  return { ...schedule, rules: own.map((rule) => ({ ...rule, serviceTier: undefined })) };
+}
+
 /** The rate of a request. */
 export function rateAt({ base, rules }: Schedule, call: Circumstances): FullRate {
   for (const rule of rules) if (applies(rule, call)) return rule.rate;

@@ -89,12 +89,16 @@ grant select (id, name, kind, account, position, created_at, paused_at, delivere
       test_taken_at, tested_at, test_fault)
   on daybook.sink to daybook_relay;
 
--- Stored responses. Auditors don't read them: an id lets its account read the response.
-grant select, insert, update, delete on daybook.stored_response to daybook_relay;
-grant select, delete on daybook.stored_response to daybook_worker;
+-- Stored objects. Auditors don't read them: an id lets its account read the object.
+grant select, insert, update, delete on daybook.stored_object to daybook_relay;
+grant select, delete on daybook.stored_object to daybook_worker;
 grant select, update (ending, hold_tokens, hold_cost_nanousd, holder, taken_by, due_at)
   on daybook.background_response to daybook_relay;
 grant execute on function daybook.begin_background, daybook.settle_background to daybook_relay;
+grant select, update (id, output_file, error_file, holder, taken_by, ended_at, due_at)
+  on daybook.batch to daybook_relay;
+grant select on daybook.batch_line to daybook_relay;
+grant execute on function daybook.accept_batch, daybook.settle_batch to daybook_relay;
 
 -- Members and secrets.
 grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete

@@ -1,4 +1,4 @@
-import { STORED_RESPONSE_DAYS } from '#db/stored/bounds.ts';
+import { STORED_DAYS } from '#db/stored/bounds.ts';
 import { USAGE_HISTORY_KEPT_DAYS } from '#db/projections/bounds.ts';
 
 /**
@@ -41,6 +41,8 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.attribution_key': bounded('accounts'),
   'daybook.attribution_value': aged('the server', '400 days; a later call stores it again'),
   'daybook.background_response': trimmed('`settle_background`', 'its call is settled, a day at most'),
+  'daybook.batch': trimmed('`settle_batch`', 'its last line is settled, at most 15 days'),
+  'daybook.batch_line': trimmed('`settle_batch`', 'it is settled, at most 15 days'),
   'daybook.call_progress': trimmed('`retire_instance` or `recover_instance`', 'its instance is closed'),
   'daybook.checkpoint': aged('`retain`', '48 hours, but for one an hour'),
   'daybook.control_event': kept('every change of accounts, keys, plans and the like once more'),
@@ -65,7 +67,7 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.secret_use': aged('the server', 'its rotation is over'),
   'daybook.session': trimmed('the server', 'its end or expiry'),
   'daybook.sink': bounded('sinks'),
-  'daybook.stored_response': aged('`retain`', `${STORED_RESPONSE_DAYS} days, or its response is deleted`),
+  'daybook.stored_object': aged('`retain`', `${STORED_DAYS} days, or the object is deleted`),
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',
   ),

@@ -7,6 +7,7 @@ create schema daybook_migrations;
 create schema projection;
 create schema projection_build;
 
+create sequence daybook.batch_append;
 create sequence daybook.projector_epoch;
 
 create type daybook.event_fields as (
@@ -214,6 +215,44 @@ create table daybook.background_response (
   constraint background_response_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 512)))
 );
 CREATE INDEX background_response_due ON daybook.background_response USING btree (due_at);
+
+create table daybook.batch (
+  batch uuid not null,
+  account text collate "C" not null,
+  key text collate "C" not null,
+  upstream text collate "C" not null,
+  credential text collate "C",
+  id text collate "C",
+  input_file text collate "C" not null,
+  output_file text collate "C",
+  error_file text collate "C",
+  line_count integer not null,
+  facts text not null,
+  holder integer,
+  taken_by integer,
+  created_at timestamp with time zone default statement_timestamp() not null,
+  ended_at timestamp with time zone,
+  due_at timestamp with time zone default statement_timestamp() not null,
+  constraint batch_account_id_key UNIQUE (account, id),
+  constraint batch_pkey PRIMARY KEY (batch),
+  constraint batch_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 512)))
+);
+CREATE INDEX batch_due ON daybook.batch USING btree (due_at);
+
+create table daybook.batch_line (
+  batch uuid not null,
+  custom_id bytea not null,
+  request uuid not null,
+  model text collate "C" not null,
+  body_bytes integer not null,
+  prompt_tokens integer not null,
+  output_limit integer,
+  choices smallint not null,
+  hold_tokens bigint not null,
+  hold_cost_nanousd bigint,
+  constraint batch_line_pkey PRIMARY KEY (batch, custom_id),
+  constraint batch_line_custom_id_check CHECK ((octet_length(custom_id) = 32))
+);
 
 create table daybook.call_progress (
   instance integer not null,
@@ -547,16 +586,20 @@ create table daybook.sink (
   constraint sink_position_check CHECK (("position" >= 0))
 );
 
-create table daybook.stored_response (
+create table daybook.stored_object (
   account text collate "C" not null,
   id text collate "C" not null,
+  kind smallint not null,
   upstream text collate "C" not null,
   credential text collate "C",
   created_at timestamp with time zone default statement_timestamp() not null,
-  constraint stored_response_pkey PRIMARY KEY (account, id),
-  constraint stored_response_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 512)))
+  content text,
+  constraint stored_object_pkey PRIMARY KEY (account, id),
+  constraint stored_object_content_check CHECK ((octet_length(content) <= 16384)),
+  constraint stored_object_id_check CHECK (((octet_length(id) >= 1) AND (octet_length(id) <= 512)))
 );
-CREATE INDEX stored_response_age ON daybook.stored_response USING btree (created_at);
+CREATE INDEX stored_object_age ON daybook.stored_object USING btree (created_at);
+CREATE INDEX stored_object_list ON daybook.stored_object USING btree (account, kind, created_at, id) WHERE (content IS NOT NULL);
 
 create table daybook.stream_head (
   stream text collate "C" not null,
@@ -1026,6 +1069,9 @@ alter table daybook.alert_delivery add constraint alert_delivery_alert_fkey FORE
 alter table daybook.alert_delivery add constraint alert_delivery_destination_fkey FOREIGN KEY (destination) REFERENCES daybook.alert_destination(id) ON DELETE CASCADE;
 alter table daybook.background_response add constraint background_response_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
 alter table daybook.background_response add constraint background_response_taken_by_fkey FOREIGN KEY (taken_by) REFERENCES daybook.instance(id);
+alter table daybook.batch add constraint batch_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
+alter table daybook.batch add constraint batch_taken_by_fkey FOREIGN KEY (taken_by) REFERENCES daybook.instance(id);
+alter table daybook.batch_line add constraint batch_line_batch_fkey FOREIGN KEY (batch) REFERENCES daybook.batch(batch);
 alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
@@ -1041,6 +1087,99 @@ create table daybook.log_000001 partition of daybook.log for values from ('50000
 create table projection.request_default partition of projection.request default;
 
 set check_function_bodies = off;
+
+CREATE OR REPLACE FUNCTION daybook.accept_batch(_instance integer, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _since bigint, _units bigint[], _row jsonb, _rows jsonb, _lines text[], _lines_max integer, OUT short integer, OUT free bigint, OUT used bigint, OUT held bigint, OUT recallable boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _batch daybook.batch := jsonb_populate_record(null::daybook.batch, _row);
+  _a daybook.allowance;
+  _allowances daybook.allowance[] := '{}';
+  _head bigint;
+  -- Rows of the log of a usual size.
+  _each constant integer := 500;
+begin
+  -- The instance's row, allowances, log: the one lock order.
+  perform 1 from daybook.instance where id = _instance and dead_at is null for share;
+  if not found then
+    raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
+  end if;
+  perform from daybook.batch b where b.batch = _batch.batch;
+  if found then
+    return;
+  end if;
+  if _lines_max < cardinality(_lines) + coalesce(
+      (select sum(b.line_count) from daybook.batch b where b.account = _batch.account), 0) then
+    short := 0;
+    return;
+  end if;
+  for _i in 1 .. coalesce(cardinality(_subject), 0) loop
+    loop
+      select * into _a from daybook.allowance
+        where subject = _subject[_i] and meter = _meter[_i] and window_kind = _kind[_i]
+          and window_start = _start[_i] and reset_position = _reset[_i]
+        for update;
+      exit when found;
+      insert into daybook.allowance
+          (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position,
+            since_terms)
+        values (_subject[_i], _meter[_i], _kind[_i], _start[_i], _reset[_i], _cap[_i], _cap[_i], _terms[_i],
+          _since)
+        on conflict do nothing;
+    end loop;
+    if _terms[_i] > _a.terms_position then
+      _a.cap := _cap[_i];
+      _a.terms_position := _terms[_i];
+    end if;
+    _allowances := _allowances || _a;
+  end loop;
+
+  for _i in 1 .. cardinality(_allowances) loop
+    _a := _allowances[_i];
+    free := _a.cap - (_a.granted - _a.returned) - _a.overdrawn - _a.adjusted;
+    used := _a.used + _a.overdrawn + _a.adjusted;
+    held := _a.held;
+    if _units[_i] > free then
+      short := _i;
+      recallable := _units[_i] <= _a.cap - used;
+      if recallable then
+        update daybook.allowance set short_until = clock_timestamp() + interval '2 seconds', near = true
+          where id = _a.id;
+        perform pg_notify('daybook_recall', _a.id::text);
+      end if;
+      return;
+    end if;
+  end loop;
+  for _i in 1 .. cardinality(_allowances) loop
+    _a := _allowances[_i];
+    update daybook.allowance a set cap = _a.cap, terms_position = _a.terms_position,
+        since_terms = least(a.since_terms, _since), adjusted = a.adjusted + _units[_i],
+        ceiling = greatest(_a.cap - a.adjusted - _units[_i], a.granted - a.returned)
+      where a.id = _a.id;
+  end loop;
+
+  insert into daybook.batch
+      (batch, account, key, upstream, credential, input_file, line_count, facts, holder)
+    values (_batch.batch, _batch.account, _batch.key, _batch.upstream, _batch.credential,
+      _batch.input_file, cardinality(_lines), _batch.facts, _instance);
+  insert into daybook.batch_line
+    select _batch.batch, decode(r.custom_id, 'hex'), r.request, r.model, r.body_bytes, r.prompt_tokens,
+        r.output_limit, r.choices, r.hold_tokens, r.hold_cost_nanousd
+      from jsonb_to_recordset(_rows) as r(custom_id text, request uuid, model text, body_bytes integer,
+        prompt_tokens integer, output_limit integer, choices smallint, hold_tokens bigint,
+        hold_cost_nanousd bigint);
+  perform daybook.begin_append(_instance, daybook.batch_append_no(), _lines);
+  for _i in 0 .. (cardinality(_lines) - 1) / _each loop
+    _head := daybook.write_batch(0::smallint, _instance, daybook.batch_append_no(),
+      _lines[_i * _each + 1 : (_i + 1) * _each]);
+  end loop;
+  perform pg_notify('daybook_log', _head::text);
+  free := null; used := null; held := null;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION daybook.adjust_quotas(_instance integer, _batch_no bigint, _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[], _amount bigint[], _lines text[], _claim text[])
  RETURNS bigint
@@ -1310,6 +1449,13 @@ begin
     for each statement execute function daybook.refuse_change()', _table);
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION daybook.batch_append_no()
+ RETURNS bigint
+ LANGUAGE sql
+BEGIN ATOMIC
+ SELECT ('-1099511627776'::bigint - nextval('daybook.batch_append'::regclass));
+END;
 
 CREATE OR REPLACE FUNCTION daybook.batch_end(_position bigint)
  RETURNS bigint
@@ -2497,6 +2643,7 @@ begin
   -- Before allowances and the log, as daybook.settle_background locks them.
   update daybook.background_response set due_at = statement_timestamp(), taken_by = null
     where taken_by = _dead;
+  update daybook.batch set due_at = statement_timestamp(), taken_by = null where taken_by = _dead;
   with appended as materialized (
     select position, (fields).* from daybook.events_of(_dead, _from)
   ), reservation as (
@@ -2672,6 +2819,77 @@ begin
   end if;
   perform pg_notify('daybook_log', _head::text);
   return _head;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION daybook.settle_batch(_instance integer, _batch uuid, _lines text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _row daybook.batch;
+  _open text[];
+  _changes text[];
+  _lost daybook.event_fields;
+  _windows bigint[];
+  _units bigint[];
+  _head bigint;
+begin
+  -- The instance's row, the batch's row, allowances, log: the one lock order.
+  perform 1 from daybook.instance where id = _instance and dead_at is null for share;
+  if not found then
+    raise exception 'instance % is not live and may not append', _instance using errcode = 'DB001';
+  end if;
+  select * into _row from daybook.batch where batch = _batch for update;
+  if not found then
+    return 0;
+  end if;
+  with given as materialized (
+    select e.line, e.line::daybook.event_fields as f from unnest(_lines) as e(line)
+  ), ended as (
+    delete from daybook.batch_line l using given g where l.batch = _batch and l.request = (g.f).request
+      returning g.line, g.f, l.hold_tokens, l.hold_cost_nanousd
+  )
+  -- The difference between the charge of each and its reservation, as a correction states it.
+  select array_agg(e.line), array_agg(jsonb_populate_record(e.f, jsonb_build_object('type', 1001,
+      'input_tokens', case when (e.f).type = 101 then (e.f).input_tokens end,
+      'output_tokens', case when (e.f).type = 101 then (e.f).output_tokens end,
+      'hold_tokens', case when (e.f).type = 101 then 0 else (e.f).hold_tokens end - e.hold_tokens,
+      'cost_nanousd', coalesce(case when (e.f).type = 101 then (e.f).cost_nanousd
+        else (e.f).hold_cost_nanousd end, 0) - coalesce(e.hold_cost_nanousd, 0)))::text)
+    into _open, _changes from ended e;
+  if _open is null then
+    return 0;
+  end if;
+  -- Of rates nothing was charged.
+  select array_agg(w.id), array_agg(w.units) into _windows, _units
+    from daybook.corrected_windows(_changes) w join daybook.allowance a on a.id = w.id
+    where a.window_kind <> 1;
+  perform 1 from daybook.allowance a where a.id = any(_windows)
+    order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
+    for update of a;
+  perform daybook.begin_append(_instance, daybook.batch_append_no(), _open);
+  update daybook.allowance a set adjusted = a.adjusted + w.units,
+      ceiling = greatest(a.cap - a.adjusted - w.units, a.granted - a.returned)
+    from unnest(_windows, _units) as w(id, units) where a.id = w.id;
+  perform pg_notify('daybook_recall', case when w.units < 0 then 'adjusted ' || w.id else w.id::text end)
+    from unnest(_windows, _units) as w(id, units);
+  _head := daybook.write_batch(0::smallint, _instance, daybook.batch_append_no(), _open);
+  select f.* into _lost from unnest(_open) as e(line), unnest(array[e.line::daybook.event_fields]) as f
+    where f.type = 102 limit 1;
+  if found then
+    perform daybook.raise_alert('batch_lost/' || _batch, 1, 'batch_lost', 'raised', _row.account,
+      jsonb_build_object('batch', _batch, 'upstream', _row.upstream, 'model', _lost.model,
+        'key', _row.key, 'lines', _row.line_count));
+  end if;
+  perform from daybook.batch_line where batch = _batch limit 1;
+  if not found then
+    delete from daybook.batch where batch = _batch;
+  end if;
+  perform pg_notify('daybook_log', _head::text);
+  return cardinality(_open);
 end
 $function$;
 
@@ -2855,6 +3073,8 @@ CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_000001 FOR EA
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_batch FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON daybook.log_node FOR EACH STATEMENT EXECUTE FUNCTION daybook.refuse_change();
 
+revoke all on function daybook.accept_batch(integer,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint,bigint[],jsonb,jsonb,text[],integer) from public;
+grant execute on function daybook.accept_batch(integer,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint,bigint[],jsonb,jsonb,text[],integer) to daybook_relay;
 revoke all on function daybook.adjust_quotas(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) from public;
 grant execute on function daybook.adjust_quotas(integer,bigint,text[],smallint[],smallint[],integer[],bigint[],bigint[],bigint[],bigint[],text[],text[]) to daybook_relay;
 revoke all on function daybook.append(smallint,integer,bigint,text[],boolean) from public;
@@ -2867,6 +3087,7 @@ revoke all on function daybook.append_reading(text,text,bigint,bigint) from publ
 revoke all on function daybook.append_readings() from public;
 grant execute on function daybook.append_readings() to daybook_worker;
 revoke all on function daybook.attach_partition(integer,text) from public;
+revoke all on function daybook.batch_append_no() from public;
 revoke all on function daybook.batch_end(bigint) from public;
 grant execute on function daybook.batch_end(bigint) to daybook_auditor, daybook_relay, daybook_worker;
 revoke all on function daybook.begin_append(integer,bigint,text[]) from public;
@@ -2932,6 +3153,8 @@ revoke all on function daybook.retire_instance(integer) from public;
 grant execute on function daybook.retire_instance(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.settle_background(integer,uuid,text) from public;
 grant execute on function daybook.settle_background(integer,uuid,text) to daybook_relay;
+revoke all on function daybook.settle_batch(integer,uuid,text[]) from public;
+grant execute on function daybook.settle_batch(integer,uuid,text[]) to daybook_relay;
 revoke all on function daybook.subjects_of(text,text,text,text,text,text) from public;
 grant execute on function daybook.subjects_of(text,text,text,text,text,text) to daybook_auditor, daybook_worker;
 revoke all on function daybook.test_destination(text) from public;
@@ -2962,6 +3185,8 @@ grant insert, select on table daybook.attribution_erased to daybook_relay;
 grant insert, select, update on table daybook.attribution_key to daybook_relay;
 grant delete, insert, select on table daybook.attribution_value to daybook_relay;
 grant select, update (due_at, ending, hold_cost_nanousd, hold_tokens, holder, taken_by) on table daybook.background_response to daybook_relay;
+grant select, update (due_at, ended_at, error_file, holder, id, output_file, taken_by) on table daybook.batch to daybook_relay;
+grant select on table daybook.batch_line to daybook_relay;
 grant insert, select on table daybook.checkpoint to daybook_worker;
 grant select on table daybook.checkpoint to daybook_auditor, daybook_relay;
 grant select on table daybook.control_event to daybook_auditor, daybook_relay, daybook_worker;
@@ -2993,8 +3218,8 @@ grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;
 grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at, test_fault, test_requested_at, test_taken_at, tested_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config, test_fault, test_requested_at, test_taken_at, tested_at) on table daybook.sink to daybook_relay;
 grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at, test_fault, test_taken_at, tested_at) on table daybook.sink to daybook_worker;
-grant delete, insert, select, update on table daybook.stored_response to daybook_relay;
-grant delete, select on table daybook.stored_response to daybook_worker;
+grant delete, insert, select, update on table daybook.stored_object to daybook_relay;
+grant delete, select on table daybook.stored_object to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;
 grant update on table daybook_lock.backtest to daybook_relay;
 grant update on table daybook_lock.checkpoint to daybook_worker;

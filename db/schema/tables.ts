@@ -134,6 +134,38 @@ export type BackgroundResponseTable = {
   due_at: Default<Timestamp>;
 };
 
+export type BatchTable = {
+  batch: string;
+  account: string;
+  key: string;
+  upstream: string;
+  credential: string | null;
+  id: string | null;
+  input_file: string;
+  output_file: string | null;
+  error_file: string | null;
+  line_count: number;
+  facts: string;
+  holder: number | null;
+  taken_by: number | null;
+  created_at: Default<Timestamp>;
+  ended_at: Timestamp | null;
+  due_at: Default<Timestamp>;
+};
+
+export type BatchLineTable = {
+  batch: string;
+  custom_id: Buffer;
+  request: string;
+  model: string;
+  body_bytes: number;
+  prompt_tokens: number;
+  output_limit: number | null;
+  choices: number;
+  hold_tokens: Int8;
+  hold_cost_nanousd: Int8 | null;
+};
+
 export type CallProgressTable = {
   instance: number;
   request: string[];
@@ -385,12 +417,14 @@ export type SinkTable = {
   test_fault: string | null;
 };
 
-export type StoredResponseTable = {
+export type StoredObjectTable = {
   account: string;
   id: string;
+  kind: number;
   upstream: string;
   credential: string | null;
   created_at: Default<Timestamp>;
+  content: string | null;
 };
 
 export type StreamHeadTable = {
@@ -810,6 +844,8 @@ export type Tables = {
   'daybook.attribution_key': AttributionKeyTable;
   'daybook.attribution_value': AttributionValueTable;
   'daybook.background_response': BackgroundResponseTable;
+  'daybook.batch': BatchTable;
+  'daybook.batch_line': BatchLineTable;
   'daybook.call_progress': CallProgressTable;
   'daybook.checkpoint': CheckpointTable;
   'daybook.control_event': ControlEventTable;
@@ -834,7 +870,7 @@ export type Tables = {
   'daybook.secret_use': SecretUseTable;
   'daybook.session': SessionTable;
   'daybook.sink': SinkTable;
-  'daybook.stored_response': StoredResponseTable;
+  'daybook.stored_object': StoredObjectTable;
   'daybook.stream_head': StreamHeadTable;
   'daybook_migrations.definition': DefinitionTable;
   'daybook_migrations.migration': MigrationTable;
@@ -866,12 +902,20 @@ export type Tables = {
 
 /** The result of every function: a value, which may be null, or the columns of its rows. */
 export type Functions = {
+  'daybook.accept_batch': {
+    short: number;
+    free: Int8;
+    used: Int8;
+    held: Int8;
+    recallable: boolean;
+  };
   'daybook.adjust_quotas': Int8;
   'daybook.append': Int8;
   'daybook.append_control': Int8;
   'daybook.append_corrections': Int8;
   'daybook.append_reading': Int8;
   'daybook.append_readings': number;
+  'daybook.batch_append_no': Int8;
   'daybook.batch_end': Int8;
   'daybook.begin_append': Int8;
   'daybook.charged_units': Int8;
@@ -981,6 +1025,7 @@ export type Functions = {
   'daybook.register_instance': number;
   'daybook.request_recovery': boolean;
   'daybook.settle_background': Int8;
+  'daybook.settle_batch': number;
   'daybook.subjects_of': {
     holder: string;
     per: number;

@@ -6,12 +6,15 @@ import { LineWriter } from '#db/log/line-writer.ts';
 import { writeRequestLine } from '#db/log/request-line.ts';
 import { retryTransaction } from '#db/postgres/retry-transaction.ts';
 import { countOf, db, type Queryable, rowOf, rowsOf } from '#db/schema/query.ts';
-import type { StoredName, StoredRow } from '#db/stored/places.ts';
+import type { StoredName, StoredPlace } from '#db/stored/places.ts';
 
 /** All queries on calls whose responses go on in the background. */
 
+/** A response with the upstream and credential that hold it. */
+type Held = StoredName & Omit<StoredPlace, 'kind'>;
+
 /** A call that a server is about to hand over. `hold_*` is its reservation. */
-export type BegunCall = StoredRow & {
+export type BegunCall = Held & {
   request: string;
   call: string;
   hold_tokens: number;
@@ -19,7 +22,7 @@ export type BegunCall = StoredRow & {
 };
 
 /** A call that was handed over. `ending` is its ending, where that is known already. */
-export type BackgroundCall = StoredRow & {
+export type BackgroundCall = Held & {
   request: string;
   call: string;
   ending: string | null;

@@ -149,6 +149,16 @@ export const API_ERRORS = {
     type: 'invalid_request_error',
     message: 'No such response. It may be deleted, or belong to another account; check the id.',
   },
+  file_not_found: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No such file. It may be deleted, or belong to another account; check the id.',
+  },
+  batch_not_found: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No such batch. It may be older than 30 days, or belong to another account; check the id.',
+  },
   previous_response_not_found: {
     status: 400,
     type: 'invalid_request_error',
@@ -222,6 +232,15 @@ export const API_ERRORS = {
     type: 'rate_limit_error',
     message: 'A rate limit is exceeded. Wait as long as Retry-After says and try again.',
     retryAfterS: 1,
+  },
+
+  batch_limit_exceeded: {
+    status: 429,
+    type: 'rate_limit_error',
+    message:
+      'The batches of this account that are in progress have too many lines together. ' +
+      'Wait for one to end, or cancel one, and create this one again.',
+    retryAfterS: 60,
   },
 
   buffer_limit_exceeded: {

@@ -39,6 +39,8 @@ import { MESSAGES, RELAYED, errorFormatOf, relayedSpec } from '#server/relay/rou
 import type { ModelList } from '#server/models/model-list.ts';
 import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
+import { BATCH_API_ROUTES, batchRoutes } from '#server/batches/batch-routes.ts';
+import { FILE_ROUTES, fileRoutes } from '#server/batches/file-routes.ts';
 import { STORED_ROUTES, storedRoutes } from '#server/stored/routes.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
@@ -192,6 +194,8 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 
   routes.use(modelRoutes(relay, modelList));
   routes.use(storedRoutes(relay));
+  routes.use(fileRoutes(relay));
+  routes.use(batchRoutes(relay));
   routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
   routes.use(logRoutes(proofs, relay.trustedProxies, (request) => mayReadEvents(dashboard, request)));
   const headers = pageHeaders(dashboard.config);
@@ -209,6 +213,8 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS'] as const),
     ...[...MODEL_ROUTES, ...READ_ROUTES].map((route) => [route, 'GET, HEAD, OPTIONS'] as const),
     ...STORED_ROUTES,
+    ...FILE_ROUTES,
+    ...BATCH_API_ROUTES,
     [LIVE, 'GET'],
     [LIVE_SIGNED_IN, 'GET'],
     ['/healthz', 'GET, HEAD'],
@@ -243,7 +249,8 @@ const NO_WEBSOCKET = new ApiError('upgrade_required', {
 });
 
 /** The most common mistake in a base URL is a missing /v1. */
-const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;
+const WITHOUT_V1 =
+  /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings|files|batches)(\/|$)/;
 
 function notFound(path: string): ApiError {
   if (WITHOUT_V1.test(path))

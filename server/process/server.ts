@@ -45,6 +45,8 @@ import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/store.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
+import { BatchPoller } from '#server/batches/batch-poller.ts';
+import { BatchStore } from '#server/batches/batch-store.ts';
 import { BackgroundPoller } from '#server/stored/background-poller.ts';
 import { BackgroundStore } from '#server/stored/background-store.ts';
 import { RouteBack } from '#server/stored/route-back.ts';
@@ -156,6 +158,8 @@ export async function serve(
     log.warn(errorFields(error), 'recording a background response failed'),
   );
   opening.defer(() => backgroundStore.close());
+  const batchStore = new BatchStore(store.config('relay'));
+  opening.defer(() => batchStore.close());
   const relay: Relay = {
     readModel,
     pepper,
@@ -182,6 +186,7 @@ export async function serve(
     }),
     routeBack,
     backgroundStore,
+    batchStore,
     overlapped: config.ACCOUNTING === 'overlapped',
     phase: 'serving',
     running: new Registry(),
@@ -192,6 +197,8 @@ export async function serve(
   });
   const poller = new BackgroundPoller(relay, log);
   opening.defer(() => poller.close());
+  const batchPoller = new BatchPoller(relay, log);
+  opening.defer(() => batchPoller.close());
   const progress = new ProgressReport(relay.running);
   instance.progress = () => progress.read();
   // A peer has settled the requests of this instance already.

@@ -193,12 +193,12 @@ async function admit(
 }
 
 /** Who a call is for, as its client says or its key fixes. */
-function attribute(
-  { attribution, readModel }: Relay,
+export function attribute(
+  { attribution, readModel }: Pick<Relay, 'attribution' | 'readModel'>,
   key: Key,
-  { rawHeaders }: IncomingMessage,
-  { bytes }: Body,
-  { scanned }: ParsedRequest,
+  { rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>,
+  { bytes }: Pick<Body, 'bytes'>,
+  { scanned }: Pick<ParsedRequest, 'scanned'>,
 ): CallAttribution | ApiError | Promise<CallAttribution | ApiError> {
   const of = key.terms?.attribution;
   const sent = readAttribution(rawHeaders, bytes, scanned);

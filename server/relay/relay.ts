@@ -16,6 +16,7 @@ import type { Registry } from '#db/registry.ts';
 import type { OpenCalls } from '#server/limits/open-calls.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
+import type { BatchStore } from '#server/batches/batch-store.ts';
 import type { BackgroundStore } from '#server/stored/background-store.ts';
 import type { RouteBack } from '#server/stored/route-back.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
@@ -68,6 +69,7 @@ export type Relay = {
   /** Where responses are stored. */
   routeBack: RouteBack;
   backgroundStore: BackgroundStore;
+  batchStore: BatchStore;
   phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
   running: Registry<RunningCall>;

@@ -12,19 +12,3 @@ export type BackgroundFacts = {
   outputMax: number | null;
   attempts: number;
 };
-
-/** Stands for the ends of times that have none, which JSON has no number for. */
-const ENDLESS = new Map<unknown, string>([
-  [Infinity, '∞'],
-  [-Infinity, '-∞'],
-]);
-const NUMBERS = new Map<unknown, number>([
-  ['∞', Infinity],
-  ['-∞', -Infinity],
-]);
-
-export const writeFacts = (facts: BackgroundFacts): string =>
-  JSON.stringify(facts, (_name, value: unknown) => ENDLESS.get(value) ?? value);
-
-export const readFacts = (text: string): BackgroundFacts =>
-  JSON.parse(text, (_name, value: unknown) => NUMBERS.get(value) ?? value) as BackgroundFacts;

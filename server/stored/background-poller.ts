@@ -3,7 +3,8 @@ import { errorFields } from '#db/diagnostics/error-fields.ts';
 import type { EventOf } from '#db/events/events.ts';
 import type { BackgroundCall } from '#db/stored/background.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { readFacts } from '#server/stored/background-facts.ts';
+import type { BackgroundFacts } from '#server/stored/background-facts.ts';
+import { readFacts } from '#server/stored/facts-json.ts';
 import { BACKGROUND_LOOK_MS, POLLS_MAX, STORED_REPLY_MS } from '#server/stored/bounds.ts';
 import { endingOf, judgePoll, lostEnding, type Polled } from '#server/stored/judge-poll.ts';
 import { JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
@@ -67,7 +68,7 @@ export class BackgroundPoller {
     const settle = (ending: EventOf<'request.settled' | 'request.abandoned'>): Promise<void> =>
       store.settle(instance.appender.instance, ending);
     if (call.ending !== null) return settle(JSON.parse(call.ending) as EventOf<'request.settled'>);
-    const facts = readFacts(call.call);
+    const facts = readFacts(call.call) as BackgroundFacts;
     const verdict = judgePoll(await this.#ask(call), facts, call.ageMs);
     if (this.#stopped.signal.aborted) return store.postpone(call.request, 0);
     switch (verdict.kind) {

@@ -34,7 +34,7 @@ export class BackgroundStore {
   async begin(row: BegunCall, instance: number): Promise<boolean> {
     try {
       const { account, id, upstream, credential } = row;
-      await insertPlaces(this.#pool, [{ account, id, upstream, credential }]);
+      await insertPlaces(this.#pool, [{ account, id, kind: 'response', upstream, credential }]);
       await beginBackground(this.#pool, instance, row);
       return true;
     } catch (error) {

@@ -1,11 +1,15 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import { apiErrorOfReply } from '#server/relay/upstream-errors.ts';
 import { readReplyHead } from '#server/relay/reply-head.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
 import { STORED_REPLY_MS } from '#server/stored/bounds.ts';
-import type { UpstreamConnectionPool, UpstreamRequest } from '#server/upstreams/connection-pool.ts';
+import type {
+  UpstreamConnectionPool,
+  UpstreamReply,
+  UpstreamRequest,
+} from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { ByteCollector } from '#server/wire/byte-collector.ts';
@@ -20,35 +24,62 @@ type Parties = {
 };
 
 /**
- * Sends a request for a stored response to its upstream.
+ * Sends a request for a stored object to its upstream.
+ * @param timeout ends the exchange with a TimeoutError.
  * @returns the reply's bytes without credentials, its error in the relay's words, or null: the client has
  * disconnected.
  */
 export async function exchange(
-  { upstream: { provider, redactor }, pool, open, response }: Parties,
+  { upstream, pool, open, response }: Parties,
   request: Omit<UpstreamRequest, 'signal'>,
+  timeout: AbortSignal = AbortSignal.timeout(STORED_REPLY_MS),
 ): Promise<Buffer | ApiError | null> {
   const gone = new AbortController();
   const leave = (): void => gone.abort();
   response.once('close', leave);
   if (response.destroyed) gone.abort();
   try {
-    const signal = AbortSignal.any([gone.signal, AbortSignal.timeout(STORED_REPLY_MS)]);
-    const { status, headers, body } = await pool.exchange({ ...request, signal });
-    const { form, retryAfter } = readReplyHead(status, headers, false, redactor);
-    const bytesMax = form === 'error' ? ERROR_REPLY_BYTES_MAX : JSON_REPLY_BYTES_MAX;
-    const bytes = await collect(body, bytesMax, open);
-    if (bytes instanceof ApiError) return bytes;
-    if (form === 'error')
-      return apiErrorOfReply({ status, fault: provider.parseError(bytes), retryAfter, redactor }).refusal;
-    return form === 'json' ? redactor.json(bytes, false) : new ApiError('upstream_error');
+    const signal = AbortSignal.any([gone.signal, timeout]);
+    return await readJsonReply(await pool.exchange({ ...request, signal }), upstream, open);
   } catch (error) {
     if (gone.signal.aborted) return null;
-    if ((error as Error).name === 'TimeoutError') return new ApiError('upstream_timeout');
-    return new ApiError(transportFailure(error)[0]);
+    return failureOf(error);
   } finally {
     response.off('close', leave);
   }
+}
+
+/** The JSON of a reply without credentials, or its error in the relay's words. @throws if it breaks off. */
+export async function readJsonReply(
+  { status, headers, body }: UpstreamReply,
+  upstream: Upstream,
+  open: Pick<OpenCall, 'holdBody'>,
+): Promise<Buffer | ApiError> {
+  const { form } = readReplyHead(status, headers, false, upstream.redactor);
+  if (form === 'error') return readErrorReply({ status, headers, body }, upstream, open);
+  const bytes = await collect(body, JSON_REPLY_BYTES_MAX, open);
+  if (bytes instanceof ApiError) return bytes;
+  return form === 'json' ? upstream.redactor.json(bytes, false) : new ApiError('upstream_error');
+}
+
+/** The error of a reply whose status is no success, in the relay's words. @throws where it breaks off. */
+export async function readErrorReply(
+  { status, headers, body }: UpstreamReply,
+  { provider, redactor }: Pick<Upstream, 'provider' | 'redactor'>,
+  open: Pick<OpenCall, 'holdBody'>,
+): Promise<ApiError> {
+  const bytes = await collect(body, ERROR_REPLY_BYTES_MAX, open);
+  if (bytes instanceof ApiError) return bytes;
+  const fault = provider.parseError(bytes);
+  return apiErrorOfReply({ status, fault, retryAfter: retryAfterOf(headers), redactor }).refusal;
+}
+
+const retryAfterOf = ({ 'retry-after': value }: IncomingHttpHeaders): string | undefined => value;
+
+/** The error of an exchange that broke off. */
+export function failureOf(error: unknown): ApiError {
+  if ((error as Error | null)?.name === 'TimeoutError') return new ApiError('upstream_timeout');
+  return new ApiError(transportFailure(error)[0]);
 }
 
 async function collect(

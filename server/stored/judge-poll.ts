@@ -52,7 +52,7 @@ const NO_HEAD = { requestId: null, edgeId: null, generatedId: null, statedCost: 
 
 /** The ending of a call in the background. @param durationMs until the end was seen. */
 export function endingOf(
-  { accepted, price, attempts }: BackgroundFacts,
+  { accepted, price, attempts }: Pick<BackgroundFacts, 'accepted' | 'price' | 'attempts'>,
   { upstream, credential }: { upstream: string; credential: string | null },
   end: CallEnd,
   durationMs: number,
@@ -68,7 +68,7 @@ export function endingOf(
 
 /** The ending of a lost one, which is charged its reservation. */
 export function lostEnding(
-  { accepted }: BackgroundFacts,
+  { accepted }: Pick<BackgroundFacts, 'accepted'>,
   { hold_tokens, hold_cost_nanousd }: { hold_tokens: number; hold_cost_nanousd: number | null },
 ): EventOf<'request.abandoned'> {
   const { request, account, key, model, route, admitted_minute, terms_position, parents, observed } =

@@ -1,7 +1,7 @@
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { isResponseId } from '#server/stored/route-back.ts';
+import { isStoredId } from '#server/stored/route-back.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
@@ -22,7 +22,7 @@ export async function findHolder(
 ): Promise<Holder | ApiError | null> {
   if (!targets.some(({ upstream }) => upstream.routes.has('/v1/responses'))) return null;
   try {
-    const place = isResponseId(id) ? await routeBack.find({ account, id }) : null;
+    const place = isStoredId(id) ? await routeBack.find({ account, id }, 'response') : null;
     const target = targets.find(({ upstream }) => upstream.name === place?.upstream);
     const pool = target?.upstream.pools.find(({ credential }) => credential === place?.credential);
     if (target && pool) return { target, pool };

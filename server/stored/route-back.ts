@@ -1,10 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ClientConfig, Pool } from 'pg';
-import { RESPONSE_ID_CHARACTERS_MAX } from '#db/stored/bounds.ts';
+import { STORED_ID_CHARACTERS_MAX } from '#db/stored/bounds.ts';
 import {
+  addPlaces,
   deletePlace,
+  describePlace,
   insertPlaces,
+  listPlaces,
+  type PlaceList,
   readPlace,
+  type StoredKind,
   type StoredName,
   type StoredPlace,
   type StoredRow,
@@ -20,16 +25,16 @@ import {
   STORED_IDLE_MS,
 } from '#server/stored/bounds.ts';
 
-const RESPONSE_ID = new RegExp(`^[\\x21-\\x7e]{1,${RESPONSE_ID_CHARACTERS_MAX}}$`);
+const STORED_ID = new RegExp(`^[\\x21-\\x7e]{1,${STORED_ID_CHARACTERS_MAX}}$`);
 
-/** Whether a text can be the id of a stored response. Longer ones can't be routed back. */
-export const isResponseId = (text: unknown): text is string =>
-  typeof text === 'string' && RESPONSE_ID.test(text);
+/** Whether a text can be the id of a stored object. Longer ones can't be routed back. */
+export const isStoredId = (text: unknown): text is string => typeof text === 'string' && STORED_ID.test(text);
 
 /**
- * The route-back table: which upstream and credential hold a stored response. Places are written in batches,
- * off the path of the calls: this process knows a place from when it sees the id in a reply, the others
- * some milliseconds later. Only an account that made a response finds its place.
+ * The route-back table: which upstream and credential hold a stored response, file or batch. Places of
+ * responses are written in batches, off the path of the calls: this process knows a place from when it sees
+ * the id in a reply, the others some milliseconds later. Those of files and batches are written before their
+ * clients see the ids. Only an account that made an object finds its place.
  */
 export class RouteBack {
   readonly #pool: Pool;
@@ -51,9 +56,9 @@ export class RouteBack {
     this.#onError = onError;
   }
 
-  /** Notes where a response is stored. An id that can't be one is ignored. */
+  /** Notes where an object is stored. An id that can't be one is ignored. */
   note(row: StoredRow): void {
-    if (!isResponseId(row.id) || this.#isClosed) return;
+    if (!isStoredId(row.id) || this.#isClosed) return;
     if (this.#waiting.size >= PLACES_WAITING_MAX) {
       this.dropped++;
       return;
@@ -62,17 +67,36 @@ export class RouteBack {
     if (this.#writing === null) this.#timer ??= setTimeout(() => void this.flush(), PLACE_LINGER_MS);
   }
 
-  /** @returns null: this account made no such response, or it was deleted. @throws if the store is away. */
-  async find(name: StoredName): Promise<StoredPlace | null> {
+  /** @returns null: this account made no such object, or it was deleted. @throws if the store is away. */
+  async find(name: StoredName, kind: StoredKind): Promise<StoredPlace | null> {
     for (const afterMs of PLACE_LOOK_AFTER_MS) {
       if (afterMs > 0) await wait(afterMs);
       const place = this.#waiting.get(nameOf(name)) ?? (await readPlace(this.#pool, name));
-      if (place !== null) return place;
+      if (place !== null) return place.kind === kind ? place : null;
     }
     return null;
   }
 
-  /** The response was deleted. */
+  /** Writes where an object is stored, before its client sees the id. @throws if the store is away. */
+  keep(row: StoredRow): Promise<void> {
+    return insertPlaces(this.#pool, [row]);
+  }
+
+  /** The same of objects that may be known already. */
+  add(rows: readonly StoredRow[]): Promise<void> {
+    return addPlaces(this.#pool, rows);
+  }
+
+  /** Replaces what lists show of an object. */
+  describe(name: StoredName, content: string): Promise<void> {
+    return describePlace(this.#pool, name, content);
+  }
+
+  list(page: PlaceList): Promise<string[]> {
+    return listPlaces(this.#pool, page);
+  }
+
+  /** The object was deleted. */
   async forget(name: StoredName): Promise<void> {
     if (this.#waiting.has(nameOf(name))) await this.flush();
     await deletePlace(this.#pool, name);

@@ -1,18 +1,19 @@
-import express, { type Request, type Response, type Router } from 'express';
-import type { Key } from '#db/fold/key.ts';
-import type { StoredName } from '#db/stored/places.ts';
+import express, { type Router } from 'express';
 import { requestContextOf } from '#server/access/request-context.ts';
-import { identify } from '#server/access/identify.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { isStoreFault } from '#server/errors/store-fault.ts';
-import { replyOf, sendApiError } from '#server/http/respond.ts';
-import type { OpenCall } from '#server/limits/open-calls.ts';
+import { replyOf } from '#server/http/respond.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { exchange } from '#server/stored/exchange.ts';
 import { StoredStream } from '#server/stored/stored-stream.ts';
-import { isResponseId } from '#server/stored/route-back.ts';
-import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
-import type { Upstream } from '#server/upstreams/upstream.ts';
+import { isStoredId } from '#server/stored/route-back.ts';
+import {
+  findStored,
+  type OpenRequest,
+  passedQuery,
+  sendReply,
+  serveStored,
+  type Stored,
+} from '#server/stored/serve.ts';
 
 /**
  * `GET` and `DELETE /v1/responses/{id}`, `GET …/input_items` and `POST …/cancel`: stored responses, from the
@@ -51,13 +52,10 @@ const UNSETTLED = new ApiError('invalid_value', {
     'Cancel it, or wait for its end, and delete it some seconds later.',
 });
 
-/** A stored response, and what holds it. */
-type Stored = { key: Key; name: StoredName; upstream: Upstream; pool: UpstreamConnectionPool };
-
 /** The error of an id that the account has no response of; another account's is one of these. */
 const notFound = (id: string): ApiError =>
   new ApiError('response_not_found', {
-    message: isResponseId(id)
+    message: isStoredId(id)
       ? `Response with id '${id}' not found. It may be deleted, older than 30 days, or of another account.`
       : 'No response has an id like this.',
   });
@@ -65,61 +63,40 @@ const notFound = (id: string): ApiError =>
 export function storedRoutes(relay: Relay): Router {
   const routes = express.Router({ caseSensitive: true });
 
-  const find = async (key: Key, id: string): Promise<Stored | ApiError> => {
-    const name = { account: key.account, id };
-    const place = isResponseId(id) ? await relay.routeBack.find(name) : null;
-    const upstream = place === null ? undefined : relay.upstreams.get(place.upstream);
-    const pool = upstream?.pools.find(({ credential }) => credential === place?.credential);
-    return upstream && pool ? { key, name, upstream, pool } : notFound(id);
-  };
-
-  /** Serves a request for a stored response, from its key to its reply. */
-  const serve =
-    (work: (stored: Stored, request: Request, response: Response, open: OpenCall) => Promise<void>) =>
-    async (request: Request, response: Response): Promise<void> => {
-      const refuse = (refusal: ApiError): void => sendApiError(request, response, refusal);
-      if (relay.phase === 'stopped') return refuse(new ApiError('shutting_down'));
-      if (relay.openCalls.isFull) return refuse(new ApiError('relay_overloaded'));
-      const key = identify(relay, request, RESPONSES);
-      if (key instanceof ApiError) return refuse(key);
-      const open = relay.openCalls.open(key, relay.readModel.limitsOf(key));
-      if (open instanceof ApiError) return refuse(open);
-      try {
-        const stored = await find(key, String(request.params['id']));
-        if (stored instanceof ApiError) refuse(stored);
-        else await work(stored, request, response, open);
-      } catch (error) {
-        if (!isStoreFault(error)) throw error;
-        refuse(new ApiError('store_unavailable'));
-      } finally {
-        open.close();
-      }
-    };
+  /** Serves a request for a stored response. */
+  const serve = (work: (stored: Stored, open: OpenRequest) => Promise<ApiError | null>) =>
+    serveStored(relay, RESPONSES, async (open) => {
+      const name = { account: open.key.account, id: String(open.request.params['id']) };
+      const stored = await findStored(relay, name, 'response');
+      return stored === null ? notFound(name.id) : work(stored, open);
+    });
 
   const pass = (suffix: string, method: 'GET' | 'POST' | 'DELETE') =>
-    serve(async ({ name, upstream, pool }, request, response, open) => {
-      const refuse = (refusal: ApiError): void => sendApiError(request, response, refusal);
+    serve(async ({ name, upstream, pool }, { request, response, open }) => {
       // Deleted, it could not be settled.
-      if (method === 'DELETE' && (await relay.backgroundStore.has(name))) return refuse(UNSETTLED);
-      const path = `/responses/${encodeURIComponent(name.id)}${suffix}${passedQuery(request.url)}`;
+      if (method === 'DELETE' && (await relay.backgroundStore.has(name))) return UNSETTLED;
+      const query = passedQuery(request.url, PARAMETERS);
+      const path = `/responses/${encodeURIComponent(name.id)}${suffix}${query}`;
       const found = await exchange({ upstream, pool, open, response }, { method, path });
-      if (found === null) return;
+      if (found === null) return null;
       const isGone = found instanceof ApiError && found.status === 404;
       if (isGone || (method === 'DELETE' && !(found instanceof ApiError))) await relay.routeBack.forget(name);
       if (method === 'POST') await relay.backgroundStore.hasten(name);
-      if (found instanceof ApiError) refuse(isGone ? notFound(name.id) : found);
-      else sendReply(response, found);
+      if (found instanceof ApiError) return isGone ? notFound(name.id) : found;
+      sendReply(response, found);
+      return null;
     });
 
   const passWhole = pass('', 'GET');
-  const passStream = serve(async ({ name, upstream, pool, key }, request, response) => {
+  const passStream = serve(async ({ name, upstream, pool }, { key, request, response }) => {
     const context = requestContextOf(request, RESPONSES, relay.trustedProxies);
     const stream = new StoredStream({
       ...{ relay, key, context, upstream, pool, response },
       reply: replyOf(response),
     });
-    const refusal = await stream.run(`/responses/${encodeURIComponent(name.id)}${passedQuery(request.url)}`);
-    if (refusal) sendApiError(request, response, refusal.status === 404 ? notFound(name.id) : refusal);
+    const query = passedQuery(request.url, PARAMETERS);
+    const refusal = await stream.run(`/responses/${encodeURIComponent(name.id)}${query}`);
+    return refusal?.status === 404 ? notFound(name.id) : refusal;
   });
 
   routes.get(RESPONSE, (request, response) =>
@@ -129,26 +106,4 @@ export function storedRoutes(relay: Relay): Router {
   routes.delete(RESPONSE, pass('', 'DELETE'));
   routes.post(CANCEL, pass('/cancel', 'POST'));
   return routes;
-}
-
-/** The parameters that the upstream is to have, as a query. */
-function passedQuery(url: string): string {
-  const at = url.indexOf('?');
-  const given = [...new URLSearchParams(at < 0 ? '' : url.slice(at + 1))];
-  const passed = new URLSearchParams(given.filter(([name]) => PARAMETERS.has(name))).toString();
-  return passed === '' ? '' : `?${passed}`;
-}
-
-function sendReply(response: Response, bytes: Buffer): void {
-  const { requestId, extraHeaders } = replyOf(response);
-  response.writeHead(200, [
-    'content-type',
-    'application/json',
-    'content-length',
-    String(bytes.length),
-    'x-request-id',
-    requestId,
-    ...extraHeaders,
-  ]);
-  response.end(bytes);
 }

@@ -4,8 +4,10 @@ import { callSize, tokenLimitOf } from '#server/relay/call-estimate.ts';
 import type { ClientWriter } from '#server/relay/client-writer.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { CallEnd } from '#server/relay/reply-usage.ts';
+import type { StoredRow } from '#db/stored/places.ts';
 import type { OnStored } from '#server/providers/provider.ts';
-import { writeFacts } from '#server/stored/background-facts.ts';
+import type { BackgroundFacts } from '#server/stored/background-facts.ts';
+import { writeFacts } from '#server/stored/facts-json.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 
 type Parties = {
@@ -45,22 +47,24 @@ export class StoredReply {
   onStored({ target: { upstream }, pool: { credential } }: Choice, attempt: number): OnStored {
     const { relay, admitted, writer } = this.#parties;
     return (id, isRunning) => {
-      const row = { account: admitted.key.account, id, upstream: upstream.name, credential };
-      if (!isRunning || admitted.parsed.isBackground !== true) return relay.routeBack.note(row);
-      this.#begun ??= this.#begin(row, attempt);
+      const held = { account: admitted.key.account, id, upstream: upstream.name, credential };
+      if (!isRunning || admitted.parsed.isBackground !== true)
+        return relay.routeBack.note({ ...held, kind: 'response' });
+      this.#begun ??= this.#begin(held, attempt);
       writer.holdUntil(this.#begun);
     };
   }
 
-  #begin(row: Parameters<Relay['routeBack']['note']>[0], attempts: number): Promise<boolean> {
+  #begin(held: Omit<StoredRow, 'kind' | 'content'>, attempts: number): Promise<boolean> {
     const { relay, admitted, accepted } = this.#parties;
     const { estimate, hold, price, instance } = admitted;
     const outputMax = estimate.isHard ? hold.tokens - estimate.promptTokens : null;
     const size = callSize(estimate, accepted.body_bytes, tokenLimitOf(estimate, hold));
+    const facts: BackgroundFacts = { accepted, price, size, outputMax, attempts };
     const begun = {
-      ...row,
+      ...held,
       request: accepted.request,
-      call: writeFacts({ accepted, price, size, outputMax, attempts }),
+      call: writeFacts(facts),
       hold_tokens: hold.tokens,
       hold_cost_nanousd: hold.cost,
     };

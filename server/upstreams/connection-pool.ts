@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { pipeline } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import { type Dispatcher, Pool } from 'undici';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstreams/bounds.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
@@ -21,7 +21,7 @@ export type UpstreamConnectionPool = {
   readonly circuit: CircuitBreaker;
   /** Sends a call; the handler receives everything that follows. */
   send(call: ProviderCall, request: ProviderRequest, handler: Dispatcher.DispatchHandler): void;
-  /** Sends a request without a body, for what the upstream stores. @throws if there is no reply. */
+  /** Sends a request other than a call, for what the upstream stores. @throws if there is no reply. */
   exchange(request: UpstreamRequest): Promise<UpstreamReply>;
   /**
    * The upstream's own list of its models, parsed from JSON. @throws {ModelListError} where the reply is
@@ -34,14 +34,15 @@ export type UpstreamConnectionPool = {
   destroy(): Promise<void>;
 };
 
-/** A request without a body. `path` is behind the upstream's base address. */
+/** A request other than a call. `path` is behind the upstream's base address. */
 export type UpstreamRequest = {
   method: 'GET' | 'POST' | 'DELETE';
   path: string;
   /** The type that is asked for; absent: JSON. */
   accept?: string;
-  /** Headers beside those of the upstream itself, in pairs. */
+  /** Headers beside those of the upstream itself, in pairs; with a body, those that describe it. */
   headers?: readonly string[];
+  body?: Buffer | Readable;
   /** Ends the exchange, its reply included. */
   signal: AbortSignal;
 };
@@ -99,12 +100,14 @@ export function openConnectionPool({
     path,
     accept = 'application/json',
     headers: own = NO_HEADERS,
+    body,
     signal,
   }: UpstreamRequest): Promise<UpstreamReply> {
     const reply = await pool.request({
       path: pathBelow(base, path),
       method,
       headers: ['accept', accept, ...common, ...own],
+      body: body ?? null,
       signal,
     });
     const decoder = decoderOf(reply.headers);

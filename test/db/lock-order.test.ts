@@ -5,6 +5,8 @@ import { adjustQuotas } from '#db/limits/adjustments.ts';
 import { appendCorrections } from '#db/limits/corrections.ts';
 import { exchange } from '#db/limits/leases.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
+import { uuidv7 } from '#db/ids.ts';
+import { acceptBatch, type BatchLine, type NewBatch, settleBatch } from '#db/stored/batches.ts';
 import { beginBackground, settleBackground } from '#db/stored/background.ts';
 import { heartbeat, registerInstance } from '#db/instances/instance.ts';
 import { appendRequests } from '#db/log/append.ts';
@@ -83,6 +85,21 @@ const corrected = (): EventOf<'usage.adjusted'> => {
   };
 };
 
+/** A batch of one line. */
+function batchLine(): { batch: NewBatch; line: BatchLine; event: EventOf<'request.accepted'> } {
+  const event = accepted();
+  const { request, account, key, model } = event;
+  const batch = uuidv7();
+  return {
+    batch: { batch, account, key, upstream: 'one', credential: null, input_file: 'file-1', facts: '{}' },
+    line: {
+      ...{ custom_id: '0'.repeat(64), request, model, body_bytes: 1, prompt_tokens: 1, output_limit: null },
+      ...{ choices: 1, hold_tokens: 10, hold_cost_nanousd: null },
+    },
+    event: { ...event, batch, admitted_minute: minuteOf(Date.now()) },
+  };
+}
+
 /** What each function does to an instance. Statements that a fenced instance may not run fail with DB001. */
 const OPERATIONS: Record<string, (client: Client, instance: number, other: number) => Promise<unknown>> = {
   heartbeat: (client, instance) =>
@@ -106,6 +123,24 @@ const OPERATIONS: Record<string, (client: Client, instance: number, other: numbe
       ...charge,
       ...ending,
     });
+  },
+  'accept and settle a batch': async (client, instance) => {
+    const { batch, line, event } = batchLine();
+    await acceptBatch(client, instance, {
+      batch,
+      windows: [{ ...lease(TODAY), units: 10 }],
+      since: 0,
+      lines: [{ row: line, event }],
+      linesMax: 1_000_000,
+    });
+    const { request, account, key, model } = event;
+    await settleBatch(client, instance, batch.batch, [
+      {
+        ...{ type: 'request.abandoned', request, account, key, model },
+        ...{ hold_tokens: 5, admitted_minute: minuteOf(Date.now()) },
+        ...{ end_reason: 'abandoned', usage_source: 'estimated' },
+      },
+    ]);
   },
   fence: (client, instance) => client.query('select daybook.fence_instance($1)', [instance]),
   'request recovery': (client, instance) => client.query('select daybook.request_recovery($1)', [instance]),

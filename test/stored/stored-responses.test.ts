@@ -203,12 +203,12 @@ test('a response is found by another server, and after the one that made it has 
 test('places are deleted after 30 days', async () => {
   const client = await openSession(relay.store.config('owner'));
   try {
-    await client.query(`insert into daybook.stored_response (account, id, upstream, created_at) values
-      ('Account1', 'resp_old', 'one', now() - interval '31 days'),
-      ('Account1', 'resp_new', 'one', now() - interval '29 days')`);
+    await client.query(`insert into daybook.stored_object (account, id, kind, upstream, created_at) values
+      ('Account1', 'resp_old', 1, 'one', now() - interval '31 days'),
+      ('Account1', 'resp_new', 1, 'one', now() - interval '29 days')`);
     expect(await deleteOldPlaces(client)).toBe(1);
     const { rows } = await client.query<{ id: string }>(
-      `select id from daybook.stored_response where account = 'Account1'`,
+      `select id from daybook.stored_object where account = 'Account1'`,
     );
     expect(rows).toEqual([{ id: 'resp_new' }]);
   } finally {

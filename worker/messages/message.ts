@@ -30,6 +30,7 @@ const TITLES: Record<ReadAlert['kind'], string> = {
   upstream_failing: 'Upstream failing',
   implausible_usage: 'Implausible usage',
   background_lost: 'Background response lost',
+  batch_lost: 'Batch lost',
   projector_behind: 'Figures delayed',
   job_failing: 'Background job failing',
   sink_failing: 'Sink failing',

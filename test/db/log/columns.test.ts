@@ -181,6 +181,7 @@ describe('a request event', () => {
     usage_details: { audio_input_tokens: 7, web_searches: 1 },
     unpriced: ['web_search'],
     handed_over: true,
+    batch: '01900000-0000-7000-8000-000000000002',
     tags: ['0123456789abcdef'],
     parents: ['Account2', 'Account3'],
     observed: [{ subject: 'account/Account1', meter: 'tokens', window: 'day', limit: 9, needed: 2, free: 1 }],

@@ -81,6 +81,7 @@ export const ANY_REQUEST: Made<RequestEvent> = {
       ...admission,
       retry_count: int2,
       route: anyRoute,
+      batch: fc.uuid(),
     },
     { requiredKeys: [...CALL, 'route', 'sse', 'body_bytes', 'hold_tokens'] },
   ),

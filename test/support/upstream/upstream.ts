@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import { headerOf, MalformedMessage } from '../wire/http-message.ts';
 import { openConnection, type Connection, type Request } from './connection.ts';
 import { errorObject, headBytes, ownHeaders } from './heads.ts';
+import { type Batches, createBatches } from '../batches/provider.ts';
 import { createLedger, type Attempt, type Ledger } from './ledger.ts';
 import { obeying } from './obey.ts';
 import { createOutput } from './output.ts';
@@ -29,6 +30,7 @@ export type ScriptedUpstream = AsyncDisposable & {
   /** `url` with `/v1`: what `base_url` is set to. */
   readonly baseUrl: string;
   readonly ledger: Ledger;
+  readonly batches: Batches;
   /** How many connections are open, for proofs that none leaks. */
   readonly connections: number;
   /** Gives a model's name a script, or several for successive attempts. @throws {ScriptError} */
@@ -53,6 +55,9 @@ export type UpstreamOptions = {
 const HOST = '127.0.0.1';
 const BYTES_PER_PROMPT_TOKEN = 4;
 const HEALTHY = 'ok';
+/** Of output that comes slowly. */
+const SLOW_PIECES = 12;
+const SLOW_PIECE_MS = 250;
 const CLOSING: [name: string, value: string] = ['connection', 'close'];
 
 /**
@@ -69,6 +74,7 @@ export async function startUpstream({
   const played = new Map<string, number>();
   const connections = new Set<Connection>();
   const stored = createStored();
+  const batches = createBatches();
   let connectionsSeen = 0;
 
   const server = createServer({ noDelay: true }, (socket) => {
@@ -106,6 +112,7 @@ export async function startUpstream({
       });
     const streamed = method === 'GET' ? stored.streamOf(path, query) : null;
     if (streamed) return answerStream(connection, streamed);
+    if (batches.isPath(path)) return answerBatches(connection, request);
     const kept = isStoredPath(path) ? answerStored(request) : null;
     connection.socket.write(kept ?? plainAnswer(request));
     return true;
@@ -120,6 +127,28 @@ export async function startUpstream({
     while (Date.now() < endsAtMs && !gone.aborted) await wait(10);
     socket.write(Buffer.concat(rest));
     return false;
+  }
+
+  async function answerBatches({ socket }: Connection, request: Request): Promise<boolean> {
+    if (!isAuthorized(headerOf(request, 'authorization'))) {
+      socket.write(jsonReply(401, errorObject(401, null)));
+      return true;
+    }
+    const answered = await batches.answer(request);
+    if (answered === 'cut') return false;
+    const { status, body, cutAfter, isSlow } = answered;
+    if (!Buffer.isBuffer(body)) socket.write(jsonReply(status, body));
+    else {
+      const length = String(body.length);
+      const type = 'application/octet-stream';
+      socket.write(headBytes(status, [...ownHeaders(0), ['content-type', type], ['content-length', length]]));
+      const each = isSlow ? Math.ceil(body.length / SLOW_PIECES) : body.length;
+      for (let at = 0; at < (cutAfter ?? body.length); at += each) {
+        socket.write(body.subarray(at, Math.min(at + each, cutAfter ?? body.length)));
+        if (isSlow) await wait(SLOW_PIECE_MS);
+      }
+    }
+    return cutAfter === undefined;
   }
 
   function answerStored(request: Request): Buffer {
@@ -250,6 +279,7 @@ export async function startUpstream({
     url,
     baseUrl: `${url}/v1`,
     ledger,
+    batches,
     get connections() {
       return connections.size;
     },

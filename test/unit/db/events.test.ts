@@ -36,6 +36,7 @@ test('an event without one of its required fields, or with a wrong one, is refus
     'parents',
     'observed',
     'handed_over',
+    'batch',
     'cache_write_tokens',
     'usage_details',
     'answered_model',

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { type BackgroundFacts, readFacts, writeFacts } from '#server/stored/background-facts.ts';
+import type { BackgroundFacts } from '#server/stored/background-facts.ts';
+import { readFacts, writeFacts } from '#server/stored/facts-json.ts';
 import { judgePoll } from '#server/stored/judge-poll.ts';
 import { NOTHING_TO_REDACT } from '#server/wire/redactor.ts';
 

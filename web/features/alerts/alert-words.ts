@@ -34,6 +34,10 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
     name: 'Lost background responses',
     about: 'The usage of a background response was not reported; its whole reservation is charged.',
   },
+  batch_lost: {
+    name: 'Lost batches',
+    about: 'The output of a batch is missing; the reservations of its lines without output are charged.',
+  },
   projector_behind: {
     name: 'Delayed figures',
     about: 'Lists and figures are more than a minute old, and when they have caught up.',

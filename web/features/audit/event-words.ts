@@ -284,6 +284,8 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       );
     case 'request.accepted': {
       const reserved = showCounted(event.hold_tokens, 'token');
+      if (event.batch !== undefined)
+        return `${key(event.key)} submitted a batch line to ${event.model}; ${reserved} reserved.`;
       return `${key(event.key)} requested ${event.model}; ${reserved} reserved.`;
     }
     case 'request.extended':

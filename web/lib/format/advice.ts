@@ -18,6 +18,11 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     todo: 'Retry in a moment, or send fewer large requests in parallel.',
     to: null,
   },
+  batch_limit_exceeded: {
+    why: 'The batches of the account that are in progress have too many lines together.',
+    todo: 'Wait for a batch to end, or cancel one.',
+    to: null,
+  },
   insufficient_quota: {
     why: 'The quota is exhausted.',
     todo: 'Wait for the reset, or ask an administrator for a larger quota.',

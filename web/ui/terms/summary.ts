@@ -22,6 +22,8 @@ export const ROUTE_NAMES = {
   '/v1/moderations': 'Moderations',
   '/v1/rerank': 'Rerank',
   '/v1/images/generations': 'Image generation',
+  '/v1/files': 'Files',
+  '/v1/batches': 'Batches',
   '/v1/models': 'Model list',
   '/v1/usage': 'Usage and limits',
   '/v1/requests': 'Requests',

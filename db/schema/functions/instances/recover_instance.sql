@@ -28,6 +28,7 @@ begin
   -- Before allowances and the log, as daybook.settle_background locks them.
   update daybook.background_response set due_at = statement_timestamp(), taken_by = null
     where taken_by = _dead;
+  update daybook.batch set due_at = statement_timestamp(), taken_by = null where taken_by = _dead;
   with appended as materialized (
     select position, (fields).* from daybook.events_of(_dead, _from)
   ), reservation as (

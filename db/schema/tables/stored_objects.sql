@@ -1,18 +1,24 @@
--- Responses that providers store: which upstream and credential hold one, and the account that made it.
--- An ordinary table that can't be rebuilt from the log, which has no ids of replies. A row is written when
--- the id is seen in a reply, and deleted with the response, or after as long as OpenAI keeps one.
-create table daybook.stored_response (
+-- Responses, files and batches that providers store: which upstream and credential hold one, and the account
+-- that made it. An ordinary table that can't be rebuilt from the log, which has no ids of replies. A row is
+-- written when the id is seen in a reply, and deleted with the object, or after as long as OpenAI keeps one.
+create table daybook.stored_object (
   account text collate "C" not null,
   -- The provider's own text.
   id text collate "C" not null check (octet_length(id) between 1 and 512),
+  -- 1 response, 2 file, 3 batch: STORED_KINDS in db/stored/places.ts.
+  kind smallint not null,
   upstream text collate "C" not null,
   -- Null: the credential of the environment.
   credential text collate "C",
   created_at timestamptz not null default statement_timestamp(),
+  -- The object as its provider last described it, for the lists of its account; null: it is in no list.
+  content text check (octet_length(content) <= 16384),
   -- Ids of two accounts may be equal: nothing says that two upstreams choose different ones.
   primary key (account, id)
 );
-create index stored_response_age on daybook.stored_response (created_at);
+create index stored_object_age on daybook.stored_object (created_at);
+create index stored_object_list on daybook.stored_object (account, kind, created_at, id)
+  where content is not null;
 
 -- Calls whose responses go on in the background of their provider: the server that made the call hands it
 -- over, and any server polls the provider and settles it. A row is deleted in the transaction that appends
