@@ -15,6 +15,7 @@ const ITEMS: CronItem[] = [
   { task: 'watch_keys', match: '* * * * *' },
   { task: 'watch_jobs', match: '* * * * *' },
   { task: 'watch_sinks', match: '* * * * *' },
+  { task: 'email_statements', match: '* * * * *' },
   { task: 'watch_usage', match: '*/5 * * * *' },
   { task: 'watch_budgets', match: '*/15 * * * *' },
   // No more often: one event a minute is what a login may add to the log for each kind of reading.

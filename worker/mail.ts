@@ -1,12 +1,15 @@
 import type { Reply } from './receiver.ts';
 
-/** The mail server by which alerts are sent. */
+/** The mail server by which alerts and statements are sent. */
 export type MailServer = { url: string; from: string };
+
+export type Attachment = { filename: string; content: Buffer; contentType: string };
 
 export type Email = {
   to: string;
   subject: string;
   text: string;
+  attachments?: Attachment[];
   /** The same for each attempt, so that mail servers can recognize a repetition. */
   id: string;
   timeoutMs: number;
@@ -20,7 +23,7 @@ export type Email = {
  */
 export async function sendEmail(
   { url, from }: MailServer,
-  { to, subject, text, id, timeoutMs, signal }: Email,
+  { to, subject, text, attachments = [], id, timeoutMs, signal }: Email,
 ): Promise<Reply> {
   // Loaded on demand: most installations have no mail server.
   const { createTransport } = await import('nodemailer');
@@ -43,8 +46,9 @@ export async function sendEmail(
         to: { name: '', address: to },
         subject,
         text,
+        attachments,
         messageId: `<${id}@daybook.invalid>`,
-        // Answers of absence would come back for each alert.
+        // Answers of absence would come back for each email.
         headers: { 'Auto-Submitted': 'auto-generated' },
       }),
       ended,

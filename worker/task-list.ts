@@ -13,6 +13,7 @@ import type { RepeatedTask } from './repeat.ts';
 import { appendReadings } from './tasks/append-readings.ts';
 import { archiveTask } from './tasks/archive.ts';
 import { deliverAlert } from './tasks/deliver-alert.ts';
+import { EMAIL_QUERY_TIMEOUT_MS, emailStatements } from './tasks/email-statements.ts';
 import { expireKeys } from './tasks/expire-keys.ts';
 import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
 import { PUBLISH_TIMEOUT_MS, publishTask } from './tasks/publish-checkpoint.ts';
@@ -136,6 +137,16 @@ function reportedTasks(
       }),
     archive: () =>
       archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
+    email_statements: (_payload, helpers) =>
+      overConnection(connect(EMAIL_QUERY_TIMEOUT_MS), (client) =>
+        emailStatements({
+          client,
+          log,
+          mailServer: mailServerOf(config),
+          publicUrl: config.PUBLIC_URL ?? null,
+          signal: helpers.abortSignal,
+        }),
+      ),
     deliver_alert: (payload, helpers) =>
       deliverAlert(payload, {
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),

@@ -76,6 +76,11 @@ export function alertLine({ kind, state, details }: ReadAlert, format: AlertForm
         `Batch ${text(details['batch'])} of ${count(details['lines'])} lines by upstream ` +
         `${text(details['upstream'])} is lost; the reservations of its lines without output are charged.`
       );
+    case 'statement_email_failed': {
+      const { period, invoice, reason, attempts } = details;
+      const what = typeof period === 'string' ? `Statement of ${period}` : `Invoice number ${text(invoice)}`;
+      return `${what} could not be sent by email after ${count(attempts)} attempts: ${text(reason)}.`;
+    }
     case 'projector_behind': {
       const { ms, events } = details;
       const lag = `${duration(ms)} (${count(events)} events)`;

@@ -22,6 +22,8 @@ export function alertPath({
     case 'background_lost':
     case 'batch_lost':
       return calls({ upstream, model });
+    case 'statement_email_failed':
+      return pathOf('/statements', { account });
     case 'projector_behind':
     case 'job_failing':
       return '/admin/status';

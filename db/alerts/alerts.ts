@@ -15,6 +15,7 @@ export const ALERT_KINDS = [
   'implausible_usage',
   'background_lost',
   'batch_lost',
+  'statement_email_failed',
   'projector_behind',
   'job_failing',
   'sink_failing',

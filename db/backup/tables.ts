@@ -41,6 +41,9 @@ export const BASE_TABLES: readonly string[] = [
   'daybook.attribution_key',
   'daybook.attribution_erased',
   'daybook.reconciliation_report',
+  'daybook.statement_schedule',
+  'daybook.statement_recipient',
+  'daybook.statement_email',
 ];
 
 /**

@@ -31,7 +31,7 @@ const Environment = z.object({
     .url({ protocol: /^https?$/, error: 'must be an address such as https://daybook.example.com' })
     .transform((text) => new URL(text).origin)
     .optional(),
-  /** The mail server for alerts by email, and their sender. */
+  /** The mail server for alerts and statements by email, and their sender. */
   SMTP_URL: z
     .string()
     .regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://')

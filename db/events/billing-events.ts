@@ -64,7 +64,38 @@ export const InvoiceIssued = Control.extend({
   digest: Digest,
 });
 
-/** A credit note: it takes a whole invoice back. It has a number of the same series. */
+/** Corrections of one credit note: more are several notes. */
+export const CORRECTIONS_PER_NOTE_MAX = 1_000;
+
+/**
+ * A credit note over corrections that were recorded after the period of an invoice and concern its calls. Its
+ * total is above zero where the calls cost more than was invoiced: a debit note. It has a number of the same
+ * series.
+ */
+export const InvoiceCorrected = Control.extend({
+  type: z.literal('invoice.corrected'),
+  account: Id,
+  end_user: Pseudonym.optional(),
+  series: Series,
+  number: z.int().min(1),
+  /** The number of the invoice, its series and its period. */
+  invoice: z.int().min(1),
+  invoice_series: Series,
+  from: Time,
+  to: Time,
+  /** The position up to which names and the issuer were read. */
+  as_of: Count,
+  /** The positions of the corrections, in the order of the log. */
+  corrections: z.array(z.int().positive()).min(1).max(CORRECTIONS_PER_NOTE_MAX),
+  total_nanousd: Sum,
+  /** SHA-256 of the canonical statement of these corrections. */
+  digest: Digest,
+});
+
+/**
+ * A credit note that takes a whole invoice back, with the credit notes over its corrections. It has a number
+ * of the same series.
+ */
 export const InvoiceCredited = Control.extend({
   type: z.literal('invoice.credited'),
   account: Id,

@@ -280,6 +280,7 @@ export const Event = z.discriminatedUnion('type', [
   sink.SinkRewound,
   billing.BillingChanged,
   billing.InvoiceIssued,
+  billing.InvoiceCorrected,
   billing.InvoiceCredited,
   RequestAccepted,
   RequestExtended,
@@ -353,6 +354,7 @@ export const EVENT_CODES = {
   'invoice.issued': 1040,
   'invoice.credited': 1041,
   'billing.changed': 1042,
+  'invoice.corrected': 1043,
 } as const satisfies Record<EventType, number>;
 
 export const REQUEST_TYPES = [

@@ -97,6 +97,7 @@ export function streamOf(event: ControlEvent): string {
       return BILLING_STREAM;
     // One for all accounts: the version is the number.
     case 'invoice.issued':
+    case 'invoice.corrected':
     case 'invoice.credited':
       return INVOICE_STREAM;
   }
@@ -119,7 +120,7 @@ type EventsOfKind = {
   reconciliation: EventOf<'reconciliation.recorded'>;
   sink: SinkEvent;
   billing: EventOf<'billing.changed'>;
-  invoice: EventOf<'invoice.issued' | 'invoice.credited'>;
+  invoice: EventOf<'invoice.issued' | 'invoice.corrected' | 'invoice.credited'>;
 };
 type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;
 

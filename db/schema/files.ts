@@ -55,6 +55,7 @@ const TABLES = [
   'secrets',
   'attribution',
   'reconciliation',
+  'statement_emails',
 ];
 
 /** Functions that others use in `begin atomic` bodies, which are bound when they are created. */

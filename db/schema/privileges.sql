@@ -120,6 +120,19 @@ grant select, insert on daybook.attribution_erased to daybook_relay;
 -- Reconciliation. A report is never changed: its digest is in the log.
 grant select, insert on daybook.reconciliation_report to daybook_relay;
 
+-- Statements by email. The relay manages recipients; the worker sends.
+grant select, insert (only_row, day, on_since), update (day, on_since) on daybook.statement_schedule
+  to daybook_relay;
+grant select, insert (account, email), delete on daybook.statement_recipient to daybook_relay;
+grant select, insert (account, email, month, invoice, is_monthly), delete on daybook.statement_email
+  to daybook_relay;
+grant execute on function daybook.queue_statement_emails to daybook_relay;
+grant select, update (planned) on daybook.statement_schedule to daybook_worker;
+grant select on daybook.statement_recipient to daybook_worker;
+grant select, insert (account, email, month, is_monthly), delete,
+    update (state, ended_at, attempts, due_at, status, fault)
+  on daybook.statement_email to daybook_worker;
+
 -- Append-only also for the owner. Partitions get their own truncate trigger when they are attached, since
 -- those are not inherited. Existing triggers are left alone: replacing one would block appends.
 do $$

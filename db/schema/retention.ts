@@ -67,6 +67,9 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.secret_use': aged('the server', 'its rotation is over'),
   'daybook.session': trimmed('the server', 'its end or expiry'),
   'daybook.sink': bounded('sinks'),
+  'daybook.statement_email': aged('`retain`', '400 days'),
+  'daybook.statement_recipient': bounded('accounts'),
+  'daybook.statement_schedule': bounded('one row'),
   'daybook.stored_object': aged('`retain`', `${STORED_DAYS} days, or the object is deleted`),
   'daybook.stream_head': kept(
     'the version of each control stream; one row for each account, key and the like',

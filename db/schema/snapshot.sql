@@ -586,6 +586,52 @@ create table daybook.sink (
   constraint sink_position_check CHECK (("position" >= 0))
 );
 
+create table daybook.statement_email (
+  id uuid default uuidv7() not null,
+  account text collate "C" not null,
+  email text collate "C" not null,
+  month text collate "C",
+  invoice integer,
+  is_monthly boolean not null,
+  state text default 'waiting'::text not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  ended_at timestamp with time zone,
+  attempts integer default 0 not null,
+  due_at timestamp with time zone default clock_timestamp() not null,
+  status smallint,
+  fault text,
+  constraint statement_email_pkey PRIMARY KEY (id),
+  constraint statement_email_attempts_check CHECK ((attempts >= 0)),
+  constraint statement_email_check CHECK (((month IS NULL) <> (invoice IS NULL))),
+  constraint statement_email_check1 CHECK (((month IS NOT NULL) OR (NOT is_monthly))),
+  constraint statement_email_check2 CHECK (((state = 'waiting'::text) = (ended_at IS NULL))),
+  constraint statement_email_invoice_check CHECK ((invoice > 0)),
+  constraint statement_email_month_check CHECK ((month ~ '^[0-9]{4}-[0-9]{2}$'::text)),
+  constraint statement_email_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sent'::text, 'skipped'::text, 'failed'::text])))
+);
+CREATE INDEX statement_email_due ON daybook.statement_email USING btree (due_at) WHERE (state = 'waiting'::text);
+CREATE UNIQUE INDEX statement_email_monthly ON daybook.statement_email USING btree (account, email, month) WHERE is_monthly;
+CREATE INDEX statement_email_newest ON daybook.statement_email USING btree (account, id);
+
+create table daybook.statement_recipient (
+  account text collate "C" not null,
+  email text collate "C" not null,
+  added_at timestamp with time zone default clock_timestamp() not null,
+  constraint statement_recipient_pkey PRIMARY KEY (account, email),
+  constraint statement_recipient_account_check CHECK ((account ~ '^[0-9A-Za-z]{8}$'::text)),
+  constraint statement_recipient_email_check CHECK ((email = lower(email)))
+);
+
+create table daybook.statement_schedule (
+  only_row boolean default true not null,
+  day smallint not null,
+  on_since timestamp with time zone,
+  planned text collate "C",
+  constraint statement_schedule_pkey PRIMARY KEY (only_row),
+  constraint statement_schedule_day_check CHECK (((day >= 1) AND (day <= 28))),
+  constraint statement_schedule_only_row_check CHECK (only_row)
+);
+
 create table daybook.stored_object (
   account text collate "C" not null,
   id text collate "C" not null,
@@ -1081,6 +1127,7 @@ alter table daybook.parked_event add constraint parked_event_projection_fkey FOR
 alter table daybook.queue_pool add constraint queue_pool_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.session add constraint session_member_fkey FOREIGN KEY (member) REFERENCES daybook.member(id) ON DELETE CASCADE;
 alter table daybook.sink add constraint sink_holder_fkey FOREIGN KEY (holder) REFERENCES daybook.instance(id);
+alter table daybook.statement_email add constraint statement_email_account_email_fkey FOREIGN KEY (account, email) REFERENCES daybook.statement_recipient(account, email) ON DELETE CASCADE;
 
 create table daybook.log_000000 partition of daybook.log for values from ('0') to ('50000000');
 create table daybook.log_000001 partition of daybook.log for values from ('50000000') to ('100000000');
@@ -2549,6 +2596,22 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.queue_statement_emails()
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if to_regclass('graphile_worker.jobs') is null then
+    return false;
+  end if;
+  perform graphile_worker.add_job('email_statements', json_build_object(), job_key => 'email_statements_now',
+    max_attempts => 1);
+  return true;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.raise_alert(_topic text, _ordinal integer, _kind text, _state text, _account text, _details jsonb)
  RETURNS uuid
  LANGUAGE plpgsql
@@ -3135,6 +3198,8 @@ revoke all on function daybook.queue_attempt(uuid,text,interval) from public;
 grant execute on function daybook.queue_attempt(uuid,text,interval) to daybook_worker;
 revoke all on function daybook.queue_delivery(uuid,text) from public;
 grant execute on function daybook.queue_delivery(uuid,text) to daybook_worker;
+revoke all on function daybook.queue_statement_emails() from public;
+grant execute on function daybook.queue_statement_emails() to daybook_relay;
 revoke all on function daybook.raise_alert(text,integer,text,text,text,jsonb) from public;
 grant execute on function daybook.raise_alert(text,integer,text,text,text,jsonb) to daybook_worker;
 revoke all on function daybook.record_archived(integer,jsonb) from public;
@@ -3218,6 +3283,12 @@ grant select on table daybook.secret_use to daybook_auditor;
 grant delete, insert, select, update (seen_at) on table daybook.session to daybook_relay;
 grant delete, insert ("position", account, id, kind, name, sealed_config), select ("position", account, created_at, delivered, delivered_at, failing_since, failures, fault, held_until, holder, id, kind, name, paused_at, retry_at, test_fault, test_requested_at, test_taken_at, tested_at), update ("position", failing_since, failures, fault, paused_at, retry_at, sealed_config, test_fault, test_requested_at, test_taken_at, tested_at) on table daybook.sink to daybook_relay;
 grant select, update ("position", delivered, delivered_at, failing_since, failures, fault, held_until, holder, retry_at, test_fault, test_taken_at, tested_at) on table daybook.sink to daybook_worker;
+grant delete, insert (account, email, invoice, is_monthly, month), select on table daybook.statement_email to daybook_relay;
+grant delete, insert (account, email, is_monthly, month), select, update (attempts, due_at, ended_at, fault, state, status) on table daybook.statement_email to daybook_worker;
+grant delete, insert (account, email), select on table daybook.statement_recipient to daybook_relay;
+grant select on table daybook.statement_recipient to daybook_worker;
+grant insert (day, on_since, only_row), select, update (day, on_since) on table daybook.statement_schedule to daybook_relay;
+grant select, update (planned) on table daybook.statement_schedule to daybook_worker;
 grant delete, insert, select, update on table daybook.stored_object to daybook_relay;
 grant delete, select on table daybook.stored_object to daybook_worker;
 grant select on table daybook.stream_head to daybook_auditor, daybook_relay, daybook_worker;

@@ -417,6 +417,35 @@ export type SinkTable = {
   test_fault: string | null;
 };
 
+export type StatementEmailTable = {
+  id: Default<string>;
+  account: string;
+  email: string;
+  month: string | null;
+  invoice: number | null;
+  is_monthly: boolean;
+  state: Default<'waiting' | 'sent' | 'skipped' | 'failed'>;
+  created_at: Default<Timestamp>;
+  ended_at: Timestamp | null;
+  attempts: Default<number>;
+  due_at: Default<Timestamp>;
+  status: number | null;
+  fault: string | null;
+};
+
+export type StatementRecipientTable = {
+  account: string;
+  email: string;
+  added_at: Default<Timestamp>;
+};
+
+export type StatementScheduleTable = {
+  only_row: Default<boolean>;
+  day: number;
+  on_since: Timestamp | null;
+  planned: string | null;
+};
+
 export type StoredObjectTable = {
   account: string;
   id: string;
@@ -870,6 +899,9 @@ export type Tables = {
   'daybook.secret_use': SecretUseTable;
   'daybook.session': SessionTable;
   'daybook.sink': SinkTable;
+  'daybook.statement_email': StatementEmailTable;
+  'daybook.statement_recipient': StatementRecipientTable;
+  'daybook.statement_schedule': StatementScheduleTable;
   'daybook.stored_object': StoredObjectTable;
   'daybook.stream_head': StreamHeadTable;
   'daybook_migrations.definition': DefinitionTable;
@@ -1019,6 +1051,7 @@ export type Functions = {
     line_number: Int8;
   };
   'daybook.queue_delivery': string;
+  'daybook.queue_statement_emails': boolean;
   'daybook.raise_alert': string;
   'daybook.record_reading': Int8;
   'daybook.recover_instance': number;

@@ -1,7 +1,10 @@
 import { csvLine } from '#db/csv.ts';
 import type { Statement, StatementLine } from '#db/statement/document.ts';
 
-/** A statement as CSV: its lines, so that the cost column adds up to the total. Pure. */
+/**
+ * A statement as CSV: its lines, so that the cost column adds up to the amount due. Corrections that credit
+ * notes bill are subtracted by a line of their own. Pure.
+ */
 
 const COUNTS = [
   'requests',
@@ -16,7 +19,7 @@ const COUNTS = [
 ] as const satisfies readonly (keyof StatementLine)[];
 const NAMES = ['kind', 'model', 'day', 'key', 'key_name', 'end_user', 'reference', 'reason'] as const;
 
-export function statementCsv({ account, account_name: name, from, to, lines }: Statement): string {
+export function statementCsv({ account, account_name: name, from, to, lines, totals }: Statement): string {
   return [
     csvLine([
       ...['account', 'account_name', 'from', 'to', ...NAMES, ...COUNTS],
@@ -32,5 +35,15 @@ export function statementCsv({ account, account_name: name, from, to, lines }: S
         ...[line.first_position, line.last_position],
       ]),
     ),
+    ...(totals.credited_nanousd === '0'
+      ? []
+      : [
+          csvLine([
+            ...[account, name, from, to, 'billed_by_credit_notes'],
+            ...NAMES.slice(1).map(() => null),
+            ...COUNTS.map(() => 0),
+            ...[0n, -BigInt(totals.credited_nanousd), null, null],
+          ]),
+        ]),
   ].join('');
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { BillingTerms, STATEMENT_GROUPS } from '#db/events/billing-events.ts';
+import { BillingTerms, CORRECTIONS_PER_NOTE_MAX, STATEMENT_GROUPS } from '#db/events/billing-events.ts';
 import { Id, Pseudonym, Time } from '#db/events/parts.ts';
 
 /**
@@ -24,6 +24,11 @@ export const StatementParameters = z.strictObject({
   /** The period: `from` is inclusive, `to` exclusive. */
   from: Time,
   to: Time,
+  /**
+   * Of a credit note: the positions of its corrections, which are all that it states. They are of calls that
+   * ended in the period, whenever they were recorded. Null: all usage of the period.
+   */
+  corrections: z.array(z.int().positive()).max(CORRECTIONS_PER_NOTE_MAX).nullable(),
   /** What lines are grouped by, besides kind and model. */
   group_by: z.array(StatementGroup).max(STATEMENT_GROUPS.length),
   /** The position up to which names, terms and the issuer are read. */
@@ -118,7 +123,11 @@ export type Statement = {
       estimated_nanousd: Sum;
       correction_nanousd: Sum;
       cost_nanousd: Sum;
-      /** The cost in the issuer's currency. */
+      /** The part of the corrections that credit notes of earlier periods bill. */
+      credited_nanousd: Sum;
+      /** The cost without that part: what an invoice of the statement bills. */
+      due_nanousd: Sum;
+      /** The same in the issuer's currency. */
       amount: string;
       currency: string;
     };

@@ -1,11 +1,12 @@
 import { z } from 'zod';
-import type { EventOf, Placed } from '#db/events/events.ts';
+import type { Placed } from '#db/events/events.ts';
 import { leafHash } from '#db/log/chain.ts';
 import { splitEntry } from '#db/log/line.ts';
 import { dateOf, readLine, UnreadableEventError } from '#db/log/read.ts';
 import { canonicalJson, digestOf, firstDifference } from '#db/statement/canonical.ts';
 import { type Statement, StatementParameters } from '#db/statement/document.ts';
 import { foldStatement } from '#db/statement/fold.ts';
+import { type BilledDocument, documentTitle } from '#db/statement/invoices.ts';
 import { isIncluded } from '#db/tlog/multi-proof.ts';
 import { fromBase64 } from '#db/tlog/note.ts';
 import {
@@ -34,7 +35,7 @@ export const StatementFile = z.strictObject({
   statement: z.looseObject(StatementParameters.shape),
   /** SHA-256 of the canonical statement, which an invoice in the log names. */
   digest: z.string().regex(/^[0-9a-f]{64}$/),
-  /** The position of the invoice of this statement, whose event is among the entries; null: none. */
+  /** The position of the invoice or credit note of this statement, whose event is among the entries. */
   invoice_position: z.int().positive().nullable(),
   /** The events with their places in the log, in order. */
   entries: z.array(z.string()).min(1).max(STATEMENT_EVENTS_MAX),
@@ -55,8 +56,10 @@ export type VerifiedStatement = VerifiedCheckpoint & {
   statement: Statement;
   digest: string;
   events: number;
-  /** The invoice in the log that bills this very statement; null: none in the file. */
-  invoice: EventOf<'invoice.issued'> | null;
+  /** The invoice or credit note in the log that bills this very statement; null: none in the file. */
+  invoice: BilledDocument | null;
+  /** When the log recorded it. */
+  issued_at: Date | null;
 };
 
 /** The event of an entry. @throws {StatementFileError} when it is not of the vocabulary. */
@@ -102,7 +105,7 @@ export function verifyStatementFile(value: unknown, known: TrustedKeys): Verifie
     statement: computed,
     digest: file.digest,
     events: events.length,
-    invoice: invoiceOf(computed, file, events),
+    ...invoiceOf(computed, file, events),
   };
 }
 
@@ -140,15 +143,15 @@ function invoiceOf(
   statement: Statement,
   { digest, invoice_position: position }: Pick<StatementFile, 'digest' | 'invoice_position'>,
   events: readonly Placed[],
-): EventOf<'invoice.issued'> | null {
-  const invoice = events.find((each) => each.event.type === 'invoice.issued');
-  if (invoice === undefined && position === null) return null;
-  const event = invoice?.event;
-  if (event?.type !== 'invoice.issued' || invoice?.position !== position)
-    throw new StatementFileError('invoice_position is not the position of the invoice among its entries');
+): Pick<VerifiedStatement, 'invoice' | 'issued_at'> {
+  if (position === null) return { invoice: null, issued_at: null };
+  const placed = events.find((each) => each.position === position);
+  const event = placed?.event;
+  if (event?.type !== 'invoice.issued' && event?.type !== 'invoice.corrected')
+    throw new StatementFileError('invoice_position is not the position of an invoice among its entries');
   if (event.digest !== digest || event.account !== statement.account)
-    throw new StatementFileError(`invoice ${event.series}${event.number} bills another statement`);
-  return event;
+    throw new StatementFileError(`${documentTitle(event)} bills another statement`);
+  return { invoice: event, issued_at: placed?.at ?? null };
 }
 
 /** A part of a document, as text for an error. */

@@ -14,12 +14,14 @@ import {
   type StatementParameters,
   type StatementTopUp,
 } from '#db/statement/document.ts';
+import { type BillingEvent, isBillingEvent, liveNotes } from '#db/statement/invoices.ts';
 import { PrepaidTimeline } from '#db/statement/prepaid.ts';
 
 /**
  * Computes a statement from the events of its account. A request belongs to the period in which it ended,
- * a correction to that in which it was recorded, so that figures of ended periods never change. Pure: the
- * verifier of a statement runs the same code.
+ * a correction to that in which it was recorded, so that figures of ended periods never change. The statement
+ * of a credit note has corrections of an earlier period alone. Pure: the verifier of a statement runs the
+ * same code.
  */
 
 type Correction = EventOf<'usage.adjusted'>;
@@ -50,6 +52,12 @@ export class StatementFold {
   readonly #lines = new Map<string, Line>();
   readonly #prepaid: PrepaidTimeline;
   readonly #keyNames = new Map<string, string>();
+  /** Of a credit note: the positions of its corrections, and the calls of its period. */
+  readonly #only: ReadonlySet<number> | null;
+  readonly #ended = new Set<string>();
+  /** The corrections of the period by position, and the invoices and credit notes of the account. */
+  readonly #corrected = new Map<number, bigint>();
+  readonly #billing: BillingEvent[] = [];
   readonly #topUps: StatementTopUp[] = [];
   readonly #adjustments: StatementAdjustment[] = [];
   #name = '';
@@ -62,6 +70,7 @@ export class StatementFold {
     this.#from = Date.parse(parameters.from);
     this.#to = Date.parse(parameters.to);
     this.#prepaid = new PrepaidTimeline(parameters.account);
+    this.#only = parameters.corrections === null ? null : new Set(parameters.corrections);
   }
 
   /** How many lines there are so far. */
@@ -82,18 +91,26 @@ export class StatementFold {
         if (position <= asOf && event.account === account) this.#keyNames.set(event.key, event.name);
         return;
       case 'quota.adjusted':
-        if (event.account === account && this.#isInPeriod(placed)) this.#addAdjustment(event, placed);
+        if (event.account === account && this.#isOfPeriod(placed)) this.#addAdjustment(event, placed);
         return;
       case 'request.rejected':
-        if (this.#concerns(event, placed)) this.#rejected += event.rejected_count;
+        if (this.#concerns(event) && this.#isOfPeriod(placed)) this.#rejected += event.rejected_count;
         return;
       case 'request.settled':
       case 'request.abandoned':
+        if (!this.#concerns(event) || !this.#isInPeriod(placed)) return;
+        if (this.#only === null) this.#addCharge(event, placed);
+        else this.#ended.add(event.request);
+        return;
       case 'usage.adjusted':
-        if (this.#concerns(event, placed)) this.#addCharge(event, placed);
+        if (this.#concerns(event) && this.#isStated(event, placed)) this.#addCharge(event, placed);
         return;
       default:
         if (position > asOf) return;
+        if (isBillingEvent(event)) {
+          if (event.account === account) this.#billing.push(event);
+          return;
+        }
         this.#prepaid.apply(placed);
         if (event.type === 'account.registered' && event.account === account) this.#name = event.name;
         if (event.type === 'account.topped_up' && event.account === account) this.#addTopUp(event, placed);
@@ -104,19 +121,30 @@ export class StatementFold {
     return at.getTime() >= this.#from && at.getTime() < this.#to;
   }
 
-  #concerns(event: Charge | EventOf<'request.rejected'>, placed: Placed): boolean {
+  /** Whether a statement of all usage states an event of this time. */
+  #isOfPeriod(placed: Placed): boolean {
+    return this.#only === null && this.#isInPeriod(placed);
+  }
+
+  /** Whether a correction is stated: by its time; by a credit note, with its call. */
+  #isStated(event: Correction, placed: Placed): boolean {
+    if (this.#only === null) return this.#isInPeriod(placed);
+    return this.#only.has(placed.position) && this.#ended.has(event.request);
+  }
+
+  #concerns(event: Charge | EventOf<'request.rejected'>): boolean {
     const { account, key, end_user: endUser } = this.#parameters;
     return (
       event.account === account &&
       (key === null || event.key === key) &&
-      (endUser === null || event.end_user === endUser) &&
-      this.#isInPeriod(placed)
+      (endUser === null || event.end_user === endUser)
     );
   }
 
   /** Whether the statement is of the whole account. */
   get #isWhole(): boolean {
-    return this.#parameters.key === null && this.#parameters.end_user === null;
+    const { key, end_user: endUser } = this.#parameters;
+    return key === null && endUser === null && this.#only === null;
   }
 
   #addTopUp({ amount_nanousd: amount, reference }: EventOf<'account.topped_up'>, placed: Placed): void {
@@ -152,6 +180,7 @@ export class StatementFold {
     line.last_position = placed.position;
     if (this.#prepaid.isCharged(event.terms_position)) this.#balance.charges += cost;
     if (event.type === 'usage.adjusted') {
+      if (this.#only === null) this.#corrected.set(placed.position, cost);
       line.corrections++;
       line.abandoned_tokens += event.hold_tokens ?? 0;
       return addTokens(line, event);
@@ -197,6 +226,14 @@ export class StatementFold {
     };
   }
 
+  /** The part of the corrections that credit notes bill. */
+  #credited(): bigint {
+    let credited = 0n;
+    for (const { corrections } of liveNotes(this.#billing, this.#parameters))
+      for (const position of corrections) credited += this.#corrected.get(position) ?? 0n;
+    return credited;
+  }
+
   /** The statement of the events so far. */
   result(): Statement {
     const lines = [...this.#lines.values()].toSorted(inOrder);
@@ -205,6 +242,7 @@ export class StatementFold {
       COUNT_NAMES.map((name) => [name, lines.reduce((total, line) => total + line[name], 0)]),
     ) as StatementCounts;
     const cost = sum((line) => line.cost);
+    const credited = this.#credited();
     const currency = this.#issuer?.currency ?? DOLLARS;
     return {
       statement: 'daybook statement 1',
@@ -218,7 +256,9 @@ export class StatementFold {
         estimated_nanousd: String(sum((line) => line.estimatedCost)),
         correction_nanousd: String(sum((line) => (line.kind === 'correction' ? line.cost : 0n))),
         cost_nanousd: String(cost),
-        amount: displayAmount(cost, currency),
+        credited_nanousd: String(credited),
+        due_nanousd: String(cost - credited),
+        amount: displayAmount(cost - credited, currency),
         currency: currency.code,
       },
       top_ups: this.#topUps,

@@ -10,7 +10,7 @@ import { readClock } from '#db/schema/query.ts';
 import type { Statement, StatementGroup, StatementParameters } from '#db/statement/document.ts';
 import { eventOfEntry } from '#db/statement/file.ts';
 import { chargeOf, isOfBalance, StatementFold } from '#db/statement/fold.ts';
-import { openInvoices } from '#db/statement/invoices.ts';
+import { billingEventsOf, isBilledTo, openInvoices } from '#db/statement/invoices.ts';
 import { PrepaidTimeline } from '#db/statement/prepaid.ts';
 import { readRequestEntries } from '#db/statement/request-entries.ts';
 import { readLogState } from '#db/tlog/log-state.ts';
@@ -44,6 +44,16 @@ export type StatementBounds = {
   pause?: () => Promise<void>;
 };
 
+/** A file with its proof would have too many events. */
+export class TooManyEventsError extends StoreError {
+  override name = 'TooManyEventsError';
+  constructor(max: number) {
+    super(
+      `the statement has more than ${max} events, the maximum of a file with its proof: divide the period`,
+    );
+  }
+}
+
 const EVENTS_PER_PART = 500;
 
 /** An append that took its time before the end of a period commits within its timeout of 2 s, or not. */
@@ -71,6 +81,7 @@ export async function readStatement(
   const control = await readControl(client, request, asOf);
   const timeline = timelineOf(account, control);
   const isWhole = key === null && endUser === null;
+  const invoices = key === null ? await readInvoicesOf(client, account) : [];
   const parameters: StatementParameters = {
     log: origin,
     account,
@@ -78,12 +89,13 @@ export async function readStatement(
     end_user: endUser,
     from: from.toISOString(),
     to: to.toISOString(),
+    corrections: null,
     group_by: [...groups],
     as_of: asOf,
     is_final: nowMs >= to.getTime() + FINAL_AFTER_MS,
     opening_balance_nanousd:
       isWhole && timeline.hasBalance
-        ? String(await readOpening(client, account, from, head, control, timeline, pause))
+        ? String(await readOpening(client, account, from, { head, control, timeline, invoices, pause }))
         : null,
   };
   const fold = new StatementFold(parameters);
@@ -92,6 +104,7 @@ export async function readStatement(
   const after = (await positionAt(client, from, head)) - 1;
   const upTo = (await positionAt(client, to, head)) - 1;
   const own = control.filter(({ placed }) => isUsed(placed, timeline.hasBalance && isWhole, from, to));
+  own.push(...notesUsed(invoices, { account, end_user: endUser }, asOf, { after, upTo }));
   for (const { placed } of own) fold.add(placed);
   let count = own.length;
   for await (const page of readRequestEntries(client, { account, after, upTo, from, to })) {
@@ -104,22 +117,14 @@ export async function readStatement(
       if ('key' in placed.event && placed.event.key !== undefined) keysUsed.add(placed.event.key);
       fold.add(placed);
       if (entriesMax > 0) entries.push(entry);
-      if (entriesMax > 0 && ++count > entriesMax)
-        throw new StoreError(
-          `the statement has more than ${entriesMax} events, the maximum of a file with its proof: ` +
-            'divide the period',
-        );
+      if (entriesMax > 0 && ++count > entriesMax) throw new TooManyEventsError(entriesMax);
     }
     if (fold.lineCount > linesMax)
       throw new StoreError(
         `the statement has more than ${linesMax} lines: divide the period, or group by fewer fields`,
       );
   }
-  const keys = groups.includes('key') ? await readStreamEntries(client, keyStreams(keysUsed)) : [];
-  const names = keys.filter(
-    ({ placed: { event, position } }) =>
-      position <= asOf && (event.type === 'key.created' || event.type === 'key.renamed'),
-  );
+  const names = groups.includes('key') ? await readKeyNames(client, keysUsed, asOf) : [];
   for (const { placed } of names) fold.add(placed);
   const used = [...own, ...names].map(({ entry }) => entry);
   return { statement: fold.result(), entries: entriesMax === 0 ? [] : inLogOrder([...used, ...entries]) };
@@ -135,7 +140,21 @@ export function inLogOrder(entries: readonly string[]): string[] {
     .map(({ entry }) => entry);
 }
 
-const keyStreams = (keys: Iterable<string>): string[] => [...keys].map((key) => `key/${key}`);
+/** The events that name keys, up to a position. */
+export async function readKeyNames(
+  client: ClientBase,
+  keys: Iterable<string>,
+  asOf: number,
+): Promise<ControlEntry[]> {
+  const read = await readStreamEntries(
+    client,
+    [...keys].map((key) => `key/${key}`),
+  );
+  return read.filter(
+    ({ placed: { event, position } }) =>
+      position <= asOf && (event.type === 'key.created' || event.type === 'key.renamed'),
+  );
+}
 
 /** Whether an event of a request is of the key and the end user. */
 function isOfSubject({ event }: Placed, key: string | null, endUser: string | null): boolean {
@@ -158,8 +177,31 @@ function isUsed({ event, at }: Placed, hasBalance: boolean, from: Date, to: Date
   }
 }
 
+/**
+ * The credit notes that bill corrections between two positions, and the events that take their invoices back.
+ */
+function notesUsed(
+  invoices: readonly ControlEntry[],
+  subject: { account: string; end_user: string | null },
+  asOf: number,
+  { after, upTo }: { after: number; upTo: number },
+): ControlEntry[] {
+  const corrected = new Set<number>();
+  const notes = invoices.filter(({ placed: { event, position } }) => {
+    if (event.type !== 'invoice.corrected' || position > asOf || !isBilledTo(event, subject)) return false;
+    if (!event.corrections.some((each) => each > after && each <= upTo)) return false;
+    corrected.add(event.invoice);
+    return true;
+  });
+  const takenBack = invoices.filter(
+    ({ placed: { event, position } }) =>
+      event.type === 'invoice.credited' && position <= asOf && corrected.has(event.invoice),
+  );
+  return [...notes, ...takenBack];
+}
+
 /** The control events of an account, of the plans that it was on, of its quotas and of the issuer. */
-async function readControl(
+export async function readControl(
   client: ClientBase,
   { account }: StatementRequest,
   asOf: number,
@@ -198,6 +240,25 @@ export async function readInvoices(client: ClientBase): Promise<ControlEntry[]> 
   return readStreamEntries(client, [INVOICE_STREAM]);
 }
 
+const READ_OF_ACCOUNT = `select ${LINE_COLUMNS} from daybook.control_event
+  where shard = $1 and stream = $2 and account = $3 order by position`;
+
+/** The same of one account. */
+export async function readInvoicesOf(client: ClientBase, account: string): Promise<ControlEntry[]> {
+  const values = [SHARD, INVOICE_STREAM, account];
+  const entries = await queryEntries(client, 'read_invoices_of', READ_OF_ACCOUNT, values);
+  return entries.map((entry) => ({ entry, placed: eventOfEntry(entry) }));
+}
+
+type Opening = {
+  head: number;
+  control: readonly ControlEntry[];
+  timeline: PrepaidTimeline;
+  /** Those of the account. */
+  invoices: readonly ControlEntry[];
+  pause: () => Promise<void>;
+};
+
 /**
  * The prepaid balance before a time: that of the account's last invoice before it, if there is one, and what
  * changed it since. Without one, all calls since the account was first prepaid are read.
@@ -206,13 +267,9 @@ async function readOpening(
   client: ClientBase,
   account: string,
   until: Date,
-  head: number,
-  control: readonly ControlEntry[],
-  timeline: PrepaidTimeline,
-  pause: () => Promise<void>,
+  { head, control, timeline, invoices, pause }: Opening,
 ): Promise<bigint> {
-  const invoices = openInvoices((await readInvoices(client)).map(({ placed }) => placed));
-  const carried = invoices
+  const carried = openInvoices(billingEventsOf(invoices.map(({ placed }) => placed)))
     .filter((invoice) => carriesTo(invoice, account, until))
     .toSorted((one, other) => Date.parse(one.to) - Date.parse(other.to))
     .at(-1);

@@ -42,14 +42,22 @@ export async function* readRequestEntries(client: ClientBase, part: RequestPart)
       yield await queryEntries(client, 'search_statement', SEARCH, values);
     }
   } else {
-    for (let at = 0; at < positions.length; at += LOOKED_UP_AT_ONCE) {
-      const wanted = positions.slice(at, at + LOOKED_UP_AT_ONCE);
-      const entries = await queryEntries(client, 'look_up_statement', LOOK_UP, [wanted]);
-      if (entries.length !== wanted.length) await requireWhole(client, (wanted[0] as number) - 1);
-      yield entries;
-    }
+    yield* readEntriesAt(client, positions);
   }
   await requireWhole(client, after);
+}
+
+/** The entries at these positions, in pages. @throws {ArchivedError} where one is archived. */
+export async function* readEntriesAt(
+  client: ClientBase,
+  positions: readonly number[],
+): AsyncGenerator<string[]> {
+  for (let at = 0; at < positions.length; at += LOOKED_UP_AT_ONCE) {
+    const wanted = positions.slice(at, at + LOOKED_UP_AT_ONCE);
+    const entries = await queryEntries(client, 'look_up_statement', LOOK_UP, [wanted]);
+    if (entries.length !== wanted.length) await requireWhole(client, (wanted[0] as number) - 1);
+    yield entries;
+  }
 }
 
 /** The positions of the account's endings, rejections and corrections; null if the projection lacks some. */

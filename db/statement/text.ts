@@ -1,6 +1,6 @@
 import { showTable } from '#db/command-line/table.ts';
 import { LINE_KINDS, type Statement } from '#db/statement/document.ts';
-import { type Invoice, invoiceName } from '#db/statement/invoices.ts';
+import type { ShownDocument } from '#db/statement/invoices.ts';
 import { dollars, KIND_TITLES, lineDetail, periodText, rateText } from '#db/statement/words.ts';
 
 /** A statement as text for a terminal. Pure. */
@@ -8,13 +8,16 @@ import { dollars, KIND_TITLES, lineDetail, periodText, rateText } from '#db/stat
 // Quoted: a line break in a text of others must not look like a line of the statement.
 const quoted = (text: string): string => JSON.stringify(text);
 
-export function statementText(statement: Statement, invoice: Invoice | null): string {
+export function statementText(statement: Statement, document: ShownDocument | null): string {
   const { account, account_name: name, key, end_user: endUser, lines, totals, is_final } = statement;
-  const title = invoice === null ? 'Statement' : `Invoice ${invoiceName(invoice)}`;
+  const title = document?.title ?? 'Statement';
   const parts = LINE_KINDS.map((kind) => ({ kind, own: lines.filter((line) => line.kind === kind) }));
   return [
     `${title} of ${quoted(name)} (${account}), ${periodText(statement)}`,
     ...(statement.issuer === null ? [] : [`Issued by ${quoted(statement.issuer.name)}`]),
+    ...(document === null || document.corrects === null
+      ? []
+      : [`Corrections of calls of invoice ${document.corrects}`]),
     ...(key === null ? [] : [`Only key ${key}`]),
     ...(endUser === null ? [] : [`Only end user ${endUser}`]),
     ...parts.flatMap(({ kind, own }) =>
@@ -39,6 +42,9 @@ export function statementText(statement: Statement, invoice: Invoice | null): st
     '',
     `Total: ${totals.requests} requests, ${totals.cost_nanousd} nano-dollars, ` +
       `${dollars(totals.cost_nanousd)} dollars`,
+    ...(totals.credited_nanousd === '0'
+      ? []
+      : [`Billed by credit notes: ${dollars(totals.credited_nanousd)} dollars of these corrections`]),
     `Amount: ${totals.amount} ${totals.currency}. ${rateText(statement)}`,
     ...(totals.estimated === 0
       ? []

@@ -33,6 +33,10 @@ const GROUPS: readonly Group[] = [
     load: async () => (await import('#server/cli/accounts/statement.ts')).statementCommands,
   },
   {
+    names: ['statement-email'],
+    load: async () => (await import('#server/cli/accounts/statement-email.ts')).statementEmailCommands,
+  },
+  {
     names: ['attribution'],
     load: async () => (await import('#server/cli/accounts/attribution.ts')).attributionCommands,
   },

@@ -44,14 +44,18 @@ export type InvoiceRow = {
   number: number;
   /** The number as documents show it. */
   name: string;
-  kind: 'invoice' | 'credit_note';
+  /** A correction note is a credit note over corrections, which has a statement of its own. */
+  kind: 'invoice' | 'correction_note' | 'credit_note';
   account: string;
   at: string;
   position: number;
   total_nanousd: string;
-  /** Of invoices. */
+  /** Of invoices and correction notes. */
   period: { from: string; to: string; end_user: string | null } | null;
-  /** Of an invoice that was taken back: the name of its credit note. Of a credit note: its invoice's. */
+  /**
+   * Of an invoice that was taken back: the name of its credit note. Of a credit or correction note: its
+   * invoice's.
+   */
   counterpart: string | null;
   /** Of credit notes. */
   reason: string | null;
@@ -74,9 +78,58 @@ export const IssueInvoice = z.strictObject({
 });
 /** `POST /api/invoices/:number/credit` takes an invoice back by a credit note. */
 export const CreditInvoice = z.strictObject({ reason: z.string().trim().min(1).max(200) });
+/**
+ * `GET /api/invoices/:number/corrections`: the corrections of calls of an invoice that were recorded after
+ * its period and that no document bills. `POST` to the same issues their credit note, over at most
+ * 1,000 of them; 409 `not_allowed` without one.
+ */
+export type UnbilledCorrections = { object: 'corrections'; count: number };
 export type InvoiceChange = Change & { name: string };
 
 /** `PUT /api/issuer`: all terms, in place of those before. */
 export const PutIssuer = BillingTerms;
 /** `GET /api/issuer` */
 export type Issuer = { object: 'issuer'; terms: BillingTerms | null };
+
+/**
+ * `GET /api/statement-emails?account=`: of an account, for administrators and auditors; members have those of
+ * their own.
+ */
+export const EmailsQuery = z.strictObject({ account: Id.optional() });
+export type StatementEmails = {
+  object: 'statement_emails';
+  /** Whether statements are sent monthly, on a day of the next month. */
+  schedule: { enabled: boolean; day: number };
+  /** Whether this server has a mail server; a worker on another machine has settings of its own. */
+  has_mail_server: boolean;
+  recipients: string[];
+  /** The newest emails, first the newest one. */
+  data: StatementEmailRow[];
+};
+export type StatementEmailRow = {
+  recipient: string;
+  /** The month, such as `2027-01`; null: the document of a number. */
+  period: string | null;
+  invoice: number | null;
+  monthly: boolean;
+  state: 'waiting' | 'sent' | 'skipped' | 'failed';
+  created_at: string;
+  ended_at: string | null;
+  attempts: number;
+  /** The mail server's status of the newest attempt; `fault` says why it is missing. */
+  status: number | null;
+  fault: string | null;
+};
+/** `PUT /api/statement-emails/schedule` */
+export const PutEmailSchedule = z.strictObject({ enabled: z.boolean(), day: z.int().min(1).max(28) });
+/** `PUT /api/statement-emails/recipients`: all of an account, in place of those before. */
+export const PutRecipients = z.strictObject({
+  account: Id,
+  recipients: z.array(z.string().max(300)).max(20),
+});
+/** `POST /api/statement-emails`: sends the document of a month or a number to all recipients now. */
+export const SendStatement = z.union([
+  z.strictObject({ account: Id, period: Month }),
+  z.strictObject({ invoice: z.int().min(1) }),
+]);
+export type SentStatement = { object: 'statement_emails'; count: number };

@@ -4,19 +4,26 @@ import type { EventOf, Placed } from '#db/events/events.ts';
 import { BILLING_STREAM } from '#db/events/streams.ts';
 import { ConflictError } from '#db/log/append.ts';
 import { readNewestOfStream } from '#db/log/read-streams.ts';
-import { UnreadableEventError } from '#db/log/read.ts';
+import { readHead, UnreadableEventError } from '#db/log/read.ts';
 import { digestOf } from '#db/statement/canonical.ts';
-import { type Invoice, INVOICE_GROUPS, invoiceName } from '#db/statement/invoices.ts';
+import { CORRECTIONS_PER_NOTE_MAX } from '#db/events/billing-events.ts';
+import { type CorrectionNote, type Invoice, INVOICE_GROUPS } from '#db/statement/invoices.ts';
+import { findIssued, type IssuedDocument } from '#db/statement/issued.ts';
+import { readNote, readUnbilled } from '#db/statement/read-corrections.ts';
 import type { Statement } from '#db/statement/document.ts';
-import { readInvoices, type ReadStatement, readStatement, type StatementBounds } from '#db/statement/read.ts';
+import { readInvoices, readInvoicesOf, readStatement } from '#db/statement/read.ts';
 import type { Change } from '#server/control/change.ts';
 import type { AccountRef } from '#server/control/control-log.ts';
 import type { Control } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { changeBilling, creditInvoice, findInvoice, issueInvoice } from '#server/decide/invoice.ts';
-
-/** An invoice with the time at which it was issued. */
-export type IssuedInvoice = { invoice: Invoice; at: Date; entry: string };
+import {
+  changeBilling,
+  correctInvoice,
+  creditInvoice,
+  findInvoice,
+  issueInvoice,
+  requireOpen,
+} from '#server/decide/invoice.ts';
 
 /**
  * Attempts at the next number. Each conflict is another invoice that was issued, so that an attempt fails
@@ -79,7 +86,37 @@ export class BillingControl {
     );
   }
 
-  /** Issues the credit note of an invoice. @throws {DecisionError} when that is impossible. */
+  /**
+   * Issues the credit note over the corrections that were recorded after the period of an invoice, concern
+   * its calls and are not billed; of many, over the oldest.
+   * @returns null where there is no such correction.
+   * @throws {DecisionError} when the invoice doesn't stand.
+   */
+  async correct(number: number): Promise<(Change & { invoice: CorrectionNote }) | null> {
+    for (let attempt = 1; ; attempt++) {
+      const stream = await this.#readStream();
+      const { account, end_user: endUser = null, from, to } = requireOpen(stream, number);
+      const unbilled = await readUnbilledOf(this.#client, requireOpen(stream, number));
+      if (unbilled.length === 0) return null;
+      const corrections = unbilled.slice(0, CORRECTIONS_PER_NOTE_MAX);
+      const { statement } = await readNote(this.#client, {
+        ...{ account, end_user: endUser, from: new Date(from), to: new Date(to) },
+        asOf: await readHead(this.#client),
+        corrections,
+      });
+      const command = { number, statement, digest: digestOf(statement), actor: this.#control.actor };
+      const event = correctInvoice(stream, command);
+      try {
+        const position = await this.#control.append([{ event, version: event.number }]);
+        return { event: { type: event.type, position }, invoice: event };
+      } catch (error) {
+        // Another document was issued, which may bill some of these.
+        if (!(error instanceof ConflictError) || attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+  }
+
+  /** Issues the credit note of a whole invoice. @throws {DecisionError} when that is impossible. */
   async credit(number: number, reason: string): Promise<Change & { invoice: EventOf<'invoice.credited'> }> {
     return this.#appendNext(
       () => null,
@@ -111,6 +148,10 @@ export class BillingControl {
   }
 }
 
+/** The unbilled corrections of an invoice's period; see {@link readUnbilled}. */
+export const readUnbilledOf = async (client: ClientBase, invoice: Invoice): Promise<number[]> =>
+  readUnbilled(client, invoice, await readInvoicesOf(client, invoice.account));
+
 /** Who issues invoices; null: not set. */
 export async function readIssuer(client: ClientBase): Promise<BillingTerms | null> {
   const [newest] = await readNewestOfStream(client, BILLING_STREAM, 1);
@@ -118,33 +159,12 @@ export async function readIssuer(client: ClientBase): Promise<BillingTerms | nul
   return newest.event.type === 'billing.changed' ? newest.event.terms : null;
 }
 
-/** The invoice with a number. @throws {DecisionError} when the series has no such invoice. */
-export async function readInvoice(client: ClientBase, number: number): Promise<IssuedInvoice> {
-  for (const { entry, placed } of await readInvoices(client))
-    if (placed.event.type === 'invoice.issued' && placed.event.number === number)
-      return { invoice: placed.event, at: placed.at, entry };
-  throw new DecisionError('not_found', `There is no invoice with number ${number}.`);
-}
-
 /**
- * The statement that an invoice bills.
- * @throws {DecisionError} when the log does not add up to it any more.
+ * The invoice or the credit note over corrections with a number.
+ * @throws {DecisionError} when the series has no such document.
  */
-export async function readInvoiced(
-  client: ClientBase,
-  invoice: Invoice,
-  bounds: StatementBounds = {},
-): Promise<ReadStatement> {
-  const { account, end_user: endUser = null, from, to, as_of: asOf, digest } = invoice;
-  const read = await readStatement(
-    client,
-    { account, end_user: endUser, from: new Date(from), to: new Date(to), asOf, group_by: INVOICE_GROUPS },
-    bounds,
-  );
-  if (digestOf(read.statement) !== digest)
-    throw new DecisionError(
-      'not_allowed',
-      `The log does not add up to invoice ${invoiceName(invoice)}. Run "audit verify".`,
-    );
-  return read;
+export async function readIssued(client: ClientBase, number: number): Promise<IssuedDocument> {
+  const issued = await findIssued(client, number);
+  if (issued === null) throw new DecisionError('not_found', `There is no invoice with number ${number}.`);
+  return issued;
 }

@@ -35,6 +35,10 @@ export const RECONCILIATIONS_LISTED_MAX = 1_000;
 /** Every alert is sent to each destination: more is a mailing list, which is the receiver's to keep. */
 export const DESTINATIONS_MAX = 50;
 export const DESTINATION_URL_CHARACTERS_MAX = 2_000;
+/** Recipients of an account's statements: more is a mailing list, which is the receiver's to keep. */
+export const RECIPIENTS_MAX = 10;
+/** Emails of statements of one list, the newest ones. */
+export const EMAILS_LISTED_MAX = 50;
 /** Sinks: each may read the whole log once more. */
 export const SINKS_MAX = 20;
 

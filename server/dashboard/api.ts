@@ -25,6 +25,7 @@ import { totpRoutes } from '#server/dashboard/session/totp.ts';
 import { reconciliationRoutes } from '#server/dashboard/reconcile/routes.ts';
 import { sessionRoutes } from '#server/dashboard/session/routes.ts';
 import { sinkRoutes } from '#server/dashboard/sinks/routes.ts';
+import { statementEmailRoutes } from '#server/dashboard/statements/email-routes.ts';
 import { statementRoutes } from '#server/dashboard/statements/routes.ts';
 import { statusRoutes } from '#server/dashboard/service/status.ts';
 import { upstreamRoutes } from '#server/dashboard/upstreams/routes.ts';
@@ -55,6 +56,7 @@ export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
     readApiRoutes,
     receiptRoutes,
     statementRoutes,
+    statementEmailRoutes,
     correctionRoutes,
     eventRoutes,
     auditRoutes,

@@ -171,6 +171,7 @@ export class ReadModel {
       case 'sink.rewound':
       case 'billing.changed':
       case 'invoice.issued':
+      case 'invoice.corrected':
       case 'invoice.credited':
       case 'session.opened':
       case 'invitation.created':

@@ -7,7 +7,8 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { digestOf } from '#db/statement/canonical.ts';
 import { statementCsv } from '#db/statement/csv.ts';
 import { statementFileParts } from '#db/statement/file.ts';
-import { invoiceName } from '#db/statement/invoices.ts';
+import { documentOf, invoiceName } from '#db/statement/invoices.ts';
+import { type IssuedDocument, UnbalancedDocumentError } from '#db/statement/issued.ts';
 import { renderPdf } from '#db/statement/pdf/render.ts';
 import { proveStatement } from '#db/statement/prove.ts';
 import {
@@ -18,7 +19,6 @@ import {
 } from '#db/statement/read.ts';
 import { MissingHashesError } from '#db/tlog/hashes.ts';
 import { type StatementFormat, StatementQuery, type StatementReply } from '#server/contract/statements.ts';
-import type { IssuedInvoice } from '#server/control/billing-control.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { replyOf } from '#server/http/respond.ts';
@@ -92,7 +92,7 @@ function statementWanted(query: StatementQuery, scope: Scope): StatementRequest 
   return { account, key, end_user, from: start, to: end, group_by };
 }
 
-type Found = { read: ReadStatement; issued: IssuedInvoice | null };
+type Found = { read: ReadStatement; issued: IssuedDocument | null };
 
 /**
  * Reads a statement within the bounds of a server, and replies in a format.
@@ -112,7 +112,7 @@ export async function replyWithStatement(
   });
   if (found instanceof ApiError) return found;
   const { statement, issued, file } = found;
-  const name = issued === null ? `statement-${statement.from.slice(0, 10)}` : invoiceName(issued.invoice);
+  const name = issued === null ? `statement-${statement.from.slice(0, 10)}` : invoiceName(issued.document);
   switch (format) {
     case 'json':
       return { object: 'statement', digest: digestOf(statement), ...statement };
@@ -122,8 +122,7 @@ export async function replyWithStatement(
         name: `${name}.csv`,
       });
     case 'pdf': {
-      const invoice = issued && { ...issued.invoice, at: issued.at.toISOString() };
-      const pdf = await renderPdf({ statement, digest: digestOf(statement), invoice });
+      const pdf = await renderPdf({ statement, digest: digestOf(statement), document: documentOf(issued) });
       return pdf === null ? BUSY : send(response, pdf, { type: 'application/pdf', name: `${name}.pdf` });
     }
     case 'proof':
@@ -171,6 +170,8 @@ function asApiError(error: unknown): ApiError {
         'Events of the statement are in the archive. The operator must restore that part: ' +
         'daybook archive restore.',
     });
+  if (error instanceof UnbalancedDocumentError)
+    return new ApiError('not_allowed', { message: sentence(error.message) });
   if (error instanceof StoreError) return new ApiError('invalid_value', { message: sentence(error.message) });
   throw error;
 }

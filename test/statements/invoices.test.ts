@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { publicId } from '#db/ids.ts';
 import { verifyStatementFile } from '#db/statement/file.ts';
 import { readInvoices } from '#db/statement/read.ts';
-import { BillingControl, readInvoice, readInvoiced } from '#server/control/billing-control.ts';
+import { BillingControl, readIssued } from '#server/control/billing-control.ts';
+import { readBilled } from '#db/statement/issued.ts';
 import { withControl } from '#server/control/control.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -106,7 +107,7 @@ test('an invoice has the statement of its period in PDF, CSV and a file that pro
   expect(verified.invoice).toMatchObject({ number, total_nanousd: total, account });
   expect(verified.statement).toMatchObject({ account_name: name, issuer: ISSUER, is_final: true });
   const said = await line.text('audit', 'statement', 'verify', proof);
-  expect(said).toContain(`Billed by INV-2026-${String(number).padStart(4, '0')}`);
+  expect(said).toContain(`Billed by Invoice INV-2026-${String(number).padStart(4, '0')}`);
 
   const pdf = path.join(directory, 'invoice.pdf');
   await line.text('invoice', 'show', String(number), '--format', 'pdf', '--out', pdf);
@@ -125,8 +126,9 @@ test('the next statement opens with the balance that the invoice closed with', a
   const client = await connectAs(database, 'relay');
   try {
     const issued = await billing((control) => control.issue({ id: account }, over));
-    const { statement } = await readInvoiced(client, issued.invoice);
-    const { invoice } = await readInvoice(client, issued.invoice.number);
+    const { statement } = await readBilled(client, issued.invoice);
+    const { document } = await readIssued(client, issued.invoice.number);
+    const invoice = document as typeof issued.invoice;
     expect(invoice.closing_balance_nanousd).toBe(statement.balance?.closing_nanousd);
     const next = await line.text(
       ...['statement', name, '--from', over.to.toISOString(), '--to', '2100-01-01', '--format', 'json'],

@@ -31,6 +31,7 @@ const TITLES: Record<ReadAlert['kind'], string> = {
   implausible_usage: 'Implausible usage',
   background_lost: 'Background response lost',
   batch_lost: 'Batch lost',
+  statement_email_failed: 'Statement not sent',
   projector_behind: 'Figures delayed',
   job_failing: 'Background job failing',
   sink_failing: 'Sink failing',

@@ -31,6 +31,8 @@ export const RETAIN_TIMEOUT_MS = 60_000;
 const WINDOW_DAYS_MAX = 31;
 /** Alerts with their deliveries: far longer than the longest window of an alert. */
 const ALERTS_DAYS = 90;
+/** Emails of statements: thirteen months of them. */
+const STATEMENT_EMAILS_DAYS = 400;
 /** Permanently failed jobs are kept for inspection. */
 const JOBS_DAYS = 7;
 
@@ -87,6 +89,12 @@ export async function retain(
     db
       .deleteFrom('daybook.alert')
       .where('raised_at', '<', sql<Date>`statement_timestamp() - ${ALERTS_DAYS} * interval '1 day'`),
+  );
+  await countOf(
+    client,
+    db
+      .deleteFrom('daybook.statement_email')
+      .where('ended_at', '<', sql<Date>`statement_timestamp() - ${STATEMENT_EMAILS_DAYS} * interval '1 day'`),
   );
   while ((await deleteOldPlaces(client)) > 0 && !signal.aborted && performance.now() < endMs);
   await client.query(`delete from graphile_worker._private_jobs

@@ -10,10 +10,11 @@ import {
   verifyStatementFile,
   type VerifiedStatement,
 } from '#db/statement/file.ts';
-import { invoiceName } from '#db/statement/invoices.ts';
+import { documentTitle, invoiceName } from '#db/statement/invoices.ts';
+import { verifyPrinted } from '#db/statement/printed.ts';
 import { formatVerifierKey } from '#db/tlog/note.ts';
 
-type Options = { key?: string[]; witness?: string[] };
+type Options = { key?: string[]; witness?: string[]; document?: string[] };
 
 type Verified =
   | {
@@ -27,6 +28,7 @@ type Verified =
       cost_nanousd: string;
       digest: string;
       invoice: string | null;
+      documents: string[];
       lines: string[];
     }
   | { valid: false; problem: string };
@@ -48,9 +50,15 @@ export function statementVerifyCommand(statement: Command): void {
       'verifier key of a witness that must have cosigned, or a file of such keys; repeatable',
       collect,
     )
-    .action(async (file: string, { key = [], witness = [] }: Options, command: Command) => {
+    .option(
+      '--document <file>',
+      'a statement as .json, .csv or .pdf that must show the proven one, to the last digit; repeatable',
+      collect,
+    )
+    .action(async (file: string, options: Options, command: Command) => {
+      const { key = [], witness = [], document = [] } = options;
       const known = { keys: readKeys(key, 'ed25519'), witnesses: readKeys(witness, 'cosignature') };
-      const verified = verify(await readText(file), known);
+      const verified = await verify(await readText(file), known, document);
       print<Verified>(command, verified, (result) =>
         result.valid ? result.lines.join('\n') : `Not valid: ${result.problem}.`,
       );
@@ -58,9 +66,14 @@ export function statementVerifyCommand(statement: Command): void {
     });
 }
 
-function verify(text: string, known: Parameters<typeof verifyStatementFile>[1]): Verified {
+async function verify(
+  text: string,
+  known: Parameters<typeof verifyStatementFile>[1],
+  documents: readonly string[],
+): Promise<Verified> {
   try {
     const verified = verifyStatementFile(parseJson(text), known);
+    for (const each of documents) await verifyPrinted(each, await readBytes(each), verified);
     const { statement, checkpoint, events, digest, invoice } = verified;
     return {
       valid: true,
@@ -73,7 +86,11 @@ function verify(text: string, known: Parameters<typeof verifyStatementFile>[1]):
       cost_nanousd: statement.totals.cost_nanousd,
       digest,
       invoice: invoice === null ? null : invoiceName(invoice),
-      lines: describe(verified),
+      documents: [...documents],
+      lines: [
+        ...describe(verified),
+        ...documents.map((each) => `${each} shows this statement, to the last digit.`),
+      ],
     };
   } catch (error) {
     if (error instanceof StatementFileError) return { valid: false, problem: error.message };
@@ -113,7 +130,7 @@ function describe({
           'The file does not prove that no event is missing: compare the total with "audit statement", or ' +
             'with an invoice, whose digest is in the log.',
         ]
-      : [`Billed by ${invoiceName(invoice)}, which the log has with the digest of this statement.`]),
+      : [`Billed by ${documentTitle(invoice)}, which the log has with the digest of this statement.`]),
     ...(balance === null || balance.opening_nanousd === '0'
       ? []
       : ['The opening balance follows from earlier events, which are not in the file.']),
@@ -129,7 +146,9 @@ function parseJson(text: string): unknown {
   }
 }
 
-async function readText(file: string): Promise<string> {
+const readText = async (file: string): Promise<string> => (await readBytes(file)).toString();
+
+async function readBytes(file: string): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
   try {
@@ -143,5 +162,5 @@ async function readText(file: string): Promise<string> {
       ? error
       : new StoreError(`${file} can't be read (${(error as NodeJS.ErrnoException).code})`, { cause: error });
   }
-  return Buffer.concat(parts).toString();
+  return Buffer.concat(parts);
 }

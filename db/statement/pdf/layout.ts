@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import Pdf from 'pdfkit';
 import { LINE_KINDS, type Statement, type StatementLine } from '#db/statement/document.ts';
-import { invoiceName } from '#db/statement/invoices.ts';
+import type { ShownDocument } from '#db/statement/invoices.ts';
 import { printable } from '#db/statement/pdf/printable.ts';
 import { dollars, grouped, KIND_TITLES, lineDetail, periodText, rateText } from '#db/statement/words.ts';
 
@@ -10,8 +10,8 @@ import { dollars, grouped, KIND_TITLES, lineDetail, periodText, rateText } from 
 export type PdfInput = {
   statement: Statement;
   digest: string;
-  /** The invoice, and when it was issued; null: a statement. */
-  invoice: { series: string; number: number; at: string } | null;
+  /** Null: a statement that bills nothing. */
+  document: ShownDocument | null;
 };
 
 /** Lines on paper: some forty pages. The total has all; the rest are in CSV and JSON. */
@@ -56,13 +56,18 @@ const fontFile = (name: string): string =>
 
 /** The bytes of the document. */
 export async function layOutPdf(input: PdfInput): Promise<Buffer> {
-  const { statement, invoice } = input;
-  const title = invoice === null ? 'Statement' : `Invoice ${invoiceName(invoice)}`;
+  const { statement } = input;
+  const title = input.document?.title ?? 'Statement';
   const document = new Pdf({
     size: 'A4',
     margin: MARGIN,
     bufferPages: true,
-    info: { Title: title, Author: printable(statement.issuer?.name ?? 'Daybook') },
+    info: {
+      Title: title,
+      Author: printable(statement.issuer?.name ?? 'Daybook'),
+      // Not the current time: the same statement gives the same bytes, which the auditor compares.
+      CreationDate: new Date(input.document?.at ?? statement.to),
+    },
   });
   document.registerFont('regular', fontFile('DejaVuSans'));
   document.registerFont('bold', fontFile('DejaVuSans-Bold'));
@@ -87,8 +92,8 @@ class Page {
     this.#document = document;
   }
 
-  write({ statement, invoice, digest }: PdfInput, title: string): void {
-    this.#head(statement, title, invoice);
+  write({ statement, document, digest }: PdfInput, title: string): void {
+    this.#head(statement, title, document);
     this.#lines(statement.lines);
     this.#totals(statement);
     this.#account(statement);
@@ -135,7 +140,7 @@ class Page {
     document.lineWidth(0.5).strokeColor(COLORS.rule).stroke();
   }
 
-  #head(statement: Statement, title: string, invoice: PdfInput['invoice']): void {
+  #head(statement: Statement, title: string, issued: ShownDocument | null): void {
     const { issuer, account, account_name: name, key, end_user: endUser } = statement;
     const [half, right] = [WIDTH / 2 - 10, MARGIN + WIDTH / 2 + 10];
     this.#text(title, MARGIN, WIDTH, { font: 'bold', size: SIZES.title });
@@ -159,9 +164,13 @@ class Page {
     );
     this.#y += 8;
     this.#block('Period', [periodText(statement)], right, half);
-    if (invoice !== null) {
+    if (issued !== null) {
       this.#y += 8;
-      this.#block('Issued', [`${invoice.at.slice(0, 10)} (UTC)`], right, half);
+      this.#block('Issued', [`${issued.at.slice(0, 10)} (UTC)`], right, half);
+    }
+    if (issued !== null && issued.corrects !== null) {
+      this.#y += 8;
+      this.#block('Corrects', [`Invoice ${issued.corrects}`], right, half);
     }
     this.#y = Math.max(this.#y, left) + 20;
     if (statement.is_final) return;
@@ -245,6 +254,8 @@ class Page {
     if (totals.correction_nanousd !== '0')
       this.#sum('Corrections in this total', `${dollars(totals.correction_nanousd)} USD`);
     if (totals.estimated > 0) this.#sum('Estimated part', `${dollars(totals.estimated_nanousd)} USD`);
+    if (totals.credited_nanousd !== '0')
+      this.#sum('Billed by credit notes', `${dollars(String(-BigInt(totals.credited_nanousd)))} USD`);
     this.#y += 2;
     this.#sum('Amount', `${totals.amount} ${totals.currency}`, 'bold', 12);
     this.#text(rateText(statement), MARGIN, WIDTH - 4, {

@@ -10,20 +10,21 @@ import { digestOf } from '#db/statement/canonical.ts';
 import { statementCsv } from '#db/statement/csv.ts';
 import type { StatementGroup } from '#db/statement/document.ts';
 import { STATEMENT_EVENTS_MAX, statementFileParts } from '#db/statement/file.ts';
-import { invoiceName } from '#db/statement/invoices.ts';
+import {
+  type BillingEvent,
+  documentOf,
+  documentTitle,
+  invoiceName,
+  isBillingEvent,
+} from '#db/statement/invoices.ts';
+import { type IssuedDocument, readBilled } from '#db/statement/issued.ts';
 import { renderPdf } from '#db/statement/pdf/render.ts';
 import { proveStatement } from '#db/statement/prove.ts';
 import { readInvoices, type ReadStatement, readStatement } from '#db/statement/read.ts';
 import { statementText } from '#db/statement/text.ts';
 import { dollars, periodText } from '#db/statement/words.ts';
 import { run } from '#server/cli/control-session.ts';
-import {
-  BillingControl,
-  type IssuedInvoice,
-  readInvoice,
-  readInvoiced,
-  readIssuer,
-} from '#server/control/billing-control.ts';
+import { BillingControl, readIssued, readIssuer } from '#server/control/billing-control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 const FORMATS = ['text', 'json', 'csv', 'pdf', 'proof'] as const;
@@ -78,9 +79,18 @@ export function statementCommands(program: Command): void {
     .description('invoices and credit notes, in the order of their numbers')
     .action(list);
   withJson(invoice.command('credit').argument('<number>', 'the number, without its prefix'))
-    .description('take an invoice back by a credit note, so that its period can be invoiced again')
+    .description(
+      'take an invoice back by a credit note, with those over its corrections, so that its period can be ' +
+        'invoiced again',
+    )
     .requiredOption('--reason <text>', 'why; at most 200 characters')
     .action(credit);
+  withJson(invoice.command('correct').argument('<number>', 'the number of the invoice, without its prefix'))
+    .description(
+      'issue a credit note over the corrections of its calls that were recorded after its period and that ' +
+        'no document bills',
+    )
+    .action(correct);
 }
 
 function withPeriod(command: Command): Command {
@@ -120,9 +130,9 @@ async function showInvoice(number: string, options: DocumentOptions, command: Co
   await run(
     command,
     async ({ client, config }) => {
-      const issued = await readInvoice(client, readNumber(number));
+      const issued = await readIssued(client, readNumber(number));
       const entriesMax = options.format === 'proof' ? STATEMENT_EVENTS_MAX : 0;
-      const read = await readInvoiced(client, issued.invoice, { entriesMax });
+      const read = await readBilled(client, issued.document, { entriesMax });
       return write(client, read, issued, options, config.WITNESSES);
     },
     (text) => text,
@@ -133,7 +143,7 @@ async function showInvoice(number: string, options: DocumentOptions, command: Co
 async function write(
   client: ClientBase,
   read: ReadStatement,
-  issued: IssuedInvoice | null,
+  issued: IssuedDocument | null,
   { format, out }: DocumentOptions,
   witnesses: readonly string[],
 ): Promise<string> {
@@ -149,22 +159,21 @@ async function write(
 async function bytesOf(
   client: ClientBase,
   read: ReadStatement,
-  issued: IssuedInvoice | null,
+  issued: IssuedDocument | null,
   format: Format,
   witnesses: readonly string[],
 ): Promise<Buffer> {
   const { statement } = read;
-  const invoice = issued?.invoice ?? null;
+  const document = documentOf(issued);
   switch (format) {
     case 'text':
-      return Buffer.from(`${statementText(statement, invoice)}\n`);
+      return Buffer.from(`${statementText(statement, document)}\n`);
     case 'json':
-      return Buffer.from(`${JSON.stringify({ ...statement, invoice })}\n`);
+      return Buffer.from(`${JSON.stringify({ ...statement, invoice: issued?.document ?? null })}\n`);
     case 'csv':
       return Buffer.from(statementCsv(statement));
     case 'pdf': {
-      const shown = issued && { ...issued.invoice, at: issued.at.toISOString() };
-      const pdf = await renderPdf({ statement, digest: digestOf(statement), invoice: shown });
+      const pdf = await renderPdf({ statement, digest: digestOf(statement), document });
       return pdf as Buffer;
     }
     case 'proof': {
@@ -245,16 +254,16 @@ async function list(_options: object, command: Command): Promise<void> {
     (events) =>
       events.length === 0
         ? 'No invoices.'
-        : events
-            .flatMap((event) =>
-              event.type === 'invoice.issued'
-                ? [`${invoiceName(event)}  ${event.account}  ${periodText(event)}  ${amountOf(event)}`]
-                : event.type === 'invoice.credited'
-                  ? [`${invoiceName(event)}  ${event.account}  credits ${event.invoice}  ${amountOf(event)}`]
-                  : [],
-            )
-            .join('\n'),
+        : events.flatMap((event) => (isBillingEvent(event) ? [listed(event)] : [])).join('\n'),
   );
+}
+
+function listed(event: BillingEvent): string {
+  const about =
+    event.type === 'invoice.issued'
+      ? periodText(event)
+      : `${event.type === 'invoice.corrected' ? 'corrects' : 'credits'} ${event.invoice}`;
+  return [invoiceName(event), event.account, about, amountOf(event)].join('  ');
 }
 
 const amountOf = ({ total_nanousd: total }: { total_nanousd: string }): string => `${dollars(total)} dollars`;
@@ -264,6 +273,18 @@ async function credit(number: string, { reason }: { reason: string }, command: C
     command,
     ({ control, client }) => new BillingControl(control, client).credit(readNumber(number), reason),
     ({ invoice }) => `Credit note ${invoiceName(invoice)} issued: ${dollars(invoice.total_nanousd)} dollars.`,
+  );
+}
+
+async function correct(number: string, _options: object, command: Command): Promise<void> {
+  await run(
+    command,
+    ({ control, client }) => new BillingControl(control, client).correct(readNumber(number)),
+    (issued) =>
+      issued === null
+        ? 'No correction that is not billed concerns this invoice.'
+        : `${documentTitle(issued.invoice)} issued over ${issued.invoice.corrections.length} corrections: ` +
+          `${dollars(issued.invoice.total_nanousd)} dollars.`,
   );
 }
 

@@ -1,6 +1,6 @@
 import type { Placed } from '#db/events/events.ts';
 import { parseMonth } from '#db/audit/replay/statement.ts';
-import { INVOICE_GROUPS, invoiceName } from '#db/statement/invoices.ts';
+import { INVOICE_GROUPS, invoiceName, isBillingEvent } from '#db/statement/invoices.ts';
 import { readInvoices, readStatement } from '#db/statement/read.ts';
 import {
   CreditInvoice,
@@ -11,8 +11,11 @@ import {
   type Issuer,
   IssueInvoice,
   PutIssuer,
+  type UnbilledCorrections,
 } from '#server/contract/statements.ts';
-import { BillingControl, readInvoice, readInvoiced, readIssuer } from '#server/control/billing-control.ts';
+import { BillingControl, readIssued, readIssuer, readUnbilledOf } from '#server/control/billing-control.ts';
+import { readBilled } from '#db/statement/issued.ts';
+import { DecisionError } from '#server/decide/decision.ts';
 import { INVOICES_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -67,12 +70,12 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       if (query instanceof ApiError) return Promise.resolve(query);
       if (number instanceof ApiError) return Promise.resolve(number);
       return withReadSlot(reads, holderOf(who), async () => {
-        const read = await reads.read(CONTROL, (client) => readInvoice(client, number));
+        const read = await reads.read(CONTROL, (client) => readIssued(client, number));
         if (read instanceof ApiError) return read;
         const issued = read.found;
-        if (account !== null && issued.invoice.account !== account) return NOT_FOUND;
+        if (account !== null && issued.document.account !== account) return NOT_FOUND;
         return replyWithStatement(statements, response, query.format, async (client, bounds) => ({
-          read: await readInvoiced(client, issued.invoice, bounds),
+          read: await readBilled(client, issued.document, bounds),
           issued,
         }));
       });
@@ -111,6 +114,38 @@ export function statementRoutes(dashboard: Dashboard): ApiRoute[] {
       },
     ),
 
+    route(
+      'get',
+      '/api/invoices/:number/corrections',
+      ADMINISTRATORS,
+      null,
+      async ({ params, response }, who) => {
+        const number = parseNumber(params);
+        if (number instanceof ApiError) return number;
+        const read = await withReadSlot(reads, holderOf(who), () =>
+          readBounded(reads, response, async (client) => {
+            const issued = await readIssued(client, number);
+            return issued.document.type === 'invoice.issued' ? readUnbilledOf(client, issued.document) : [];
+          }),
+        );
+        return read instanceof ApiError
+          ? read
+          : ({ object: 'corrections', count: read.length } satisfies UnbilledCorrections);
+      },
+    ),
+
+    route('post', '/api/invoices/:number/corrections', ADMINISTRATORS, null, async ({ params }, who) => {
+      const number = parseNumber(params);
+      if (number instanceof ApiError) return number;
+      const made = await makeChange(dashboard, who, async (control, client) => {
+        const issued = await new BillingControl(control, client).correct(number);
+        if (issued === null)
+          throw new DecisionError('not_allowed', 'No correction that is not billed concerns this invoice.');
+        return issued;
+      });
+      return made instanceof ApiError ? made : changeOf(made);
+    }),
+
     route('get', '/api/issuer', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       const read = await withReadSlot(reads, holderOf(who), () => reads.read(CONTROL, readIssuer));
       return read instanceof ApiError ? read : ({ object: 'issuer', terms: read.found } satisfies Issuer);
@@ -136,12 +171,12 @@ function listInvoices(stream: readonly Placed[], account: string | null): Invoic
   const names = new Map<number, string>();
   const creditedBy = new Map<number, string>();
   for (const { event } of stream) {
-    if (event.type !== 'invoice.issued' && event.type !== 'invoice.credited') continue;
+    if (!isBillingEvent(event)) continue;
     names.set(event.number, invoiceName(event));
     if (event.type === 'invoice.credited') creditedBy.set(event.invoice, invoiceName(event));
   }
   const rows = stream.flatMap(({ event, at, position }): InvoiceRow[] => {
-    if (event.type !== 'invoice.issued' && event.type !== 'invoice.credited') return [];
+    if (!isBillingEvent(event)) return [];
     if (account !== null && event.account !== account) return [];
     const { number, account: of, total_nanousd } = event;
     const base = {
@@ -162,8 +197,19 @@ function listInvoices(stream: readonly Placed[], account: string | null): Invoic
           reason: event.reason,
         },
       ];
+    // Those of the invoice that it corrects, too.
     const period = { from: event.from, to: event.to, end_user: event.end_user ?? null };
-    return [{ ...base, kind: 'invoice', period, counterpart: creditedBy.get(number) ?? null, reason: null }];
+    return event.type === 'invoice.issued'
+      ? [{ ...base, kind: 'invoice', period, counterpart: creditedBy.get(number) ?? null, reason: null }]
+      : [
+          {
+            ...base,
+            kind: 'correction_note',
+            period,
+            counterpart: names.get(event.invoice) ?? null,
+            reason: null,
+          },
+        ];
   });
   const data = rows.toReversed().slice(0, INVOICES_LISTED_MAX);
   return { object: 'list', data, rows_omitted: rows.length - data.length };

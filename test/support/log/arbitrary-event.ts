@@ -33,6 +33,7 @@ import {
   perhaps,
   few,
 } from './arbitrary-parts.ts';
+import { BILLING } from './arbitrary-billing.ts';
 import { anyRate, anyRule } from './arbitrary-price.ts';
 import { ANY_REQUEST, pseudonym } from './arbitrary-request.ts';
 
@@ -54,14 +55,6 @@ const quotas = fc.uniqueArray(
   ),
   { maxLength: 12, selector: ({ meter, window }) => `${meter} ${window}` },
 );
-const oneLine = name.filter((text) => !/\p{Cc}/u.test(text));
-const sum = fc.bigInt({ min: -(10n ** 29n), max: 10n ** 29n }).map(String);
-const invoiceNumber = {
-  series: fc.constantFrom('INV-', '2026/'),
-  number: fc.integer({ min: 1, max: INT4_MAX }),
-  total_nanousd: sum,
-};
-const REQUIRED_OF_INVOICE = ['total_nanousd', 'digest', 'actor'] as const;
 const terms = {
   models: few(modelName),
   routes: few(fc.constantFrom(...ROUTES)),
@@ -284,46 +277,7 @@ const CONTROL: Made<ControlEvent> = {
     position: int8,
     actor,
   }),
-  'billing.changed': fc.record({
-    type: one('billing.changed' as const),
-    actor,
-    terms: fc.record(
-      {
-        name: oneLine,
-        address: fc.array(oneLine, { maxLength: 8 }),
-        tax: oneLine,
-        series: fc.constantFrom('INV-', '2026/'),
-        currency: fc.constantFrom({ code: 'EUR', rate: '0.92', digits: 2 }),
-      },
-      { requiredKeys: ['name', 'address', 'series'], noNullPrototype: true },
-    ),
-  }),
-  'invoice.issued': fc.record(
-    {
-      type: one('invoice.issued' as const),
-      account: id,
-      end_user: pseudonym,
-      ...invoiceNumber,
-      from: time,
-      to: time,
-      as_of: int8,
-      closing_balance_nanousd: sum,
-      digest,
-      actor,
-    },
-    {
-      requiredKeys: ['type', 'account', 'series', 'number', 'from', 'to', 'as_of', ...REQUIRED_OF_INVOICE],
-      noNullPrototype: true,
-    },
-  ),
-  'invoice.credited': fc.record({
-    type: one('invoice.credited' as const),
-    account: id,
-    ...invoiceNumber,
-    invoice: fc.integer({ min: 1, max: INT4_MAX }),
-    reason: name,
-    actor,
-  }),
+  ...BILLING,
   'reconciliation.recorded': fc.record({
     type: one('reconciliation.recorded' as const),
     reconciliation: id,

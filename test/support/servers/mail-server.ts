@@ -8,11 +8,20 @@ export type MailServer = AsyncDisposable & {
   mails: { to: string; text: string }[];
   /** A recipient that is rejected from here on, with the reply to it. */
   reject: { to: string; reply: string } | null;
+  /** Whether mails are taken without a reply. */
+  isSilent: boolean;
 };
+
+/** The decoded attachment of a mail; null: it has none of this name. */
+export function attachmentOf({ text }: MailServer['mails'][number], name: string): Buffer | null {
+  const part = text.split(/^--[^\n]+$/m).find((each) => each.includes(`filename=${name}`));
+  const body = part?.split('\n\n').slice(1).join('');
+  return body === undefined ? null : Buffer.from(body, 'base64');
+}
 
 export async function startMailServer(): Promise<MailServer> {
   const mails: MailServer['mails'] = [];
-  const rejecting: Pick<MailServer, 'reject'> = { reject: null };
+  const rejecting: Pick<MailServer, 'reject' | 'isSilent'> = { reject: null, isSilent: false };
   const server = createServer((socket) => {
     let buffered = '';
     let to = '';
@@ -26,7 +35,7 @@ export async function startMailServer(): Promise<MailServer> {
         }
         mails.push({ to, text });
         text = null;
-        return say('250 taken');
+        return rejecting.isSilent ? undefined : say('250 taken');
       }
       if (/^EHLO|^HELO/i.test(line)) return say('250 mail.test');
       if (/^QUIT/i.test(line)) return say('221 bye');

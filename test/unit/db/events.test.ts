@@ -203,6 +203,7 @@ describe('the numbers that the log stores', () => {
       'invoice.issued': 1040,
       'invoice.credited': 1041,
       'billing.changed': 1042,
+      'invoice.corrected': 1043,
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,

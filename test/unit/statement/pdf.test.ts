@@ -50,6 +50,7 @@ const statement = (lines: number): Statement => {
       end_user: null,
       from: '2026-10-01T00:00:00.000Z',
       to: '2026-11-01T00:00:00.000Z',
+      corrections: null,
       group_by: [],
       as_of: 1,
       is_final: true,
@@ -74,8 +75,8 @@ const statement = (lines: number): Statement => {
 };
 
 test('a PDF has the number, the name, the period, the lines and the total as text', async () => {
-  const invoice = { series: 'INV-', number: 42, at: '2026-11-02T00:00:00.000Z' };
-  const text = textOf(await layOutPdf({ statement: statement(3), digest: 'a'.repeat(64), invoice }));
+  const document = { title: 'Invoice INV-0042', at: '2026-11-02T00:00:00.000Z', corrects: null };
+  const text = textOf(await layOutPdf({ statement: statement(3), digest: 'a'.repeat(64), document }));
   for (const part of [
     'Invoice INV-0042',
     'Бюро Ωmega <U+682A>',
@@ -89,7 +90,7 @@ test('a PDF has the number, the name, the period, the lines and the total as tex
 });
 
 test('a PDF has a bounded number of lines, and says how many are left out', async () => {
-  const input = { statement: statement(PDF_LINES_MAX + 7), digest: 'a'.repeat(64), invoice: null };
+  const input = { statement: statement(PDF_LINES_MAX + 7), digest: 'a'.repeat(64), document: null };
   const text = textOf(await layOutPdf(input));
   expect(text).toContain(`model-${PDF_LINES_MAX - 1}\n`);
   expect(text).not.toContain(`model-${PDF_LINES_MAX}\n`);

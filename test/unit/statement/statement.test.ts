@@ -19,6 +19,7 @@ const PARAMETERS: StatementParameters = {
   end_user: null,
   from: FROM,
   to: TO,
+  corrections: null,
   group_by: [],
   as_of: 1_000_000,
   is_final: true,

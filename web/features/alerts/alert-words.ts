@@ -38,6 +38,10 @@ export const ALERTS: Record<AlertKind, { name: string; about: string }> = {
     name: 'Lost batches',
     about: 'The output of a batch is missing; the reservations of its lines without output are charged.',
   },
+  statement_email_failed: {
+    name: 'Unsent statements',
+    about: 'A statement could not be sent by email within a day, or its recipient was rejected.',
+  },
   projector_behind: {
     name: 'Delayed figures',
     about: 'Lists and figures are more than a minute old, and when they have caught up.',

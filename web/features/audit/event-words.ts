@@ -71,6 +71,7 @@ const TYPES: Record<EventType, true> = {
   'sink.rewound': true,
   'billing.changed': true,
   'invoice.issued': true,
+  'invoice.corrected': true,
   'invoice.credited': true,
 };
 
@@ -277,6 +278,11 @@ export function describeEvent({ type, actor, fields }: EventRow, names: Names): 
       return `Issuer of invoices is ${quoted(event.terms.name)}.`;
     case 'invoice.issued':
       return `${account(event.account)}: invoice ${event.series}${event.number} issued.`;
+    case 'invoice.corrected':
+      return (
+        `${account(event.account)}: credit note ${event.series}${event.number} for corrections of invoice ` +
+        `number ${event.invoice}.`
+      );
     case 'invoice.credited':
       return (
         `${account(event.account)}: credit note ${event.series}${event.number} for invoice number ` +

@@ -1,20 +1,16 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { InvoiceChange, InvoiceRow } from '#server/contract/statements.ts';
-import { api } from '../../lib/api/api.ts';
+import type { InvoiceRow } from '#server/contract/statements.ts';
 import { type NameOf, useAccountNames } from '../../lib/api/names.ts';
 import { useIsAdministrator } from '../../lib/api/session.ts';
 import { showCost, showCount } from '../../lib/format/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
-import { TextField } from '../../ui/form/field.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { Badge, Card, Empty } from '../../ui/layout/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/layout/table.tsx';
-import { fieldError, FormProblem } from '../../ui/problem.tsx';
-import { useChange } from '../../ui/use-change.ts';
 import { When } from '../../ui/when.tsx';
+import { CreditDialog } from './credit-invoice.tsx';
 import { invoicesQuery } from './queries.ts';
 
 /** Invoices and credit notes, newest first. */
@@ -54,8 +50,9 @@ const columnsOf = (nameOf: NameOf): Column<InvoiceRow>[] => [
     cell: ({ name, kind, counterpart }) => (
       <>
         <p className="font-medium whitespace-nowrap">{name}</p>
-        {kind === 'credit_note' && <p className="text-xs text-muted">Credits {counterpart}</p>}
-        {kind === 'invoice' && counterpart !== null && <Badge>Credited by {counterpart}</Badge>}
+        {kind === 'credit_note' && <p className="text-xs text-muted">Takes back {counterpart}</p>}
+        {kind === 'correction_note' && <p className="text-xs text-muted">Corrects {counterpart}</p>}
+        {kind === 'invoice' && counterpart !== null && <Badge>Taken back by {counterpart}</Badge>}
       </>
     ),
   },
@@ -85,7 +82,7 @@ const columnsOf = (nameOf: NameOf): Column<InvoiceRow>[] => [
 
 const actions = (isAdministrator: boolean, onCredit: (row: InvoiceRow) => void): Column<InvoiceRow> =>
   actionsColumn((row) =>
-    row.kind === 'invoice' ? (
+    row.kind !== 'credit_note' ? (
       <span className="inline-flex flex-wrap justify-end gap-2">
         <Download
           href={`/api/invoices/${row.number}?format=pdf`}
@@ -97,7 +94,7 @@ const actions = (isAdministrator: boolean, onCredit: (row: InvoiceRow) => void):
           name="Proof"
           title={`Download ${row.name} with its proof`}
         />
-        {isAdministrator && row.counterpart === null && (
+        {isAdministrator && row.kind === 'invoice' && row.counterpart === null && (
           <Button onClick={() => onCredit(row)} aria-label={`Credit ${row.name}`}>
             Credit
           </Button>
@@ -105,49 +102,3 @@ const actions = (isAdministrator: boolean, onCredit: (row: InvoiceRow) => void):
       </span>
     ) : null,
   );
-
-/** Takes an invoice back, after a confirmation. */
-function CreditDialog({ invoice, onClose }: { invoice: InvoiceRow; onClose: () => void }) {
-  const [reason, setReason] = useState('');
-  const credit = useChange(
-    () => api<InvoiceChange>('POST', `/api/invoices/${invoice.number}/credit`, { reason }),
-    {
-      done: ({ name }) => `Credit note ${name} issued.`,
-      invalidates: [invoicesQuery.queryKey],
-      onDone: onClose,
-    },
-  );
-  return (
-    <Dialog title={`Credit ${invoice.name}?`} onClose={onClose}>
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault();
-          credit.mutate();
-        }}
-      >
-        <p>
-          Issues a credit note over {showCost(invoice.total_nanousd)} under the next number. The period can
-          then be invoiced again. Both documents stay in the event log.
-        </p>
-        <TextField
-          label="Reason"
-          value={reason}
-          onChange={({ target }) => setReason(target.value)}
-          required
-          maxLength={200}
-          autoComplete="off"
-          hint="It is kept in the event log."
-          error={fieldError(credit.error, 'reason')}
-        />
-        <FormProblem error={credit.error} fields={['reason']} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="danger" busy={credit.isPending}>
-            Issue credit note
-          </Button>
-        </DialogActions>
-      </form>
-    </Dialog>
-  );
-}

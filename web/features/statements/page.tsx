@@ -13,6 +13,7 @@ import { SelectField, TextField } from '../../ui/form/field.tsx';
 import { Loaded } from '../../ui/layout/loaded.tsx';
 import { PageHead } from '../../ui/layout/page-head.tsx';
 import { Card } from '../../ui/layout/parts.tsx';
+import { EmailCard } from './email-card.tsx';
 import { Invoices } from './invoices.tsx';
 import { IssuerCard } from './issuer-card.tsx';
 import { monthName, newestMonths, periodOf } from './period.ts';
@@ -85,6 +86,7 @@ export function StatementsPage() {
           </div>
         </Card>
         <Invoices />
+        <EmailCard key={account} account={account} nowMs={nowMs} />
         {isOverseer && <IssuerCard />}
       </div>
       <Suspense>

@@ -1,5 +1,11 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { InvoiceList, Issuer, StatementReply } from '#server/contract/statements.ts';
+import type {
+  InvoiceList,
+  Issuer,
+  StatementEmails,
+  StatementReply,
+  UnbilledCorrections,
+} from '#server/contract/statements.ts';
 import { api } from '../../lib/api/api.ts';
 
 /** @param query of `GET /api/statements`, encoded; null: not yet complete. */
@@ -22,3 +28,21 @@ export const issuerQuery = queryOptions({
   queryKey: ['issuer'],
   queryFn: ({ signal }) => api<Issuer>('GET', '/api/issuer', undefined, signal),
 });
+
+/** The corrections of an invoice's calls that no document bills. */
+export const correctionsQuery = (number: number) =>
+  queryOptions({
+    queryKey: ['corrections', number],
+    queryFn: ({ signal }) =>
+      api<UnbilledCorrections>('GET', `/api/invoices/${number}/corrections`, undefined, signal),
+    // Each correction of a call changes it.
+    staleTime: 0,
+  });
+
+/** Recipients, schedule and newest emails of an account. */
+export const emailsQuery = (account: string) =>
+  queryOptions({
+    queryKey: ['statement-emails', account],
+    queryFn: ({ signal }) =>
+      api<StatementEmails>('GET', `/api/statement-emails?account=${account}`, undefined, signal),
+  });

@@ -63,6 +63,11 @@ export function StatementView({ statement }: { statement: StatementReply }) {
       <Balance statement={statement} />
       <Facts
         facts={[
+          [
+            'Billed by credit notes',
+            totals.credited_nanousd !== '0' && `${showCost(totals.credited_nanousd)} of these corrections`,
+          ],
+          ['Amount due', `${totals.amount} ${totals.currency}`],
           ['Issued by', statement.issuer?.name ?? 'No issuer set'],
           ['Digest', <Copyable key="digest" text={digest} what="digest" />],
         ]}

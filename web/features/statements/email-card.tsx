@@ -1,0 +1,122 @@
+import { useQuery } from '@tanstack/react-query';
+import { lazy, Suspense, useState } from 'react';
+import type { StatementEmailRow } from '#server/contract/statements.ts';
+import { useIsAdministrator } from '../../lib/api/session.ts';
+import { showCounted } from '../../lib/format/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { Loaded } from '../../ui/layout/loaded.tsx';
+import { Badge, Card, Facts, type Tone } from '../../ui/layout/parts.tsx';
+import { type Column, Table } from '../../ui/layout/table.tsx';
+import { When } from '../../ui/when.tsx';
+import { monthName } from './period.ts';
+import { emailsQuery } from './queries.ts';
+
+const EmailSettingsDialog = lazy(() =>
+  import('./email-settings.tsx').then(({ EmailSettingsDialog: component }) => ({ default: component })),
+);
+const SendStatementDialog = lazy(() =>
+  import('./send-statement.tsx').then(({ SendStatementDialog: component }) => ({ default: component })),
+);
+
+/** Statements of an account by email: monthly, and on demand. */
+export function EmailCard({ account, nowMs }: { account: string; nowMs: number }) {
+  const query = useQuery(emailsQuery(account));
+  const isAdministrator = useIsAdministrator();
+  const [open, setOpen] = useState<'settings' | 'send' | null>(null);
+  const close = (): void => setOpen(null);
+  const emails = query.data;
+  return (
+    <Card
+      title="Email"
+      flush
+      actions={
+        isAdministrator &&
+        emails !== undefined && (
+          <>
+            <Button onClick={() => setOpen('settings')}>Edit email settings</Button>
+            {emails.recipients.length > 0 && <Button onClick={() => setOpen('send')}>Send statement</Button>}
+          </>
+        )
+      }
+    >
+      <Loaded query={query} title="Couldn’t load email settings" height="h-24">
+        {({ schedule, has_mail_server: hasMailServer, recipients, data }) => (
+          <>
+            <div className="p-4">
+              <Facts
+                facts={[
+                  ['Monthly', schedule.enabled ? `On day ${schedule.day} of the next month (UTC)` : 'Off'],
+                  ['Recipients', recipients.length === 0 ? 'None' : recipients.join(', ')],
+                  [
+                    'Mail server',
+                    !hasMailServer &&
+                      'Not set on this server. A worker with SMTP_URL and SMTP_FROM sends emails.',
+                  ],
+                ]}
+              />
+            </div>
+            {data.length > 0 && (
+              <div className="border-t border-line">
+                <Table
+                  label="Emails"
+                  rows={data}
+                  keyOf={({ recipient, created_at: at, period, invoice }) =>
+                    `${recipient} ${at} ${period ?? invoice}`
+                  }
+                  columns={COLUMNS}
+                />
+              </div>
+            )}
+          </>
+        )}
+      </Loaded>
+      <Suspense>
+        {open === 'settings' && emails !== undefined && (
+          <EmailSettingsDialog account={account} emails={emails} onClose={close} />
+        )}
+        {open === 'send' && emails !== undefined && (
+          <SendStatementDialog account={account} emails={emails} nowMs={nowMs} onClose={close} />
+        )}
+      </Suspense>
+    </Card>
+  );
+}
+
+const STATES: Record<StatementEmailRow['state'], { name: string; tone: Tone }> = {
+  waiting: { name: 'Pending', tone: 'warn' },
+  sent: { name: 'Sent', tone: 'success' },
+  skipped: { name: 'Nothing to state', tone: 'plain' },
+  failed: { name: 'Failed', tone: 'danger' },
+};
+
+const COLUMNS: readonly Column<StatementEmailRow>[] = [
+  {
+    head: 'Document',
+    cell: ({ period, invoice, monthly }) => (
+      <>
+        <p className="font-medium">{period === null ? `Number ${invoice}` : monthName(period)}</p>
+        <p className="text-xs text-muted">{monthly ? 'Monthly' : 'On demand'}</p>
+      </>
+    ),
+  },
+  { head: 'Recipient', cell: ({ recipient }) => <span className="break-all">{recipient}</span> },
+  {
+    head: 'State',
+    cell: ({ state, attempts, status, fault }) => (
+      <>
+        <Badge tone={STATES[state].tone}>{STATES[state].name}</Badge>
+        {(state === 'failed' || (state === 'waiting' && attempts > 0)) && (
+          <p className="mt-1 text-xs wrap-anywhere text-muted">
+            {showCounted(attempts, 'attempt')}
+            {(fault ?? status) !== null && `: ${fault ?? status}`}
+          </p>
+        )}
+      </>
+    ),
+  },
+  {
+    head: 'Time',
+    isExtra: true,
+    cell: ({ ended_at: ended, created_at: created }) => <When time={ended ?? created} form="date" />,
+  },
+];
