@@ -5,27 +5,37 @@ import type { BackgroundCall } from '#db/stored/background.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { BackgroundFacts } from '#server/stored/background-facts.ts';
 import { readFacts } from '#server/stored/facts-json.ts';
-import { BACKGROUND_LOOK_MS, POLLS_MAX, STORED_REPLY_MS } from '#server/stored/bounds.ts';
+import {
+  BACKGROUND_ACTIVE_MS,
+  BACKGROUND_IDLE_LOOK_MS,
+  BACKGROUND_LOOK_MS,
+  POLLS_MAX,
+  STORED_REPLY_MS,
+} from '#server/stored/bounds.ts';
 import { endingOf, judgePoll, lostEnding, type Polled } from '#server/stored/judge-poll.ts';
 import { JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { ByteCollector } from '#server/wire/byte-collector.ts';
 
 /**
- * Settles background responses, whether or not a client asks for them. Each server looks every second for
- * those that are due, takes some, asks their providers and appends the endings of those that have ended. A
- * server and not the worker, since servers alone have the credentials. Each call is settled once, whichever
- * server does it: `daybook.settle_background` deletes its row together with the append.
+ * Settles background responses, whether or not a client asks for them. Each server looks for those that are
+ * due, every second while there were any lately. It takes some, asks their providers and appends the endings
+ * of those that have ended. A server and not the worker, since servers alone have the credentials. Each call
+ * is settled once, whichever server does it: `daybook.settle_background` deletes its row together with the
+ * append.
  */
 export class BackgroundPoller {
   readonly #relay: Relay;
   readonly #log: Logger;
   readonly #polling = new Set<Promise<void>>();
   readonly #stopped = new AbortController();
+  /** Until the next look; none while one runs. */
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | null = null;
+  #activeUntilMs = -Infinity;
 
   constructor(relay: Relay, log: Logger) {
     this.#relay = relay;
+    relay.backgroundStore.onDue = () => this.#hasten();
     this.#log = log;
     this.#wait();
   }
@@ -40,9 +50,21 @@ export class BackgroundPoller {
 
   #wait(): void {
     if (this.#stopped.signal.aborted) return;
+    const isActive = this.#polling.size > 0 || performance.now() < this.#activeUntilMs;
+    const pauseMs = isActive ? BACKGROUND_LOOK_MS : BACKGROUND_IDLE_LOOK_MS;
     this.#timer = setTimeout(() => {
+      this.#timer = undefined;
       this.#looking = this.#look().finally(() => this.#wait());
-    }, BACKGROUND_LOOK_MS).unref();
+    }, pauseMs).unref();
+  }
+
+  /** A response of this server's is or becomes due. */
+  #hasten(): void {
+    const wasIdle = performance.now() >= this.#activeUntilMs;
+    this.#activeUntilMs = performance.now() + BACKGROUND_ACTIVE_MS;
+    if (!wasIdle || this.#timer === undefined) return;
+    clearTimeout(this.#timer);
+    this.#wait();
   }
 
   async #look(): Promise<void> {
@@ -51,7 +73,9 @@ export class BackgroundPoller {
       await store.releaseAll();
       const free = POLLS_MAX - this.#polling.size;
       if (free === 0) return;
-      for (const call of await store.takeDue(instance.appender.instance, free)) {
+      const due = await store.takeDue(instance.appender.instance, free);
+      if (due.length > 0) this.#activeUntilMs = performance.now() + BACKGROUND_ACTIVE_MS;
+      for (const call of due) {
         const poll = this.#poll(call)
           .catch((error: unknown) => this.#noteFailure(error))
           .finally(() => this.#polling.delete(poll));

@@ -21,6 +21,8 @@ type Released = Parameters<typeof releaseBackground>[1];
 export class BackgroundStore {
   readonly #pool: Pool;
   readonly #onError: (error: unknown) => void;
+  /** Called when a response of this process is or becomes due. */
+  onDue: () => void = () => {};
   /** Calls that were handed over in the log, and still have this process as their holder. */
   readonly #unreleased = new Map<string, Released>();
 
@@ -46,6 +48,7 @@ export class BackgroundStore {
   /** Lets any server settle a call. It is retried until it succeeds, or the holder has ended. */
   release(released: Released): void {
     this.#unreleased.set(released.request, released);
+    this.onDue();
     void this.releaseAll();
   }
 
@@ -68,8 +71,9 @@ export class BackgroundStore {
     return postponeBackground(this.#pool, request, ms);
   }
 
-  hasten(name: StoredName): Promise<void> {
-    return hastenBackground(this.#pool, name);
+  async hasten(name: StoredName): Promise<void> {
+    await hastenBackground(this.#pool, name);
+    this.onDue();
   }
 
   has(name: StoredName): Promise<boolean> {

@@ -15,8 +15,11 @@ export const PLACES_RETRY_MS = 1_000;
 /** An upstream's reply to a request for a stored response, from the request to its last byte. */
 export const STORED_REPLY_MS = 60_000;
 
-/** How often each server looks for background responses that are due. */
+/** How often each server looks for background responses that are due: */
 export const BACKGROUND_LOOK_MS = 1_000;
+/** while it has seen none for a time: those of a server that was killed can wait, and others look, too. */
+export const BACKGROUND_IDLE_LOOK_MS = 5_000;
+export const BACKGROUND_ACTIVE_MS = 60_000;
 /** Requests for background responses that a server has open at the same time. */
 export const POLLS_MAX = 32;
 /** A response that a server has taken is left to it for so long: longer than its reply may take. */
