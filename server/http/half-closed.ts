@@ -5,7 +5,7 @@ import { HALF_CLOSED_FIRST_PROBES_MS, HALF_CLOSED_LATER_PROBES_MS } from '#serve
 import { onlyReplyOf } from '#server/http/pipeline.ts';
 
 /** Responses to clients that may have left, and when their first probes are through. */
-const probing = new WeakMap<ServerResponse, Promise<void>>();
+const probing = new WeakMap<object, Promise<void>>();
 
 /**
  * Clients whose sending side has ended. A FIN comes from most clients that leave, and from one that has only
@@ -25,7 +25,7 @@ export function serveHalfClosed(server: Server): void {
  * Set while the client of a response may have left: resolves when its connection is destroyed if a client of
  * a near network has. Nothing that costs is begun meanwhile.
  */
-export function whenProbed(response: ServerResponse): Promise<void> | undefined {
+export function whenProbed(response: object): Promise<void> | undefined {
   return probing.get(response);
 }
 

@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http';
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { CallPrice } from '#db/pricing/charge.ts';
@@ -10,6 +9,7 @@ import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { PastCalls } from '#server/limits/call-history.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
+import type { ClientReply } from '#server/http/client-reply.ts';
 import type { CallBinding } from '#server/relay/attempt-sequence.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import { type CallEstimate, maxOutputTokens } from '#server/relay/call-estimate.ts';
@@ -47,7 +47,7 @@ export type Admitted = {
   /** Its share of this process' memory. */
   open: OpenCall;
   instance: ActiveInstance;
-  response: ServerResponse;
+  response: ClientReply;
   reply: Reply;
   retryCount: number | undefined;
   /** The client's headers that belong to its protocol, in pairs. */

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { ClientReply } from '#server/http/client-reply.ts';
 import { DELIVERY_CHUNK_BYTES, KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { resetConnection } from '#server/http/reset-connection.ts';
@@ -10,7 +10,7 @@ import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 export type Source = { pause(): void; resume(): void };
 
 export type ClientWriterOptions = {
-  response: ServerResponse;
+  response: ClientReply;
   requestId: string;
   /** More headers for whatever is sent, in pairs; CORS. */
   extraHeaders: readonly string[];

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -17,6 +17,7 @@ import { applyTerms, requireAttribution } from '#server/attribution/require.ts';
 import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
 import type { RejectedCall, RejectedSize } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
+import type { ClientReply } from '#server/http/client-reply.ts';
 import { type RequestContext, requestContextOf } from '#server/access/request-context.ts';
 import { findHolder } from '#server/stored/previous-response.ts';
 import { findTargets } from '#server/upstreams/find-targets.ts';
@@ -38,12 +39,27 @@ const byHeader =
     authenticate(rawHeaders, readModel, pepper, secretUse, (headers) => readSecretFromEither(headers, name));
 const BY_HEADER = { 'x-api-key': byHeader('x-api-key'), 'x-goog-api-key': byHeader('x-goog-api-key') };
 
+/**
+ * Receives the body of a call, which is open and holds the memory for it.
+ * @returns null: the client has disconnected.
+ */
+export type Receive = (
+  relay: Relay,
+  request: IncomingMessage,
+  response: ClientReply,
+  open: OpenCall,
+) => Body | ApiError | Promise<Body | ApiError | null>;
+
+const receiveBody: Receive = ({ maxBodyBytes }, request, response, open) =>
+  readBody(request, response, { maxBytes: maxBodyBytes, hold: (bytes) => open.holdBody(bytes) });
+
 /** A request of a relayed route with its response. */
 type Incoming = {
   spec: RelayedSpec;
   request: IncomingMessage;
-  response: ServerResponse;
+  response: ClientReply;
   reply: Reply;
+  receive: Receive;
   startedMs: number;
 };
 
@@ -51,14 +67,16 @@ type Incoming = {
  * A call of a relayed route, from the first look at its headers to its end. Each stage either goes on or
  * refuses. The call is open from here on: it counts as concurrent before its body has been received.
  * @param identify finds the key where it does not come by its secret.
+ * @param receive gets the body where it isn't that of the request.
  */
 export async function handleCall(
   relay: Relay,
   spec: RelayedSpec,
   request: IncomingMessage,
-  response: ServerResponse,
+  response: ClientReply,
   reply: Reply,
   identify: Identify = spec.apiKeyHeader ? BY_HEADER[spec.apiKeyHeader] : bySecret,
+  receive: Receive = receiveBody,
 ): Promise<void> {
   const startedMs = performance.now();
   const { readModel } = relay;
@@ -81,7 +99,7 @@ export async function handleCall(
     return sendError(request, response, reply, open);
   }
   try {
-    await admit(relay, { spec, request, response, reply, startedMs }, key, context, open);
+    await admit(relay, { spec, request, response, reply, receive, startedMs }, key, context, open);
   } finally {
     open.close();
   }
@@ -90,11 +108,13 @@ export async function handleCall(
 /** From the body of a call to its admission; from there on it is a {@link Call}. */
 async function admit(
   relay: Relay,
-  { spec: { route, parse, protocol, protocolHeaders }, request, response, reply, startedMs }: Incoming,
+  incoming: Incoming,
   key: Key,
   context: RequestContext,
   open: OpenCall,
 ): Promise<void> {
+  const { spec, request, response, reply, startedMs } = incoming;
+  const { route, parse, protocol, protocolHeaders } = spec;
   const { readModel, instance } = relay;
   let body: Body | null = null;
   const rejected: RejectedCall = { request: reply.requestId, route };
@@ -104,10 +124,7 @@ async function admit(
     sendError(request, response, reply, refusal);
   };
 
-  const received = await readBody(request, response, {
-    maxBytes: relay.maxBodyBytes,
-    hold: (bytes) => open.holdBody(bytes),
-  });
+  const received = await incoming.receive(relay, request, response, open);
   if (received === null) return;
   if (received instanceof ApiError) return refused(received);
   body = received;

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { discardRest } from '#server/http/lingering-close.ts';
 import type { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import type { ClientReply } from '#server/http/client-reply.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
 /** What every reply to a request carries. */
@@ -69,7 +70,7 @@ function safeHeaderList(asked: string | undefined): string | undefined {
  */
 export function sendError(
   request: IncomingMessage,
-  response: ServerResponse,
+  response: ClientReply,
   reply: Reply,
   refusal: ApiError,
 ): void {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { ApiError } from '#server/errors/api-error.ts';
 import { SlabCollector } from '#server/wire/slab-collector.ts';
 import { bytesHeldFor, releaseSlab } from '#server/wire/slabs.ts';
@@ -29,7 +29,7 @@ export type BodyLimits = {
  */
 export function readBody(
   request: IncomingMessage,
-  response: ServerResponse,
+  response: { writeContinue(): void },
   { maxBytes, hold }: BodyLimits,
 ): Promise<Body | ApiError | null> {
   const declared = request.headers['content-length'];
