@@ -164,6 +164,27 @@ export const API_ERRORS = {
     type: 'invalid_request_error',
     message: 'No such response to continue. It may be deleted, or belong to another account; check the id.',
   },
+  invalid_stream_id: {
+    status: 400,
+    type: 'invalid_request_error',
+    message:
+      'The field "stream_id" must be a string of at most 256 letters, numbers, underscores, hyphens and ' +
+      'periods. Leave it out for the stream of the connection.',
+  },
+  websocket_stream_limit_reached: {
+    status: 400,
+    type: 'invalid_request_error',
+    message:
+      'This WebSocket connection has reached its maximum number of distinct stream IDs (32). ' +
+      'Reuse an existing stream_id or open a new WebSocket connection.',
+  },
+  websocket_connection_limit_reached: {
+    status: 400,
+    type: 'invalid_request_error',
+    message:
+      'Responses websocket connection limit reached (60 minutes). ' +
+      'Create a new websocket connection to continue.',
+  },
   model_not_found: {
     status: 404,
     type: 'invalid_request_error',

@@ -18,22 +18,13 @@ import { authorize } from '#server/access/authorize.ts';
 import { requestContextOf } from '#server/access/request-context.ts';
 import { RequestDiagnostics } from '#server/diagnostics/request-diagnostics.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { endLingering } from '#server/http/lingering-close.ts';
-import { bareRefusal } from '#server/relay/reply.ts';
+import { checkHandshake, closeTimeout, refuseHandshake } from '#server/http/websocket-handshake.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import { errorFields } from '#db/diagnostics/error-fields.ts';
 
 /** Paths of the feed for keys and for signed-in members. */
 export const LIVE = '/v1/live';
 export const LIVE_SIGNED_IN = '/api/live';
-
-/** The types of `ws` don't name it. */
-const CLOSE_TIMEOUT = { closeTimeout: VIEWER_CLOSE_MS };
-
-/** Whether a request asks for a WebSocket. Other upgrades, such as to HTTP/2, are ignored, as HTTP allows. */
-export function isWebSocket({ method, headers }: IncomingMessage): boolean {
-  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-}
 
 /**
  * `GET /v1/live` and `GET /api/live`: authenticates and authorizes before the WebSocket opens, so that an
@@ -54,7 +45,7 @@ export class Live {
     perMessageDeflate: false,
     // Viewers answer pings themselves, within the bound of their buffer.
     autoPong: false,
-    ...CLOSE_TIMEOUT,
+    ...closeTimeout(VIEWER_CLOSE_MS),
     handleProtocols: (offered) => (offered.has(LIVE_PROTOCOL) ? LIVE_PROTOCOL : false),
   });
 
@@ -69,7 +60,7 @@ export class Live {
       feed.closeEnded();
     });
     this.#sockets.on('wsClientError', (_error, socket) =>
-      endLingering(socket, bareRefusal(new ApiError('bad_request'), uuidv7())),
+      refuseHandshake(socket, new ApiError('bad_request'), uuidv7()),
     );
   }
 
@@ -83,7 +74,7 @@ export class Live {
     const diagnostics = new RequestDiagnostics(requestLog, request, { requestId, path, trustedProxies });
     const refuse = (refusal: ApiError): void => {
       diagnostics.rejected(refusal);
-      endLingering(socket, bareRefusal(refusal, requestId));
+      refuseHandshake(socket, refusal, requestId);
     };
     // No other listener handles errors of the socket yet.
     socket.on('error', () => socket.destroy());
@@ -204,16 +195,4 @@ function credentialOf({ headers, rawHeaders }: IncomingMessage): readonly string
       .filter((each) => each.startsWith(SECRET_PREFIX))
       .flatMap((secret) => ['authorization', `Bearer ${secret}`]),
   ];
-}
-
-/** Checks the handshake here, for an error in our format. */
-function checkHandshake({ headers }: IncomingMessage): ApiError | null {
-  const isWhole =
-    headers['sec-websocket-version'] === '13' &&
-    /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '');
-  if (isWhole) return null;
-  return new ApiError('bad_request', {
-    message: 'A WebSocket handshake needs Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.',
-    headers: ['sec-websocket-version', '13'],
-  });
 }

@@ -24,7 +24,9 @@ import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/re
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { apiRouter, mayReadEvents } from '#server/dashboard/gate.ts';
-import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/upgrade.ts';
+import { LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/upgrade.ts';
+import { asksForWebSocket, isWebSocket } from '#server/http/websocket-handshake.ts';
+import type { ResponsesSockets } from '#server/websocket/responses-socket.ts';
 import { pageHeaders } from '#server/dashboard/page/headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
 import { READ_ROUTES, readRoutes } from '#server/read/routes.ts';
@@ -35,7 +37,7 @@ import { logRoutes } from '#server/http/log-routes.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { RequestLog } from '#server/diagnostics/request-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { MESSAGES, RELAYED, errorFormatOf, relayedSpec } from '#server/relay/routes.ts';
+import { MESSAGES, RELAYED, RESPONSES, errorFormatOf, relayedSpec } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/models/model-list.ts';
 import { MODEL_ROUTES, modelRoutes } from '#server/models/model-routes.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
@@ -53,6 +55,7 @@ export type App = {
   reads: ReadStore;
   proofs: LogProofs;
   live: Live;
+  sockets: ResponsesSockets;
   dashboard: Dashboard;
   log: Logger;
   replies: OpenReplies;
@@ -113,7 +116,7 @@ export function createServer(app: App): Server {
     shouldUpgradeCallback: (request: IncomingMessage) =>
       isWebSocket(request) &&
       !awaitsReply(request.socket) &&
-      [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
+      [LIVE, LIVE_SIGNED_IN, RESPONSES.route].includes(normalPath(request.url ?? '/')),
   };
   const server = app.tls
     ? process.getBuiltinModule('node:https').createServer({ ...options, ...app.tls })
@@ -134,9 +137,11 @@ export function createServer(app: App): Server {
     const refusal = new ApiError('method_not_allowed');
     afterReplies(socket, () => refuseBare(socket, refusal, 'CONNECT', app.relay.requestLog));
   });
-  server.on('upgrade', (request, socket, head) =>
-    app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')),
-  );
+  server.on('upgrade', (request, socket, head) => {
+    const path = normalPath(request.url ?? '/');
+    if (path === RESPONSES.route) app.sockets.upgrade(request, socket, head);
+    else app.live.upgrade(request, socket, head, path);
+  });
   server.on('clientError', (error, socket: Socket) => answerParserError(error, socket, app.relay.requestLog));
   return server;
 }
@@ -221,7 +226,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     ['/readyz', 'GET, HEAD'],
   ]) {
     routes.all(path, (request, response) => {
-      if (isWebSocket(request)) return sendApiError(request, response, NO_WEBSOCKET);
+      if (asksForWebSocket(request)) return sendApiError(request, response, NO_WEBSOCKET);
       response.setHeader('allow', allow);
       sendApiError(
         request,
@@ -244,7 +249,9 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 
 /** Clients that prefer a WebSocket take 426 for an answer, and use HTTP from then on. */
 const NO_WEBSOCKET = new ApiError('upgrade_required', {
-  message: 'This route is not served over WebSocket. Send a request over HTTP/1.1.',
+  message:
+    'No WebSocket can be opened here: the route has none, or a front has removed the upgrade. ' +
+    'Send a request over HTTP/1.1.',
   headers: ['upgrade', 'HTTP/1.1'],
 });
 

@@ -1,6 +1,7 @@
 import { assertIncreasing } from '#db/assert-increasing.ts';
 import { VIEWERS_MAX } from '#server/feed/bounds.ts';
 import { RUNNING_MAX } from '#server/limits/bounds.ts';
+import { SOCKETS_MAX } from '#server/websocket/bounds.ts';
 
 /** Fixed bounds of the HTTP server and of the public log routes, each with its reason. */
 
@@ -37,7 +38,8 @@ export const HEADERS_MAX = 256;
  */
 export const PIPELINED_MAX = 16;
 /**
- * Connections of one process: as many as calls may run and viewers may watch, and some for other requests.
+ * Connections of one process: as many as calls may run, viewers may watch and WebSockets may be idle, and
+ * some for other requests.
  * Further ones are closed when they are accepted.
  */
 export const CONNECTIONS_MAX = 30_000;
@@ -79,6 +81,9 @@ assertIncreasing(
   'One address must not take all concurrent reads of the public log.',
 );
 assertIncreasing(
-  { 'RUNNING_MAX + VIEWERS_MAX': RUNNING_MAX + VIEWERS_MAX, CONNECTIONS_MAX },
-  'Each running call and each viewer needs a connection, and health checks need one too.',
+  {
+    'RUNNING_MAX + VIEWERS_MAX + SOCKETS_MAX': RUNNING_MAX + VIEWERS_MAX + SOCKETS_MAX,
+    CONNECTIONS_MAX,
+  },
+  'Each running call, viewer and WebSocket needs a connection, and health checks need one too.',
 );

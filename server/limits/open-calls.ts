@@ -14,6 +14,8 @@ class Scope {
   readonly subject: string;
   readonly bytesMax: number;
   calls = 0;
+  /** Its calls, and the connections that hold memory between them. */
+  holders = 0;
   bytes = 0;
   /** The call that may exceed this limit, and those of its account and key. */
   exempt: OpenCall | null = null;
@@ -76,10 +78,17 @@ export class OpenCalls {
     return refusal ?? new OpenCall(this, [own, account, this.#process]);
   }
 
+  /** Memory for the messages of a connection until their calls are open: it counts as no call. */
+  openMemory(key: Key): OpenCall {
+    const scopes = [this.#scope('key', key.id), this.#scope('account', key.account), this.#process];
+    return new OpenCall(this, scopes, 0);
+  }
+
   /** Counts a call that was opened. */
-  add({ scopes }: OpenCall): void {
+  add({ scopes, counts }: OpenCall): void {
     for (const scope of scopes) {
-      scope.calls++;
+      scope.calls += counts;
+      scope.holders++;
       if (scope.kind !== 'process') this.#scopes[scope.kind].set(scope.id, scope);
     }
   }
@@ -89,9 +98,10 @@ export class OpenCalls {
     this.#waiting.delete(call);
     for (const scope of call.scopes) {
       if (scope.exempt === call) scope.exempt = null;
-      scope.calls--;
+      scope.calls -= call.counts;
+      scope.holders--;
       scope.bytes -= bytes;
-      if (scope.calls === 0) this.#forget(scope);
+      if (scope.holders === 0) this.#forget(scope);
     }
     this.#resume();
   }
@@ -132,6 +142,8 @@ export class OpenCalls {
 export class OpenCall {
   /** Its key, its account and the process, from the narrowest. */
   readonly scopes: readonly Scope[];
+  /** As how many calls it counts: one, or none. */
+  readonly counts: 0 | 1;
   readonly #calls: OpenCalls;
   #bodyBytes = 0;
   #replyBytes = 0;
@@ -140,8 +152,9 @@ export class OpenCall {
   #waitedMs = 0;
   #isClosed = false;
 
-  constructor(calls: OpenCalls, scopes: readonly Scope[]) {
+  constructor(calls: OpenCalls, scopes: readonly Scope[], counts: 0 | 1 = 1) {
     this.scopes = scopes;
+    this.counts = counts;
     this.#calls = calls;
     calls.add(this);
   }

@@ -11,6 +11,7 @@ import {
 import type { OpenReplies } from '#server/http/open-replies.ts';
 import type { Logger } from '#db/diagnostics/logger.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import type { ResponsesSockets } from '#server/websocket/responses-socket.ts';
 
 /** How a server stops. */
 export type StopOptions = {
@@ -24,7 +25,13 @@ export type StopOptions = {
 };
 
 /** What a drain acts on. */
-export type Draining = { http: Server; relay: Relay; replies: OpenReplies; log: Logger };
+export type Draining = {
+  http: Server;
+  relay: Relay;
+  replies: OpenReplies;
+  sockets: Pick<ResponsesSockets, 'isBusy' | 'drain' | 'close'>;
+  log: Logger;
+};
 
 /**
  * The lame-duck time: `/readyz` replies 503, everything else is served, and each reply closes its
@@ -47,8 +54,12 @@ export async function lameDuck(
  * without a request have FIRST_REQUEST_MS to send one: their clients can't know of the stop. Calls that run
  * after DRAIN_MS, or when `cut` is aborted, end with an error; other replies have OTHER_REPLIES_MS.
  */
-export async function drain({ http, relay, replies, log }: Draining, { cut }: StopOptions): Promise<void> {
+export async function drain(
+  { http, relay, replies, sockets, log }: Draining,
+  { cut }: StopOptions,
+): Promise<void> {
   relay.phase = 'draining';
+  sockets.drain();
   await acceptRest(http);
   http.close();
   log.info({ running: relay.running.size }, 'shutdown: listener closed; draining');
@@ -59,7 +70,7 @@ export async function drain({ http, relay, replies, log }: Draining, { cut }: St
     const connections = await countConnections(http);
     const waitedMs = performance.now() - startedMs;
     if (cut?.aborted === true || waitedMs > DRAIN_MS) return true;
-    if (relay.running.size > 0 || replies.calls > 0) return false;
+    if (relay.running.size > 0 || replies.calls > 0 || sockets.isBusy) return false;
     if (connections > 0 && waitedMs < FIRST_REQUEST_MS) return false;
     return replies.others === 0 || waitedMs > OTHER_REPLIES_MS;
   };
@@ -69,6 +80,7 @@ export async function drain({ http, relay, replies, log }: Draining, { cut }: St
   for (const call of relay.running.members()) call.fail('shutting_down', 'service_unavailable');
   const cutMs = performance.now();
   while (replies.calls > 0 && performance.now() - cutMs < LAST_BYTES_MS) await wait(DRAIN_POLL_MS);
+  await sockets.close();
   http.closeAllConnections();
   log.info('shutdown: connections closed');
 }

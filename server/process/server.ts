@@ -50,6 +50,7 @@ import { BatchStore } from '#server/batches/batch-store.ts';
 import { BackgroundPoller } from '#server/stored/background-poller.ts';
 import { BackgroundStore } from '#server/stored/background-store.ts';
 import { RouteBack } from '#server/stored/route-back.ts';
+import { ResponsesSockets } from '#server/websocket/responses-socket.ts';
 import { guardedConnector, reportingConnector } from '#server/upstreams/connect.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
@@ -160,6 +161,11 @@ export async function serve(
   opening.defer(() => backgroundStore.close());
   const batchStore = new BatchStore(store.config('relay'));
   opening.defer(() => batchStore.close());
+  const buffers = {
+    process: mebibytes(config.MAX_BUFFERED_MB),
+    account: mebibytes(config.MAX_BUFFERED_MB_PER_ACCOUNT),
+    key: mebibytes(config.MAX_BUFFERED_MB_PER_KEY),
+  };
   const relay: Relay = {
     readModel,
     pepper,
@@ -179,11 +185,7 @@ export async function serve(
     },
     trustedProxies: config.trustedProxies,
     maxBodyBytes: mebibytes(config.MAX_BODY_MB),
-    openCalls: new OpenCalls({
-      process: mebibytes(config.MAX_BUFFERED_MB),
-      account: mebibytes(config.MAX_BUFFERED_MB_PER_ACCOUNT),
-      key: mebibytes(config.MAX_BUFFERED_MB_PER_KEY),
-    }),
+    openCalls: new OpenCalls(buffers),
     routeBack,
     backgroundStore,
     batchStore,
@@ -209,6 +211,8 @@ export async function serve(
     relay.instance = replacement;
   };
   readModel.onChange((accounts) => endUnauthorizedCalls(relay, accounts));
+  // Behind the calls, so that each ends with its own error before its connection does.
+  const sockets = new ResponsesSockets(relay, buffers);
 
   const reads = new ReadStore(store.config('relay'));
   opening.defer(() => reads.close());
@@ -253,7 +257,9 @@ export async function serve(
   };
   const replies = new OpenReplies();
   const { tls } = config;
-  const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, replies, tls });
+  const http = listenable(config, {
+    ...{ relay, modelList, reads, proofs, live, sockets, dashboard, log, replies, tls },
+  });
   port = await listen(http, config);
   const partitions = keepPartitions(
     () => connectRelay(store, PARTITIONS_TIMEOUT_MS),
@@ -262,7 +268,7 @@ export async function serve(
   );
   opening.defer(() => partitions.close());
   const closing = opening.move();
-  const draining = { http, relay, replies, log };
+  const draining = { http, relay, replies, sockets, log };
   return {
     baseUrl: `${origin()}/v1`,
     models: upstreams.all.map(({ name, terms }) => `${name} (${terms.models.join(', ')})`),

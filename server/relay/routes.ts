@@ -47,11 +47,17 @@ export const MESSAGES: RelayedSpec = {
   protocolHeaders: ['anthropic-version', 'anthropic-beta'],
 };
 
+export const RESPONSES: RelayedSpec = {
+  route: '/v1/responses',
+  parse: parseResponse,
+  errorFormat: RESPONSES_ERRORS,
+};
+
 const SPECS: readonly RelayedSpec[] = [
   CHAT,
   { route: '/v1/completions', parse: parseCompletion, errorFormat: OPENAI_ERRORS },
   { route: '/v1/embeddings', parse: parseEmbeddings, errorFormat: OPENAI_ERRORS },
-  { route: '/v1/responses', parse: parseResponse, errorFormat: RESPONSES_ERRORS },
+  RESPONSES,
   MESSAGES,
   { route: '/v1/moderations', parse: parseModeration, errorFormat: OPENAI_ERRORS },
   { route: '/v1/rerank', parse: parseRerank, errorFormat: OPENAI_ERRORS },

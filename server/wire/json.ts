@@ -146,7 +146,8 @@ function byteAt(bytes: Buffer, at: number): number {
   return at < bytes.length ? (bytes[at] as number) : END;
 }
 
-function assertEnd(bytes: Buffer, at: number): void {
+/** @throws {JsonError} where anything but white space follows. */
+export function assertEnd(bytes: Buffer, at: number): void {
   const end = skipBlank(bytes, at);
   if (end < bytes.length) throw invalid(end);
 }

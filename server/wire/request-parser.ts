@@ -132,7 +132,7 @@ export function scanRequest(body: Buffer, names: readonly string[]): ScannedObje
   try {
     return scanObject(body, names, ATTRIBUTION_MEMBERS);
   } catch (error) {
-    if (error instanceof JsonError) return refusalOf(error);
+    if (error instanceof JsonError) return errorOfJson(error);
     throw error;
   }
 }
@@ -156,7 +156,8 @@ function wrongType(param: string, expected: string): ApiError {
   return new ApiError('invalid_value', { message: `The field "${param}" must be ${expected}.`, param });
 }
 
-function refusalOf(error: JsonError): ApiError {
+/** The error of a body that is not an object of JSON. */
+export function errorOfJson(error: JsonError): ApiError {
   switch (error.problem) {
     case 'invalid':
       return new ApiError('invalid_json', { message: `The body is not valid JSON: ${error.message}.` });

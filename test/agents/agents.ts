@@ -88,6 +88,25 @@ export const AGENTS: Readonly<Record<string, Agent>> = {
     ],
     ...asSetUp('codex'),
   },
+  // Nothing but the address and the key is set: it uses a WebSocket then.
+  'codex-websocket': {
+    route: '/v1/responses',
+    args: (prompt, { baseUrl, model }) => [
+      'exec',
+      '--skip-git-repo-check',
+      '--dangerously-bypass-approvals-and-sandbox',
+      '-c',
+      `openai_base_url="${baseUrl}"`,
+      '--model',
+      model,
+      '-c',
+      'check_for_update_on_startup=false',
+      '-c',
+      'analytics.enabled=false',
+      prompt,
+    ],
+    env: ({ key }) => ({ CODEX_API_KEY: key }),
+  },
   claude: {
     route: '/v1/messages',
     args: (prompt) => ['-p', prompt, '--dangerously-skip-permissions'],

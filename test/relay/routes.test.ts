@@ -434,7 +434,9 @@ describe('under a hard quota', () => {
   });
 });
 
-test.for(RELAYED_ROUTES)('a WebSocket to %s gets 426, so that its client uses HTTP', async (route) => {
+const WITHOUT_WEBSOCKET = RELAYED_ROUTES.filter((route) => route !== '/v1/responses');
+
+test.for(WITHOUT_WEBSOCKET)('a WebSocket to %s gets 426, so that its client uses HTTP', async (route) => {
   const socket = new WebSocket(`ws://127.0.0.1:${relay.port}${route}`, {
     headers: { authorization: `Bearer ${relay.key}` },
   });
@@ -442,3 +444,14 @@ test.for(RELAYED_ROUTES)('a WebSocket to %s gets 426, so that its client uses HT
   expect([reply.statusCode, reply.headers.upgrade]).toEqual([426, 'HTTP/1.1']);
   reply.resume();
 });
+
+test.for(RELAYED_ROUTES)(
+  'a front that removes the upgrade of a WebSocket to %s leads to 426',
+  async (route) => {
+    const headers = { authorization: `Bearer ${relay.key}`, 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
+    const sent = httpRequest({ port: relay.port, path: route, headers }).end();
+    const [reply] = (await once(sent, 'response')) as [IncomingMessage];
+    expect([reply.statusCode, reply.headers.upgrade]).toEqual([426, 'HTTP/1.1']);
+    reply.resume();
+  },
+);
