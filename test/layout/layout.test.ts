@@ -31,6 +31,7 @@ import {
   wideLines,
 } from './rules.ts';
 import { SHARED_WITH_PAGE } from '#server/process/web-build.ts';
+import { oldClosures } from './old-closures.ts';
 import { handWrittenRows, TEXT_QUERIES } from './row-types.ts';
 import { describeFile, type File, readFolders, ROOT } from './source.ts';
 import { volatileConditions } from './volatile-clocks.ts';
@@ -69,6 +70,15 @@ describe('the source', () => {
   it('has lines of at most 110 columns', () => expect(wideLines(files)).toEqual([]));
   it('logs through the logger only', () => expect(consoleUses(files)).toEqual([]));
   it('imports types only from node:http', () => expect(httpImports(files)).toEqual([]));
+  it('assigns no function literal to a property for each call, which would keep the call in memory', () => {
+    expect(files.flatMap(({ path: name, text }) => oldClosures(name, text))).toEqual([]);
+    const found = (line: string): number => oldClosures('server/relay/a.ts', `    ${line}`).length;
+    expect(found('this.#wake = () => {')).toBe(1);
+    expect(found('query.callback = (error, result) => done(error, result);')).toBe(1);
+    expect(found('request[index] ??= async function (bytes) {')).toBe(1);
+    expect(found('const wake = () => {')).toBe(0);
+    expect(found('if (a.b === c) list.map((each) => each.id);')).toBe(0);
+  });
   it('has no volatile clock in a condition of a query, which would read the whole history', () => {
     const queries = files.filter(
       ({ path: name }) =>

@@ -28,7 +28,7 @@ export class Wire {
    * rest alive.
    */
   close(): void {
-    this.#bytesCame = () => {};
+    this.#bytesCame = ignore;
   }
 
   /** @throws {Error} where it is too much for one event, or for a reply that comes at once. */
@@ -39,6 +39,8 @@ export class Wire {
     this.#bytesCame();
   }
 }
+
+const ignore = (): void => {};
 
 /**
  * Between two parts a package may buffer an event and its neighbors. Images are events of some
