@@ -10,8 +10,8 @@ const ASSIGNED = new RegExp(
 );
 
 /** The folders whose code runs for each call. */
-const PATH_OF_A_CALL =
-  /^(?:server\/(?:access|attribution|http|instance|limits|protocols|providers|relay|stored|wire)|db\/(?:log|postgres))\//;
+const SERVER_FOLDERS = 'access|attribution|http|instance|limits|protocols|providers|relay|stored|wire';
+const PATH_OF_A_CALL = new RegExp(`^(?:server/(?:${SERVER_FOLDERS})|db/(?:log|postgres))/`);
 
 /** Once for a connection whose upload is refused, and once for a server. */
 const EXCEPTIONS = ['server/http/lingering-close.ts', 'server/stored/background-poller.ts'];
