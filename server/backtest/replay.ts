@@ -6,7 +6,6 @@ import { amountsOf, unitsReserved } from '#db/limits/meters.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import { costBound } from '#db/pricing/bound.ts';
-import { chargeOf } from '#db/pricing/charge.ts';
 import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import type { DifferingCall, ShortLimit } from '#server/contract/backtest.ts';
 import {
@@ -54,6 +53,8 @@ export type BacktestOptions = {
   onDifference: (call: DifferingCall) => void;
 };
 
+/** Of a call that is rejected. */
+const NO_COSTS: ReturnType<typeof costsOf> = { charge: 0, upstreamCost: 0 };
 /** Rejected requests that are remembered, so that no correction of one counts. The oldest are forgotten. */
 const REJECTED_MAX = 1_000_000;
 
@@ -203,50 +204,48 @@ export class Backtest {
   #settle(recorded: EventOf<'request.settled'>, placed: Pick<Placed, 'at' | 'position'>): void {
     const open = this.#open.get(recorded.request);
     this.#open.delete(recorded.request);
-    const isRejected = open !== undefined && open.charged === null;
     const event = open === undefined ? recorded : shorten(recorded, open.outputMax);
+    const terms = open?.terms ?? this.candidate.callTerms(recorded.account, recorded.key, recorded.model);
+    const isOther = event !== recorded || terms.isRepriced;
+    const costs = isOther && terms.price !== null ? costsOf(terms.price, event, NO_CORRECTION) : null;
     if (open?.charged) {
       const { charged, past } = open;
-      const { price, isRepriced } = open.terms;
-      const call = {
-        minute: event.admitted_minute ?? 0,
-        serviceTier: event.service_tier,
-        upstream: event.upstream,
-      };
-      const cost =
-        isRepriced || event !== recorded
-          ? price && chargeOf(price, usageOf(event), call).charge
-          : event.cost_nanousd;
+      const cost = isOther ? costs?.charge : event.cost_nanousd;
       settle(charged, {
         input_tokens: event.input_tokens,
         output_tokens: event.output_tokens,
-        cost_nanousd: cost ?? undefined,
+        cost_nanousd: cost,
       });
       if (event.end_reason === 'completed') past.learn(event.input_tokens, event.output_tokens, cost ?? 0);
       if (event !== recorded)
         this.#differs({ event: asCall(event), ...placed }, 'shortened', null, [], open.sized);
     }
-    if (this.#isIn(placed)) this.#addCosts(recorded, event, open, isRejected);
+    if (!this.#isIn(placed)) return;
+    const isRejected = open !== undefined && open.charged === null;
+    this.#addCosts(recorded, event, terms, isRejected ? NO_COSTS : costs);
   }
 
+  /** @param costs without corrections; null: those that were recorded. */
   #addCosts(
     recorded: EventOf<'request.settled'>,
     event: EventOf<'request.settled'>,
-    open: Open | undefined,
-    isRejected: boolean,
+    { price }: CallTerms,
+    costs: ReturnType<typeof costsOf> | null,
   ): void {
-    const { account, model, cost_nanousd = 0, upstream_cost_nanousd = cost_nanousd } = recorded;
-    const added = this.#options.corrections.get(recorded.request) ?? NO_CORRECTION;
+    const { account, model, request, cost_nanousd = 0, upstream_cost_nanousd = cost_nanousd } = recorded;
+    const { corrections } = this.#options;
+    const added = (corrections.size === 0 ? undefined : corrections.get(request)) ?? NO_CORRECTION;
     const before = cost_nanousd + added.cost_nanousd;
     const upstreamBefore = upstream_cost_nanousd + added.upstream_cost_nanousd;
+    const isRejected = costs === NO_COSTS;
     let [after, upstreamAfter] = [before, upstreamBefore];
     if (recorded.cost_nanousd === undefined) this.tally.unpricedBefore++;
-    const terms = open?.terms ?? this.candidate.callTerms(account, recorded.key, model);
-    const { price } = terms;
-    if (isRejected) [after, upstreamAfter] = [0, 0];
-    else if (price === null) this.tally.unpricedAfter++;
-    else if (event !== recorded || terms.isRepriced)
-      ({ charge: after, upstreamCost: upstreamAfter } = costsOf(price, event, added));
+    if (price === null && !isRejected) this.tally.unpricedAfter++;
+    if (costs !== null) {
+      // A correction of tokens is charged by the other price, too.
+      const isWhole = isRejected || price === null || added === NO_CORRECTION;
+      ({ charge: after, upstreamCost: upstreamAfter } = isWhole ? costs : costsOf(price, event, added));
+    }
     this.tally.addCosts({ account, model, isRejected, before, after, upstreamBefore, upstreamAfter });
   }
 
@@ -325,15 +324,6 @@ function shorten(event: EventOf<'request.settled'>, outputMax: number | null): E
   const reasoning_tokens = Math.min(event.reasoning_tokens, outputMax);
   return { ...event, output_tokens: outputMax, reasoning_tokens };
 }
-
-const usageOf = (event: EventOf<'request.settled'>): Parameters<typeof chargeOf>[1] => ({
-  input: event.input_tokens,
-  cached: event.cache_read_tokens,
-  cacheWrite: event.cache_write_tokens ?? 0,
-  output: event.output_tokens,
-  reasoning: event.reasoning_tokens,
-  ...(event.usage_details === undefined ? {} : { details: event.usage_details }),
-});
 
 /** The fields of a call, for the list of differences. */
 const asCall = (event: EventOf<'request.settled'>): EventOf<'request.accepted'> => ({
