@@ -4,6 +4,7 @@ import { Candidate, type Changes } from '#server/backtest/candidate.ts';
 import { backtest } from '#server/backtest/run.ts';
 import { reprice } from '#server/control/reprice.ts';
 import type { BacktestReport, DifferingCall } from '#server/contract/backtest.ts';
+import { limitCode } from '#server/limits/limit-error.ts';
 import { connectAs } from '../support/log/log-writer.ts';
 import { changesOf, dayOf, type DayChanges, MODELS, PLAN } from './day.ts';
 import {
@@ -133,10 +134,12 @@ describe.each(SEEDS)('a day by seed %i', (seed) => {
     expect(
       rejections.map((each, call) => {
         if (each === null) return null;
-        const limits = each.limits.map((limit) => nameOf(each.account, limit));
-        // Of several short limits a server names one.
-        const named = limits.find((limit) => limit === real.decisions[call]?.limit);
-        return { code: each.error_code, limit: named ?? limits[0] ?? null };
+        const named = real.decisions[call]?.limit;
+        // Of several short limits a server names one, and its code is that of this one.
+        const limit = each.limits.find((short) => nameOf(each.account, short) === named) ?? each.limits[0];
+        return limit === undefined
+          ? { code: each.error_code, limit: null }
+          : { code: limitCode(limit.window), limit: nameOf(each.account, limit) };
       }),
     ).toEqual(real.decisions);
     const { newly_rejected: rejected, newly_observed: observed } = tested.report.calls;
