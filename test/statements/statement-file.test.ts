@@ -11,6 +11,7 @@ import {
   verifyStatementFile,
 } from '#db/statement/file.ts';
 import { digestOf } from '#db/statement/canonical.ts';
+import { proveStatement } from '#db/statement/prove.ts';
 import { readStatement } from '#db/statement/read.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
@@ -89,6 +90,33 @@ test('every changed digit of the statement, and any of the rest, is refused', ()
     }
   }
   expect(passed).toEqual([]);
+});
+
+test('every digit of a small file, with its events, proof and checkpoint, is protected', async () => {
+  const client = await connectAs(database, 'relay');
+  try {
+    const read = await readStatement(
+      client,
+      { account, end_user: 'EndUser000000001', ...period() },
+      { entriesMax: 100 },
+    );
+    const small = await proveStatement(client, read, null, []);
+    const whole = [...statementFileParts(small as StatementFile)].join('');
+    verify(JSON.parse(whole));
+    const passed: string[] = [];
+    for (const { index } of whole.matchAll(/[0-9]/g)) {
+      const digit = (Number(whole[index]) + 1 + Math.floor(Math.random() * 9)) % 10;
+      try {
+        verify(JSON.parse(`${whole.slice(0, index)}${digit}${whole.slice(index + 1)}`));
+        passed.push(whole.slice(Math.max(0, index - 30), index + 30));
+      } catch (error) {
+        if (!(error instanceof StatementFileError || error instanceof SyntaxError)) throw error;
+      }
+    }
+    expect(passed).toEqual([]);
+  } finally {
+    await client.end();
+  }
 });
 
 test('a changed figure with a digest of its own, and an invented event, are refused', () => {

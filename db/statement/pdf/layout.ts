@@ -2,7 +2,8 @@ import { createRequire } from 'node:module';
 import Pdf from 'pdfkit';
 import { LINE_KINDS, type Statement, type StatementLine } from '#db/statement/document.ts';
 import type { ShownDocument } from '#db/statement/invoices.ts';
-import { printable } from '#db/statement/pdf/printable.ts';
+import { type CjkFonts, loadCjkFonts } from '#db/statement/pdf/cjk-fonts.ts';
+import { type Run, runsOf } from '#db/statement/pdf/printable.ts';
 import { dollars, grouped, KIND_TITLES, lineDetail, periodText, rateText } from '#db/statement/words.ts';
 
 /** Lays out a statement or an invoice on A4 pages. */
@@ -23,6 +24,10 @@ const BOTTOM = 841.89 - 70;
 const COLORS = { text: '#1a1f26', dim: '#5c6672', rule: '#d5dae0', band: '#f3f5f7' };
 const SIZES = { title: 20, heading: 10, body: 8.5, small: 7.5 };
 const ROW = 14;
+/** Of the bundled font: the height of its letters above their baseline, as a part of the size. */
+const ASCENT = 0.928;
+/** How much wider the thin strokes of Chinese, Japanese and Korean letters become, as a part of the size. */
+const STROKES: Record<string, number> = { regular: 0.042, bold: 0.085 };
 
 /** The columns of the table of lines, from left to right. Cached tokens are a part of those in. */
 const COLUMNS = [
@@ -64,7 +69,7 @@ export async function layOutPdf(input: PdfInput): Promise<Buffer> {
     bufferPages: true,
     info: {
       Title: title,
-      Author: printable(statement.issuer?.name ?? 'Daybook'),
+      Author: statement.issuer?.name ?? 'Daybook',
       // Not the current time: the same statement gives the same bytes, which the auditor compares.
       CreationDate: new Date(input.document?.at ?? statement.to),
     },
@@ -77,19 +82,28 @@ export async function layOutPdf(input: PdfInput): Promise<Buffer> {
     document.on('end', resolve);
     document.on('error', reject);
   });
-  new Page(document).write(input, title);
+  const cjk = await loadCjkFonts(textsOf(input));
+  // pdfkit takes opened fonts, which its types don't say.
+  for (const [name, font] of cjk.fonts) document.registerFont(name, font as unknown as Buffer);
+  new Page(document, cjk.fontOf).write(input, title);
   document.end();
   await ended;
   return Buffer.concat(chunks);
 }
 
+/** All texts of a document, of which some are printed. */
+const textsOf = ({ statement, document }: PdfInput): string =>
+  JSON.stringify([statement, document]).normalize('NFC');
+
 /** Writes from top to bottom, and begins a page where the current one is full. */
 class Page {
   readonly #document: PDFKit.PDFDocument;
+  readonly #fontOf: CjkFonts['fontOf'];
   #y = MARGIN;
 
-  constructor(document: PDFKit.PDFDocument) {
+  constructor(document: PDFKit.PDFDocument, fontOf: CjkFonts['fontOf']) {
     this.#document = document;
+    this.#fontOf = fontOf;
   }
 
   write({ statement, document, digest }: PdfInput, title: string): void {
@@ -107,24 +121,45 @@ class Page {
     more: { font?: string; size?: number; color?: string; align?: 'left' | 'right' } = {},
   ): void {
     const { font = 'regular', size = SIZES.body, color = COLORS.text, align = 'left' } = more;
-    this.#document
-      .font(font)
-      .fontSize(size)
-      .fillColor(color)
-      .text(this.#fitted(printable(text), width), x, this.#y, { width, align, lineBreak: false });
+    const document = this.#document.fontSize(size).fillColor(color).strokeColor(color);
+    const runs = this.#fitted(text, font, width);
+    let left = align === 'left' ? x : x + width - this.#widthOf(runs, font);
+    // Fonts differ in their height above the baseline.
+    const y = this.#y + ASCENT * size;
+    for (const run of runs) {
+      document.font(run.font ?? font);
+      const advance = runs.length === 1 ? 0 : document.widthOfString(run.text);
+      const isThin = run.font !== null;
+      if (isThin) document.lineJoin('round').lineWidth((STROKES[font] ?? 0) * size);
+      document.text(run.text, left, y, {
+        ...{ lineBreak: false, baseline: 'alphabetic' },
+        ...(isThin ? { fill: true, stroke: true } : {}),
+      });
+      left += advance;
+    }
+  }
+
+  #widthOf(runs: readonly Run[], font: string): number {
+    return runs.reduce(
+      (width, run) => width + this.#document.font(run.font ?? font).widthOfString(run.text),
+      0,
+    );
   }
 
   /** The text, cut to a width. */
-  #fitted(text: string, width: number): string {
-    const fits = (part: string): boolean => this.#document.widthOfString(part) <= width;
-    if (fits(text)) return text;
-    let [from, to] = [0, text.length];
+  #fitted(text: string, font: string, width: number): Run[] {
+    const runs = runsOf(text, this.#fontOf);
+    const fits = (part: readonly Run[]): boolean => this.#widthOf(part, font) <= width;
+    if (fits(runs)) return runs;
+    const characters = Array.from(text);
+    const cutTo = (count: number): Run[] => runsOf(`${characters.slice(0, count).join('')}…`, this.#fontOf);
+    let [from, to] = [0, characters.length];
     while (from < to) {
       const middle = Math.ceil((from + to) / 2);
-      if (fits(`${text.slice(0, middle)}…`)) from = middle;
+      if (fits(cutTo(middle))) from = middle;
       else to = middle - 1;
     }
-    return `${text.slice(0, from)}…`;
+    return cutTo(from);
   }
 
   #need(height: number): boolean {

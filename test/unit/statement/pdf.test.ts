@@ -2,7 +2,8 @@ import { inflateSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { foldStatement } from '#db/statement/fold.ts';
 import { layOutPdf, PDF_LINES_MAX } from '#db/statement/pdf/layout.ts';
-import { printable } from '#db/statement/pdf/printable.ts';
+import { loadCjkFonts } from '#db/statement/pdf/cjk-fonts.ts';
+import { runsOf } from '#db/statement/pdf/printable.ts';
 import type { Statement } from '#db/statement/document.ts';
 
 /** The text of a PDF of pdfkit, by the character maps of its fonts. */
@@ -79,7 +80,8 @@ test('a PDF has the number, the name, the period, the lines and the total as tex
   const text = textOf(await layOutPdf({ statement: statement(3), digest: 'a'.repeat(64), document }));
   for (const part of [
     'Invoice INV-0042',
-    'Бюро Ωmega <U+682A>',
+    'Бюро Ωmega ',
+    '株',
     '2026-10-01 to 2026-10-31 (UTC)',
     'model-2',
     '1.000000001',
@@ -97,7 +99,25 @@ test('a PDF has a bounded number of lines, and says how many are left out', asyn
   expect(text).toContain('7 more lines are in the CSV and JSON documents.');
 });
 
-test('a name in any script is printed by its letters or its code points, never as an empty box', () => {
-  expect(printable('Ana’s “Bücher” – №1 €')).toBe('Ana’s “Bücher” – №1 €');
-  expect(printable('株\u{1f600}\u202e\n')).toBe('<U+682A><U+1F600><U+202E><U+000A>');
+const shown = (text: string, fontOf = new Map<string, string>()): string =>
+  runsOf(text, fontOf)
+    .map((run) => (run.font === null ? run.text : `[${run.font}:${run.text}]`))
+    .join('');
+
+test('a name in a script without a font is printed by its code points, never as an empty box', () => {
+  expect(shown('Ana’s “Bücher” – №1 €')).toBe('Ana’s “Bücher” – №1 €');
+  expect(shown('א\u{1f600}\u202e\n')).toBe('<U+05D0><U+1F600><U+202E><U+000A>');
+  expect(shown('Ana 株株 b', new Map([['株', 'jp-1']]))).toBe('Ana [jp-1:株株] b');
+});
+
+test('Chinese, Japanese and Korean letters have fonts, of the language that the document is in', async () => {
+  const text = '株式会社さくら・１ 北京智能科技 서울특별시 𠮷';
+  const { fonts, fontOf } = await loadCjkFonts(text);
+  expect(shown(text.replace('𠮷', ''), fontOf)).not.toContain('<U+');
+  expect(fontOf.get('株')).toMatch(/^jp-/);
+  expect(fontOf.get('서')).toMatch(/^kr-/);
+  for (const [character, name] of fontOf)
+    expect(fonts.get(name)?.hasGlyphForCodePoint(character.codePointAt(0) as number)).toBe(true);
+  expect((await loadCjkFonts('北京')).fontOf.get('北')).toMatch(/^sc-/);
+  expect((await loadCjkFonts('Бюро Ωmega')).fonts.size).toBe(0);
 });
