@@ -2,6 +2,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
+import { CLIENTS } from '#server/protocols/clients.ts';
+import type { Conversation } from '#server/protocols/conversation.ts';
+import { PROTOCOLS, type Protocol } from '#server/protocols/protocol.ts';
+import { TranslatedSse } from '#server/protocols/translated-sse.ts';
+import { UPSTREAMS } from '#server/protocols/upstreams.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import type { StreamPart } from '#server/providers/bridge/language-model.ts';
@@ -30,13 +35,17 @@ const FIXTURES = join(import.meta.dirname, '../test/fixtures/anthropic');
 const STREAMS = ['text', 'thinking', 'tool-call', 'utf8'];
 /** A recorded stream has a handful of deltas, and a real one some hundreds. */
 const DELTAS_TIMES = 60;
+/** Of the readers that make chat completions. */
 const TIMES_PASSTHROUGH_MAX = 3;
+/** Of translations from one protocol into another, to a passed event of the same upstream. */
+const PAIR_TIMES_PASSTHROUGH_MAX = 2;
 /** Of the measured seconds of a round, for each reader of each stream. */
 const SHARE = 0.1;
 const WARMUP_PASSES = 50;
 const PASSES_AT_ONCE = 20;
 
-type Reading = { stream: string; reader: string; chunks: number; pass: () => SseReader };
+/** @property beside the reader that its cost is compared with. */
+type Reading = { stream: string; reader: string; beside: string; chunks: number; pass: () => SseReader };
 
 /**
  * Measures the readers of streamed replies alone: that of the convention itself, through which bytes
@@ -44,7 +53,7 @@ type Reading = { stream: string; reader: string; chunks: number; pass: () => Sse
  * from a model that writes; what passes is what the translation of the recorded one gave.
  */
 export async function benchTranslation(settings: Settings, { signal }: Stage): Promise<TranslationReport> {
-  const readings = STREAMS.flatMap(readingsOf);
+  const readings = STREAMS.flatMap((stream) => [...readingsOf(stream), ...pairsOf(stream)]);
   for (const reading of readings) checkWhole(reading);
   const found = new Map(readings.map((reading) => [reading, [] as number[]]));
   for (let round = 0; round < settings.rounds; round++) {
@@ -57,7 +66,7 @@ export async function benchTranslation(settings: Settings, { signal }: Stage): P
   }
   const chunkCosts = readings.map((reading): ChunkCost => {
     const passing = readings.find(
-      ({ stream, reader }) => stream === reading.stream && reader === PASSTHROUGH,
+      ({ stream, reader }) => stream === reading.stream && reader === reading.beside,
     ) as Reading;
     const [own, theirs] = [found.get(reading) ?? [], found.get(passing) ?? []];
     return {
@@ -67,7 +76,7 @@ export async function benchTranslation(settings: Settings, { signal }: Stage): P
       timesPassthrough: median(own.map((us, round) => us / (theirs[round] ?? NaN))),
     };
   });
-  const goals = TRANSLATING.map((name): Goal => ({
+  const goals = [...TRANSLATING, ...PAIRS.map(nameOf)].map((name): Goal => ({
     name: `${name}: CPU for each chunk of the worst stream`,
     measured: Math.max(
       ...chunkCosts
@@ -75,7 +84,7 @@ export async function benchTranslation(settings: Settings, { signal }: Stage): P
         .map(({ timesPassthrough }) => timesPassthrough ?? Infinity),
     ),
     bound: 'at most',
-    limit: TIMES_PASSTHROUGH_MAX,
+    limit: TRANSLATING.includes(name) ? TIMES_PASSTHROUGH_MAX : PAIR_TIMES_PASSTHROUGH_MAX,
     unit: '× passthrough',
   }));
   return { chunkCosts, goals };
@@ -101,6 +110,7 @@ function readingsOf(stream: string): Reading[] {
   const byBytes = (reader: string, events: readonly Buffer[], open: () => SseReader): Reading => ({
     stream,
     reader,
+    beside: PASSTHROUGH,
     chunks: events.length,
     pass() {
       const sse = open();
@@ -115,6 +125,7 @@ function readingsOf(stream: string): Reading[] {
     {
       stream,
       reader: 'bridge',
+      beside: PASSTHROUGH,
       chunks: parts.length,
       pass() {
         const [made, sse] = [
@@ -131,16 +142,73 @@ function readingsOf(stream: string): Reading[] {
   ];
 }
 
+type Pair = { upstream: Protocol; client: Protocol };
+const PAIRS: readonly Pair[] = PROTOCOLS.flatMap((upstream) =>
+  PROTOCOLS.filter((client) => client !== upstream).map((client) => ({ upstream, client })),
+);
+const nameOf = ({ upstream, client }: Pair): string => `${upstream} for ${client}`;
+
+/** The same reply in each protocol, passed to its own clients and translated for those of the others. */
+function pairsOf(stream: string): Reading[] {
+  const recorded = lengthened(readFileSync(join(FIXTURES, `${stream}.sse`), 'utf8'));
+  return PROTOCOLS.flatMap((upstream): Reading[] => {
+    const events =
+      upstream === 'messages'
+        ? recorded
+        : eventsOf(through(translated({ upstream: 'messages', client: upstream }), recorded).toString());
+    const reading = (reader: string, open: () => SseReader): Reading => ({
+      stream,
+      reader,
+      beside: `${upstream} passed`,
+      chunks: events.length,
+      pass() {
+        const sse = open();
+        through(sse, events);
+        return sse;
+      },
+    });
+    const own = PAIRS.filter((pair) => pair.upstream === upstream);
+    return [
+      reading(`${upstream} passed`, () => UPSTREAMS[upstream].sse(callOf(CHAT_COMPLETIONS))),
+      ...own.map((pair) => reading(nameOf(pair), () => translated(pair))),
+    ];
+  });
+}
+
+const NOTHING_ASKED: Conversation = {
+  turns: [],
+  tools: [],
+  toolChoice: null,
+  parallelToolCalls: null,
+  reasoningEffort: null,
+  temperature: null,
+  topP: null,
+  stop: [],
+  format: null,
+};
+
+function translated({ upstream, client }: Pair): SseReader {
+  const options = { model: 'bench', createdS: 0, isStreamed: true, includeUsage: true };
+  const writer = CLIENTS[client].writer({ request: {}, conversation: NOTHING_ASKED, ...options });
+  const { sse, reader } = UPSTREAMS[upstream];
+  return new TranslatedSse(sse(callOf(CHAT_COMPLETIONS)), reader(), writer, () => '');
+}
+
 function through(sse: SseReader, events: readonly Buffer[]): Buffer {
   const out: Buffer[] = [];
   for (const event of events) {
     const bytes = sse.push(event);
     if (bytes) out.push(bytes);
   }
-  return Buffer.concat(out);
+  const rest = sse.flush();
+  return Buffer.concat(rest ? [...out, rest] : out);
 }
 
-const eventsOf = (text: string): Buffer[] => text.split(/(?<=\n\n)/).map((event) => Buffer.from(event));
+const eventsOf = (text: string): Buffer[] =>
+  text
+    .split(/(?<=\n\n)/)
+    .filter((event) => event !== '')
+    .map((event) => Buffer.from(event));
 
 /** The same stream with each of its deltas many times. */
 function lengthened(text: string): Buffer[] {

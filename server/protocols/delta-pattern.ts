@@ -1,23 +1,23 @@
 import type { Literal } from '#server/protocols/literal.ts';
-import type { ReplyEvent } from '#server/protocols/reply-events.ts';
+import { type Delta, isDelta, type ReplyEvent } from '#server/protocols/reply-events.ts';
 import { isLiteral, stringEnd } from '#server/wire/raw-json.ts';
 
-/** The events of a reply that carry what the model writes. */
-type Delta = Extract<ReplyEvent, { type: 'text' | 'reasoning' | 'tool_arguments' }>;
-
-/** What stands behind a segment: the text, a number or a word that no reader looks at, or nothing. */
-type Segment = { text: string; before: 'text' | 'number' | 'word' | 'end' };
+/** Behind a segment: the text or its repetition, a number or a word that no reader looks at, or nothing. */
+type Segment = { text: string; before: 'text' | 'again' | 'number' | 'word' | 'end' };
 
 /** Members that differ from event to event, and that say nothing about the text. */
 const VARYING = new RegExp(
-  [
-    /(?<name>"(?:sequence_number|[a-zA-Z_]*(?:TokenCount|tokenCount|_tokens))": ?)\d+/,
-    /(?<word>"obfuscation": ?")[^"]*/,
-  ]
+  [/(?<number>"(?:sequence_number|[a-zA-Z]*[tT]okenCount)": ?)\d+/, /(?<word>"obfuscation": ?")[^"]*/]
     .map(({ source }) => source)
     .join('|'),
   'g',
 );
+/** Chat completions that report their usage in each event, which has to be inspected. */
+const REPORT = /"[a-z_]+_tokens":/;
+/** A text that shows whether a part of an event is its text, escapes and all. */
+const PROBE = String.raw`probe\n`;
+/** Some upstreams have the text of a thought twice. */
+const OCCURRENCES_MAX = 2;
 
 /**
  * Nearly all events of a reply are the same but for the text that they carry. The spelling of one that was
@@ -35,20 +35,31 @@ export class DeltaPattern {
 
   /**
    * @param event latin-1 text, which was read as just `delta`.
-   * @returns null where the place of the text isn't certain.
+   * @param read reads an event again. To read a delta twice must change nothing.
+   * @returns null where the place of the text isn't certain, or the event reports something else.
    */
-  static of(event: string, delta: Delta): DeltaPattern | null {
+  static of(
+    event: string,
+    delta: Delta,
+    read: (event: string) => readonly ReplyEvent[],
+  ): DeltaPattern | null {
     const { text } = delta;
-    // Without a backslash in the event there is one spelling of each string.
-    if (text === '' || event.includes('\\')) return null;
-    const at = event.indexOf(`"${text}"`) + 1;
-    if (at === 0 || event.indexOf(`"${text}"`, at) >= 0) return null;
-    const before = segmentsOf(event.slice(0, at), 'text');
-    return new DeltaPattern([...before, ...segmentsOf(event.slice(at + text.length), 'end')], delta);
+    const parts = event.split(`"${text}"`);
+    if (text === '' || parts.length < 2 || parts.length > OCCURRENCES_MAX + 1) return null;
+    if (REPORT.test(event)) return null;
+    // The text may be spelled otherwise, and this be another member.
+    const [probed, ...more] = read(parts.join(`"${PROBE}"`));
+    if (!isDelta(probed) || more.length > 0 || !isSame(probed, { ...delta, text: PROBE })) return null;
+    const segments = parts.flatMap((part, index) => {
+      const isLast = index === parts.length - 1;
+      const inside = `${index === 0 ? '' : '"'}${part}${isLast ? '' : '"'}`;
+      return segmentsOf(inside, isLast ? 'end' : index === 0 ? 'text' : 'again');
+    });
+    return new DeltaPattern(segments, delta);
   }
 
   /** The delta of an event of this spelling; null: it has another. */
-  read(event: string): ReplyEvent | null {
+  read(event: string): Delta | null {
     let at = 0;
     let text: Literal = '';
     for (const segment of this.#segments) {
@@ -61,6 +72,10 @@ export class DeltaPattern {
           at = end;
           break;
         }
+        case 'again':
+          if (!event.startsWith(text, at)) return null;
+          at += text.length;
+          break;
         case 'number':
           at = numberEnd(event, at);
           break;
@@ -71,23 +86,28 @@ export class DeltaPattern {
           if (at !== event.length) return null;
       }
     }
-    if (!isLiteral(text)) return null;
+    if (text === '' || !isLiteral(text)) return null;
     const { type } = this.#delta;
     return type === 'tool_arguments' ? { type, index: this.#delta.index, text } : { type, text };
   }
 }
 
-export const isDelta = (event: ReplyEvent | undefined): event is Delta =>
-  event?.type === 'text' || event?.type === 'reasoning' || event?.type === 'tool_arguments';
+function isSame(one: Delta, other: Delta): boolean {
+  if (one.type !== other.type || one.text !== other.text) return false;
+  return one.type !== 'tool_arguments' || (other.type === one.type && other.index === one.index);
+}
 
 /** @param last what stands behind the text. */
 function segmentsOf(text: string, last: Segment['before']): Segment[] {
   const segments: Segment[] = [];
   let from = 0;
   for (const match of text.matchAll(VARYING)) {
-    const { name, word } = match.groups as { name?: string; word?: string };
-    const end = match.index + (name ?? word ?? '').length;
-    segments.push({ text: text.slice(from, end), before: name === undefined ? 'word' : 'number' });
+    const { number, word } = match.groups as { number?: string; word?: string };
+    const name = number ?? word ?? '';
+    segments.push({
+      text: text.slice(from, match.index + name.length),
+      before: word === undefined ? 'number' : 'word',
+    });
     from = match.index + match[0].length;
   }
   return [...segments, { text: text.slice(from), before: last }];

@@ -22,6 +22,12 @@ export type ReplyEvent =
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
+/** The events of a reply that carry what the model writes. */
+export type Delta = Extract<ReplyEvent, { type: 'text' | 'reasoning' | 'tool_arguments' }>;
+
+export const isDelta = (event: ReplyEvent | undefined): event is Delta =>
+  event?.type === 'text' || event?.type === 'reasoning' || event?.type === 'tool_arguments';
+
 /** Reads one reply in an upstream's protocol. */
 export type ReplyReader = {
   /**
@@ -32,7 +38,7 @@ export type ReplyReader = {
   /** Reads a whole reply. */
   whole(value: unknown, json: string): ReplyEvent[];
   /** A delta in a spelling of the protocol that needs no parsing; null: it has to be parsed. */
-  quick?(event: string): ReplyEvent | null;
+  quick?(event: string): Delta | null;
   /** Whether the stream has reached its last event, and not just the end of what the model writes. */
   readonly isOver: boolean;
 };

@@ -1,7 +1,13 @@
 import type { Usage } from '#db/money.ts';
-import { DeltaPattern, isDelta } from '#server/protocols/delta-pattern.ts';
+import { DeltaPattern } from '#server/protocols/delta-pattern.ts';
 import { decoded } from '#server/protocols/literal.ts';
-import type { ReplyEvent, ReplyReader, ReplyWriter } from '#server/protocols/reply-events.ts';
+import {
+  type Delta,
+  isDelta,
+  type ReplyEvent,
+  type ReplyReader,
+  type ReplyWriter,
+} from '#server/protocols/reply-events.ts';
 import { JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { type EventBatch, EventSplitter } from '#server/wire/event-splitter.ts';
 import type { PassthroughSse } from '#server/wire/passthrough-sse.ts';
@@ -20,7 +26,9 @@ export class TranslatedSse implements SseReader {
   readonly #writer: ReplyWriter;
   readonly #errorEvent: (eventsBefore: number) => string;
   readonly #events = new EventSplitter(JSON_REPLY_BYTES_MAX);
-  #pattern: DeltaPattern | null = null;
+  /** Known spellings of deltas, the one that was met last first. */
+  readonly #patterns: DeltaPattern[] = [];
+  #unknowns = 0;
   #bytes = 0;
   #isOver = false;
   #failed = false;
@@ -76,10 +84,10 @@ export class TranslatedSse implements SseReader {
   }
 
   #event(event: string): string {
+    const quick = this.#reader.quick ? this.#reader.quick(event) : this.#known(event);
+    if (quick && this.#inner.passDelta(event, quick.text.length)) return this.#writer.take(quick);
     const passed = this.#inner.relayEvent(event);
     if (this.#inner.failed) return this.#fail();
-    const quick = this.#reader.quick?.(passed) ?? this.#pattern?.read(passed);
-    if (quick) return this.#writer.take(quick);
     const data = dataOf(passed)?.trim() ?? '';
     if (data === '') return '';
     let text = '';
@@ -87,11 +95,34 @@ export class TranslatedSse implements SseReader {
     return this.#reader.isOver && this.#inner.complete ? text + this.#end() : text;
   }
 
+  /** The delta of an event that reports nothing else, in a known spelling. */
+  #known(event: string): Delta | null {
+    for (const [index, pattern] of this.#patterns.entries()) {
+      const delta = pattern.read(event);
+      if (delta === null) continue;
+      if (index > 0) this.#patterns.unshift(...this.#patterns.splice(index, 1));
+      return delta;
+    }
+    return null;
+  }
+
   #read(event: string, data: string): ReplyEvent[] {
     const events = this.#reader.read(parsed(data), data);
     const [first] = events;
-    if (events.length === 1 && isDelta(first)) this.#pattern = DeltaPattern.of(event, first) ?? this.#pattern;
+    if (!this.#reader.quick && events.length === 1 && isDelta(first)) this.#learn(event, first);
     return events;
+  }
+
+  #learn(event: string, delta: Delta): void {
+    if (this.#unknowns >= UNKNOWNS_MAX) return;
+    const again = (other: string): ReplyEvent[] => {
+      const data = dataOf(other)?.trim() ?? '';
+      return this.#reader.read(parsed(data), data);
+    };
+    const pattern = DeltaPattern.of(event, delta, again);
+    if (pattern === null) this.#unknowns++;
+    else this.#patterns.unshift(pattern);
+    if (this.#patterns.length > PATTERNS_MAX) this.#patterns.pop();
   }
 
   #end(): string {
@@ -145,6 +176,11 @@ export class TranslatedSse implements SseReader {
     return false;
   }
 }
+
+/** Spellings that are kept: one for each of some parallel calls. */
+const PATTERNS_MAX = 4;
+/** Deltas in spellings that aren't certain, after which no more are looked into. */
+const UNKNOWNS_MAX = 16;
 
 const bytesOf = (text: string): Buffer | null => (text === '' ? null : Buffer.from(text, 'latin1'));
 

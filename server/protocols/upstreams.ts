@@ -64,10 +64,12 @@ export const UPSTREAMS: Record<Protocol, UpstreamProtocol> = {
   },
   messages: {
     // Its requests are written from chats.
-    call: (call, conversation, options) =>
-      chatCall(call, conversation, { ...options, reasoning: 'details' }, true),
+    call(call, conversation, options) {
+      if (hasUnsigned(conversation)) options.report('reasoning');
+      return chatCall(call, conversation, { ...options, reasoning: 'details' }, true);
+    },
     request: (call) => messagesRequest(call),
-    sse: ({ redactor }) => new NativeSse(redactor),
+    sse: ({ redactor }) => new NativeSse(redactor, true),
     json: readMessage,
     reader: () => new MessagesReplyReader(),
   },
@@ -99,6 +101,14 @@ export const UPSTREAMS: Record<Protocol, UpstreamProtocol> = {
     reader: () => new GeminiReplyReader(SIGNATURE_MARKS.gemini),
   },
 };
+
+/** Whether a reply has reasoning that Anthropic rejects. */
+const hasUnsigned = ({ turns }: Conversation): boolean =>
+  turns.some(
+    (turn) =>
+      turn.role === 'assistant' &&
+      turn.parts.some((part) => part.type === 'reasoning' && part.signature === null),
+  );
 
 function chatCall(
   call: ProviderCall,

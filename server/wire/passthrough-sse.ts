@@ -66,6 +66,17 @@ export abstract class PassthroughSse implements SseReader {
   }
 
   /**
+   * Counts an event without inspecting it, of which is known that it carries just a text of so many bytes.
+   * @returns false: it may contain a secret, and has to be inspected.
+   */
+  passDelta(event: string, bytes: number): boolean {
+    if (this.#redactor.isSuspect(event)) return false;
+    this.#dataEvents++;
+    this.output.add(bytes);
+    return true;
+  }
+
+  /**
    * The rest, when the upstream has ended by itself. Some providers omit the blank line after the last event.
    * Half an event counts for nothing, and goes out only behind a complete reply.
    */

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { randomFrom } from '../chaos/random.ts';
+import { run as faults } from './faults.ts';
 import { run as frames } from './frames.ts';
 import { run as http } from './http.ts';
 import { run as json } from './json.ts';
@@ -14,7 +15,7 @@ import { run as upstream } from './upstream.ts';
 const TARGETS: Record<
   string,
   (random: ReturnType<typeof randomFrom>, budget: { ms: number }) => Promise<{ violations: string[] }>
-> = { frames, http, json, sql, sse, upstream };
+> = { faults, frames, http, json, sql, sse, upstream };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

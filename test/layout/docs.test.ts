@@ -12,6 +12,7 @@ import { describeWorkerConfig, readWorkerConfig } from '#db/configuration/worker
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
+import { withProtocolTables } from './protocol-matrix.ts';
 import { ROOT } from './source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
@@ -144,6 +145,10 @@ describe('documentation', () => {
   it('audit-format.md has the columns and codes as they are; npm run docs writes them', () => {
     expect(readText('docs/audit-format.md')).toBe(withAuditTables(readText('docs/audit-format.md')));
     expect(JSON.parse(readText('docs/audit-vectors.json'))).toEqual(auditVectors());
+  });
+
+  it('protocols.md has the parts that each protocol carries as they are; npm run docs writes them', () => {
+    expect(readText('docs/protocols.md')).toBe(withProtocolTables(readText('docs/protocols.md')));
   });
 
   it('shows only commands and options that exist', async () => {

@@ -4,12 +4,16 @@ import { buildProgram } from '#server/cli/program.ts';
 import { withAuditTables } from './audit-format.ts';
 import { auditVectors } from './audit-vectors.ts';
 import { cliReference } from './cli-reference.ts';
+import { withProtocolTables } from './protocol-matrix.ts';
 import { ROOT } from './source.ts';
 
 /** `npm run docs`: writes the pages, and parts of pages, that are generated. */
 const ignore = (): void => undefined;
 const program = await buildProgram({ env: {}, out: ignore, err: ignore });
 writeFileSync(path.join(ROOT, 'docs/cli.md'), cliReference(program));
+
+const protocols = path.join(ROOT, 'docs/protocols.md');
+writeFileSync(protocols, withProtocolTables(readFileSync(protocols, 'utf8')));
 
 const format = path.join(ROOT, 'docs/audit-format.md');
 writeFileSync(format, withAuditTables(readFileSync(format, 'utf8')));

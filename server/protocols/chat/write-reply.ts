@@ -30,10 +30,13 @@ type Kept = {
 /** Writes a reply as a chat completion. Signatures are in `reasoning_details`, as at OpenRouter. Pure. */
 export class ChatReplyWriter implements ReplyWriter {
   readonly #options: ChatWriterOptions;
+  readonly #isStreamed: boolean;
   #id: Literal = '';
   #model: Literal;
   /** What each chunk begins with, up to its choice's delta. */
   #head = '';
+  /** The same for chunks of text, up to the text. */
+  #textHead = '';
   readonly #calls = new Map<number, Call>();
   readonly #kept: Kept = { content: '', refusal: '', reasoning: '', annotations: [], images: [] };
   /** The thoughts of a whole reply; the last can be open. */
@@ -46,6 +49,7 @@ export class ChatReplyWriter implements ReplyWriter {
 
   constructor(options: ChatWriterOptions) {
     this.#options = options;
+    this.#isStreamed = options.isStreamed;
     this.#model = literalOf(options.model);
   }
 
@@ -60,7 +64,7 @@ export class ChatReplyWriter implements ReplyWriter {
       case 'text':
         return this.#write(event.text);
       case 'refusal':
-        if (!this.#options.isStreamed) this.#kept.refusal += event.text;
+        if (!this.#isStreamed) this.#kept.refusal += event.text;
         return this.#chunk(`{"refusal":"${event.text}"}`);
       case 'reasoning':
         return this.#think(event.text);
@@ -128,18 +132,22 @@ export class ChatReplyWriter implements ReplyWriter {
     this.#id = id;
     this.#model = model || this.#model;
     this.#head = `data: ${this.#base('chat.completion.chunk')}"choices":[{"index":0,"delta":`;
+    this.#textHead = `${this.#head}{"content":"`;
     return this.#chunk('{"role":"assistant","content":""}');
   }
 
   #write(text: Literal): string {
     this.#characters += lengthOf(text);
-    if (this.#options.isStreamed) return this.#chunk(`{"content":"${text}"}`);
+    if (this.#isStreamed) {
+      this.#events++;
+      return `${this.#textHead}${text}"},"finish_reason":null}]}\n\n`;
+    }
     this.#kept.content += text;
     return '';
   }
 
   #think(text: Literal): string {
-    if (this.#options.isStreamed)
+    if (this.#isStreamed)
       return this.#chunk(
         `{"reasoning_content":"${text}",` +
           `"reasoning_details":[{"type":"reasoning.text","text":"${text}","index":${this.#thoughts}}]}`,
@@ -150,7 +158,7 @@ export class ChatReplyWriter implements ReplyWriter {
   }
 
   #sign(signature: Literal): string {
-    if (!this.#options.isStreamed) this.#openDetail().signature = signature;
+    if (!this.#isStreamed) this.#openDetail().signature = signature;
     const index = this.#thoughts++;
     return this.#chunk(
       `{"reasoning_details":[{"type":"reasoning.text","signature":"${signature}","index":${index}}]}`,
@@ -159,7 +167,7 @@ export class ChatReplyWriter implements ReplyWriter {
 
   #redacted(data: Literal): string {
     const detail = `{"type":"reasoning.encrypted","data":"${data}","index":${this.#thoughts++}}`;
-    if (!this.#options.isStreamed) this.#details.push(detail);
+    if (!this.#isStreamed) this.#details.push(detail);
     return this.#chunk(`{"reasoning_details":[${detail}]}`);
   }
 
@@ -183,7 +191,7 @@ export class ChatReplyWriter implements ReplyWriter {
   #continueCall(index: number, text: Literal): string {
     const call = this.#calls.get(index) as Call;
     call.isEmpty = false;
-    if (call.isCustom || !this.#options.isStreamed) call.text += text;
+    if (call.isCustom || !this.#isStreamed) call.text += text;
     return call.isCustom
       ? ''
       : this.#chunk(`{"tool_calls":[{"index":${index},"function":{"arguments":"${text}"}}]}`);
@@ -193,13 +201,13 @@ export class ChatReplyWriter implements ReplyWriter {
     const at = this.#characters;
     const source = `{"url":"${url}","title":"${title}","start_index":${at},"end_index":${at}}`;
     const annotation = `{"type":"url_citation","url_citation":${source}}`;
-    if (!this.#options.isStreamed) this.#kept.annotations.push(annotation);
+    if (!this.#isStreamed) this.#kept.annotations.push(annotation);
     return this.#chunk(`{"annotations":[${annotation}]}`);
   }
 
   #image(url: Literal): string {
     const image = `{"type":"image_url","image_url":{"url":"${url}"}}`;
-    if (!this.#options.isStreamed) this.#kept.images.push(image);
+    if (!this.#isStreamed) this.#kept.images.push(image);
     return this.#chunk(`{"images":[${image}]}`);
   }
 
@@ -217,7 +225,7 @@ export class ChatReplyWriter implements ReplyWriter {
   }
 
   #chunk(delta: string, finishReason = 'null'): string {
-    if (!this.#options.isStreamed) return '';
+    if (!this.#isStreamed) return '';
     this.#events++;
     return `${this.#head}${delta},"finish_reason":${finishReason}}]}\n\n`;
   }

@@ -1,6 +1,6 @@
 import { stringOrNull } from '#server/protocols/fields.ts';
 import { type Literal, literalOf, quoted, rawMember } from '#server/protocols/literal.ts';
-import type { FinishReason, ReplyEvent, ReplyReader } from '#server/protocols/reply-events.ts';
+import type { Delta, FinishReason, ReplyEvent, ReplyReader } from '#server/protocols/reply-events.ts';
 import { quickDelta } from '#server/providers/anthropic/delta.ts';
 import { asRecord } from '#server/wire/counts.ts';
 import { elementsOf } from '#server/wire/raw-json.ts';
@@ -23,7 +23,7 @@ export class MessagesReplyReader implements ReplyReader {
     return this.#isOver;
   }
 
-  quick(event: string): ReplyEvent | null {
+  quick(event: string): Delta | null {
     const delta = quickDelta(event);
     if (delta === null || delta.inside === '') return null;
     switch (delta.kind) {

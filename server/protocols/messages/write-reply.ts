@@ -208,12 +208,13 @@ function contentJson(block: Block): string {
 
 /** Anthropic counts tokens read from a cache and written to one beside the rest of the prompt. */
 function usageJson(usage: Usage | null): string {
-  const { input, cached, cacheWrite = 0, output } = usage ?? NO_USAGE;
+  const { input, cached, cacheWrite = 0, output, reasoning } = usage ?? NO_USAGE;
   return jsonOf({
     input_tokens: input - cached - cacheWrite,
     cache_creation_input_tokens: cacheWrite,
     cache_read_input_tokens: cached,
     output_tokens: output,
+    ...(reasoning > 0 && { output_tokens_details: { thinking_tokens: reasoning } }),
   });
 }
 

@@ -3,6 +3,7 @@ import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { membersOf } from '#server/wire/raw-json.ts';
 import { MessageRecord } from '#server/providers/anthropic/message-record.ts';
 import type { PromptUsage } from '#server/wire/sse.ts';
+import type { Redactor } from '#server/wire/redactor.ts';
 import type { ReplyFacts } from '#server/wire/reply-facts.ts';
 import { type Inspected, PassthroughSse } from '#server/wire/passthrough-sse.ts';
 import { dataOf } from '#server/wire/sse.ts';
@@ -10,8 +11,15 @@ import { dataOf } from '#server/wire/sse.ts';
 /** A streamed message on its way to a client of Anthropic's protocol. Pure. */
 export class NativeSse extends PassthroughSse {
   readonly #record = new MessageRecord();
+  readonly #endsAtReason: boolean;
   #isStopped = false;
   #failed = false;
+
+  /** @param endsAtReason its stop reason completes a reply; clients of messages need its last event. */
+  constructor(redactor?: Redactor, endsAtReason = false) {
+    super(redactor);
+    this.#endsAtReason = endsAtReason;
+  }
 
   get usage(): Usage | null {
     return this.#record.usage;
@@ -30,7 +38,7 @@ export class NativeSse extends PassthroughSse {
   }
 
   get complete(): boolean {
-    return this.#isStopped;
+    return this.#isStopped || (this.#endsAtReason && this.#record.facts.finishReason !== null);
   }
 
   get failed(): boolean {

@@ -52,6 +52,12 @@ export class GeminiSse extends PassthroughSse {
     return this.#record;
   }
 
+  override passDelta(event: string, bytes: number): boolean {
+    if (!super.passDelta(event, bytes)) return false;
+    if (event.includes('"usageMetadata"')) this.#reported = event;
+    return true;
+  }
+
   protected inspect(event: string): Inspected {
     if (!event.includes('data:')) return 'no_data';
     // A literal can't hold these words in bare quotes.

@@ -10,7 +10,11 @@ import { dataOf } from '#server/wire/sse.ts';
 /** One relay with an upstream of each protocol. The name of a model begins with that of a protocol. */
 export type Matrix = AsyncDisposable & { relay: TestRelay; upstream: ScriptedUpstream };
 
-export async function startMatrix(env: Record<string, string> = {}): Promise<Matrix> {
+/** @param postgres a cluster of its own is for runs outside the test suite. */
+export async function startMatrix(
+  env: Record<string, string> = {},
+  postgres: 'database' | 'embedded' = 'database',
+): Promise<Matrix> {
   const upstream = await startUpstream();
   const entry = (protocol: Protocol): object => {
     switch (protocol) {
@@ -32,6 +36,7 @@ export async function startMatrix(env: Record<string, string> = {}): Promise<Mat
       models: [`${protocol}-*`],
     })),
     env,
+    postgres,
   });
   return {
     relay,

@@ -133,7 +133,7 @@ export function foundIn(events: readonly ReplyEvent[]): Found {
   return found;
 }
 
-const NOTHING_ASKED: Conversation = {
+export const NOTHING_ASKED: Conversation = {
   turns: [],
   tools: [],
   toolChoice: null,
