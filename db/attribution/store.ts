@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg';
 import { VALUES_DELETED_MAX } from '#db/attribution/bounds.ts';
 import type { Named, SealedKey } from '#db/attribution/keys.ts';
 import { ATTRIBUTION_KIND_NAMES, ATTRIBUTION_KINDS, type AttributionKind } from '#db/attribution/value.ts';
+import { deleteReplies } from '#db/idempotency/keys.ts';
 import { countOf, db, rowOf, rowsOf, type Queryable } from '#db/schema/query.ts';
 import type { Tables } from '#db/schema/tables.ts';
 
@@ -213,7 +214,8 @@ export async function kindsOfPseudonym(
 const kindOf = (code: number): AttributionKind => ATTRIBUTION_KIND_NAMES[code - 1] as AttributionKind;
 
 /**
- * Deletes a value and keeps it from being stored again. The caller has locked the account's key.
+ * Deletes a value, with the kept replies to its requests, and keeps it from being stored again. The caller
+ * has locked the account's key.
  * @returns false where it was erased before.
  */
 export async function eraseValue(
@@ -237,11 +239,13 @@ export async function eraseValue(
       .where('kind', '=', row.kind)
       .where('pseudonym', '=', pseudonym),
   );
+  await deleteReplies(client, account, pseudonym);
   return isNew === 1;
 }
 
 /**
- * Destroys an account's key and all its values. The caller has locked the key.
+ * Destroys an account's key, all its values and the replies that are sealed under it. The caller has locked
+ * the key.
  * @returns how many values there were.
  */
 export async function destroyAccountKey(client: ClientBase, account: string): Promise<number> {
@@ -252,6 +256,7 @@ export async function destroyAccountKey(client: ClientBase, account: string): Pr
       .set({ sealed: null, master_key: null, destroyed_at: sql<Date>`statement_timestamp()` })
       .where('account', '=', account),
   );
+  await deleteReplies(client, account);
   return countOf(client, db.deleteFrom('daybook.attribution_value').where('account', '=', account));
 }
 

@@ -14,7 +14,14 @@ import {
   Time,
   UpstreamName,
 } from '#db/events/parts.ts';
-import { LimitsShape, Networks, PermissionsShape, PrepaidShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
+import {
+  IdempotencyShape,
+  LimitsShape,
+  Networks,
+  PermissionsShape,
+  PrepaidShape,
+  RELAYED_ROUTES,
+} from '#db/limits/limits.ts';
 import * as account from '#db/events/account-events.ts';
 import * as attribution from '#db/events/attribution-events.ts';
 import * as billing from '#db/events/billing-events.ts';
@@ -45,6 +52,7 @@ export const PlanTerms = z.strictObject({
   ...LimitsShape,
   ...price.ChargingShape,
   ...PrepaidShape,
+  ...IdempotencyShape,
 });
 export type PlanTerms = z.infer<typeof PlanTerms>;
 

@@ -153,6 +153,12 @@ export const PrepaidShape = {
   prepaid: z.boolean().optional(),
 };
 
+/** Terms of an account whose requests are sent with idempotency keys. */
+export const IdempotencyShape = {
+  /** Replies are kept for a day, sealed, and repeated to requests with the same key. */
+  keep_replies: z.boolean().optional(),
+};
+
 /** One limit in force. */
 export type Limit = {
   meter: Meter;

@@ -54,6 +54,7 @@ const TABLES = [
   'members',
   'secrets',
   'attribution',
+  'idempotency',
   'reconciliation',
   'statement_emails',
 ];

@@ -100,6 +100,13 @@ grant select, update (id, output_file, error_file, holder, taken_by, ended_at, d
 grant select on daybook.batch_line to daybook_relay;
 grant execute on function daybook.accept_batch, daybook.settle_batch to daybook_relay;
 
+-- Idempotency keys and the replies kept for them. The worker deletes those that are old, and reads none.
+grant select, insert, update, delete on daybook.idempotency_key to daybook_relay;
+grant select (request, created_at), delete on daybook.idempotency_key, daybook.idempotent_reply
+  to daybook_worker;
+grant select, insert, delete on daybook.idempotent_reply to daybook_relay;
+grant execute on function daybook.resolve_idempotency_key to daybook_relay;
+
 -- Members and secrets.
 grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete
   on daybook.member to daybook_relay;

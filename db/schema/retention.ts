@@ -1,3 +1,4 @@
+import { KEY_HOURS, REPLY_HOURS } from '#db/idempotency/bounds.ts';
 import { STORED_DAYS } from '#db/stored/bounds.ts';
 import { USAGE_HISTORY_KEPT_DAYS } from '#db/projections/bounds.ts';
 
@@ -49,6 +50,8 @@ export const RETENTION: Readonly<Record<string, TableRetention>> = {
   'daybook.correction': kept('every correction of a request once more: repeating one must be noticed'),
   'daybook.cosignature': aged('`retain`', 'its checkpoint'),
   'daybook.credential': bounded('upstream credentials'),
+  'daybook.idempotency_key': aged('`retain`', `${KEY_HOURS} hours, or its request was rejected`),
+  'daybook.idempotent_reply': aged('`retain`', `${REPLY_HOURS} to ${KEY_HOURS} hours`),
   'daybook.install': bounded('one row'),
   'daybook.instance': kept('names the process of each batch; about 100 bytes for each start of a process'),
   'daybook.job_status': bounded('one row for each task'),

@@ -346,6 +346,38 @@ create table daybook.credential (
 );
 CREATE INDEX credential_upstream ON daybook.credential USING btree (upstream);
 
+create table daybook.idempotency_key (
+  digest bytea not null,
+  account text collate "C" not null,
+  fingerprint bytea not null,
+  request uuid not null,
+  instance integer not null,
+  "position" bigint not null,
+  state smallint default 0 not null,
+  is_awaited boolean default false not null,
+  created_at timestamp with time zone default statement_timestamp() not null,
+  constraint idempotency_key_pkey PRIMARY KEY (digest),
+  constraint idempotency_key_request_key UNIQUE (request),
+  constraint idempotency_key_digest_check CHECK ((octet_length(digest) = 32)),
+  constraint idempotency_key_fingerprint_check CHECK ((octet_length(fingerprint) = 32)),
+  constraint idempotency_key_state_check CHECK (((state >= 0) AND (state <= 2)))
+);
+CREATE INDEX idempotency_key_account ON daybook.idempotency_key USING btree (account);
+CREATE INDEX idempotency_key_age ON daybook.idempotency_key USING btree (created_at);
+
+create table daybook.idempotent_reply (
+  request uuid not null,
+  account text collate "C" not null,
+  generation integer not null,
+  pseudonyms text[] collate "C" not null,
+  sealed bytea not null,
+  created_at timestamp with time zone default statement_timestamp() not null,
+  constraint idempotent_reply_pkey PRIMARY KEY (request),
+  constraint idempotent_reply_generation_check CHECK ((generation > 0))
+);
+CREATE INDEX idempotent_reply_account ON daybook.idempotent_reply USING btree (account);
+CREATE INDEX idempotent_reply_age ON daybook.idempotent_reply USING btree (created_at);
+
 create table daybook.install (
   only_row boolean default true not null,
   log_id uuid default gen_random_uuid() not null,
@@ -1120,6 +1152,7 @@ alter table daybook.batch add constraint batch_taken_by_fkey FOREIGN KEY (taken_
 alter table daybook.batch_line add constraint batch_line_batch_fkey FOREIGN KEY (batch) REFERENCES daybook.batch(batch);
 alter table daybook.call_progress add constraint call_progress_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.cosignature add constraint cosignature_shard_epoch_size_fkey FOREIGN KEY (shard, epoch, size) REFERENCES daybook.checkpoint(shard, epoch, size) ON DELETE CASCADE;
+alter table daybook.idempotency_key add constraint idempotency_key_instance_fkey FOREIGN KEY (instance) REFERENCES daybook.instance(id);
 alter table daybook.lease add constraint lease_allowance_fkey FOREIGN KEY (allowance) REFERENCES daybook.allowance(id) ON DELETE CASCADE;
 alter table daybook.link add constraint link_made_by_fkey FOREIGN KEY (made_by) REFERENCES daybook.member(id) ON DELETE CASCADE;
 alter table daybook.link add constraint link_member_fkey FOREIGN KEY (member) REFERENCES daybook.member(id) ON DELETE CASCADE;
@@ -2810,6 +2843,47 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION daybook.resolve_idempotency_key(_request uuid)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  _claim daybook.idempotency_key;
+  _end bigint;
+  _accepted boolean;
+  _settled boolean;
+begin
+  select k.* into _claim from daybook.idempotency_key k join daybook.instance i on i.id = k.instance
+    where k.request = _request and k.state = 0 and i.closed_at is not null
+    for update of k;
+  if not found then
+    return;
+  end if;
+  -- Batches that a recovery appended for another instance are numbered below zero.
+  select last_position into _end from daybook.log_batch
+    where instance = _claim.instance order by batch_no desc limit 1;
+  -- The codes are those of db/events/events.ts: 100 request.accepted, 101 request.settled.
+  select coalesce(bool_or(e.type = 100), false), coalesce(bool_or(e.type = 101), false)
+    into _accepted, _settled
+    from (
+      select (line::daybook.event_fields).type, (line::daybook.event_fields).request
+        from daybook.log l cross join string_to_table(l.events, e'\n') as line
+        where l.shard = 0 and l.instance = _claim.instance
+          and l.last_position > _claim.position and l.last_position <= _end
+          and position(_request::text in l.events) > 0
+          and position(_request::text in line) > 0
+    ) e
+    where e.request = _request;
+  if not _accepted then
+    delete from daybook.idempotency_key where request = _request;
+  else
+    update daybook.idempotency_key set state = case when _settled then 1 else 2 end where request = _request;
+  end if;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION daybook.retire_instance(_instance integer)
  RETURNS void
  LANGUAGE plpgsql
@@ -3214,6 +3288,8 @@ revoke all on function daybook.report_output(integer,bigint,text) from public;
 grant execute on function daybook.report_output(integer,bigint,text) to daybook_relay, daybook_worker;
 revoke all on function daybook.request_recovery(integer) from public;
 grant execute on function daybook.request_recovery(integer) to daybook_relay, daybook_worker;
+revoke all on function daybook.resolve_idempotency_key(uuid) from public;
+grant execute on function daybook.resolve_idempotency_key(uuid) to daybook_relay;
 revoke all on function daybook.retire_instance(integer) from public;
 grant execute on function daybook.retire_instance(integer) to daybook_relay, daybook_worker;
 revoke all on function daybook.settle_background(integer,uuid,text) from public;
@@ -3259,6 +3335,10 @@ grant select on table daybook.correction to daybook_auditor, daybook_relay, dayb
 grant insert, select on table daybook.cosignature to daybook_relay;
 grant select on table daybook.cosignature to daybook_auditor, daybook_worker;
 grant delete, insert, select, update (master_key, wrapped_key) on table daybook.credential to daybook_relay;
+grant delete, insert, select, update on table daybook.idempotency_key to daybook_relay;
+grant delete, select (created_at, request) on table daybook.idempotency_key to daybook_worker;
+grant delete, insert, select on table daybook.idempotent_reply to daybook_relay;
+grant delete, select (created_at, request) on table daybook.idempotent_reply to daybook_worker;
 grant select (log_id, only_row, partition_size) on table daybook.install to daybook_auditor, daybook_worker;
 grant select on table daybook.install to daybook_relay;
 grant select on table daybook.instance to daybook_auditor, daybook_relay, daybook_worker;

@@ -240,6 +240,27 @@ export type CredentialTable = {
   created_at: Default<Timestamp>;
 };
 
+export type IdempotencyKeyTable = {
+  digest: Buffer;
+  account: string;
+  fingerprint: Buffer;
+  request: string;
+  instance: number;
+  position: Int8;
+  state: Default<number>;
+  is_awaited: Default<boolean>;
+  created_at: Default<Timestamp>;
+};
+
+export type IdempotentReplyTable = {
+  request: string;
+  account: string;
+  generation: number;
+  pseudonyms: string[];
+  sealed: Buffer;
+  created_at: Default<Timestamp>;
+};
+
 export type InstallTable = {
   only_row: Default<boolean>;
   log_id: Default<string>;
@@ -881,6 +902,8 @@ export type Tables = {
   'daybook.correction': CorrectionTable;
   'daybook.cosignature': CosignatureTable;
   'daybook.credential': CredentialTable;
+  'daybook.idempotency_key': IdempotencyKeyTable;
+  'daybook.idempotent_reply': IdempotentReplyTable;
   'daybook.install': InstallTable;
   'daybook.instance': InstanceTable;
   'daybook.job_status': JobStatusTable;

@@ -89,6 +89,11 @@ export class Attribution {
       : this.#attribute(key, values);
   }
 
+  /** The key of an account, which also seals the replies kept for it; null: it is not available. */
+  keyOf(account: string): AccountKey | null | Promise<AccountKey | null> {
+    return this.#keys.get(account);
+  }
+
   /** Forgets the values that were erased by the next events of the log. */
   apply(rows: readonly Read[]): void {
     for (const row of rows)

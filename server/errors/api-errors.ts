@@ -1,3 +1,5 @@
+import { IDEMPOTENCY_ERRORS } from '#server/errors/idempotency-errors.ts';
+
 /**
  * The errors of the API, a closed vocabulary: one row per code with its status, type, message and retry
  * interval. Bodies have OpenAI's error shape plus `request_id`, so that every client shows code and message.
@@ -21,6 +23,7 @@ const KEY_FORMAT_HINT =
   'Send exactly one header "Authorization: Bearer <key>", with one space and nothing after the key.';
 
 export const API_ERRORS = {
+  ...IDEMPOTENCY_ERRORS,
   bad_request: {
     status: 400,
     type: 'invalid_request_error',

@@ -147,6 +147,7 @@ export class OpenCall {
   readonly #calls: OpenCalls;
   #bodyBytes = 0;
   #replyBytes = 0;
+  #recordBytes = 0;
   #waitingSinceMs: number | null = null;
   /** How long it waited before, when it got memory for a part of the rest only. */
   #waitedMs = 0;
@@ -195,6 +196,17 @@ export class OpenCall {
     return this.#waitingSinceMs === null;
   }
 
+  /** Holds `bytes` in all for the record of the reply. @returns whether there is room; else it holds none. */
+  holdRecord(bytes: number): boolean {
+    if (this.#isClosed) return true;
+    const more = bytes - this.#recordBytes;
+    const hasRoom = more <= 0 || this.scopes.every((scope) => scope.bytes + more <= scope.bytesMax);
+    const held = hasRoom ? bytes : 0;
+    this.#calls.charge(this, held - this.#recordBytes);
+    this.#recordBytes = held;
+    return hasRoom;
+  }
+
   /** The scopes whose limits are exceeded and that this call is not exempt from, from the narrowest. */
   exceeded(): Scope[] {
     const widestExempt = this.scopes.findLastIndex(({ exempt }) => exempt === this);
@@ -206,8 +218,8 @@ export class OpenCall {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#waitingSinceMs = null;
-    this.#calls.remove(this, this.#bodyBytes + this.#replyBytes);
-    this.#bodyBytes = this.#replyBytes = 0;
+    this.#calls.remove(this, this.#bodyBytes + this.#replyBytes + this.#recordBytes);
+    this.#bodyBytes = this.#replyBytes = this.#recordBytes = 0;
   }
 }
 

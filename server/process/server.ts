@@ -17,6 +17,8 @@ import { AuditChecks } from '#server/dashboard/audit/checks.ts';
 import { Attribution } from '#server/attribution/attribution.ts';
 import { Backtests } from '#server/dashboard/backtests/backtests.ts';
 import { AuditReader } from '#server/dashboard/audit/reader.ts';
+import { IDEMPOTENCY_CHANNEL } from '#db/idempotency/keys.ts';
+import { Idempotency } from '#server/idempotency/idempotency.ts';
 import { Feed } from '#server/feed/feed.ts';
 import type { FindSession } from '#server/sign-in/signed-in.ts';
 import { Live } from '#server/feed/upgrade.ts';
@@ -122,7 +124,13 @@ export async function serve(
   const nowMs = (): number => readModel.nowMs();
   const attribution = new Attribution(store.config('relay'), masterKeyFile(config), nowMs, log);
   opening.defer(() => attribution.close());
-  const follower = await followControl({ store, readModel, attribution, watch, log });
+  const idempotency = new Idempotency(
+    store.config('relay'),
+    (account) => attribution.keyOf(account),
+    (error) => log.warn(errorFields(error), 'recording the end of an idempotency key failed; retrying'),
+  );
+  opening.defer(() => idempotency.close());
+  const follower = await followControl({ store, readModel, attribution, idempotency, watch, log });
   opening.defer(() => follower.close());
 
   const demo = await startDemoUpstream();
@@ -189,6 +197,7 @@ export async function serve(
     routeBack,
     backgroundStore,
     batchStore,
+    idempotency,
     overlapped: config.ACCOUNTING === 'overlapped',
     phase: 'serving',
     running: new Registry(),
@@ -209,6 +218,7 @@ export async function serve(
   };
   instance.onReplaced = (replacement) => {
     relay.instance = replacement;
+    idempotency.forgetFenced(replacement.appender.instance);
   };
   readModel.onChange((accounts) => endUnauthorizedCalls(relay, accounts));
   // Behind the calls, so that each ends with its own error before its connection does.
@@ -285,12 +295,14 @@ async function followControl({
   store,
   readModel,
   attribution,
+  idempotency,
   watch,
   log,
 }: {
   store: Store;
   readModel: ReadModel;
   attribution: Attribution;
+  idempotency: Idempotency;
   watch: Watch;
   log: Logger;
 }): Promise<Follower> {
@@ -309,7 +321,10 @@ async function followControl({
             'event of a newer version not applied; calls that depend on its subject get relay_outdated',
           );
     },
-    channels: { [WATCHED_CHANNEL]: (payload) => watch.heard(payload) },
+    channels: {
+      [WATCHED_CHANNEL]: (payload) => watch.heard(payload),
+      [IDEMPOTENCY_CHANNEL]: (payload) => idempotency.heard(payload),
+    },
     onCurrent: (head) => {
       readModel.markCurrent(head);
       current.resolve();

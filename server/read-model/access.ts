@@ -37,6 +37,8 @@ export type Access = {
   /** The same as a list, made once for all calls. */
   limitList: readonly SubjectLimits[];
   pricing: Pricing;
+  /** Whether replies to requests with an idempotency key are kept. */
+  keepsReplies: boolean;
   /** Of each end user, session or tag apart. */
   limitsPer: readonly LimitsPer[];
 };
@@ -61,6 +63,7 @@ export function accessOfAccount(account: Account, plan: Plan | undefined): Acces
       markup: terms.markup ?? 0,
       allowsUnpriced: terms.unpriced_models === 'free',
     },
+    keepsReplies: terms.keep_replies === true,
   };
 }
 
@@ -73,6 +76,7 @@ export function accessOfKey({ id, account, terms, resetPosition, termsPosition }
     networks: terms.networks === undefined ? null : networksOf(terms.networks),
     ...limitsIn(terms, resetPosition, termsPosition, { account, key: id }),
     pricing: NO_PRICING,
+    keepsReplies: false,
   };
 }
 

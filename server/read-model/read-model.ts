@@ -351,6 +351,12 @@ export class ReadModel {
     return access;
   }
 
+  /** Whether the plan of a key's account keeps replies to requests with an idempotency key. */
+  keepsReplies({ account: id }: Key): boolean {
+    const account = this.account(id);
+    return account !== undefined && this.accountAccess(account)?.keepsReplies === true;
+  }
+
   /** The limits that a key's call is charged to; see {@link ChargedLimits.of}. */
   limitsOf(key: Key, call?: CallAttribution): readonly SubjectLimits[] {
     return this.charged.of(key, call);

@@ -8,6 +8,7 @@ import type { RequestContext } from '#server/access/request-context.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { PastCalls } from '#server/limits/call-history.ts';
 import type { Reservation } from '#server/limits/reservation.ts';
+import type { KeyedCall } from '#server/idempotency/keyed-call.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { ClientReply } from '#server/http/client-reply.ts';
 import type { CallBinding } from '#server/relay/attempt-sequence.ts';
@@ -49,6 +50,8 @@ export type Admitted = {
   instance: ActiveInstance;
   response: ClientReply;
   reply: Reply;
+  /** Its claim of an idempotency key; null: it came without one. */
+  keyed: KeyedCall | null;
   retryCount: number | undefined;
   /** The client's headers that belong to its protocol, in pairs. */
   protocolHeaders: readonly string[];

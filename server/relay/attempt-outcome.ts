@@ -1,12 +1,12 @@
 import type { ApiError } from '#server/errors/api-error.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import type { ClientWriter } from '#server/relay/client-writer.ts';
+import type { ReplyWriter } from '#server/relay/client-writer.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { OpenCall } from '#server/limits/open-calls.ts';
 import type { AttemptFailure } from '#server/relay/failure.ts';
 import type { CallSize } from '#server/limits/plausible-usage.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
-import type { CallEnd, ReplyUsage } from '#server/relay/reply-usage.ts';
+import { type CallEnd, type ReplyUsage, unsentEnd } from '#server/relay/reply-usage.ts';
 
 /** The contract between a call and its attempts. */
 
@@ -24,6 +24,13 @@ export type AttemptOutcome =
   /** The call had ended already. */
   | { kind: 'discarded' };
 
+/** The attempt at an upstream whose protocol can't state the call. */
+export function unsupportedCall(error: ApiError): AttemptOutcome {
+  const reason = 'upstream_rejected';
+  const failure = { error, reason, cause: 'unsupported', retryAfterMs: null } as const;
+  return { kind: 'failed', failure, end: unsentEnd(reason, error.status), consumed: null, error };
+}
+
 /** The call that an attempt belongs to. */
 export type AttemptOwner = {
   /** Whether another upstream could take over if this attempt fails. */
@@ -34,13 +41,15 @@ export type AttemptOwner = {
   gateAwaited(): void;
   /** The head of a streamed reply is being sent to the client. */
   streamingStarted(): void;
+  /** Whether the reply is read to its end although the client has disconnected. */
+  readonly goesOn: boolean;
   /** A whole reply is being sent to the client from this slab, which is the call's now. */
   replyBuffered(slab: Buffer): void;
 };
 
 export type AttemptOptions = {
   owner: AttemptOwner;
-  writer: ClientWriter;
+  writer: ReplyWriter;
   provider: Provider;
   call: ProviderCall;
   request: ProviderRequest;

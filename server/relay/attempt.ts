@@ -175,7 +175,7 @@ export class Attempt implements Dispatcher.DispatchHandler, DeadlineTarget {
       // The client reads nothing: the silence is not the upstream's.
       if (!writer.isStuck(nowMs)) return;
       writer.destroy();
-      return this.clientDisconnected(false);
+      return this.clientDisconnected(this.#options.owner.goesOn);
     }
     const waitMs = this.#options.open.waitMs(nowMs);
     if (waitMs !== null) {

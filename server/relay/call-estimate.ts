@@ -1,6 +1,6 @@
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { Amounts } from '#db/limits/meters.ts';
-import { type CostBound, outputTokensFor } from '#db/pricing/bound.ts';
+import { costBound, type CostBound, outputTokensFor } from '#db/pricing/bound.ts';
 import { type CallPrice, chargeBound } from '#db/pricing/charge.ts';
 import type { Unit } from '#db/pricing/parts.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
@@ -92,6 +92,21 @@ function likelyPrompt(
   { bytesPerToken }: ExpectedCall,
 ): number {
   return bytesPerToken === null ? tokens : Math.ceil(textBytes / bytesPerToken) + fileTokens;
+}
+
+/**
+ * The charge of a streamed call that is lost after so many tokens of its reply; null: its whole reservation,
+ * which alone bounds its usage under a hard limit.
+ */
+export function lostCharge(
+  { promptLikely, cost, isHard }: CallEstimate,
+  outputTokens: number,
+): Amounts | null {
+  if (isHard) return null;
+  return {
+    tokens: promptLikely + outputTokens,
+    cost: cost ? costBound(cost, promptLikely, outputTokens) : 0,
+  };
 }
 
 /** Learns an ended call for the estimates of later ones. */

@@ -2,21 +2,20 @@ import type { EndReason } from '#db/events/endings.ts';
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Amounts } from '#db/limits/meters.ts';
-import { costBound } from '#db/pricing/bound.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 import { ApiError, type ErrorCode } from '#server/errors/api-error.ts';
 import { whenProbed } from '#server/http/half-closed.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import { acceptedEvent, type Admitted, bindingOf, extendedEvent } from '#server/relay/admitted.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
-import type { AttemptOutcome, AttemptOwner } from '#server/relay/attempt-outcome.ts';
+import { type AttemptOutcome, type AttemptOwner, unsupportedCall } from '#server/relay/attempt-outcome.ts';
 import { Attempt } from '#server/relay/attempt.ts';
 import { outgoingCall, providerCall } from '#server/relay/outgoing-call.ts';
 import { Budget } from '#server/relay/budget.ts';
-import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
+import { ClientWriter, type ReplyWriter, type Source } from '#server/relay/client-writer.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
-import { type CallEnd, countedUsage, endSeenByClient, unsentEnd } from '#server/relay/reply-usage.ts';
-import { callSize, learnCall } from '#server/relay/call-estimate.ts';
+import { type CallEnd, endSeenByClient, faultEnd, unsentEnd } from '#server/relay/reply-usage.ts';
+import { callSize, learnCall, lostCharge } from '#server/relay/call-estimate.ts';
 import type { Deadline, DeadlineTarget } from '#server/relay/deadlines.ts';
 import { endCall } from '#server/relay/settle.ts';
 import { assertTransition, type CallState, CALL_TRANSITIONS } from '#server/relay/transitions.ts';
@@ -32,7 +31,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   readonly #relay: Relay;
   readonly #accepted: EventOf<'request.accepted'>;
   readonly #sequence: AttemptSequence;
-  readonly #writer: ClientWriter;
+  readonly #writer: ReplyWriter;
   /** Of a streamed reply; a JSON reply is complete before it is sent. */
   readonly #budget: Budget | null;
   #state: CallState = 'recording';
@@ -53,7 +52,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   #replySlab: Buffer | null = null; // Of a JSON reply.
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { parsed, hold, subjects, estimate, reply, response } = admitted;
+    const { parsed, hold, subjects, estimate, reply, response, keyed } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
     this.#sequence = new AttemptSequence(admitted.targets, reply.diagnostics, bindingOf(admitted));
@@ -61,7 +60,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#budget = parsed.sse ? new Budget({ estimate, hold, subjects, call: this }) : null;
     const { requestId, extraHeaders, errorFormat } = reply;
     const { fencing } = relay;
-    this.#writer = new ClientWriter({ response, requestId, extraHeaders, errorFormat, fencing }, this);
+    const client = new ClientWriter({ response, requestId, extraHeaders, errorFormat, fencing }, this);
+    this.#writer = keyed?.begin(client, () => response.destroyed && this.#clientDisconnected()) ?? client;
     const parties = { relay, admitted, accepted: this.#accepted, writer: this.#writer };
     this.#stored = parsed.isStored === true ? new StoredReply(parties) : null;
   }
@@ -74,7 +74,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     const membership = this.#relay.running.add(this);
     try {
       const { appender } = this.#admitted.instance;
-      const isOverlapped = this.#relay.overlapped && appender.mode === 'up';
+      // A call with an idempotency key that is not in the log was never sent.
+      const isOverlapped = this.#relay.overlapped && appender.mode === 'up' && this.#admitted.keyed === null;
       const recorded = appender.accept(this.#accepted, isOverlapped);
       const overlapped = isOverlapped ? this.#attemptAll() : null;
       overlapped?.catch(() => {}); // Awaited below.
@@ -141,12 +142,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     // The previous attempt may have changed the body in place.
     restoreBody(body);
     const outgoing = outgoingCall(call, upstream, this.#admitted);
-    if (outgoing instanceof ApiError) {
-      const reason = 'upstream_rejected';
-      const end = unsentEnd(reason, outgoing.status);
-      const failure = { error: outgoing, reason, cause: 'unsupported', retryAfterMs: null } as const;
-      return { kind: 'failed', failure, end, consumed: null, error: outgoing };
-    }
+    if (outgoing instanceof ApiError) return unsupportedCall(outgoing);
     const { deadlines, timeouts } = this.#relay;
     this.#attempt = new Attempt({
       owner: this,
@@ -253,21 +249,27 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#transition('settled');
     this.#budget?.end();
     const stored = this.#stored;
-    if (!stored?.isInBackground) this.#record(end);
+    const written = this.#admitted.keyed?.ended(this.#sequence.records, end);
+    if (!stored?.isInBackground) this.#record(end, written);
     else
       void stored.isInBackground.then((isBegun) => {
-        if (isBegun) stored.handOver(end, endCall(this.#admitted, this.#accepted, this.#sequence, end).event);
-        else this.#record({ ...end, reason: 'service_unavailable' });
+        if (!isBegun) return this.#record({ ...end, reason: 'service_unavailable' }, written);
+        stored.handOver(end, endCall(this.#admitted, this.#accepted, this.#sequence, end).event, written);
       });
     this.#releaseBody();
   }
 
-  #record(end: CallEnd): void {
+  /** @param written called when the settlement is durable. */
+  #record(end: CallEnd, written?: () => void): void {
     const { hold, estimate, past, instance } = this.#admitted;
     const { capped, event } = endCall(this.#admitted, this.#accepted, this.#sequence, end);
     this.#admitted.reply.diagnostics?.settled(event);
     learnCall(past, estimate, capped, this.#accepted.body_bytes);
-    instance.appender.settle(event, () => instance.limits.settle(hold, event), !hold.isScarce);
+    const settled = (): void => {
+      instance.limits.settle(hold, event);
+      written?.();
+    };
+    instance.appender.settle(event, settled, !hold.isScarce);
   }
 
   #releaseBody(): void {
@@ -281,6 +283,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     this.#budget?.end();
     const { instance, hold } = this.#admitted;
     instance.limits.release(hold);
+    this.#admitted.keyed?.release();
     this.#releaseBody();
   }
 
@@ -290,10 +293,9 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     if (this.#state === 'settled') return;
     const { response, estimate } = this.#admitted;
     const status = response.headersSent ? response.statusCode : new ApiError('internal_error').status;
-    const usage = countedUsage(status, estimate.promptLikely, this.relayedTokens);
     this.#state = 'ended';
     this.#sequence.end('internal_error', performance.now(), consumed);
-    this.#settle({ ...usage, reason: 'internal_error', firstByteMs: null });
+    this.#settle(faultEnd(status, estimate.promptLikely, this.relayedTokens));
   }
 
   #transition(to: CallState): void {
@@ -306,8 +308,8 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   #clientDisconnected(): void {
-    if (this.#attempt)
-      this.#attempt.clientDisconnected(this.#sequence.isDrained || this.#stored?.awaitsId === true);
+    const isDrained = this.#sequence.isDrained || this.#stored?.awaitsId === true || this.goesOn;
+    if (this.#attempt) this.#attempt.clientDisconnected(isDrained);
     else if (this.#wake) this.#wake();
     else if (this.#rejection && !this.#isRecorded) {
       // The rejection waits for the record, and the client will not receive it.
@@ -335,12 +337,7 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
   }
 
   chargeAt(outputTokens: number): Amounts | null {
-    const { promptLikely, cost, isHard } = this.#admitted.estimate;
-    if (this.#budget === null || isHard) return null;
-    return {
-      tokens: promptLikely + outputTokens,
-      cost: cost ? costBound(cost, promptLikely, outputTokens) : 0,
-    };
+    return this.#budget && lostCharge(this.#admitted.estimate, outputTokens);
   }
 
   fail(code: ErrorCode, reason: EndReason): void {
@@ -354,6 +351,10 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
 
   get canFallBack(): boolean {
     return this.#sequence.canFallBack;
+  }
+
+  get goesOn(): boolean {
+    return this.#admitted.keyed?.goesOn === true;
   }
 
   replyStarted(afterMs: number): void {
@@ -373,8 +374,6 @@ export class Call implements RunningCall, AttemptOwner, Source, DeadlineTarget {
     // No other upstream can take over, so that nothing reads the body again.
     this.#releaseBody();
   }
-
-  // The source that the client's writer throttles.
 
   pause(): void {
     this.#attempt?.pause();

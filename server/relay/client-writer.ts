@@ -20,6 +20,9 @@ export type ClientWriterOptions = {
   fencing: FencingGuard;
 };
 
+/** How a reply is written, whether or not it is recorded for repeats as well. */
+export type ReplyWriter = Pick<ClientWriter, keyof ClientWriter>;
+
 const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
 
 /**

@@ -15,6 +15,9 @@ import type { CallAttribution } from '#server/attribution/attribution.ts';
 import { readAttribution } from '#server/attribution/read-attribution.ts';
 import { applyTerms, requireAttribution } from '#server/attribution/require.ts';
 import { type Body, readBody, releaseBody } from '#server/wire/read-body.ts';
+import { beginKeyed } from '#server/idempotency/begin.ts';
+import { readIdempotencyKey } from '#server/idempotency/key-header.ts';
+import type { KeyedCall } from '#server/idempotency/keyed-call.ts';
 import type { RejectedCall, RejectedSize } from '#server/instance/rejection-log.ts';
 import { Call } from '#server/relay/call.ts';
 import type { ClientReply } from '#server/http/client-reply.ts';
@@ -105,7 +108,22 @@ export async function handleCall(
   }
 }
 
-/** From the body of a call to its admission; from there on it is a {@link Call}. */
+/** A request whose model its key may use. */
+type Permitted = Incoming & {
+  key: Key;
+  context: RequestContext;
+  open: OpenCall;
+  body: Body;
+  parsed: ParsedRequest;
+  attribution: Readonly<CallAttribution>;
+  model: string;
+  protocolHeaders: readonly string[];
+  /** Recorded where the request is rejected. */
+  rejected: RejectedCall;
+  refused: (refusal: ApiError) => void;
+};
+
+/** From the body of a call to the permission for its model, and to the claim of its idempotency key. */
 async function admit(
   relay: Relay,
   incoming: Incoming,
@@ -113,22 +131,24 @@ async function admit(
   context: RequestContext,
   open: OpenCall,
 ): Promise<void> {
-  const { spec, request, response, reply, startedMs } = incoming;
-  const { route, parse, protocol, protocolHeaders } = spec;
-  const { readModel, instance } = relay;
+  const { spec, request, response, reply } = incoming;
+  const { readModel } = relay;
   let body: Body | null = null;
-  const rejected: RejectedCall = { request: reply.requestId, route };
+  const rejected: RejectedCall = { request: reply.requestId, route: spec.route };
   const refused = (refusal: ApiError): void => {
     if (body) releaseBody(body);
     relay.rejections.note(key, rejected, refusal);
     sendError(request, response, reply, refusal);
   };
 
+  // The headers of a WebSocket's handshake belong to none of its messages.
+  const idempotencyKey = incoming.receive === receiveBody ? readIdempotencyKey(request) : null;
+  if (idempotencyKey instanceof ApiError) return refused(idempotencyKey);
   const received = await incoming.receive(relay, request, response, open);
   if (received === null) return;
   if (received instanceof ApiError) return refused(received);
   body = received;
-  const parsed = parse(body.bytes);
+  const parsed = spec.parse(body.bytes);
   if (parsed instanceof ApiError) return refused(parsed);
   // An alias that may lead elsewhere now.
   if (readModel.unapplied.ofModel(parsed.model)) return refused(new ApiError('relay_outdated'));
@@ -136,12 +156,36 @@ async function admit(
   const attribution = attributed instanceof Promise ? await attributed : attributed;
   if (attribution instanceof ApiError) return refused(attribution);
   rejected.attribution = attribution;
-  const models = relay.upstreams.table;
-  const model = models.resolve(parsed.model);
+  const model = relay.upstreams.table.resolve(parsed.model);
   rejected.model = model;
   const forbiddenModel = authorizeModel(key, model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
-  const targets = findTargets(models, model, route, protocol);
+  const protocolHeaders = spec.protocolHeaders ? sentHeaders(request, spec.protocolHeaders) : NO_HEADERS;
+  const permitted = {
+    ...incoming,
+    ...{ key, context, open, body, parsed, attribution, model, protocolHeaders, rejected, refused },
+  };
+  if (idempotencyKey === null) return reserve(relay, permitted, null);
+  const keyed = await beginKeyed(relay, { ...permitted, idempotencyKey, body: body.bytes });
+  if (keyed === 'replied') return releaseBody(body);
+  if (keyed instanceof ApiError) return refused(keyed);
+  try {
+    await reserve(relay, permitted, keyed);
+  } finally {
+    keyed.releaseUnlessBegun();
+  }
+}
+
+/** From the permission of a call to its admission; from there on it is a {@link Call}. */
+async function reserve(relay: Relay, permitted: Permitted, keyed: KeyedCall | null): Promise<void> {
+  const { spec, request, response, reply, startedMs, key, open, body, parsed, rejected, refused } = permitted;
+  const { attribution, model } = permitted;
+  const { route, protocol } = spec;
+  const { readModel, instance } = relay;
+  // Recovery looks for the request in the log of the instance that has the claim.
+  if (keyed && keyed.of.instance !== instance.appender.instance)
+    return refused(new ApiError('store_unavailable'));
+  const targets = findTargets(relay.upstreams.table, model, route, protocol);
   if (targets instanceof ApiError) return refused(targets);
   const subjects = readModel.limitsOf(key, attribution);
   const termsPosition = readModel.termsPosition(key);
@@ -178,10 +222,9 @@ async function admit(
   if (subjects.length > 0)
     reply.extraHeaders = [...reply.extraHeaders, ...rateHeaders(hold.counters, readModel.nowMs())];
 
-  const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
     key,
-    context,
+    context: permitted.context,
     route,
     protocol,
     parsed,
@@ -201,9 +244,10 @@ async function admit(
     instance,
     response,
     reply,
-    retryCount,
+    keyed,
+    retryCount: clientRetryCount(request.headers),
     startedMs,
-    protocolHeaders: protocolHeaders ? sentHeaders(request, protocolHeaders) : NO_HEADERS,
+    protocolHeaders: permitted.protocolHeaders,
   });
   const refusal = await call.run();
   if (refusal) sendError(request, response, reply, refusal);

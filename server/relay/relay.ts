@@ -3,6 +3,7 @@ import type { Amounts } from '#db/limits/meters.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Attribution } from '#server/attribution/attribution.ts';
 import type { ActiveInstance } from '#server/instance/server-instance.ts';
+import type { Idempotency } from '#server/idempotency/idempotency.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import type { CallHistory } from '#server/limits/call-history.ts';
@@ -70,6 +71,8 @@ export type Relay = {
   routeBack: RouteBack;
   backgroundStore: BackgroundStore;
   batchStore: BatchStore;
+  /** Keys of requests that are sent several times. */
+  idempotency: Idempotency;
   phase: Phase;
   /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
   running: Registry<RunningCall>;

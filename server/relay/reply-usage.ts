@@ -110,9 +110,10 @@ export function streamUsage(
   };
 }
 
-/** The usage of a streamed reply of which no more is known than our count. */
-export function countedUsage(status: number, promptEstimate: number, output: number): ReplyUsage {
-  return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'counted', facts: NO_FACTS };
+/** The end of a call by a fault of the relay: of its streamed reply no more is known than our count. */
+export function faultEnd(status: number, promptEstimate: number, output: number): CallEnd {
+  const usage = { ...NOTHING, input: promptEstimate, output };
+  return { status, usage, source: 'counted', facts: NO_FACTS, reason: 'internal_error', firstByteMs: null };
 }
 
 /**

@@ -27,6 +27,7 @@ const CORS_HEADERS: readonly string[] = [
   [
     'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry',
     'x-daybook-unsupported, x-daybook-untranslated, x-quota-reset',
+    'idempotent-replayed, original-request',
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests',
     'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
   ].join(', '),

@@ -71,14 +71,19 @@ export class StoredReply {
     return relay.backgroundStore.begin(begun, instance.appender.instance);
   }
 
-  /** Hands the call over. @param ending is the call's where a stream has reported its usage. */
-  handOver(end: CallEnd, ending: EventOf<'request.settled'>): void {
+  /**
+   * Hands the call over.
+   * @param ending is the call's where a stream has reported its usage.
+   * @param written called when that is durable.
+   */
+  handOver(end: CallEnd, ending: EventOf<'request.settled'>, written?: () => void): void {
     const { relay, admitted, accepted } = this.#parties;
     const { hold, instance, parsed } = admitted;
     const event = { ...extendedEvent(accepted, hold), handed_over: true as const };
     const charge = { input_tokens: hold.tokens, output_tokens: 0, cost_nanousd: hold.cost };
     instance.appender.handOver(event, () => {
       instance.limits.settle(hold, charge);
+      written?.();
       relay.backgroundStore.release({
         request: event.request,
         ending: parsed.sse && end.source === 'provider' ? JSON.stringify(ending) : null,

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { fallback } from './fallback.ts';
 import { freezeInstance } from './freeze-instance.ts';
 import { clusterGround, type Ground } from './ground.ts';
+import { idempotency } from './idempotency.ts';
 import { killInstance } from './kill-instance.ts';
 import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
@@ -37,6 +38,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
   rolling: { n: 50, run: rolling },
   spend: { n: 100, run: onCluster(killSpend) },
+  idempotency: { n: 10_000, run: onCluster(idempotency) },
   kafka: { n: 100, run: onCluster(killKafka) },
 };
 /** Runs a case on a cluster of its own. */

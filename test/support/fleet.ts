@@ -22,7 +22,7 @@ export type FleetOptions = {
   env?: Record<string, string>;
 };
 
-/** Several servers in this process, on one database and with one pepper, each on a port of its own. */
+/** Several servers in this process, on one database, with one pepper and master key, each on its own port. */
 export type Fleet = AsyncDisposable & {
   readonly ports: readonly number[];
   /** The name and id of the account of the first start, and its key with its id. */
@@ -66,8 +66,13 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
   if (!store) throw new Error('a fleet needs a database of the common cluster');
   const directories: string[] = [];
   const start = async (dataDir: string): Promise<RunningServer> => {
-    const pepper = path.join(place.dataDir, 'pepper');
-    const config = readConfig({ ...place.env, ...env, DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: pepper });
+    const config = readConfig({
+      ...place.env,
+      ...env,
+      DAYBOOK_DATA: dataDir,
+      DAYBOOK_PEPPER_FILE: path.join(place.dataDir, 'pepper'),
+      DAYBOOK_MASTER_KEY_FILE: path.join(place.dataDir, 'master-key'),
+    });
     return startServer(config, createLogger('silent'));
   };
   const further = async (): Promise<RunningServer> => {

@@ -8,6 +8,7 @@ import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 import { countOf, db, rowOf } from '#db/schema/query.ts';
+import { deleteOldKeys } from '#db/idempotency/keys.ts';
 import { deleteOldPlaces } from '#db/stored/places.ts';
 
 /**
@@ -96,7 +97,8 @@ export async function retain(
       .deleteFrom('daybook.statement_email')
       .where('ended_at', '<', sql<Date>`statement_timestamp() - ${STATEMENT_EMAILS_DAYS} * interval '1 day'`),
   );
-  while ((await deleteOldPlaces(client)) > 0 && !signal.aborted && performance.now() < endMs);
+  for (const deleteOld of [deleteOldPlaces, deleteOldKeys])
+    while ((await deleteOld(client)) > 0 && !signal.aborted && performance.now() < endMs);
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null
       and updated_at < statement_timestamp() - interval '${JOBS_DAYS} days'`);

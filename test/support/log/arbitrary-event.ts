@@ -82,6 +82,7 @@ export const anyPlanTerms: fc.Arbitrary<PlanTerms> = perhaps({
   ...terms,
   markup: fc.integer({ min: MARKUP_MIN, max: MARKUP_MAX }),
   unpriced_models: fc.constantFrom('reject' as const, 'free' as const),
+  keep_replies: fc.boolean(),
 });
 export const anyKeyTerms: fc.Arbitrary<KeyTerms> = perhaps({
   ...terms,

@@ -48,8 +48,8 @@ describe.each(CODES)('the refusal %s', (code) => {
   test('says when to try again exactly where that may help', () => {
     // Neither the relay's own credential nor a spent quota is mended by waiting for seconds.
     const isLasting = code === 'upstream_unauthorized' || code === 'insufficient_quota';
-    // What the next checkpoint brings is only a matter of seconds.
-    const isComing = code === 'receipt_not_ready' || code === 'checkpoint_not_found';
+    // What the next checkpoint or the end of a running request brings is only a matter of seconds.
+    const isComing = ['receipt_not_ready', 'checkpoint_not_found', 'idempotency_key_in_use'].includes(code);
     const mayHelp = isComing || ((refusal.status === 429 || refusal.status >= 500) && !isLasting);
     const { 'retry-after': retryAfter } = headersOf(refusal);
     expect(retryAfter !== undefined).toBe(mayHelp);

@@ -23,6 +23,11 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     todo: 'Wait for a batch to end, or cancel one.',
     to: null,
   },
+  too_many_idempotency_keys: {
+    why: 'The account has used as many idempotency keys as are remembered in a day.',
+    todo: 'Send requests without a key, or use one key for a request and its retries only.',
+    to: null,
+  },
   insufficient_quota: {
     why: 'The quota is exhausted.',
     todo: 'Wait for the reset, or ask an administrator for a larger quota.',

@@ -57,11 +57,20 @@ export function termsChanges(before: PlanTerms, after: PlanTerms, absent: string
       to: after.unpriced_models ?? unset,
       effect: null,
     },
+    {
+      what: 'Replies for repeated requests',
+      from: showKept(before.keep_replies) ?? unset,
+      to: showKept(after.keep_replies) ?? unset,
+      effect: null,
+    },
   ];
   return [...lists, ...amounts, ...quotaChanges(before.quotas, after.quotas, absent), ...charging].filter(
     ({ from, to }) => from !== to,
   );
 }
+
+const showKept = (keeps: boolean | undefined): string | undefined =>
+  keeps === undefined ? undefined : keeps ? 'kept' : 'not kept';
 
 const showAmountOf = (terms: PlanTerms, field: keyof typeof AMOUNTS): string | undefined => {
   const amount = terms[field];

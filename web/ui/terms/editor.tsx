@@ -14,6 +14,7 @@ import { ListField } from './list-field.tsx';
 import { ObservedRates } from './observed-rates.tsx';
 import { Narrowing } from './narrowing.tsx';
 import { QuotasField } from './quotas-field.tsx';
+import { RepliesField } from './replies-field.tsx';
 import { describeTerms, ROUTE_NAMES, type TermsKind } from './summary.ts';
 
 /** The meaning of unset fields by kind. */
@@ -183,6 +184,13 @@ export function TermsEditor<Terms extends PlanTerms>({
           onChange={(change) => set(change as Partial<KeyTerms>)}
           isOverride={kind === 'override'}
           errors={errors}
+        />
+      )}
+      {kind !== 'key' && (
+        <RepliesField
+          value={(terms as PlanTerms).keep_replies}
+          onChange={(keep_replies) => set({ keep_replies } as Partial<KeyTerms>)}
+          isOverride={kind === 'override'}
         />
       )}
       {(countsTokens || now.reply_tokens_max !== undefined) &&

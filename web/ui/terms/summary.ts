@@ -143,6 +143,7 @@ export function describeTerms(terms: KeyTerms & PlanTerms, kind: TermsKind): str
     ...(markup === undefined ? [] : [`${showMarkup(markup)} on top of the cost.`]),
     ...(unpriced_models === 'free' ? ['Models without a price count as 0.'] : []),
     ...('prepaid' in terms && terms.prepaid === true ? ['Prepaid.'] : []),
+    ...('keep_replies' in terms && terms.keep_replies === true ? ['Replies are kept for repeats.'] : []),
     ...(reads === 'account' ? ['Read access to the whole account.'] : []),
     ...describeAttribution(attribution),
   ];

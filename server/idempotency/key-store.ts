@@ -1,0 +1,146 @@
+import type { ClientConfig, Pool } from 'pg';
+import {
+  awaitEnd,
+  claimKey,
+  countKept,
+  endKey,
+  findClaim,
+  type FoundClaim,
+  type KeyClaim,
+  readReply,
+  releaseKey,
+  type ReplyRow,
+  resolveClaim,
+} from '#db/idempotency/keys.ts';
+import { openPool } from '#db/postgres/connect.ts';
+import {
+  COUNTED_ACCOUNTS_MAX,
+  KEPT_BYTES_PER_ACCOUNT_MAX,
+  KEY_CONNECTIONS_MAX,
+  KEY_IDLE_MS,
+  KEYS_PER_ACCOUNT_MAX,
+  RECOUNT_MS,
+  UNWRITTEN_MAX,
+  WRITE_RETRY_MS,
+} from '#server/idempotency/bounds.ts';
+
+type Counts = { keys: number; bytes: number; countedMs: number };
+type Write = { run: (pool: Pool) => Promise<void>; written: () => void };
+
+/** Idempotency keys and kept replies in the database. */
+export class KeyStore {
+  readonly #pool: Pool;
+  readonly #onError: (error: unknown) => void;
+  readonly #counts = new Map<string, Counts>();
+  /** Ends of requests that are not written yet. */
+  readonly #unwritten = new Map<string, Write>();
+  readonly #writing = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  /** @param config of the relay's role. */
+  constructor(config: ClientConfig, onError: (error: unknown) => void) {
+    this.#pool = openPool({ ...config, max: KEY_CONNECTIONS_MAX, idleTimeoutMillis: KEY_IDLE_MS });
+    this.#onError = onError;
+  }
+
+  /**
+   * Claims a key.
+   * @returns the claim that it has already; null: it has this one now. `gone`: the other claim was ended
+   * meanwhile, or this instance is closed.
+   * @throws if the store is not available; then the claim is withdrawn, in case it became durable.
+   */
+  async claim(claim: KeyClaim): Promise<FoundClaim | 'gone' | null> {
+    try {
+      if (await claimKey(this.#pool, claim)) {
+        const counts = this.#counts.get(claim.account);
+        if (counts) counts.keys++;
+        return null;
+      }
+    } catch (error) {
+      this.release(claim.request, () => {});
+      throw error;
+    }
+    const found = await findClaim(this.#pool, claim.digest);
+    if (found === null) return 'gone';
+    if (!found.isClosed || found.state !== 0) return found;
+    await resolveClaim(this.#pool, found.request);
+    return (await findClaim(this.#pool, claim.digest)) ?? 'gone';
+  }
+
+  /** Has the end of a request on another server announced. */
+  awaitEnd(request: string): Promise<void> {
+    return awaitEnd(this.#pool, request);
+  }
+
+  readReply(request: string): ReturnType<typeof readReply> {
+    return readReply(this.#pool, request);
+  }
+
+  /** Whether an account may claim another key, by a count of some seconds ago and this server's own keys. */
+  async hasRoomForKey(account: string): Promise<boolean> {
+    return (await this.#count(account)).keys < KEYS_PER_ACCOUNT_MAX;
+  }
+
+  /** Releases a key. It is retried until it succeeds. @param written called then. */
+  release(request: string, written: () => void): void {
+    this.#write(request, { run: (pool) => releaseKey(pool, request), written });
+  }
+
+  /** Ends the claim of a request. @param reply null: it is not kept. */
+  end(account: string, request: string, reply: ReplyRow | null, written: () => void): void {
+    const counts = this.#counts.get(account);
+    const hasRoom = (counts?.bytes ?? 0) + (reply?.sealed.length ?? 0) <= KEPT_BYTES_PER_ACCOUNT_MAX;
+    const kept = hasRoom ? reply : null;
+    if (counts && kept) counts.bytes += kept.sealed.length;
+    this.#write(request, { run: (pool) => endKey(pool, request, kept), written });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await Promise.all(this.#writing);
+    await this.#pool.end();
+  }
+
+  async #count(account: string): Promise<Counts> {
+    const known = this.#counts.get(account);
+    const nowMs = performance.now();
+    if (known && nowMs - known.countedMs < RECOUNT_MS) return known;
+    const counted = { ...(await countKept(this.#pool, account, KEYS_PER_ACCOUNT_MAX)), countedMs: nowMs };
+    this.#counts.delete(account);
+    this.#counts.set(account, counted);
+    const [oldest] = this.#counts.keys();
+    if (this.#counts.size > COUNTED_ACCOUNTS_MAX && oldest !== undefined) this.#counts.delete(oldest);
+    return counted;
+  }
+
+  /** Beyond the bound the claim stays as it is until its instance is closed. */
+  #write(request: string, write: Write): void {
+    if (this.#unwritten.size >= UNWRITTEN_MAX || this.#isClosed) return write.written();
+    this.#unwritten.set(request, write);
+    this.#attempt(request, write);
+  }
+
+  #attempt(request: string, write: Write): void {
+    const attempt = this.#run(request, write).finally(() => this.#writing.delete(attempt));
+    this.#writing.add(attempt);
+  }
+
+  async #run(request: string, { run, written }: Write): Promise<void> {
+    try {
+      await run(this.#pool);
+      this.#unwritten.delete(request);
+      written();
+    } catch (error) {
+      this.#onError(error);
+      this.#timer ??= setTimeout(() => this.#retry(), WRITE_RETRY_MS).unref();
+    }
+  }
+
+  #retry(): void {
+    this.#timer = undefined;
+    if (this.#isClosed) return;
+    for (const [request, write] of this.#unwritten) this.#attempt(request, write);
+  }
+}
